@@ -14,11 +14,11 @@ files=${FILES:-tests/python/train tests/python/torch_ops tests/python/record tes
 mkdir -p "$logs"
 
 # Instruction set, kernel of OpenBLAS, threads. `own` is what the library chooses here.
-settings="default Haswell 1
+settings="default haswell 1
 default own 4
-avx2 Haswell 4
+avx2 haswell 4
 avx2 own 1
-avx512 Haswell 1
+avx512 haswell 1
 avx512 own 4"
 
 run() {  # instruction set, kernel of OpenBLAS, threads: pytest in that setting
@@ -31,13 +31,16 @@ run() {  # instruction set, kernel of OpenBLAS, threads: pytest in that setting
 print(*(f for f in m.__cpu_dispatch__ if m.__cpu_features__[f]))")") ;;
         avx2) variables+=(ONEDNN_MAX_CPU_ISA=AVX2 MKL_CBWR=AVX2) ;;
     esac
-    [[ $2 == own ]] || variables+=(OPENBLAS_CORETYPE="$2")
+    [[ $2 == own ]] || variables+=(OPENBLAS_CORETYPE="${2^}")
     # shellcheck disable=SC2086  # words
     env -u OPENBLAS_CORETYPE "${variables[@]}" "$python" -m pytest -q -p no:cacheprovider \
         --numprocesses "${JOBS:-2}" --dist worksteal $files
 }
 
 status=0
+for name; do
+    grep -qx "${name//-/ }" <<< "$settings" || { echo "There is no setting $name; use one of:" ${settings// /-} >&2; exit 2; }
+done
 while read -r set blas threads; do
     name=$set-$blas-$threads
     if (($#)) && [[ " $* " != *" $name "* ]]; then continue; fi
