@@ -39,7 +39,9 @@ print(*(f for f in m.__cpu_dispatch__ if m.__cpu_features__[f]))")") ;;
 
 status=0
 for name; do
-    grep -qx "${name//-/ }" <<< "$settings" || { echo "There is no setting $name; use one of:" ${settings// /-} >&2; exit 2; }
+    grep -qx "${name//-/ }" <<< "$settings" && continue
+    echo "There is no setting $name; use one of:" ${settings// /-} >&2
+    exit 2
 done
 while read -r set blas threads; do
     name=$set-$blas-$threads

@@ -175,7 +175,8 @@ def test_what_changes_is_left_out_and_what_differs_is_found(notebooks):
 
 def test_a_trained_number_is_compared_by_its_spread_and_others_digit_for_digit(notebooks):
     text = "run 3: 0.10 ± 0.02 nats"
-    for other in ("run 3: 0.14 ± 0.03 nats", "run 3: 0.08 ± 0.00 nats", "run 3:  -0.01 ± 0.08 nats"):
+    for end in ("0.14 ± 0.03 nats", "0.08 ± 0.00 nats", " -0.01 ± 0.08 nats"):
+        other = f"run 3: {end}"
         assert notebooks.unlike(text, other, ["trained"]) is None, other
         for tags in ([], ["kernels"], ["answer"]):
             assert notebooks.unlike(text, other, tags) is not None, other

@@ -157,7 +157,7 @@ def test_gradients_of_products(shapes):
     y.backward(g)
     c, d = (t.detach().clone().requires_grad_() for t in (a, b))
     (c @ d).backward(g)
-    # PyTorch adds the products in an order of its own: they, and not their sum, bound the difference.
+    # PyTorch adds the products in an order of its own: they bound the difference, not their sum.
     for found, wanted, factor in ((a.grad, c.grad, b), (b.grad, d.grad, a)):
         room = 1e-5 * float(g.abs().max() * factor.detach().abs().max())
         torch.testing.assert_close(found, wanted, rtol=0, atol=room)

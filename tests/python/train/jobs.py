@@ -25,8 +25,8 @@ def optimizer_of(name, parameters):
     return torch.optim.SGD(parameters, lr=0.1, momentum=0.9)
 
 
-#: The command line behind a folder of runs, which kills itself when it calls a function while so many
-#: files are there: at the same place on a slow machine as on a fast one.
+#: The command line behind a folder of runs, which kills itself when it calls a function while so
+#: many files are there: at the same place on a slow machine as on a fast one.
 KILLED = """
 import os, signal, sys
 from pathlib import Path
