@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from distributed import Client
 
 INSTALL = "install it with: pip install 'apscope[dask]'"
+ANSWER = 30.0  # seconds that a scheduler has to answer, as in Dask's own settings
 POLL = 1.0  # seconds between two looks at a cluster
 #: Polls in which workers exist but none has a part: Dask reserves the tasks of the last worker
 #: that ended.
@@ -23,8 +24,11 @@ ATTEMPTS = 3  # times that lost tasks are given again
 LOST = "the connection to the Dask cluster was lost"
 
 
-def connect(address: str) -> Client:
-    """A client of the scheduler at `address`, such as ``tcp://10.0.0.1:8786``.
+@contextmanager
+def connect(address: str) -> Iterator[Client]:
+    """A client of the scheduler at `address`, such as ``tcp://10.0.0.1:8786``; closed at the end.
+
+    What fails while it closes is left out: the results are here, or there is an error already.
 
     Raises
     ------
@@ -38,9 +42,16 @@ def connect(address: str) -> Client:
     except ImportError:
         raise ValueError(f"--dask needs dask.distributed; {INSTALL}") from None
     try:
-        return Client(address, timeout=10)
+        client = Client(address, timeout=ANSWER)
     except (OSError, TimeoutError):
-        raise OSError(f"no Dask scheduler answers at {address} within 10 seconds") from None
+        raise OSError(
+            f"no Dask scheduler answers at {address} within {ANSWER:.0f} seconds"
+        ) from None
+    try:
+        yield client
+    finally:
+        with suppress(Exception):  # Dask asserts its own state, which a busy machine can delay
+            client.close()
 
 
 def check_client(client: Any) -> None:

@@ -9,31 +9,53 @@
 namespace apscope::detail {
 namespace {
 
+// What a block format makes of numbers: values, codes, scales and the tensor's own scale.
+struct Encoded {
+    Encoded(const std::vector<float>& in, std::size_t blocks)
+        : values(in.size(), -1.0f), codes(in.size()), scales(blocks) {}
+
+    std::vector<float> values;
+    std::vector<std::uint8_t> codes, scales;
+    float tensor = 0;
+};
+
+Encoded by_library(const std::vector<float>& in, const BlockShape& shape, const BlockFormat& format,
+                   const Projection& projection, std::uint64_t seed) {
+    Encoded made(in, shape.scales(format));
+    quantize_blocks(in, made.values, shape, format, projection, seed);
+    made.tensor = encode_blocks(in, made.codes, made.scales, shape, format, projection, seed);
+    return made;
+}
+
+Encoded by_steps(const std::vector<float>& in, const BlockShape& shape, const BlockFormat& format,
+                 const Projection& projection, std::uint64_t seed) {
+    Encoded made(in, shape.scales(format));
+    std::uint32_t amax = 0;
+    run_on_cpu(AmaxStep{in.data(), {in.size(), 0}, amax_limit(format), &amax});
+    const EncodeBlocksStep both =
+        make_encode_blocks(in.data(), made.values.data(), made.codes.data(), made.scales.data(),
+                           shape, format, projection, seed, &amax);
+    run_on_cpu(both);
+    made.tensor = tensor_scale(both.cast, &amax).value;
+    return made;
+}
+
 void expect_blocks(const std::vector<float>& in, const BlockShape& shape, const BlockFormat& format,
                    const Projection& projection) {
     constexpr std::uint64_t seed = 21;
-    std::vector<float> expected(in.size()), out(in.size(), -1.0f), decoded(in.size(), -1.0f);
-    std::vector<std::uint8_t> codes(in.size()), scales(shape.scales(format)),
-        expected_codes(in.size()), expected_scales(scales.size());
-    quantize_blocks(in, expected, shape, format, projection, seed);
-    const float tensor =
-        encode_blocks(in, expected_codes, expected_scales, shape, format, projection, seed);
-
-    std::uint32_t amax = 0;
-    run_on_cpu(AmaxStep{in.data(), {in.size(), 0}, amax_limit(format), &amax});
-    const EncodeBlocksStep both = make_encode_blocks(
-        in.data(), out.data(), codes.data(), scales.data(), shape, format, projection, seed, &amax);
-    run_on_cpu(both);
+    const Encoded expected = by_library(in, shape, format, projection, seed);
+    const Encoded found = by_steps(in, shape, format, projection, seed);
     const std::string what = format.name() + " " + std::string(to_string(projection.rounding)) +
                              " inner=" + std::to_string(shape.inner);
-    EXPECT_EQ(differing(expected, out), 0u) << what;
-    EXPECT_EQ(differing(expected_codes, codes), 0u) << what;
-    EXPECT_EQ(differing(expected_scales, scales), 0u) << what;
-    EXPECT_EQ(tensor_scale(both.cast, &amax).value, tensor) << what;
+    EXPECT_EQ(differing(expected.values, found.values), 0u) << what;
+    EXPECT_EQ(differing(expected.codes, found.codes), 0u) << what;
+    EXPECT_EQ(differing(expected.scales, found.scales), 0u) << what;
+    EXPECT_EQ(expected.tensor, found.tensor) << what;
+    std::vector<float> decoded(in.size(), -1.0f);
     unsigned long long wide[2] = {~0ull, ~0ull};
-    run_on_cpu(make_decode_blocks(codes.data(), scales.data(), tensor, decoded.data(), shape,
-                                  format, &wide[0], &wide[1]));
-    EXPECT_EQ(differing(expected, decoded), 0u) << what;
+    run_on_cpu(make_decode_blocks(found.codes.data(), found.scales.data(), expected.tensor,
+                                  decoded.data(), shape, format, &wide[0], &wide[1]));
+    EXPECT_EQ(differing(expected.values, decoded), 0u) << what;
     EXPECT_EQ(wide[0] & wide[1], ~0ull);
 }
 

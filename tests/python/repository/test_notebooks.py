@@ -164,13 +164,60 @@ def test_what_changes_is_left_out_and_what_differs_is_found(notebooks):
         one.cells[0].outputs[0].data["text/plain"] == "<Styler>"
         and 'id="T_0_row0"' in one.cells[0].outputs[0].data["text/html"]
     )
-    assert not notebooks.differences(one, notebooks.stripped(made("error  0.00332 in 52 steps")))
-    for text in ("error 0.00351 in 52 steps", "errors 0.00331 in 52 steps", "error 0.00331 in 52"):
+    assert not notebooks.differences(one, notebooks.stripped(made("error  0.00331 in 52 steps")))
+    for text in ("error 0.00332 in 52 steps", "errors 0.00331 in 52 steps", "error 0.00331 in 52"):
         assert len(notebooks.differences(one, notebooks.stripped(made(text)))) == 2
     found = notebooks.differences(
         one, notebooks.stripped(made("error 0.00331 in 52 steps", picture=OTHER))
     )
     assert found == ["cell 0, image/png"]
+
+
+def test_a_trained_number_is_compared_by_its_spread_and_others_digit_for_digit(notebooks):
+    text = "run 3: 0.10 ± 0.02 nats"
+    for end in ("0.14 ± 0.03 nats", "0.08 ± 0.00 nats", " -0.01 ± 0.08 nats"):
+        other = f"run 3: {end}"
+        assert notebooks.unlike(text, other, ["trained"]) is None, other
+        for tags in ([], ["kernels"], ["answer"]):
+            assert notebooks.unlike(text, other, tags) is not None, other
+    for other, first in (
+        ("run 3: 0.17 ± 0.03 nats", ("0.10 ± 0.02", "0.17 ± 0.03")),
+        ("run 4: 0.10 ± 0.02 nats", ("3:", "4:")),
+        ("run 3: 0.10 ± 0.02 nat", ("nats", "nat")),
+        ("run 3: 0.10 nats", ("#", "0.10")),
+    ):
+        assert notebooks.unlike(text, other, ["trained"]) == first
+
+
+def test_a_number_of_kernels_may_differ_a_little(notebooks):
+    text = "4 of 5: 0.229 and 6.7e-04"
+    for other in ("4 of 5: 0.233 and 6.7e-04", "4 of 5: 0.228 and 6.8e-04"):
+        assert notebooks.unlike(text, other, ["kernels"]) is None
+        assert notebooks.unlike(text, other) is not None
+    for other in ("0.236 and 6.7e-04", "0.229 and 7.0e-04", "0.229 and -6.7e-04"):
+        assert notebooks.unlike(text, f"4 of 5: {other}", ["kernels"]) is not None
+    for other in ("3 of 5: 0.229 and 6.7e-04", "4 of 5: 0.229 or 6.7e-04", "4 of 5: 0.229"):
+        assert notebooks.unlike(text, other, ["kernels"]) is not None
+
+
+@every
+def test_a_number_of_kernels_is_in_a_cell_that_says_so(path, notebooks):
+    """Of a notebook that uses PyTorch: no number with decimals is compared digit for digit, and a
+    trained one stands with its spread."""
+    notebook = nbformat.read(path, 4)
+    if "import torch" not in "".join(code_of(notebook)):
+        return
+    for cell in notebook.cells:
+        tags = cell.metadata.get("tags", [])
+        for output in cell.get("outputs", []):
+            texts = [output.get("text", ""), *(output.get("data", {}).values())]
+            for text in [text for text in texts if not text.startswith("iVBOR")]:
+                if notebooks.TRAINED in tags:
+                    text = notebooks._SPREAD.sub("", text)
+                elif notebooks.KERNELS in tags:
+                    continue
+                numbers = re.findall(r"(?<!arXiv:)(?<![.\dv])\d+\.\d+", text)
+                assert not numbers, (cell.source[:60], numbers)
 
 
 def drawn(value):

@@ -158,8 +158,10 @@ def test_gradients_of_products(shapes):
     y.backward(g)
     c, d = (t.detach().clone().requires_grad_() for t in (a, b))
     (c @ d).backward(g)
-    torch.testing.assert_close(a.grad, c.grad)
-    torch.testing.assert_close(b.grad, d.grad)
+    # PyTorch adds the products in an order of its own: they bound the difference, not their sum.
+    for found, wanted, factor in ((a.grad, c.grad, b), (b.grad, d.grad, a)):
+        room = 1e-5 * float(g.abs().max() * factor.detach().abs().max())
+        torch.testing.assert_close(found, wanted, rtol=0, atol=room)
     a.grad = b.grad = None
     at.matmul(a, b, "e5m2", backward="bf16").backward(g)
     if len(shapes[0]) == 2:
@@ -211,7 +213,9 @@ def test_torch_func_takes_gradients_of_workers():
 
     together = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0))(w, x)
     for i in range(3):
-        torch.testing.assert_close(together[i], torch.func.grad(loss)(w, x[i]))
+        wanted = torch.func.grad(loss)(w, x[i])
+        room = 1e-5 * float(wanted.abs().max())  # the order of PyTorch's sums
+        torch.testing.assert_close(together[i], wanted, rtol=0, atol=room)
 
 
 @pytest.mark.parametrize("dynamic", [False, True])

@@ -1,10 +1,6 @@
 """``apscope train --dask``: the bits of one process, lost workers, kills, error messages."""
 
 import os
-import signal
-import subprocess
-import sys
-import time
 
 import pytest
 
@@ -15,6 +11,7 @@ distributed = pytest.importorskip(
 dask = pytest.importorskip("dask")
 from apscope._replay.progress import Bar  # noqa: E402
 from apscope.cli import main  # noqa: E402
+from tests.python.train.jobs import run_killed  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of Dask's own
 TABLES = ("results.csv", "results.parquet", "verdicts.csv", "statistics.csv")
@@ -110,7 +107,7 @@ def test_a_worker_that_is_killed_leaves_its_run_to_another(toml, alone, tmp_path
         before = set(client.run(os.getpid).values())
         out, words = tmp_path / "out", ["--checkpoint", "0", "--dask", client.scheduler.address]
         assert main(["train", toml, "-o", str(out), *words]) == 0
-        client.wait_for_workers(2, timeout=60)
+        client.wait_for_workers(2, timeout=300)
         after = set(client.run(os.getpid).values())
     assert (tmp_path / "killed").exists() and before != after
     assert files(out) == files(alone)
@@ -131,20 +128,14 @@ def test_a_worker_that_always_ends_is_one_sentence(toml, tmp_path, capsys):
 def test_a_killed_command_goes_on_with_the_same_bits(client, toml, alone, tmp_path):
     """On the cluster or without it: finished runs are the command's, checkpoints the workers'."""
     out = tmp_path / "out"
-    words = [sys.executable, "-m", "apscope", "train", toml, "-o", str(out), "--checkpoint", "0"]
-    words += ["--dask", client.scheduler.address]
-    command = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 120
-    while command.poll() is None and time.monotonic() < deadline:
-        if len(list((out / "runs").glob("[0-9a-f]*.json"))) >= 2:
-            break
-        time.sleep(0.01)
-    command.send_signal(signal.SIGKILL)
-    command.wait()
+    words = ["train", toml, "-o", str(out), "--checkpoint", "0", "--dask", client.scheduler.address]
+    run_killed(
+        out / "runs", words, module="_on_dask", function="_put", files="[0-9a-f]*.json", count=2
+    )
     assert not (out / "training.json").exists()
     done = {p: p.stat().st_mtime_ns for p in (out / "runs").glob("[0-9a-f]*.json")}
-    assert 2 <= len(done) < 10
-    assert main([*words[3:]]) == 0
+    assert len(done) == 2
+    assert main(words) == 0
     assert all(p.stat().st_mtime_ns == when for p, when in done.items())
     for name in TABLES:
         assert (out / name).read_bytes() == (alone / name).read_bytes(), name
@@ -176,6 +167,28 @@ def test_threads_of_a_worker_take_turns_and_a_sentence_says_so(toml, alone, tmp_
         assert main(["train", toml, "-o", str(out), "--dask", client.scheduler.address]) == 0
     assert "has 3 threads and trains one run at a time" in capsys.readouterr().out
     assert files(out) == files(alone)
+
+
+def test_a_client_that_fails_while_it_closes_changes_no_answer(
+    client, toml, alone, tmp_path, capsys, monkeypatch
+):
+    close = distributed.Client.close
+
+    def fails(self, *arguments, **keys):
+        close(self, *arguments, **keys)
+        raise AssertionError
+
+    words = ["train", toml, "--dask", client.scheduler.address, "-o"]
+    monkeypatch.setattr(distributed.Client, "close", fails)
+    assert main([*words, str(tmp_path / "out")]) == 0
+    assert files(tmp_path / "out") == files(alone)
+    monkeypatch.setattr("apscope._replay.waiting.ANSWER", 1.0)
+    with monkeypatch.context() as nobody:
+        nobody.setitem(dask.config.config["distributed"]["comm"]["retry"], "count", 0)
+        assert main(["train", toml, "-o", str(tmp_path / "a"), "--dask", "tcp://127.0.0.1:1"]) == 2
+    assert capsys.readouterr().err == (
+        "apscope: no Dask scheduler answers at tcp://127.0.0.1:1 within 1 seconds\n"
+    )
 
 
 def test_what_cannot_be_is_one_sentence_and_writes_nothing(toml, tmp_path, capsys):

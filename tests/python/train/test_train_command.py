@@ -3,10 +3,7 @@ bits."""
 
 import json
 import os
-import signal
-import subprocess
 import sys
-import time
 import types
 from dataclasses import replace
 
@@ -24,6 +21,7 @@ from apscope._training.experiment import TASKS  # noqa: E402
 from apscope.cli import main  # noqa: E402
 from apscope.train import _tasks as tasks  # noqa: E402
 from apscope.train._run import Run, train  # noqa: E402
+from tests.python.train.jobs import run_killed  # noqa: E402
 
 TINY = """
 gate = 0.01
@@ -178,17 +176,14 @@ steps = 6
 
 def test_two_processes_and_a_kill_change_no_bit(experiment, trained, tmp_path):
     out = tmp_path / "killed"
-    words = [sys.executable, "-m", "apscope", "train", str(experiment), "-o", str(out)]
-    began = subprocess.Popen([*words, "--checkpoint", "0"], stdout=subprocess.DEVNULL)
-    end = time.monotonic() + 60
-    while not list(out.glob("runs/*.pt")) and began.poll() is None and time.monotonic() < end:
-        time.sleep(0.002)
-    began.send_signal(signal.SIGKILL)
-    began.wait()
-    held = list(out.glob("runs/*.pt"))
-    assert held and not (out / "training.json").exists()
+    words = ["train", str(experiment), "-o", str(out)]
+    run_killed(
+        out / "runs", [*words, "--checkpoint", "0"],
+        module="_run", function="_step", files="*.pt", count=1,
+    )  # fmt: skip
+    assert list(out.glob("runs/*.pt")) and not (out / "training.json").exists()
     (out / "runs" / ".0a1b.pt.apscope-12345678").touch()  # as a kill while it writes leaves one
-    assert main([*words[3:], "--jobs", "2"]) == 0
+    assert main([*words, "--jobs", "2"]) == 0
     assert tables(out) == tables(trained)
     assert {p.suffix for p in (out / "runs").iterdir()} == {".json"}
     assert not list(out.glob("**/.*"))
