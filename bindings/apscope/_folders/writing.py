@@ -29,8 +29,10 @@ from pathlib import Path
 from .durable import sync, sync_folder
 from .lock import Lock, who
 from .names import fresh, lock_of, stem
+from .reading import read_limited
 
 MARK = "apscope.json"
+_LONGEST = 10_000  # bytes of a mark
 
 
 class _NotWrittenError(OSError):
@@ -303,7 +305,7 @@ def _is_ours(path: Path, name: str) -> bool:
         try:
             return (
                 not names
-                or json.loads((path / MARK).read_text(encoding="utf-8")).get("writes") == name
+                or json.loads(read_limited(path / MARK, _LONGEST)).get("writes") == name
             )
         except ValueError:
             return names == [MARK]  # half of a mark; no user's file is lost

@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from .._core import FloatFormat
+from .._folders.reading import read_text
 from .._json import is_integer, is_number
+from .._limits import EXPERIMENT_LENGTH
 from .._schemes.scheme import as_scheme
 from .._text import clip, hint
 
@@ -22,7 +24,6 @@ OPTIMIZERS = ("sgd", "adam", "adamw", "lars")
 DECAYS = ("cosine", "linear", "none")
 #: Fewer seeds give wide intervals, and the page says so.
 ENOUGH_SEEDS = 5
-_LONGEST = 10_000_000  # bytes of an experiment's file
 
 
 @dataclass(frozen=True)
@@ -125,10 +126,9 @@ class Experiment:
         path = Path(path)
         if path.is_dir():
             raise ValueError(f"{path} is a folder; give an experiment's TOML file")
-        if path.stat().st_size > _LONGEST:
-            raise ValueError(f"{path} has more than {_LONGEST} bytes; an experiment is short")
+        text = read_text(path, EXPERIMENT_LENGTH)
         try:
-            return parse(tomllib.loads(path.read_text(encoding="utf-8")))
+            return parse(tomllib.loads(text))
         except (ValueError, TypeError, RecursionError) as error:
             raise ValueError(f"{path}: {error}") from None
 

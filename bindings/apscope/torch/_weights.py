@@ -12,6 +12,7 @@ from .._arrays.casts import quantize
 from .._arrays.checks import integer
 from .._arrays.draws import Draws
 from .._arrays.inputs import FormatLike, as_format
+from ._states import check_optimizer, check_state, check_tensors
 
 UPDATES = ("nearest", "stochastic", "kahan", "residual")
 
@@ -174,17 +175,10 @@ class LowPrecisionWeights:
             Nothing is changed then.
         """
         mine = self.state_dict()
-        if state.keys() != mine.keys():
-            raise ValueError(
-                f"the state has {', '.join(map(str, state))}; give one made by state_dict, which "
-                f"has {', '.join(mine)}"
-            )
-        for key in ("format", "update", "seed"):
-            if state[key] != mine[key]:
-                raise ValueError(f"the state is of {key}={state[key]!r}, not of {mine[key]!r}")
-        shapes, mine_too = ([tuple(left.shape) for left in x] for x in (state["left"], self._left))
-        if shapes != mine_too:
-            raise ValueError(f"the state is of weights of shapes {shapes}, not of {mine_too}")
+        check_state(state, mine, {key: mine[key] for key in ("format", "update", "seed")})
+        check_tensors("left", state["left"], self._left)
+        check_optimizer(state["optimizer"], self.optimizer)
+        steps = integer("steps", state["steps"], 0, 2**62)
         self.optimizer.load_state_dict(state["optimizer"])
-        self.steps = integer("steps", state["steps"], 0, 2**62)
+        self.steps = steps
         self._left = [left.clone() for left in state["left"]]
