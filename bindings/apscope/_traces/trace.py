@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .. import _core
-from .._arrays.checks import integer, of_type, text
+from .._arrays.checks import integer, made_by, of_type, text
 from .._folders.reading import open_regular
 
 KINDS = ("gradient", "weights", "full_batch", "activation_gradient", "layer_input")
@@ -38,6 +38,7 @@ class Trace:
         size) and ``steps`` (number, loss, learning_rate, loss_scale, files).
     """
 
+    @made_by("a Trace is made by apscope.open_trace, not by its constructor")
     def __init__(self, core: _core.Trace):
         self.core = of_type(
             "core", core, _core.Trace, "nothing to this class: apscope.open_trace opens a trace"

@@ -9,6 +9,7 @@ import torch
 
 from .._text import clip
 
+_QUOTED = 300  # characters of two settings
 #: States of PyTorch's optimizers that have the shape of their parameter.
 _LIKE_PARAMETERS = frozenset(
     (
@@ -50,9 +51,11 @@ def check_state(state: Any, keys: Collection[str], same: Mapping[str, Any] | Non
         )
     for key, mine in (same or {}).items():
         if type(state[key]) is not type(mine) or state[key] != mine:
+            theirs, own = repr(state[key]), repr(mine)
             raise ValueError(
-                f"the state is of {key}={clip(repr(state[key]), 200)}, not of "
-                f"{clip(repr(mine), 200)}"
+                f"the state is of {key}={theirs}, not of {own}"
+                if len(theirs + own) < _QUOTED
+                else f"the state is of another {key} than this object's"
             )
 
 
@@ -94,14 +97,19 @@ def check_model(state: Any, model: torch.nn.Module) -> None:
     check_tensors("model", state, model.state_dict())
 
 
-def check_optimizer(state: Any, optimizer: torch.optim.Optimizer) -> None:
+def check_optimizer(state: Any, optimizer: Any) -> None:
     """Checks the state of an optimizer: its groups, and the shapes that the parameters give.
+
+    One that is not PyTorch's has its own `check_state`.
 
     Raises
     ------
     ValueError
         It is not a state, or one of other parameters.
     """
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        optimizer.check_state(state)
+        return
     if not isinstance(state, Mapping) or not {"state", "param_groups"} <= set(state):
         raise ValueError("the state's optimizer is not one of an optimizer's state_dict")
     held, groups = state["state"], state["param_groups"]

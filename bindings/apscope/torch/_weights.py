@@ -165,6 +165,14 @@ class LowPrecisionWeights:
             "left": list(self._left),
         }
 
+    def check_state(self, state: Any) -> None:
+        """Raises TypeError or ValueError for a state that `load_state_dict` cannot take."""
+        mine = self.state_dict()
+        check_state(state, mine, {key: mine[key] for key in ("format", "update", "seed")})
+        check_tensors("weights", state["left"], self._left)
+        check_optimizer(state["optimizer"], self.optimizer)
+        integer("steps", state["steps"], 0, 2**62)
+
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continues from another run's state, with the same bits.
 
@@ -174,11 +182,7 @@ class LowPrecisionWeights:
             The state of another format, update or seed, of other parameters, or of something else.
             Nothing is changed then.
         """
-        mine = self.state_dict()
-        check_state(state, mine, {key: mine[key] for key in ("format", "update", "seed")})
-        check_tensors("left", state["left"], self._left)
-        check_optimizer(state["optimizer"], self.optimizer)
-        steps = integer("steps", state["steps"], 0, 2**62)
+        self.check_state(state)
         self.optimizer.load_state_dict(state["optimizer"])
-        self.steps = steps
+        self.steps = int(state["steps"])
         self._left = [left.clone() for left in state["left"]]

@@ -230,12 +230,12 @@ class HALP:
         mine = self.state_dict()
         check_state(state, mine, {"settings": mine["settings"]})
         check_tensors("centre", state["centre"], mine["centre"])
-        begun = self._parameters if state["full"] else []  # empty before the first centre
-        for name in ("full", "z"):
-            check_tensors(name, state[name], begun)
+        check_tensors("z", state["z"], mine["z"])
+        if state["full"] != []:  # empty before the first centre
+            check_tensors("full", state["full"], mine["z"])
         delta = state["delta"]
-        if not isinstance(delta, list) or len(delta) != len(begun):
-            raise ValueError(f"the state's delta must be a list of {len(begun)} numbers")
+        if not isinstance(delta, list) or len(delta) != len(self.delta):
+            raise ValueError(f"the state's delta must be a list of {len(self.delta)} numbers")
         delta = [float(number("delta", one)) for one in delta]
         counts = [integer(name, state[name], 0, 2**62) for name in ("steps", "clipped")]
         self.steps, self.clipped = counts

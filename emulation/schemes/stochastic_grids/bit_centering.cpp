@@ -118,6 +118,7 @@ SchemeDefinition bit_centering_definition() {
         scheme.begin = [](State& state, std::size_t, std::size_t size) {
             Memory& memory = state.of<Memory>();
             if (memory.age == 0) memory.centre = std::make_shared<Row>(size);
+            else check_length(memory.centre ? memory.centre->size() : 0, size);
         };
         scheme.select = [bits, mu](const Selection& s) {
             const auto& [age, centre] = s.state.of<Memory>();
