@@ -10,11 +10,12 @@ import shutil
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Event
+from threading import Event, Lock
 from typing import Any, BinaryIO
 
 _AT_ONCE = 8  # files
 _PIECE = 2**20  # bytes
+_OPENING = Lock()  # file systems with a cache keep lists that are not made for several threads
 
 
 def read_remote(system: Any, place: str, longest: int) -> bytes:
@@ -31,7 +32,7 @@ def read_remote(system: Any, place: str, longest: int) -> bytes:
         size = _announced(stream)
         if size is None or size <= longest:
             pieces, left = [], longest + 1
-            while left and not stop.is_set() and (piece := stream.read(min(left, _PIECE))):
+            while left and (piece := stream.read(min(left, _PIECE))):
                 pieces.append(piece)
                 left -= len(piece)
             if left > 0:
@@ -72,7 +73,7 @@ def _copy(system: Any, place: str, path: Path, size: int | None, stop: Event) ->
             raise SizeError(place, str(announced), size or 0)
         most = shutil.disk_usage(path.parent).free if size is None else size
         left = most + 1
-        while left and (piece := stream.read(min(left, _PIECE))):
+        while left and not stop.is_set() and (piece := stream.read(min(left, _PIECE))):
             out.write(piece[:left])
             left -= min(len(piece), left)
     if left == 0 or (size is not None and left > 1):
@@ -94,7 +95,10 @@ class SizeError(ValueError):
 def _stream(system: Any, place: str) -> BinaryIO:
     """The bytes in order. Over HTTP they come as one answer, whose end the server cannot hide."""
     protocol = system.protocol if isinstance(system.protocol, str) else "".join(system.protocol)
-    stream: BinaryIO = system.open(place, "rb", **({"block_size": 0} if "http" in protocol else {}))
+    with _OPENING:
+        stream: BinaryIO = system.open(
+            place, "rb", **({"block_size": 0} if "http" in protocol else {})
+        )
     return stream
 
 

@@ -65,11 +65,8 @@ def read_limited(path: str | os.PathLike[str], longest: int) -> bytes:
             data = stream.read(longest + 1)  # it may have grown, or be one of /proc, of size 0
             if len(data) <= longest:
                 return data
-            size = len(data)
-    raise ValueError(
-        f"{os.fspath(path)} has {size} bytes{' or more' if size == longest + 1 else ''}; "
-        f"at most {longest} are read"
-    )
+    told = f"{size} bytes" if size > longest else f"more than {longest} bytes"
+    raise ValueError(f"{os.fspath(path)} has {told}; at most {longest} are read")
 
 
 def read_text(path: str | os.PathLike[str], longest: int) -> str:
