@@ -224,7 +224,7 @@ def _tell_warning(message: Warning | str, *_: Any) -> None:
 def _tell(text: str) -> None:
     """Prints one line on standard error, if it exists: else print() would use standard output."""
     if sys.stderr is not None:
-        print(f"apscope: {escaped(_one_line(text), sys.stderr.isatty())}", file=sys.stderr)
+        print(f"apscope: {escaped(_one_line(text))}", file=sys.stderr)
 
 
 def _one_line(text: str) -> str:

@@ -25,6 +25,7 @@ class Output(io.TextIOBase):
     def __init__(self, stream: TextIO | None) -> None:
         self._stream = stream
         self._exact = False
+        self.failed: OSError | None = None  # told when the output is flushed, too
 
     def write(self, text: str) -> int:
         if self._stream is None:
@@ -32,14 +33,28 @@ class Output(io.TextIOBase):
         terminal = self.isatty()
         if terminal or not self._exact:
             text = escaped(text, bytes_too=terminal)
-        with _named():
+        with self._named():
             self._stream.write(text)
         return len(text)
 
     def flush(self) -> None:
         if self._stream is not None:
-            with _named():
+            with self._named():
                 self._stream.flush()
+        if self.failed is not None:
+            raise self.failed
+
+    @contextlib.contextmanager
+    def _named(self) -> Iterator[None]:
+        """System errors of the output say so; a closed pipe stays one."""
+        try:
+            yield
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            told = f"{NAME} cannot be written: {error.strerror or error}"
+            self.failed = OSError(error.errno, told, NAME)
+            raise self.failed from None
 
     def isatty(self) -> bool:
         return self._stream is not None and self._stream.isatty()
@@ -64,18 +79,6 @@ class Output(io.TextIOBase):
 
 
 @contextlib.contextmanager
-def _named() -> Iterator[None]:
-    """System errors of the output say so; a closed pipe stays one."""
-    try:
-        yield
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        told = f"{NAME} cannot be written: {error.strerror or error}"
-        raise OSError(error.errno, told, NAME) from None
-
-
-@contextlib.contextmanager
 def escaping() -> Iterator[None]:
     """Puts an `Output` in place of ``sys.stdout``."""
     before = sys.stdout
@@ -95,6 +98,8 @@ def exactly() -> contextlib.AbstractContextManager[Any]:
 
 def give_up() -> None:
     """Drops what could not be written, so that the end of the process does not try it again."""
+    if isinstance(sys.stdout, Output):
+        sys.stdout.failed = None
     with contextlib.suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
