@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .._folders.reading import read_text
+from .._folders.reading import read_utf8
 from .._limits import TEXT_LENGTH
 from .._traces.order import FILES, GIVEN, NATURAL
 from .sources import natural
@@ -37,7 +37,7 @@ def order_tensors(
     try:
         names = [
             line.strip()
-            for line in read_text(given, TEXT_LENGTH).splitlines()
+            for line in read_utf8(given, TEXT_LENGTH).splitlines()
             if line.strip()
         ]
     except OSError as error:

@@ -69,7 +69,7 @@ def read_limited(path: str | os.PathLike[str], longest: int) -> bytes:
     raise ValueError(f"{os.fspath(path)} has {told}; at most {longest} are read")
 
 
-def read_text(path: str | os.PathLike[str], longest: int) -> str:
+def read_utf8(path: str | os.PathLike[str], longest: int) -> str:
     """The text of a regular file, which must be UTF-8; errors as of `read_limited`."""
     data = read_limited(path, longest)
     try:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from .._core import FloatFormat, StepExchange, parse_topology
-from .._folders.reading import read_text
+from .._folders.reading import read_utf8
 from .._json import TEXT, is_integer, is_number
 from .._limits import EXPERIMENT_LENGTH
 from .._schemes.scheme import as_scheme
@@ -137,7 +137,7 @@ class Experiment:
         path = Path(path)
         if path.is_dir():
             raise ValueError(f"{path} is a folder; give an experiment's TOML file")
-        text = read_text(path, EXPERIMENT_LENGTH)
+        text = read_utf8(path, EXPERIMENT_LENGTH)
         try:
             told = tomllib.loads(text)
         except RecursionError:

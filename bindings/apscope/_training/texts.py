@@ -6,7 +6,7 @@ import hashlib
 import re
 import subprocess
 
-from .._folders.reading import read_text
+from .._folders.reading import read_utf8
 from .._limits import TEXT_LENGTH
 
 #: Of Genesis as the trace was recorded from it.
@@ -55,7 +55,7 @@ def read(text: str) -> str:
     if text in NAMED:
         return NAMED[text]()
     try:
-        return read_text(text, TEXT_LENGTH)
+        return read_utf8(text, TEXT_LENGTH)
     except OSError as error:
         raise ValueError(
             f"text={text!r} is not genesis or python, and not a file that can be read: "

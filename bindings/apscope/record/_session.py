@@ -31,7 +31,7 @@ import numpy as np
 from .._folders.durable import sync_folder
 from .._folders.lock import Lock
 from .._folders.one_file import make_folder, put_text, remove_left
-from .._folders.reading import read_text
+from .._folders.reading import read_utf8
 from .._json import read_json
 from .._limits import MANIFEST_LENGTH, TEXT_LENGTH
 from .._traces.order import NATURAL
@@ -281,7 +281,7 @@ class Session:
         for process, mark, path in self._said("stopped"):
             if process != self.process and self._marks.get(str(process)) == mark:
                 raise StopRecording(
-                    f"process {process} stopped: {read_text(path, TEXT_LENGTH)}"
+                    f"process {process} stopped: {read_utf8(path, TEXT_LENGTH)}"
                 )
 
     def collect(self, patience: float = 0.0) -> None:

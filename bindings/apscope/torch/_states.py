@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -95,6 +96,11 @@ def check_tensors(what: str, given: Any, mine: Any) -> None:
 def check_model(state: Any, model: torch.nn.Module) -> None:
     """Checks the state of a model, which ``model.load_state_dict`` then takes whole."""
     check_tensors("model", state, model.state_dict())
+
+
+def load_optimizer(optimizer: Any, state: Any) -> None:
+    """Loads a copy: PyTorch's optimizers keep the state's own tensors, and change them later."""
+    optimizer.load_state_dict(copy.deepcopy(state))
 
 
 def check_optimizer(state: Any, optimizer: Any) -> None:

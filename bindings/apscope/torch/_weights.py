@@ -12,7 +12,7 @@ from .._arrays.casts import quantize
 from .._arrays.checks import integer
 from .._arrays.draws import Draws
 from .._arrays.inputs import FormatLike, as_format
-from ._states import check_optimizer, check_state, check_tensors
+from ._states import check_optimizer, check_state, check_tensors, load_optimizer
 
 UPDATES = ("nearest", "stochastic", "kahan", "residual")
 
@@ -183,6 +183,6 @@ class LowPrecisionWeights:
             Nothing is changed then.
         """
         self.check_state(state)
-        self.optimizer.load_state_dict(state["optimizer"])
+        load_optimizer(self.optimizer, state["optimizer"])
         self.steps = int(state["steps"])
         self._left = [left.clone() for left in state["left"]]

@@ -11,7 +11,7 @@ from torch.func import functional_call, grad_and_value, vmap
 
 from .._arrays.checks import integer
 from .._schemes.scheme import Scheme
-from ..torch._states import check_model, check_optimizer, check_state
+from ..torch._states import check_model, check_optimizer, check_state, load_optimizer
 from .._traces.roles import Roles, plain_name
 from ._exchanger import Exchanger
 from ._quantized.registry import is_quantized
@@ -223,7 +223,7 @@ class Workers:
         check_optimizer(state["optimizer"], self.optimizer)
         self.exchanger.load_state_dict(state["exchange"])
         self.model.load_state_dict(state["model"])
-        self.optimizer.load_state_dict(state["optimizer"])
+        load_optimizer(self.optimizer, state["optimizer"])
 
     def _parts(self, what: str, batch: torch.Tensor) -> torch.Tensor:
         if batch.dim() == 0 or batch.shape[0] == 0 or batch.shape[0] % self._count != 0:

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from apscope import Results, replay
-from apscope._folders.reading import open_regular, read_limited, read_text
+from apscope._folders.reading import open_regular, read_limited, read_utf8
 from apscope.cli import main
 
 
@@ -121,10 +121,10 @@ def test_regular_files_up_to_the_limit(tmp_path):
     with pytest.raises(ValueError, match=r"file has 100 bytes; at most 99 are read"):
         read_limited(path, 99)
     (tmp_path / "link").symlink_to(path)
-    assert read_text(tmp_path / "link", 100) == "x" * 100
+    assert read_utf8(tmp_path / "link", 100) == "x" * 100
     path.write_bytes(b"abc\xff")
     with pytest.raises(ValueError, match=r"file is not UTF-8 \(at byte 3\)"):
-        read_text(path, 100)
+        read_utf8(path, 100)
     with pytest.raises(IsADirectoryError):
         open_regular(tmp_path)
     with pytest.raises(FileNotFoundError):

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from ..._arrays.checks import integer
-from ...torch._states import check_model, check_optimizer, check_state
+from ...torch._states import check_model, check_optimizer, check_state, load_optimizer
 from ...torch._weights import LowPrecisionWeights
 from .matching import Found, check_matched, kept_in, parts_of, schedule_of, weights_of
 from .observe import Observer
@@ -277,7 +277,7 @@ class QuantizedModel:
             use.check_state(memory.get(name, {}))
         self.model.load_state_dict(state["model"])
         if self.optimizer is not None:
-            self.optimizer.load_state_dict(state["optimizer"])
+            load_optimizer(self.optimizer, state["optimizer"])
         self._scaler.load_state_dict(state["scale"])
         for name, use in uses.items():
             use.load_state_dict(memory.get(name, {}))
