@@ -45,11 +45,14 @@ APART = {
 #: Name, unit, section and pooling of each.
 COLUMNS = "COLUMNS: tuple[tuple[str, str, int, str], ...]"
 
-#: pybind11-stubgen, of FloatFormat's constructor as C++ makes it: the one around it in Python only
-#: words its errors.
+#: pybind11-stubgen, of functions as C++ makes them: those around them in Python only word errors.
 STUBGEN = """
 import sys, apscope, pybind11_stubgen
-apscope.FloatFormat.__init__ = apscope.FloatFormat.__init__.__wrapped__
+from apscope._formats.formats import WORDED
+for of, name in [(apscope.FloatFormat, "__init__"), *WORDED]:
+    made = vars(of)[name]
+    kind = staticmethod if isinstance(made, staticmethod) else lambda called: called
+    setattr(of, name, kind(getattr(made, "__func__", made).__wrapped__))
 sys.exit(pybind11_stubgen.main(sys.argv[1:]))
 """
 

@@ -60,7 +60,8 @@ void check_file_unchanged(const std::filesystem::path& path, const FileState& st
 
 MappedFile::MappedFile(const std::filesystem::path& path, std::shared_ptr<FileState> known)
     : path_(path), state_(std::move(known)) {
-    const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    // A pipe in the file's place is then not waited for.
+    const int descriptor = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (descriptor < 0) fail(path, errno);
     const auto close = [](const int* opened) { ::close(*opened); };
     const std::unique_ptr<const int, decltype(close)> closer(&descriptor, close);

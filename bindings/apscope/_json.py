@@ -6,9 +6,9 @@ import json
 import math
 import os
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, TypeAlias
 
+from ._folders.reading import read_limited
 from ._limits import JSON_DEPTH, JSON_DIGITS, JSON_LENGTH
 from ._text import clip
 
@@ -83,13 +83,11 @@ def parse_json(data: bytes | str, longest: int = JSON_LENGTH) -> Any:
 
 def read_json(path: str | os.PathLike[str], longest: int = JSON_LENGTH) -> Any:
     """The value of a file, as `parse_json` reads it; the sentence begins with the file's name."""
-    path = Path(path)
-    if (size := path.stat().st_size) > longest:
-        raise ValueError(f"{path} has {size} bytes; at most {longest} are read")
+    data = read_limited(path, longest)
     try:
-        return parse_json(path.read_bytes(), longest)
+        return parse_json(data, longest)
     except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
+        raise ValueError(f"{os.fspath(path)}: {error}") from None
 
 
 def _check_depth(value: Any) -> None:

@@ -21,6 +21,8 @@ WORKERS: int = _core.LIMITS["workers"]
 QUOTED: int = _core.LIMITS["quoted"]
 #: bytes of other JSON files: indices of shards, manifests of conformance packs, plans
 JSON_LENGTH = 100_000_000
+EXPERIMENT_LENGTH = 10_000_000  #: bytes of an experiment's TOML file
+TEXT_LENGTH = 100_000_000  #: bytes of a text that is trained on, or of a list of names
 JSON_DIGITS = 4_300  #: of an integer: Python's own limit
 NPY_HEADER = 100_000  #: bytes: a header is a line
 SENTENCE = 600  #: characters of a message about a file of others

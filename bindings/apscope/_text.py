@@ -10,6 +10,9 @@ from collections.abc import Collection, Sequence
 _RAISED = str.maketrans("0123456789-\N{MINUS SIGN}", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁻")
 
 
+_ODD = re.compile(r"[^\n -~]")
+
+
 def clip(name: str, longest: int = 60) -> str:
     """A name that fits: a long one keeps its beginning and its end."""
     return (
@@ -19,11 +22,28 @@ def clip(name: str, longest: int = 60) -> str:
     )
 
 
+def escaped(text: str, bytes_too: bool = True) -> str:
+    r"""Lines whose control characters, and those that change a text's direction, are escaped.
+
+    Line feeds stay. A byte of a path that is not UTF-8 becomes ``\xFF``; without `bytes_too` it
+    stays the half of a surrogate pair that Python has for it.
+    """
+    if not _ODD.search(text):
+        return text
+    return "".join(
+        c if c == "\n" or c.isprintable() else _escape(c, bytes_too) for c in text
+    )
+
+
+def _escape(c: str, bytes_too: bool) -> str:
+    if 0xDC80 <= ord(c) <= 0xDCFF:
+        return f"\\x{ord(c) - 0xDC00:02X}" if bytes_too else c
+    return repr(c)[1:-1]
+
+
 def printable(name: str, longest: int = 200) -> str:
-    """A name on one line of a terminal: control characters are escaped, a long name is clipped."""
-    if not name.isprintable():
-        name = "".join(c if c.isprintable() else repr(c)[1:-1] for c in name)
-    return clip(name, longest)
+    """A name on one line: escaped, as also line feeds are; a long name is clipped."""
+    return clip(escaped(name).replace("\n", "\\n"), longest)
 
 
 def raised(exponent: int | str) -> str:

@@ -17,12 +17,13 @@ from ._arrays.dtypes import is_dtype
 from ._arrays.inputs import FormatLike, as_format
 from ._arrays.options import Options, RoundingOptions
 from ._core import FloatFormat
+from ._folders.reading import read_limited
 from ._folders.writing import Writing, clear_left, halves, is_hidden, refuse_dangling
 from ._formats.blackbox import cast_of, name_of, run_cast, same
 from ._formats.formats import named_formats
 from ._formats.identify import identify
 from ._json import read_json
-from ._limits import MANIFEST_LENGTH
+from ._limits import JSON_LENGTH, MANIFEST_LENGTH
 from ._text import printable
 
 __all__ = ["OVERFLOWS", "ROUNDINGS", "Check", "check", "inputs_of", "pack_formats", "write"]
@@ -283,7 +284,7 @@ def pack_problems(directory: Path) -> Iterator[str]:
 
 def _read(directory: Path, entry: dict[str, str]) -> np.ndarray:
     path = directory / entry["file"]
-    data = path.read_bytes()
+    data = read_limited(path, JSON_LENGTH)
     if hashlib.sha256(data).hexdigest() != entry["sha256"]:
         raise ValueError(
             f"{path} does not have the SHA-256 that manifest.json gives; write the pack again"

@@ -1,5 +1,6 @@
 // The exchange of all tensors of a training step.
 #include <memory>
+#include <stdexcept>
 #include <utility>
 
 #include "bindings/module/exchange_types.h"
@@ -52,7 +53,13 @@ std::vector<bool> run(StepExchange& exchange, std::int64_t number, std::size_t i
         step.weights.push_back(row_of(a, 0, a.size()));
     }
     const py::gil_scoped_release release;
-    return exchange.run(step, threads);
+    try {
+        return exchange.run(step, threads);
+    } catch (const std::out_of_range&) {
+        throw std::invalid_argument(
+            "a row of the state has another length than this exchange's; give the state of an "
+            "exchange of the same tensors");
+    }
 }
 
 }  // namespace

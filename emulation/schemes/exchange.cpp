@@ -53,11 +53,14 @@ Parameters Parameters::of_rows(NamedRows rows) {
     return theta;
 }
 
+void check_length(std::size_t found, std::size_t wanted) {
+    if (found == wanted) return;
+    throw std::invalid_argument("the state has a row of " + std::to_string(found) +
+                                " elements for a tensor of " + std::to_string(wanted));
+}
+
 std::span<double> piece_of(Row& row, const Place& place, std::size_t count) {
-    if (row.size() != place.size) {
-        throw std::invalid_argument("the state has a row of " + std::to_string(row.size()) +
-                                    " elements for a tensor of " + std::to_string(place.size));
-    }
+    check_length(row.size(), place.size);
     return std::span(row).subspan(place.first, count);
 }
 

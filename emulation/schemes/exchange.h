@@ -126,6 +126,9 @@ struct Place {
     std::size_t first = 0, size = 0;
 };
 
+// Throws std::invalid_argument for a row that is not one of a tensor of this length.
+void check_length(std::size_t found, std::size_t wanted);
+
 // A piece of a row that a state holds. Throws std::invalid_argument for a state of another tensor's
 // length.
 std::span<double> piece_of(Row& row, const Place& place, std::size_t count);

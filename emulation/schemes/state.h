@@ -7,8 +7,11 @@
 #pragma once
 
 #include <any>
+#include <cmath>
 #include <cstddef>
+#include <cstdio>
 #include <functional>
+#include <limits>
 #include <map>
 #include <stdexcept>
 #include <string>
@@ -50,7 +53,7 @@ public:
                                         std::to_string(sizeof...(number)));
         }
         const double* next = row.data();
-        ((number = static_cast<Number>(*next++)), ...);
+        ((number = read<Number>(name, *next++)), ...);
     }
     void row(const std::string& name, Row& row) {
         if (writes()) {
@@ -64,7 +67,8 @@ public:
         if (writes()) {
             if (!row.empty()) rows_[name] = Row(row.begin(), row.end());
         } else if (const Row found = take(name); !found.empty()) {
-            row.assign(found.begin(), found.end());
+            row.clear();
+            for (const double number : found) row.push_back(read<Number>(name, number));
         }
     }
     // name/0, name/1, ...: one row per worker.
@@ -98,6 +102,27 @@ public:
     bool writes() const { return way_ != Way::takes; }
 
 private:
+    // A double outside of an integer type's range must not be converted to it.
+    template <class Number>
+    static Number read(const std::string& name, double number) {
+        if constexpr (std::is_integral_v<Number>) {
+            constexpr bool is_signed = std::is_signed_v<Number> && !std::is_same_v<Number, bool>;
+            constexpr double most = std::is_same_v<Number, bool> ? 1.0
+                                    : sizeof(Number) < 8 ? static_cast<double>(
+                                                               std::numeric_limits<Number>::max())
+                                                         : 0x1p53;
+            if (!(number <= most && number >= (is_signed ? -most : 0.0)) ||
+                number != std::floor(number))
+                refuse(name, number);
+        }
+        return static_cast<Number>(number);
+    }
+    [[noreturn]] static void refuse(const std::string& name, double number) {
+        char digits[32];
+        std::snprintf(digits, sizeof digits, "%.17g", number);
+        throw std::invalid_argument("the state's '" + name + "' has " + digits +
+                                    ", which is not an integer in its range");
+    }
     static std::string numbered(const std::string& name, std::size_t w) {
         return name + "/" + std::to_string(w);
     }

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from .._arrays.checks import made_by, of_type
 from .._schemes.scheme import Scheme
 from .choose import Choice, Problem, choose
 from .front import corners
@@ -34,6 +35,7 @@ class Plan:
         Trace, steps, topology, groups, and how the candidates were replayed.
     """
 
+    @made_by("a Plan is made by recommend, or read by Plan.open, not by its constructor")
     def __init__(
         self,
         table: Table,
@@ -46,6 +48,8 @@ class Plan:
         replayed: Table | None = None,
         banned: frozenset[int] = frozenset(),
     ) -> None:
+        of_type("table", table, Table, "nothing to this class: recommend makes a plan")
+        of_type("wish", wish, Wish, "nothing to this class: recommend makes a plan")
         self._table, self.wish, self.about = table, wish, about
         self._options, self._best, self._single, self._gap = options, best, single, gap
         self._replayed, self._banned = replayed, banned

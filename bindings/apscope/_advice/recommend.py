@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from .._arrays.checks import integer
+from .._arrays.checks import integer, text
 from .._arrays.float_environment import guarded
 from .._results.folders import check_readable, what_is
 from .._results.pooling import one_trace
@@ -123,7 +123,12 @@ def recommend(
         max_underflow,
         max_layer_error,
     )
-    schemes = {pattern: as_scheme(spec) for pattern, spec in (fixed or {}).items()}
+    if not isinstance(fixed, Mapping | None):
+        raise TypeError(
+            f"fixed={fixed!r:.60} must be a mapping of expressions of names to schemes, such as "
+            "{'head': 'none:fp16'}"
+        )
+    schemes = {text("fixed", p): as_scheme(spec) for p, spec in (fixed or {}).items()}
     periods = integer("periods", periods, 1, 2**20)
     setting = Setting(
         wish, groups, periods, schemes, holdout, simplest, topology, network or Network(), elements

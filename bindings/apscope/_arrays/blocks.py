@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import _core
 from .._core import BlockFormat
+from .checks import integer
 from .inputs import _input, _is_torch, _like, _on_gpu, _run, _torch_to_numpy
 from .options import Options, RoundingOptions
 
@@ -315,6 +316,7 @@ def pack(codes: Any, bits: int) -> Any:
     >>> apscope.pack([1, 2, 3], 4)
     array([33,  3], dtype=uint8)
     """
+    bits = integer("bits", bits, 1, 8)
     a = _bytes(codes, "codes")
     _, (_, length, _) = _around(a.shape, -1)
     result = np.empty((*a.shape[:-1], _core.packed_size(length, bits)), np.uint8)
@@ -346,6 +348,7 @@ def unpack(bytes: Any, bits: int, count: int) -> Any:
     TypeError
         Bytes that are not integers.
     """
+    bits, count = integer("bits", bits, 1, 8), integer("count", count, 0, 2**62)
     a = _bytes(bytes, "bytes")
     _, (_, length, _) = _around(a.shape, -1)
     if count < 0:

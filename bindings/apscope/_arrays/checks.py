@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import operator
-from typing import Any
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from .._text import clip
+
+_Init = TypeVar("_Init", bound=Callable[..., None])
 
 
 def integer(name: str, value: Any, low: int, high: int) -> int:
@@ -49,6 +54,24 @@ def of_type(name: str, value: Any, types: type | tuple[type, ...], give: str) ->
     return value
 
 
+def made_by(sentence: str) -> Callable[[_Init], _Init]:
+    """For the constructor of a class that functions make: the message about missing arguments."""
+
+    def words(init: _Init) -> _Init:
+        @functools.wraps(init)
+        def call(*given: Any, **named: Any) -> None:
+            try:
+                init(*given, **named)
+            except TypeError as error:
+                if "__init__()" not in str(error):
+                    raise
+                raise TypeError(sentence) from None
+
+        return cast("_Init", call)
+
+    return words
+
+
 def number(name: str, value: Any) -> Any:
     """The value, which must be an int or a float, Python's or NumPy's."""
     if isinstance(value, bool | np.bool_) or not isinstance(
@@ -56,6 +79,24 @@ def number(name: str, value: Any) -> Any:
     ):
         raise TypeError(f"{name}={value!r:.60} must be a number")
     return value
+
+
+def listed(name: str, values: Any, most: int = 100_000) -> list[Any]:
+    """The values of an iterable as a list, which must not be a text and not have more than `most`.
+
+    Raises
+    ------
+    TypeError
+        It is not an iterable.
+    ValueError
+        It has more values, or is endless.
+    """
+    if not isinstance(values, Iterable) or isinstance(values, str | bytes):
+        raise TypeError(f"{name}={values!r:.60} must be a list")
+    found = list(islice(values, most + 1))
+    if len(found) > most:
+        raise ValueError(f"{name} has more than {most} values; give fewer")
+    return found
 
 
 def flag(name: str, value: Any) -> bool:

@@ -16,6 +16,7 @@ import sys
 import warnings
 import zipfile
 from collections.abc import Iterator
+from itertools import count
 from typing import Any
 
 requests = os.fdopen(0, "rb")
@@ -65,22 +66,47 @@ def put(tensors: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
     tensors[name] = value
 
 
+#: Of the objects in a file's dicts and lists: a file of 1 KB may name one list many times in
+#: another, and so on.
+MOST_OBJECTS, DEEPEST = 1_000_000, 64
+
+
 def walk(
-    value: Any, path: tuple[str, ...], tensors: dict[str, Any], scalars: dict[str, float]
+    value: Any,
+    path: tuple[str, ...],
+    tensors: dict[str, Any],
+    scalars: dict[str, float],
+    seen: Iterator[int],
 ) -> None:
     """Collect the tensors of nested dicts and lists by their paths, and the numbers beside them."""
+    if next(seen) >= MOST_OBJECTS or len(path) > DEEPEST:
+        raise RefusedError(
+            f"its dicts and lists hold more than {MOST_OBJECTS} objects, or are nested more than "
+            f"{DEEPEST} deep; save the tensors alone"
+        )
     if isinstance(value, torch.Tensor):
         put(tensors, path, value)
     elif type(value).__module__ == "numpy" and type(value).__name__ == "ndarray":
         put(tensors, path, torch.from_numpy(value))
     elif isinstance(value, dict):
         for key, inner in value.items():
-            walk(inner, (*path, str(key)), tensors, scalars)
+            walk(inner, (*path, str(key)), tensors, scalars, seen)
     elif isinstance(value, list | tuple):
         for i, inner in enumerate(value):
-            walk(inner, (*path, str(i)), tensors, scalars)
+            walk(inner, (*path, str(i)), tensors, scalars, seen)
     elif isinstance(value, int | float) and not isinstance(value, bool):
         scalars["/".join(path)] = float(value)
+
+
+def check_stored(path: str) -> None:
+    """Refuse compressed records: torch.save writes none, and maps or inflates them unlooked at."""
+    with zipfile.ZipFile(path) as archive:
+        for about in archive.infolist():
+            if about.compress_type != zipfile.ZIP_STORED or about.file_size != about.compress_size:
+                raise RefusedError(
+                    f"its record {about.filename} is compressed, which torch.save does not do; "
+                    "save it again"
+                )
 
 
 def check_records(path: str) -> None:
@@ -106,13 +132,15 @@ class TorchFile:
         with open(path, "rb") as stream:
             mapped = stream.read(2) == b"PK"
         self._to_check = path if mapped else None
+        if mapped:
+            check_stored(path)
         with torch.serialization.safe_globals(numpy_globals()):
             loaded = torch.load(
                 path, map_location="cpu", weights_only=True, **({"mmap": True} if mapped else {})
             )
         self.tensors: dict[str, Any] = {}
         self.scalars: dict[str, float] = {}
-        walk(loaded, (), self.tensors, self.scalars)
+        walk(loaded, (), self.tensors, self.scalars, count())
         self.ordered = not isinstance(loaded, torch.Tensor)
 
     def entries(self) -> Iterator[tuple[str, str, list[int], str]]:
@@ -148,6 +176,7 @@ class Checkpoint:
         paths = metadata.planner_data or {}
         self.names: dict[str, tuple[str, Any]] = {}
         self.scalars: dict[str, float] = {}
+        seen = count()
         for name, about in metadata.state_dict_metadata.items():
             place = tuple(str(part) for part in paths.get(name, (name,)))
             if isinstance(about, TensorStorageMetadata):
@@ -156,7 +185,7 @@ class Checkpoint:
                 other: dict[str, Any] = {name: None}
                 with contextlib.suppress(Exception, checkpoint.api.CheckpointException):
                     checkpoint.load(other, checkpoint_id=path)
-                walk(other[name], place, {}, self.scalars)
+                walk(other[name], place, {}, self.scalars, seen)
 
     def entries(self) -> Iterator[tuple[str, str, list[int], str]]:
         for key, (_, about) in self.names.items():

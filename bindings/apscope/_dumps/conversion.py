@@ -16,7 +16,9 @@ from typing import Any
 import numpy as np
 
 from .._arrays.casts import decode
+from .._folders.reading import read_limited
 from .._folders.writing import clear_left, refuse_dangling
+from .._limits import TEXT_LENGTH
 from .._text import count_of
 from .._traces.opening import open_trace
 from .._traces.order import FILES, GIVEN
@@ -279,8 +281,8 @@ _DECISIVE = (
 def _contents(path: str | os.PathLike[str] | None) -> str:
     """The content of a file, if it can be read."""
     try:
-        return "" if path is None else Path(path).read_bytes().hex()
-    except OSError:
+        return "" if path is None else read_limited(path, TEXT_LENGTH).hex()
+    except (OSError, ValueError):
         return ""
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
+from .._folders.reading import read_utf8
+from .._limits import TEXT_LENGTH
 from .._traces.order import FILES, GIVEN, NATURAL
 from .sources import natural
 
@@ -36,14 +37,15 @@ def order_tensors(
     try:
         names = [
             line.strip()
-            for line in Path(given).read_text(encoding="utf-8").splitlines()
+            for line in read_utf8(given, TEXT_LENGTH).splitlines()
             if line.strip()
         ]
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
         raise ValueError(
-            f"{given} cannot be read as a list of names: "
-            f"{getattr(error, 'strerror', None) or error}"
+            f"{given} cannot be read as a list of names: {error.strerror or error}"
         ) from None
+    except ValueError as error:
+        raise ValueError(f"{error}; give a list of names, one per line") from None
     places = {name: i for i, name in enumerate(names)}
     if len(places) != len(names):
         raise ValueError(

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+from .._folders.arriving import SizeError, copy_remote
 from .._folders.one_file import new_path
+from .._folders.reading import open_regular
 from .._results.folders import check_readable
 
 #: Hidden files that belong to a dump; others, and hidden folders, are ignored.
@@ -61,7 +64,7 @@ class File:
     def open(self) -> BinaryIO:
         """The bytes, seekable. A remote file is read by ranges."""
         return (
-            open(self.place, "rb")
+            open_regular(self.place)
             if self.source.remote is None
             else self.source.remote.open(self.place, "rb")
         )
@@ -78,14 +81,24 @@ class File:
         path = self.source.staging() / self.name
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
-            with new_path(path, durable=False) as fetched:
-                self.source.remote.get_file(self.place, str(fetched))
+            with new_path(path, durable=False) as fetched, _told(self):
+                copy_remote(self.source.remote, [(self.place, fetched, self.size or None)])
         return path
 
     def forget(self) -> None:
         """Deletes what `local` fetched."""
         if self.source.remote is not None and self.source.folder is not None:
             (self.source.folder / self.name).unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _told(file: File) -> Iterator[None]:
+    try:
+        yield
+    except SizeError as error:
+        raise ValueError(
+            f"{file.label} has {error.found} bytes, but was listed with {error.expected}"
+        ) from None
 
 
 def _dangles(path: Path) -> bool:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import math
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .._folders.reading import open_regular
 from .._traces.trace import Trace
 
 if TYPE_CHECKING:
@@ -90,15 +92,14 @@ def te_statistics(log: str | os.PathLike) -> pd.DataFrame:
 
     rows: dict[tuple, float] = {}
     for path, rank in _files(Path(log)):
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
-        for number, line in enumerate(lines, 1):
+        for number, line in enumerate(_lines(path), 1):
             found = _LINE.fullmatch(line)
             try:
                 value = float(found["value"]) if found else None
             except ValueError:
                 value = None
             if found is None or value is None:
-                if not line.strip() or (number == len(lines) and not line.endswith("\n")):
+                if not line.strip() or not line.endswith("\n"):
                     continue  # an incomplete line of a killed run
                 raise ValueError(
                     f"{path}: line {number} is not a statistic of TransformerEngine: "
@@ -122,6 +123,11 @@ def te_statistics(log: str | os.PathLike) -> pd.DataFrame:
         ["layer", "tensor", "statistic"], sort=False
     ).ngroup()  # groups the ranks' numbers of one kind
     return table.sort_values(["step", "place", "rank"], ignore_index=True).drop(columns="place")
+
+
+def _lines(path: Path) -> Iterator[str]:
+    with io.TextIOWrapper(open_regular(path), encoding="utf-8", errors="replace") as stream:
+        yield from stream
 
 
 def _files(log: Path) -> list[tuple[Path, int]]:

@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .reading import open_regular
+
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
@@ -63,7 +65,7 @@ def sync_folder(folder: Path) -> None:
 
 def digest_of(path: Path) -> dict[str, int | str]:
     """The size in bytes and the SHA-256 of a file."""
-    with open(path, "rb") as stream:
+    with open_regular(path) as stream:
         return {
             "bytes": os.fstat(stream.fileno()).st_size,
             "sha256": hashlib.file_digest(stream, "sha256").hexdigest(),

@@ -10,6 +10,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from .reading import read_limited
+
+_LONGEST = 10_000  # bytes of what a holder says
+
 
 class HeldError(ValueError):
     """Another process holds the lock; the message says which."""
@@ -98,7 +102,7 @@ def who(doing: str) -> dict[str, Any]:
 
 def _holder(path: Path) -> str:
     try:
-        told = json.loads(path.read_text(encoding="utf-8"))
+        told = json.loads(read_limited(path, _LONGEST))
         return (
             f"another {told['doing']} (process {told['process']} on {told['host']}, since "
             f"{told['since']}) writes"

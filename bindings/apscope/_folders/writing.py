@@ -29,8 +29,10 @@ from pathlib import Path
 from .durable import sync, sync_folder
 from .lock import Lock, who
 from .names import fresh, lock_of, stem
+from .reading import read_limited
 
 MARK = "apscope.json"
+_LONGEST = 10_000  # bytes of a mark
 
 
 class _NotWrittenError(OSError):
@@ -220,14 +222,9 @@ class Writing:
     def _concerns(self, error: OSError) -> bool:
         """Whether an error comes from writing here, not from reading."""
         hidden = os.fspath(self.place / stem(self._name))
-        return (
-            isinstance(error.filename, str) and error.filename.startswith(hidden)
-        ) or error.errno in (
-            errno.ENOSPC,
-            errno.EDQUOT,
-            errno.EFBIG,
-            errno.EROFS,
-        )
+        if error.filename is not None:
+            return isinstance(error.filename, str) and error.filename.startswith(hidden)
+        return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
     def _remove_made(self) -> None:
         """Empty folders above the destination that were made for it; the innermost first."""
@@ -303,7 +300,7 @@ def _is_ours(path: Path, name: str) -> bool:
         try:
             return (
                 not names
-                or json.loads((path / MARK).read_text(encoding="utf-8")).get("writes") == name
+                or json.loads(read_limited(path / MARK, _LONGEST)).get("writes") == name
             )
         except ValueError:
             return names == [MARK]  # half of a mark; no user's file is lost
@@ -312,7 +309,14 @@ def _is_ours(path: Path, name: str) -> bool:
 
 
 def write_file(path: str | os.PathLike[str], text: str, doing: str) -> None:
-    """Writes a text to a file, all or nothing; waits for another process that writes it."""
+    """Writes a text to a file, all or nothing; waits for another process that writes it.
+
+    Raises
+    ------
+    ValueError
+        A link that leads nowhere has its name.
+    """
+    refuse_dangling(path)
     with Writing(path, doing, into=False, patience=10) as writing:
         (writing.new / Path(path).name).write_text(text, encoding="utf-8")
         writing.put_file()

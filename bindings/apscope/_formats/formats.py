@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import _core
 from .._arrays.inputs import as_format
-from .._core import FloatFormat
+from .._core import BlockFormat, FloatFormat
 from .words import specials_of
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ def _repr_html_(self: FloatFormat) -> str:
     return format_html(self)
 
 
+_METHODS = ("from_json", "to_dict", "to_json")
 _make = FloatFormat.__init__
 
 
@@ -37,6 +38,29 @@ def _init(self: FloatFormat, *given: Any, **fields: Any) -> None:
 
         raise TypeError(explained(given, fields)) from None
 
+
+def _worded(of: type, name: str) -> None:
+    """Puts a sentence in place of pybind11's list of signatures, which a wrong argument gives."""
+    made = vars(of)[name]
+    called = made.__func__ if isinstance(made, staticmethod) else made
+
+    @functools.wraps(called)
+    def call(*given: Any, **named: Any) -> Any:
+        try:
+            return called(*given, **named)
+        except TypeError as error:
+            if "incompatible function arguments" not in str(error):
+                raise
+            takes = "takes one string" if isinstance(made, staticmethod) else "takes no argument"
+            raise TypeError(f"{of.__name__}.{name} {takes}") from None
+
+    setattr(of, name, staticmethod(call) if isinstance(made, staticmethod) else call)
+
+
+#: The methods of classes made in C++ that callers use.
+WORDED = [(of, name) for of in (FloatFormat, BlockFormat) for name in _METHODS]
+for _class, _name in WORDED:
+    _worded(_class, _name)
 
 # The class is made in C++, its picture and its messages here.
 FloatFormat._repr_html_ = _repr_html_  # type: ignore[method-assign]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from .. import _core
-from .._arrays.checks import flag, integer, text
+from .._arrays.checks import flag, integer, listed, text
 from .._results.columns import Columns, frame_of, joined
 from .._results.joined import Joined, in_order
 from .._results.stored import OnFile, Stored
@@ -43,12 +43,12 @@ class Rest:
     states: dict[str, Any]  # by trace; empty ones unless they are kept
 
 
-def _as_list(value: Any) -> list[Any]:
+def _as_list(name: str, value: Any) -> list[Any]:
     # The last: a plan.
     if isinstance(value, (str, os.PathLike, Scheme, Trace)) or hasattr(value, "scheme"):
         return [value]
     # Invalid values are reported by the reader.
-    return list(value) if isinstance(value, Iterable) else [value]
+    return listed(name, value) if isinstance(value, Iterable) else [value]
 
 
 def _steps_text(steps: slice | list[int]) -> str:
@@ -132,18 +132,18 @@ def run_replay(
         from .._arrays.gpu import row_device
 
         on_device = row_device()
-    opened = [as_trace(t) for t in _as_list(traces)]
+    opened = [as_trace(t) for t in _as_list("traces", traces)]
     if not opened:
         raise ValueError("there is no trace to replay; give at least one")
     names = [t.name for t in opened]
     for name in names:
         if names.count(name) > 1:
             raise ValueError(f"two traces are named '{name}'; give them different folder names")
-    chosen = schemes_of(["main"] if schemes is None else _as_list(schemes))
+    chosen = schemes_of(["main"] if schemes is None else _as_list("schemes", schemes))
     if not chosen:
         raise ValueError("there is no scheme to replay; give at least one, such as 'aps:e4m3'")
     topologies = list(
-        dict.fromkeys(_core.parse_topology(text("topology", t)) for t in _as_list(topology))
+        dict.fromkeys(_core.parse_topology(text("topology", t)) for t in _as_list("topology", topology))
     )
     index, count = check_shard(shard)
     seed = integer("seed", seed, 0, 2**64 - 1)
@@ -157,8 +157,7 @@ def run_replay(
     if tensors is not None:
         text("tensors", tensors)
 
-    if isinstance(steps, Iterable) and not isinstance(steps, str):
-        steps = [int(n) for n in steps]  # once: every trace and the command use them
+    steps = parse_steps(steps)  # once: every trace and the command use them
 
     specs = [s.spec for s in chosen]
     kinds = [
@@ -168,7 +167,6 @@ def run_replay(
     options: list[str] = []
     if workers is not None:
         options += ["--workers", str(workers)]
-    steps = parse_steps(steps)
     if steps is not None:
         options += ["--steps", _steps_text(steps)]
     if tensors is not None:  # as one word: an expression may begin with a dash

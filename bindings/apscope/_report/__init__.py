@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from .._folders.reading import open_regular
 from .._folders.writing import write_file
 from .._results.results import Results
 
@@ -78,8 +79,8 @@ def check_destination(out_path: str | os.PathLike, *, force: bool = False) -> Pa
     if out_path.is_dir() or out_path.suffix not in (".html", ".htm"):
         raise ValueError(f"{out_path}: the report is an HTML file; give a name that ends in .html")
     if out_path.exists() and not force:
-        with open(out_path, encoding="utf-8", errors="replace") as stream:
-            if MARK not in stream.read(4096):
+        with open_regular(out_path) as stream:
+            if MARK.encode() not in stream.read(4096):
                 raise ValueError(
                     f"{out_path} exists and is not a report of apscope; give another name, or "
                     "--force to replace it"

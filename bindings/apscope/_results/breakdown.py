@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .._arrays.checks import number
+from .._arrays.checks import number, text
 from .._arrays.float_environment import guarded
 from .._text import hint
 from .codes import coded_of
@@ -63,6 +63,9 @@ def by(
     """
     if not 0 < number("batch_factor", batch_factor) < float("inf"):
         raise ValueError(f"batch_factor={batch_factor} is not a positive number, such as 4")
+    text("part", part)
+    if topology is not None:
+        text("topology", topology)
     used = [*USED, "role"]
     if schemes is None:
         rows = rows_of(results, used)

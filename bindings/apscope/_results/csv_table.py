@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
+from .._folders.reading import open_regular
 from .columns import text_array, validity
 
 if TYPE_CHECKING:
@@ -106,6 +107,7 @@ def read_csv(path: str | os.PathLike[str]) -> pd.DataFrame:
     convert = pa_csv.ConvertOptions(
         null_values=[""], strings_can_be_null=True, column_types=dict.fromkeys(_TEXT, pa.string())
     )
+    open_regular(path).close()
     table = pa_csv.read_csv(
         os.fspath(path),
         parse_options=pa_csv.ParseOptions(newlines_in_values=True),

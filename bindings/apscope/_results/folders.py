@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-import json
 import os
 from collections.abc import Iterator
 from itertools import islice
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from .._folders.writing import Writing, clear_left, halves, refuse_dangling
+from .._json import read_json
 from .._text import clip, count_of
 
 __all__ = [
@@ -225,7 +225,7 @@ def _is_ours(folder: Path) -> bool:
 def _provenance(folder: Path) -> dict[str, Any]:
     """The provenance of a RESULTS folder; empty if it is not one."""
     try:
-        provenance = json.loads((folder / "provenance.json").read_text(encoding="utf-8"))
+        provenance = read_json(folder / "provenance.json")
     except (OSError, ValueError):
         return {}
     ours = isinstance(provenance, dict) and {"command", "version", "schemes", "traces"} <= set(

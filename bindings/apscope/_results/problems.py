@@ -6,16 +6,16 @@ import hashlib
 import io
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from .._folders.durable import digest_of
-from .._text import count_of
-from .folders import CSV, MARK, TABLES, differs
+from .._text import count_of, printable
+from .folders import AGAIN, CSV, MARK, TABLES, differs
 from .opening import check_there, opened, read_provenance
+from .pooling import is_own
 from .row_groups import csv_from
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 __all__ = ["problems"]
 
@@ -73,6 +73,26 @@ def _digest_of_csv(path: Path) -> str:
     return hashed.sum.hexdigest()
 
 
+def _of_topologies(folder: Path, frame: pd.DataFrame, listed: list[str]) -> Iterator[str]:
+    """Topologies that only the rows have, or only provenance.json."""
+    reduced = frame.loc[frame["stage"] == "reduced", [*_ITEM, "topology"]]
+    own = reduced["topology"].map(is_own).astype(bool)
+    path, found = folder / "results.parquet", set(reduced.loc[~own, "topology"])
+    for topology in sorted(found - {*listed, "exact"}):
+        yield (
+            f"{path} has rows of the topology '{printable(topology, 60)}', which {MARK} does not "
+            f"list; {AGAIN}"
+        )
+    # Schemes with their own reduction have no rows of the listed ones.
+    items = pd.MultiIndex.from_frame(reduced[_ITEM])
+    if not items.isin(items[own]).all():
+        for topology in (name for name in listed if name not in found):
+            yield (
+                f"{path} has no rows of the topology '{printable(topology, 60)}', which {MARK} "
+                f"lists; {AGAIN}"
+            )
+
+
 def _of_rows(folder: Path, frame: pd.DataFrame, provenance: dict[str, Any]) -> Iterator[str]:
     twice = int(frame.duplicated(_ITEM + _WAY).sum())
     if twice:
@@ -80,8 +100,8 @@ def _of_rows(folder: Path, frame: pd.DataFrame, provenance: dict[str, Any]) -> I
             f"{folder / 'results.parquet'} has {count_of(twice, 'row')} "
             "twice; replay the trace again"
         )
-    index, shards = provenance["shard"]
-    if shards > 1:
+    yield from _of_topologies(folder, frame, provenance["topologies"])
+    if provenance["shard"][1] > 1:
         return  # only its own replay has the list of a shard's items
     wanted = sum(
         len(trace["steps"]) * len(trace["tensors"]) for trace in provenance["traces"]

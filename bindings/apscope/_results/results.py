@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._arrays.checks import made_by, of_type
 from .codes import CodedColumns, coded_of
 from .columns import Columns, frame_of, length
 from .csv_table import read_csv
@@ -45,6 +46,7 @@ class Results:
         Command, seed, version, schemes, topologies, traces with their hashes, shard.
     """
 
+    @made_by("Results are made by replay, or read by Results.open, not by their constructor")
     def __init__(
         self,
         frame: pd.DataFrame | Columns | OnFile,
@@ -52,6 +54,10 @@ class Results:
         provenance: dict[str, Any],
         noise: pd.DataFrame | Columns | OnFile | None = None,
     ) -> None:
+        for name, table in {"frame": frame, "histograms": histograms, "noise": noise}.items():
+            if not (isinstance(table, dict) or hasattr(table, "columns") or (name, table) == ("noise", None)):
+                of_type(name, table, (), "a DataFrame")
+        of_type("provenance", provenance, dict, "the dict of a replay's results")
         self._tables: dict[str, pd.DataFrame | Columns | OnFile] = {
             "frame": frame,
             "histograms": histograms,

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._folders.reading import open_regular
 from .._limits import check_fits, is_of_memory
 from .._text import clip, printable
 from .codes import Coded, CodedColumns, coded_of
@@ -104,8 +107,14 @@ class Stored(OnFile):
         with self._told():
             self._metadata = pq.read_metadata(pa.BufferReader(self._data))
             schema = self._metadata.schema.to_arrow_schema()
+        twice = [name for name, count in Counter(schema.names).items() if count > 1]
+        if twice:
+            raise ValueError(
+                f"{path} has the column {printable(twice[0], 60)} {schema.names.count(twice[0])} "
+                f"times; {AGAIN}"
+            )
         needed = [*_COLUMNS[path.name].split(), *self._texts]
-        if lacking := [c for c in needed if schema.names.count(c) != 1]:
+        if lacking := [c for c in needed if c not in schema.names]:
             raise ValueError(
                 f"{path.parent} was written by an older apscope, without "
                 f"the column {lacking[0]}; {AGAIN}"
@@ -215,7 +224,10 @@ def stored(path: Path, about: dict[str, Any]) -> Stored:
         As of `Stored`; or it is from another run.
     """
     # NumPy's memory is in huge pages, where the system has them.
-    data = np.fromfile(path, np.uint8).data
+    with open_regular(path) as stream:
+        if (size := os.fstat(stream.fileno()).st_size) != about["bytes"]:
+            raise ValueError(differs(path, "bytes", size, about["bytes"]))
+        data = np.fromfile(stream, np.uint8).data
     if (found := hashlib.sha256(data).hexdigest()) != about["sha256"]:
         raise ValueError(differs(path, "SHA-256", found, about["sha256"]))
     table = Stored(data, path)

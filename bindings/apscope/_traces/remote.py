@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path, PurePosixPath
@@ -19,7 +18,10 @@ from typing import Any
 import numpy as np
 
 from .. import _core
+from .._folders.arriving import SizeError, TooLargeError, copy_remote, read_remote
 from .._folders.one_file import new_path
+from .._folders.temporary import TemporaryFolder
+from .._limits import MANIFEST_LENGTH
 from .trace import KINDS, Trace
 
 INSTALL = "install it with: pip install 'apscope[remote]'"
@@ -47,12 +49,20 @@ class RemoteTrace(Trace):
     """A remote trace: a `Trace` whose files are fetched when read, and kept until it is deleted."""
 
     def __init__(
-        self, core: _core.Trace, url: str, fetch: Callable[[Mapping[str, Path]], None], folder: str
+        self,
+        core: _core.Trace,
+        url: str,
+        fetch: Callable[[Mapping[str, tuple[Path, int]]], None],
+        folder: TemporaryFolder,
     ) -> None:
         super().__init__(core)
         self.source = url
         self._fetch, self._here = fetch, set[str]()
-        self._remove = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        self._remove = weakref.finalize(self, folder.remove)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        opened_again, (_, sha256) = super().__reduce__()
+        return opened_again, (self.source, sha256)
 
     def remove_files(self) -> None:
         """Deletes the fetched files, even if an exception's frames still refer to the trace."""
@@ -71,6 +81,12 @@ class RemoteTrace(Trace):
                 missing[name] = size
         if not missing:
             return
+        needed, free = sum(missing.values()), shutil.disk_usage(self.path).free
+        if needed > free:
+            raise ValueError(
+                f"{self.source}: its files need {needed} bytes in {self.path.parent.parent}, which "
+                f"has {free}; select fewer steps or workers, or set TMPDIR to a larger place"
+            )
         with contextlib.ExitStack() as arriving:
             for name in missing:
                 (self.path / name).parent.mkdir(exist_ok=True)
@@ -78,12 +94,7 @@ class RemoteTrace(Trace):
                 name: arriving.enter_context(new_path(self.path / name, durable=False))
                 for name in missing
             }
-            self._fetch(places)
-            for name, size in missing.items():
-                if (found := places[name].stat().st_size) != size:
-                    raise ValueError(
-                        f"{self.source}/{name} has {found} bytes, but the manifest says {size}"
-                    )
+            self._fetch({name: (path, missing[name]) for name, path in places.items()})
         self._here |= missing.keys()
 
     def read(self, step: int, tensor: str, worker: int = 0, kind: str = "gradient") -> np.ndarray:
@@ -127,23 +138,29 @@ def open_remote(url: str) -> RemoteTrace:
     """
     system, root = _file_system(url)
     url = url.rstrip("/")
-    folder = tempfile.mkdtemp(prefix="apscope-")
+    folder = TemporaryFolder()
     try:
         return _opened(system, root, url, folder)
     except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
+        folder.remove()
         raise
 
 
-def _opened(system: Any, root: str, url: str, folder: str) -> RemoteTrace:
-    place = Path(folder) / (PurePosixPath(root).name or "trace")
+def _opened(system: Any, root: str, url: str, folder: TemporaryFolder) -> RemoteTrace:
+    place = folder.path / (PurePosixPath(root).name or "trace")
     place.mkdir()
 
-    def fetch(places: Mapping[str, Path]) -> None:
+    def fetch(places: Mapping[str, tuple[Path, int]]) -> None:
         try:
-            system.get(
-                [f"{root}/{name}" for name in places], [str(path) for path in places.values()]
+            copy_remote(
+                system,
+                [(f"{root}/{name}", path, size) for name, (path, size) in places.items()],
             )
+        except SizeError as error:
+            raise ValueError(
+                f"{url}{error.place.removeprefix(root)} has {error.found} bytes, but the manifest "
+                f"says {error.expected}"
+            ) from None
         except FileNotFoundError as error:
             raise ValueError(
                 f"{url}: a file is missing that the manifest lists: {_one_line(error)}"
@@ -152,9 +169,11 @@ def _opened(system: Any, root: str, url: str, folder: str) -> RemoteTrace:
             raise OSError(f"{url} cannot be read: {_one_line(error)}") from None
 
     try:
-        manifest = system.cat_file(f"{root}/manifest.json")
+        manifest = read_remote(system, f"{root}/manifest.json", MANIFEST_LENGTH)
     except FileNotFoundError:
         raise ValueError(f"{url} is not a trace: it has no manifest.json") from None
+    except TooLargeError as error:
+        raise ValueError(f"{url}/manifest.json {error}") from None
     except Exception as error:  # noqa: BLE001  # of any file system
         raise OSError(f"{url} cannot be read: {_one_line(error)}") from None
     (place / "manifest.json").write_bytes(manifest)

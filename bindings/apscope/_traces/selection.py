@@ -6,6 +6,10 @@ import re
 from collections.abc import Iterable
 from numbers import Integral
 
+from .._arrays.checks import integer, listed
+
+_MOST = 10_000_000  # steps in a list
+
 
 def parse_steps(steps: slice | str | Iterable[int] | Integral | None) -> slice | list[int] | None:
     """A range A:B (half open) as a slice, else step numbers in ascending order.
@@ -33,7 +37,7 @@ def parse_steps(steps: slice | str | Iterable[int] | Integral | None) -> slice |
                 "such as 0:40 or 100:, nor a list A,B,C"
             )
         steps = (int(n) for n in steps.split(","))
-    numbers = sorted({int(n) for n in steps})
+    numbers = sorted({integer("step", n, 0, 2**63 - 1) for n in listed("steps", steps, _MOST)})
     if not numbers:
         raise ValueError("steps is empty; give at least one step number")
     return numbers

@@ -8,11 +8,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from .. import _core
-from .._arrays.checks import integer, of_type, text
+from .._arrays.checks import integer, made_by, of_type, text
+from .._folders.reading import open_regular
 
 KINDS = ("gradient", "weights", "full_batch", "activation_gradient", "layer_input")
 #: Files with fewer bytes are read one after the other: starting threads would take longer.
@@ -36,6 +38,7 @@ class Trace:
         size) and ``steps`` (number, loss, learning_rate, loss_scale, files).
     """
 
+    @made_by("a Trace is made by apscope.open_trace, not by its constructor")
     def __init__(self, core: _core.Trace):
         self.core = of_type(
             "core", core, _core.Trace, "nothing to this class: apscope.open_trace opens a trace"
@@ -142,12 +145,19 @@ class Trace:
         """Path, size in bytes and SHA-256 of files, from the manifest.
 
         Of these kinds, step indices and ranks; by default of all.
+
+        Raises
+        ------
+        ValueError
+            There is no such kind, index or rank.
         """
         kinds = tuple(kinds)
         if unknown := [kind for kind in kinds if kind not in KINDS]:
             raise ValueError(f"unknown kind {unknown[0]!r}; it must be one of {', '.join(KINDS)}")
         wanted = {_FILES.get(kind, kind) for kind in kinds}
-        of_ranks = None if ranks is None else set(ranks)
+        of_ranks = (
+            None if ranks is None else {integer("rank", r, 0, self.workers - 1) for r in ranks}
+        )
         at = list(self.manifest.steps)
         places = (
             range(len(at))
@@ -228,6 +238,10 @@ class Trace:
                 )
         self.core.check_unchanged()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled as its place and hash: it is opened again, and must be the same trace."""
+        return _opened_again, (os.path.abspath(self.path), self.hash)
+
     def __repr__(self) -> str:
         return (
             f"<Trace {self.name!r}: {len(self.steps)} steps, {self.workers} workers, "
@@ -239,6 +253,18 @@ class Trace:
         from .show import trace_html
 
         return trace_html(self)
+
+
+def _opened_again(source: str, sha256: str) -> Trace:
+    from .opening import open_trace
+
+    trace = open_trace(source)
+    if trace.hash != sha256:
+        raise ValueError(
+            f"{trace.source} is another trace than the one that was pickled: its hash is "
+            f"{trace.hash}, not {sha256}"
+        )
+    return trace
 
 
 def _stamp(path: Path) -> tuple[int, ...]:
@@ -264,7 +290,7 @@ def _sha256_of_all(paths: list[Path], threads: int) -> Iterator[str]:
 
 
 def _sha256_of(path: Path) -> str:
-    with open(path, "rb") as stream:
+    with open_regular(path) as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 

@@ -11,10 +11,15 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from .._core import FloatFormat
-from .._json import is_integer, is_number
+from .._core import FloatFormat, StepExchange, parse_topology
+from .._folders.reading import read_utf8
+from .._json import TEXT, is_integer, is_number
+from .._limits import EXPERIMENT_LENGTH
 from .._schemes.scheme import as_scheme
 from .._text import clip, hint
+from .constant import constant, in_hindsight
+from .texts import NAMED
+from .texts import read as read_named
 
 #: The baselines. They run first, and all other schemes are compared with the first of them.
 BASELINES = ("none:fp32", "none:bf16")
@@ -22,7 +27,6 @@ OPTIMIZERS = ("sgd", "adam", "adamw", "lars")
 DECAYS = ("cosine", "linear", "none")
 #: Fewer seeds give wide intervals, and the page says so.
 ENOUGH_SEEDS = 5
-_LONGEST = 10_000_000  # bytes of an experiment's file
 
 
 @dataclass(frozen=True)
@@ -113,23 +117,40 @@ class Experiment:
         )
 
     @staticmethod
-    def open(path: str | os.PathLike[str]) -> Experiment:
-        """Reads an experiment's TOML file.
+    def open(path: str | os.PathLike[str], allow_outside: bool = False) -> Experiment:
+        """Reads an experiment's TOML file, and looks at the texts that it names.
+
+        Parameters
+        ----------
+        path : path-like
+        allow_outside : bool
+            Whether the file may name texts outside its folder. A relative path is one from that
+            folder.
 
         Raises
         ------
         ValueError
             The file is too long or is not TOML, has an unknown key, lacks one, or has an impossible
-            value; one sentence that names the file.
+            value; a text is outside the file's folder, or cannot be read; one sentence that names
+            the file.
         """
         path = Path(path)
         if path.is_dir():
             raise ValueError(f"{path} is a folder; give an experiment's TOML file")
-        if path.stat().st_size > _LONGEST:
-            raise ValueError(f"{path} has more than {_LONGEST} bytes; an experiment is short")
+        text = read_utf8(path, EXPERIMENT_LENGTH)
         try:
-            return parse(tomllib.loads(path.read_text(encoding="utf-8")))
-        except (ValueError, TypeError, RecursionError) as error:
+            told = tomllib.loads(text)
+        except RecursionError:
+            raise ValueError(f"{path}: its tables or lists are nested too deep") from None
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None
+        try:
+            experiment = parse(told)
+            tasks = tuple(
+                _with_text(task, path.parent, allow_outside) for task in experiment.tasks
+            )
+            return replace(experiment, tasks=tasks)
+        except (ValueError, TypeError) as error:
             raise ValueError(f"{path}: {error}") from None
 
 
@@ -151,8 +172,39 @@ def parse(told: Mapping[str, Any]) -> Experiment:
         )
     formats, patterns = values.pop("formats", []), values.pop("schemes")
     seeds = values["seeds"]
+    if "topology" in values:
+        parse_topology(values["topology"])  # raises for an unknown one
     values["seeds"] = tuple(range(seeds) if isinstance(seeds, int) else seeds)
     return Experiment(tasks=read, specs=_specs(patterns, formats), **values)
+
+
+def check_trainable(experiment: Experiment) -> None:
+    """Checks that a training loop can run the experiment's schemes with its topology.
+
+    Raises
+    ------
+    ValueError
+        It cannot; the sentence names the scheme or the topology.
+    """
+    for spec in (*BASELINES, *experiment.specs):
+        trial = constant(spec, 0) if in_hindsight(spec) else spec
+        workers, topology = experiment.workers, experiment.topology
+        StepExchange(trial, ["w"], ["other"], [[4]], workers, topology, 0, True)
+
+
+def _with_text(task: Task, folder: Path, allow_outside: bool) -> Task:
+    """The task with the path of its text; the text is there, and can be read."""
+    if not task.text or task.text in NAMED:
+        return task
+    place = folder / task.text
+    inside = Path(os.path.realpath(place)).is_relative_to(os.path.realpath(folder))
+    if not inside and not allow_outside:
+        raise ValueError(
+            f"task.text={clip(repr(task.text), 200)} is outside the folder of the experiment's "
+            "file; move it there, or give --allow-outside"
+        )
+    read_named(str(place))
+    return replace(task, text=str(place))
 
 
 def _specs(patterns: list[str], formats: list[str]) -> tuple[str, ...]:
@@ -224,12 +276,12 @@ def _value(key: str, value: Any, rule: Rule) -> Any:
     return value
 
 
-def _count(least: int) -> Rule:
-    return lambda v: is_integer(v) and v >= least, f"an integer of at least {least}"
+def _count(least: int, most: int) -> Rule:
+    return lambda v: is_integer(v) and least <= v <= most, f"an integer of {least} to {most}"
 
 
-def _positive(v: Any) -> bool:
-    return is_number(v) and v > 0
+#: The optimizers compute in fp32: products of two such numbers do not overflow in fp64.
+_LARGEST = 1e30
 
 
 def _texts(v: Any) -> bool:
@@ -246,23 +298,30 @@ def _among(names: tuple[str, ...]) -> Rule:
     return lambda v: v in names, f"one of {', '.join(names)}"
 
 
+_MOST = 10**9  # steps, examples of a batch
 _TOP: dict[str, Rule] = {
     "schemes": (_texts, "a list of specs"),
     "formats": (_texts, "a list of formats"),
     "seeds": (_seeds, "how many, 1 to 1000, or a list of different integers from 0 on"),
-    "gate": (_positive, "a number of nats above 0"),
-    "workers": _count(2),
-    "topology": (lambda v: isinstance(v, str), "a topology's name"),
-    "record_steps": _count(1),
+    "gate": (lambda v: is_number(v) and v > 0, "a number of nats above 0"),
+    "workers": _count(2, 2**20),
+    "topology": TEXT,
+    "record_steps": _count(1, 10**6),
 }
 _OF_A_TASK: dict[str, Rule] = {
-    "batch": _count(1),
-    "steps": _count(1),
+    "batch": _count(1, _MOST),
+    "steps": _count(1, _MOST),
     "optimizer": _among(OPTIMIZERS),
-    "learning_rate": (_positive, "a number above 0"),
+    "learning_rate": (
+        lambda v: is_number(v) and 0 < v <= _LARGEST,
+        f"a number above 0, at most {_LARGEST:g}",
+    ),
     "momentum": (lambda v: is_number(v) and 0 <= v < 1, "a number from 0 to below 1"),
-    "weight_decay": (lambda v: is_number(v) and v >= 0, "a number of at least 0"),
-    "warmup": _count(0),
+    "weight_decay": (
+        lambda v: is_number(v) and 0 <= v <= _LARGEST,
+        f"a number of 0 to {_LARGEST:g}",
+    ),
+    "warmup": _count(0, _MOST),
     "decay": _among(DECAYS),
     "called": (
         lambda v: isinstance(v, str) and re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,39}", v) is not None,

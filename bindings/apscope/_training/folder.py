@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pandas as pd
 
 from .._folders.durable import digest_of
+from .._folders.reading import open_regular
 from .._folders.writing import Writing, refuse_dangling
 from .._json import read_json
 from .._schemes.scheme import as_scheme
@@ -92,7 +93,7 @@ def read_run(path: Path) -> dict[str, Any]:
         The file is damaged.
     """
     try:
-        told = json.loads(path.read_text(encoding="utf-8"))
+        told = read_json(path)
         if not isinstance(told, dict) or not set(_OF_A_RUN) <= set(told):
             raise ValueError("it is not a run")
     except (ValueError, OSError) as error:
@@ -213,6 +214,11 @@ def _of_traces(experiment: Experiment, traces: Mapping[str, Path]) -> pd.DataFra
     return pd.DataFrame(rows)
 
 
+def _read(path: Path, read: Callable[[BinaryIO], pd.DataFrame]) -> pd.DataFrame:
+    with open_regular(path) as stream:
+        return read(stream)
+
+
 def read(folder: str | os.PathLike[str]) -> tuple[Experiment, pd.DataFrame, dict[str, Any]]:
     """The experiment, its rows with their volumes, and the rest.
 
@@ -228,12 +234,12 @@ def read(folder: str | os.PathLike[str]) -> tuple[Experiment, pd.DataFrame, dict
     if not (folder / MARK).is_file():
         raise ValueError(f"the experiment in {folder} is not finished; run apscope train again")
     try:
-        told = json.loads((folder / MARK).read_text(encoding="utf-8"))
+        told = read_json(folder / MARK)
         experiment = Experiment.of_json(told.pop("experiment"))
-        table = pd.read_parquet(folder / "results.parquet")
-        judged = pd.read_csv(folder / "verdicts.csv", keep_default_na=True)
+        table = _read(folder / "results.parquet", pd.read_parquet)
+        judged = _read(folder / "verdicts.csv", pd.read_csv)
         judged["note"] = judged["note"].fillna("")
-        counted = pd.read_csv(folder / "statistics.csv")
+        counted = _read(folder / "statistics.csv", pd.read_csv)
     except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
         raise ValueError(f"{folder} has a damaged file: {error}") from None
     return experiment, table, {**told, "verdicts": judged, "statistics": counted}

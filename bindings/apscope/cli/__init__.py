@@ -8,7 +8,6 @@ import contextlib
 import difflib
 import importlib
 import io
-import os
 import re
 import sys
 import warnings
@@ -16,6 +15,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 from .._interrupt import release
+from .._text import escaped
+from ._output import NAME as OUTPUT
+from ._output import escaping, give_up
 
 __all__ = ["main"]
 __dir__ = __all__.copy
@@ -118,7 +120,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         error, printed as one sentence on standard error; 130 when interrupted.
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
-    with _any_character():
+    with _any_character(), escaping():
         return _run(arguments)
 
 
@@ -141,20 +143,28 @@ def _run(arguments: list[str]) -> int:
     try:
         _check_addresses()
         release()
-        args = _parse(arguments)
+        try:
+            args = _parse(arguments)
+        except SystemExit:  # of --help and --version
+            sys.stdout.flush()
+            raise
         args.words = arguments
         with warnings.catch_warnings():
             # uses only the first argument
             warnings.showwarning = _tell_warning  # type: ignore[assignment]
-            return args.run(args)
+            code: int = args.run(args)
+            sys.stdout.flush()
+            return code
     except (ValueError, TypeError) as error:
         _tell(str(error))
         return 2
     except BrokenPipeError:
         # The reader has closed the pipe (apscope formats | head), so a message would not be read.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        give_up()
         return 0
     except OSError as error:
+        if error.filename == OUTPUT:
+            give_up()
         name = (
             f" {error.filename}"
             if error.filename and str(error.filename) not in str(error.strerror or "")
@@ -214,7 +224,7 @@ def _tell_warning(message: Warning | str, *_: Any) -> None:
 def _tell(text: str) -> None:
     """Prints one line on standard error, if it exists: else print() would use standard output."""
     if sys.stderr is not None:
-        print(f"apscope: {_one_line(text)}", file=sys.stderr)
+        print(f"apscope: {escaped(_one_line(text))}", file=sys.stderr)
 
 
 def _one_line(text: str) -> str:

@@ -173,7 +173,7 @@ def _print_several(table: pd.DataFrame, args: argparse.Namespace) -> None:
             [layer, *(cell("geometric_ratio", value) for value in row)]
             for layer, row in zip(wide.index, wide.to_numpy())
         ]
-        print(f"{trace}: geometric_ratio by layer, the NMSE of a over that of each")
+        print(f"{printable(str(trace))}: geometric_ratio by layer, the NMSE of a over that of each")
         heads = ["layer", *("\n".join(wrapped(spec)) for spec in wide.columns)]
         shown = print_table(heads, rows, ["layer"], fit=True)
         print(f"and {count_of(len(heads) - shown, 'more scheme')}\n" if shown < len(heads) else "")

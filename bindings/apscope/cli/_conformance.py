@@ -10,6 +10,7 @@ from .._formats.blackbox import load
 from .._proof.conformance_peers import peer_table
 from ..conformance import OVERFLOWS, ROUNDINGS, check, write
 from ._arguments import adder
+from ._table import say
 
 EXAMPLE = """\
 apscope conformance write pack --format e4m3fn
@@ -48,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
 def run_write(args: argparse.Namespace) -> int:
     manifest = write(args.directory, args.format)
     total = sum(entry["count"] for entry in manifest["formats"].values())
-    print(
+    say(
         f"{args.directory}: {len(manifest['formats'])} formats, {total} inputs, "
         f"{len(ROUNDINGS) * len(OVERFLOWS)} results each"
     )

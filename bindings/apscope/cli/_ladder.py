@@ -7,6 +7,7 @@ import argparse
 import pandas as pd
 
 from .._results.ladder import FORMATS, RULES, RUNGS, ladder
+from .._text import printable
 from ._arguments import add_part_of_trace, add_shape, add_threads, adder, open_results
 from ._table import on_terminal, print_csv, print_json, print_table, warn
 
@@ -111,6 +112,7 @@ def _print(trace: str, table: pd.DataFrame) -> None:
         )
         return f"{row['factor']:.3g}{spread}"
 
+    trace = printable(trace)
     print(f"{trace}: {unit}, {topology}, {table['steps'].max()} steps")
     print_table(
         ["one scale per", *formats, ""],

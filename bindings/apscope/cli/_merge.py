@@ -9,6 +9,7 @@ from .._results.merging import merge
 from .._results.saving import csv_left_out
 from .._text import count_of
 from ._arguments import add_written_results, adder
+from ._table import say
 
 EXAMPLE = """\
 apscope replay notebooks/data/digits --scheme qsgd --steps 0:8 -o more
@@ -26,9 +27,9 @@ def run(args: argparse.Namespace) -> int:
     with writing_results(args.output, args.force) as writing:
         merged = merge(args.results)
         merged._write(writing, args.csv)
-    print(
+    say(
         f"{args.output}: {count_of(len(merged), 'row')} of {count_of(len(args.results), 'folder')}"
     )
     if left_out := csv_left_out(len(merged), args.csv):
-        print(left_out)
+        say(left_out)
     return 0

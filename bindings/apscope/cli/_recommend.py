@@ -13,8 +13,10 @@ from .._advice.recommend import recommend
 from .._advice.translate import TOOLS
 from .._advice.units import GROUPS
 from .._advice.wish import LIMITS, MINIMIZE
+from .._folders.writing import refuse_dangling
 from .._schemes.scheme import LISTS
 from ._arguments import add_elements, add_part_of_trace, add_threads, adder, open_results
+from ._output import exactly
 from ._table import on_terminal, say, warn
 
 EXAMPLE = """\
@@ -91,11 +93,13 @@ def run(args: argparse.Namespace) -> int:
         )
     if not Path(args.output).absolute().parent.is_dir():
         raise ValueError(f"-o {args.output}: its folder does not exist; make it first")
+    refuse_dangling(args.output)
     limits = {name: getattr(args, name) for name in (*LIMITS, "max_layer_error")}
     plan = _solved(args, limits) if args.source.endswith(".json") else _recommended(args, limits)
     plan.save(args.output)
     if args.tool is not None:
-        print(plan.written_as(args.tool), end="")
+        with exactly():
+            print(plan.written_as(args.tool), end="")
         return 0
     say(str(plan))
     say(f"\nagain: {shlex.join(['apscope', *args.words])}")

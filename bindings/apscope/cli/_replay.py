@@ -13,7 +13,7 @@ from .._results.folders import writing_results
 from .._results.saving import NewResults, csv_left_out
 from .._text import count_of
 from ._arguments import add_written_results, adder
-from ._table import on_terminal
+from ._table import on_terminal, say
 
 EXAMPLE = (
     "apscope replay notebooks/data/digits --scheme aps:e4m3fn --scheme none:e4m3fn --steps "
@@ -89,12 +89,12 @@ def run(args: argparse.Namespace) -> int:
                 raise
             raise ValueError(str(error)) from error  # the GPU's error, in one sentence
         rows = new.finish({"histograms": rest.histograms, "noise": rest.noise}, rest.provenance)
-    print(
+    say(
         f"{args.output}: {count_of(rows, 'row')}; apscope summary {shlex.quote(args.output)} ranks "
         "the schemes"
     )
     if left_out := csv_left_out(rows, args.csv):
-        print(left_out)
+        say(left_out)
     return 0
 
 

@@ -12,7 +12,7 @@ from .._results.results import Results
 from .._traces.opening import is_url, open_trace
 from .._training.folder import is_experiment
 from ._arguments import adder
-from ._table import on_terminal, warn
+from ._table import on_terminal, say, warn
 
 EXAMPLE = "apscope report results"
 HELP = "one HTML file of a replay's results, or of an experiment of training"
@@ -79,7 +79,7 @@ def _experiment(args: argparse.Namespace) -> int:
         Path(args.source, "report.html") if args.output is None else args.output,
         force=args.force,
     )
-    print(f"{out_path}: {out_path.stat().st_size} bytes")
+    say(f"{out_path}: {out_path.stat().st_size} bytes")
     return 0
 
 
@@ -115,5 +115,5 @@ def run(args: argparse.Namespace) -> int:
         if one is not None:
             warn(one, ["incomplete"])
     report(results, out_path, against=against, force=args.force)
-    print(f"{out_path}: {out_path.stat().st_size} bytes")
+    say(f"{out_path}: {out_path.stat().st_size} bytes")
     return 0

@@ -13,7 +13,7 @@ from .._schemes.scheme import as_scheme
 from .._search.bounds import FIGURES
 from .._search.search import BY, search
 from .._search.splits import BITS, SCHEMES, SPECIALS
-from .._text import count_of
+from .._text import count_of, printable
 from .._traces.opening import open_trace
 from ._arguments import add_shape, add_threads, adder
 from ._table import json_rows, on_terminal, print_csv, print_frame, print_table
@@ -118,7 +118,7 @@ def _print(name: str, table: pd.DataFrame, figure: str, args: argparse.Namespace
         title = name
     widths = sorted(table["exponent_bits"].unique())
     heads = ["layer", *(f"e{e}m{args.bits - 1 - e}" for e in widths), "best", "nearest named"]
-    print(f"{title}: {figure} by exponent bits, the best of each")
+    print(f"{printable(title)}: {figure} by exponent bits, the best of each")
     print_table(
         heads,
         [_line(layer, table[table["layer"] == layer], widths, figure) for layer in layers],

@@ -163,7 +163,7 @@ def _print_across(trace: str, table: pd.DataFrame, args: argparse.Namespace) -> 
         for (_, place), row in zip(wide.index, wide.to_numpy(object))
     ]
     heads = [args.by, *("\n".join(wrapped(spec)) for spec in wide.columns)]
-    print(f"{trace}: {column} by {args.by}{_order(*topologies)}")
+    print(f"{printable(trace)}: {column} by {args.by}{_order(*topologies)}")
     shown = print_table(heads, rows, [args.by], fit=True)
     if shown < len(heads):
         print(

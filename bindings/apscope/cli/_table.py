@@ -5,13 +5,14 @@ from __future__ import annotations
 import io
 import json
 import math
-import os
 import shutil
 import sys
+import warnings
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
-from .._text import aligned, printable
+from .._text import aligned, escaped, printable
+from ._output import exactly, give_up
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,8 +29,10 @@ def say(line: str) -> None:
     """Prints a line on standard output, if it is still read: writing files continues anyway."""
     try:
         print(line, flush=True)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        give_up()
+        if not isinstance(error, BrokenPipeError):
+            warnings.warn(f"{error.strerror}; the files are written", stacklevel=2)
 
 
 def print_table(
@@ -105,11 +108,12 @@ def print_csv(table: pd.DataFrame) -> None:
 
     text = io.BytesIO()
     write_csv(pa.Table.from_pandas(table, preserve_index=False), text)
-    print(text.getvalue().decode(), end="")
+    with exactly():
+        print(text.getvalue().decode(), end="")
 
 
 def warn(results: Results, of: Sequence[str] = ("incomplete", "not_finite", "all_zero")) -> None:
     """Print remarks on these results on standard error."""
     for sentence in (getattr(results, name) for name in of):
         if sentence and sys.stderr is not None:
-            print(f"apscope: {sentence}", file=sys.stderr)
+            print(f"apscope: {escaped(sentence)}", file=sys.stderr)

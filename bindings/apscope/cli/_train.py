@@ -6,7 +6,7 @@ import argparse
 import contextlib
 import shlex
 
-from .._training.experiment import Experiment
+from .._training.experiment import Experiment, check_trainable
 from ._arguments import adder
 from ._table import on_terminal, print_frame, say
 
@@ -46,6 +46,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=5.0,
     )
+    add("--allow-outside", "the file may name texts outside its folder, to be trained on")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -58,13 +59,15 @@ def run(args: argparse.Namespace) -> int:
         )
     if not args.checkpoint >= 0:
         raise ValueError(f"train: --checkpoint {args.checkpoint} must be at least 0 seconds")
-    experiment = Experiment.open(args.experiment)
+    from .._training.folder import check_folder, read
+
+    experiment = Experiment.open(args.experiment, args.allow_outside)
+    check_trainable(experiment)
+    check_folder(args.output)
     try:
         from ..train._experiment import run_experiment
     except ImportError as error:
         raise ValueError(f"train: {error}") from None
-    from .._training.folder import read
-
     with contextlib.ExitStack() as stack:
         client = None
         if args.dask is not None:

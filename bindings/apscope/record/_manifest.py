@@ -13,6 +13,7 @@ from .._folders.durable import sync_folder
 from .._folders.lock import Lock
 from .._folders.names import lock_of, waiting
 from .._folders.one_file import put_text, remove_left
+from .._folders.reading import read_limited
 from .._json import parse_json
 from .._limits import MANIFEST_LENGTH
 from .._traces.json_number import json_number
@@ -96,7 +97,7 @@ class Manifest:
 
     def _bytes(self) -> bytes | None:
         try:
-            return (self.path / "manifest.json").read_bytes()
+            return read_limited(self.path / "manifest.json", MANIFEST_LENGTH)
         except FileNotFoundError:
             return None
 

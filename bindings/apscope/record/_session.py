@@ -31,6 +31,9 @@ import numpy as np
 from .._folders.durable import sync_folder
 from .._folders.lock import Lock
 from .._folders.one_file import make_folder, put_text, remove_left
+from .._folders.reading import read_utf8
+from .._json import read_json
+from .._limits import MANIFEST_LENGTH, TEXT_LENGTH
 from .._traces.order import NATURAL
 from ._manifest import (
     Manifest,
@@ -237,7 +240,7 @@ class Session:
     def _listed(self) -> bool:
         """Whether process 0 has listed this one."""
         with contextlib.suppress(OSError, ValueError):
-            self._marks = json.loads((self._notes / "leader.json").read_text(encoding="utf-8"))
+            self._marks = read_json(self._notes / "leader.json")
             return self._marks.get(str(self.process)) == self._mark
         return False
 
@@ -278,7 +281,7 @@ class Session:
         for process, mark, path in self._said("stopped"):
             if process != self.process and self._marks.get(str(process)) == mark:
                 raise StopRecording(
-                    f"process {process} stopped: {path.read_text(encoding='utf-8')}"
+                    f"process {process} stopped: {read_utf8(path, TEXT_LENGTH)}"
                 )
 
     def collect(self, patience: float = 0.0) -> None:
@@ -319,7 +322,7 @@ class Session:
             return False
         notes = [
             self._own[step][0],
-            *(json.loads(path.read_text(encoding="utf-8")) for path in paths),
+            *(read_json(path) for path in paths),
         ]
         shapes: Shapes = {name: tuple(shape) for name, shape in notes[0]["shapes"].items()}
         for process, note in enumerate(notes):
@@ -433,7 +436,7 @@ class Session:
                         self.path,
                         [
                             step["number"]
-                            for step in json.loads(manifest.read_text(encoding="utf-8"))["steps"]
+                            for step in read_json(manifest, MANIFEST_LENGTH)["steps"]
                         ]
                         if manifest.exists()
                         else [],

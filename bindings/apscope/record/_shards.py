@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._folders.reading import open_regular
 from ._manifest import Shapes
 from ._safetensors import dtype_of
 
@@ -77,7 +78,7 @@ def join(shapes: Shapes, sources: list[tuple[Path, Mapping[str, list[int]]]]) ->
 
 def _mapped(path: Path) -> dict[str, np.ndarray]:
     """Every tensor of a safetensors file, memory-mapped."""
-    with open(path, "rb") as stream:
+    with open_regular(path) as stream:
         length = int.from_bytes(stream.read(8), "little")
         header = json.loads(stream.read(length))
     data = (

@@ -12,6 +12,7 @@ from .._arrays.casts import quantize
 from .._arrays.checks import integer
 from .._arrays.draws import Draws
 from .._arrays.inputs import FormatLike, as_format
+from ._states import check_optimizer, check_state, check_tensors, load_optimizer
 
 UPDATES = ("nearest", "stochastic", "kahan", "residual")
 
@@ -164,6 +165,14 @@ class LowPrecisionWeights:
             "left": list(self._left),
         }
 
+    def check_state(self, state: Any) -> None:
+        """Raises TypeError or ValueError for a state that `load_state_dict` cannot take."""
+        mine = self.state_dict()
+        check_state(state, mine, {key: mine[key] for key in ("format", "update", "seed")})
+        check_tensors("weights", state["left"], self._left)
+        check_optimizer(state["optimizer"], self.optimizer)
+        integer("steps", state["steps"], 0, 2**62)
+
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continues from another run's state, with the same bits.
 
@@ -173,18 +182,7 @@ class LowPrecisionWeights:
             The state of another format, update or seed, of other parameters, or of something else.
             Nothing is changed then.
         """
-        mine = self.state_dict()
-        if state.keys() != mine.keys():
-            raise ValueError(
-                f"the state has {', '.join(map(str, state))}; give one made by state_dict, which "
-                f"has {', '.join(mine)}"
-            )
-        for key in ("format", "update", "seed"):
-            if state[key] != mine[key]:
-                raise ValueError(f"the state is of {key}={state[key]!r}, not of {mine[key]!r}")
-        shapes, mine_too = ([tuple(left.shape) for left in x] for x in (state["left"], self._left))
-        if shapes != mine_too:
-            raise ValueError(f"the state is of weights of shapes {shapes}, not of {mine_too}")
-        self.optimizer.load_state_dict(state["optimizer"])
-        self.steps = integer("steps", state["steps"], 0, 2**62)
+        self.check_state(state)
+        load_optimizer(self.optimizer, state["optimizer"])
+        self.steps = int(state["steps"])
         self._left = [left.clone() for left in state["left"]]

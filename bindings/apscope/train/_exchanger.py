@@ -11,6 +11,8 @@ import torch
 from .. import _core
 from .._arrays.checks import integer, text
 from .._schemes.scheme import Scheme, as_scheme
+from .._text import clip
+from ..torch._states import check_state
 from .._traces.roles import Roles, guess_role, said
 
 if TYPE_CHECKING:
@@ -25,6 +27,11 @@ def fsdp_factors(workers: int) -> tuple[float, float]:
     """
     before, after = _core.fsdp_divisors(workers)
     return before, after
+
+
+#: The settings of a state, and all its keys.
+_SAME = ("spec", "topology", "workers", "seed", "divide")
+STATE = (*_SAME, "step", "memory")
 
 
 class Exchanger:
@@ -165,15 +172,30 @@ class Exchanger:
         ValueError
             The state has another scheme, topology, seed, division or number of workers.
         """
-        for key in ("spec", "topology", "workers", "seed", "divide"):
-            if state[key] != getattr(self, key):
+        check_state(state, STATE, {key: getattr(self, key) for key in _SAME})
+        step = integer("step", state["step"], 0, 2**62)
+        self._core.set_state(_memory(state["memory"]))
+        self.step = step
+
+
+def _memory(given: Any) -> dict[str, dict[str, Any]]:
+    """The arrays of a state's memory, by name and part."""
+    if not isinstance(given, Mapping) or not all(
+        isinstance(name, str) and isinstance(rows, Mapping) for name, rows in given.items()
+    ):
+        raise ValueError("the state's memory must have tensors by scheme and by part")
+    for name, rows in given.items():
+        for part, row in rows.items():
+            if not (
+                isinstance(part, str)
+                and isinstance(row, torch.Tensor)
+                and row.dtype == torch.float64
+                and row.dim() == 1
+            ):
                 raise ValueError(
-                    f"the state is of {key}={state[key]!r}, not of {getattr(self, key)!r}"
+                    f"the state's memory '{clip(name)}' has {clip(repr(part))}, which must be a "
+                    "vector of float64"
                 )
-        self._core.set_state(
-            {
-                name: {part: row.numpy() for part, row in rows.items()}
-                for name, rows in state["memory"].items()
-            }
-        )
-        self.step = integer("step", state["step"], 0, 2**62)
+    return {
+        name: {part: row.numpy() for part, row in rows.items()} for name, rows in given.items()
+    }

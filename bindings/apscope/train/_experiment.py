@@ -32,11 +32,10 @@ from .._folders.writing import Writing
 from .._replay.progress import Bar
 from .._traces.opening import open_trace
 from .._training import folder as results
-from .._training.constant import constant, in_hindsight, of_trace
-from .._training.experiment import BASELINES, Experiment, Task
+from .._training.constant import of_trace
+from .._training.experiment import BASELINES, Experiment, Task, check_trainable
 from .._training.verdicts import noise_sentences
 from . import _tasks as tasks
-from ._exchanger import Exchanger
 from ._jobs import Job, Train, in_processes
 from ._run import Run
 from ._versions import versions
@@ -85,9 +84,7 @@ def run_experiment(
         Dask workers ended, and none came back or all that tried a run ended.
     """
     out = results.check_folder(out)
-    for spec in (*BASELINES, *experiment.specs):
-        trial = constant(spec, 0) if in_hindsight(spec) else spec
-        Exchanger(trial, {"w": (4,)}, workers=experiment.workers, topology=experiment.topology)
+    check_trainable(experiment)
     data = _data_of(experiment.tasks, say)
     made_by = versions()
     where = in_processes(jobs) if client is None else _cluster(client, out, data, say)
@@ -233,4 +230,5 @@ def _finish(
 
 def _steps(steps: int, count: int) -> tuple[int, ...]:
     """The recorded steps: the first, the last, and evenly between them."""
+    count = min(count, steps)
     return tuple(sorted({round(k * (steps - 1) / max(count - 1, 1)) for k in range(count)}))

@@ -9,10 +9,11 @@ import numpy as np
 import torch
 from torch.autograd.function import once_differentiable
 
-from .._arrays.checks import integer
+from .._arrays.checks import integer, number
 from .._arrays.draws import Draws
 from .._schemes.exchange import exchange
 from ..studies.fractrain import relative_cost
+from ..torch._states import check_state, check_tensors
 from ._integers import to_integers
 from ._layers import LayerMode, Product
 
@@ -164,11 +165,19 @@ class FracTrain(LayerMode):
             The state of another schedule or seed.
         """
         mine = self.state_dict()
-        for key in ("spec", "gradient_bits", "seed"):
-            if state[key] != mine[key]:
-                raise ValueError(f"the state is of {key}={state[key]!r}, not of {mine[key]!r}")
-        self._draws = Draws(state["seed"], state["calls"])
-        self.observed, (self.cost, self.full_cost) = state["observed"], state["cost"]
+        check_state(state, mine, {key: mine[key] for key in ("spec", "gradient_bits", "seed")})
+        draws = Draws(state["seed"], integer("calls", state["calls"], 0, 2**62))
+        observed = integer("observed", state["observed"], 0, 2**62)
+        if not isinstance(state["cost"], list) or len(state["cost"]) != 2:
+            raise ValueError("the state's cost must be a list of two numbers")
+        cost, full_cost = (number("cost", one) for one in state["cost"])
+        if self._memory:
+            check_tensors("memory", state["memory"], mine["memory"])
+        elif not isinstance(state["memory"], Mapping) or not all(
+            isinstance(row, torch.Tensor) for row in state["memory"].values()
+        ):
+            raise ValueError("the state's memory must have tensors by name")
+        self._draws, self.observed, self.cost, self.full_cost = draws, observed, cost, full_cost
         self._memory = {name: row.numpy().copy() for name, row in state["memory"].items()}
 
 

@@ -17,6 +17,7 @@ import torch.distributed as dist
 
 from .._traces.roles import plain_name
 from ._exchanger import fsdp_factors
+from ._gathering import gathered
 from ._hook import ExchangeState
 
 
@@ -128,8 +129,7 @@ class _Group:
                 f"{workers * sum(lengths)} with their padding; its layout is not known"
             )
         after = self._sharded.factor_after(workers, dtype, op)
-        parts = [torch.empty_like(input_tensor) for _ in range(workers)]
-        dist.all_gather(parts, input_tensor, group=group)
+        parts = gathered(input_tensor, group, self._sharded.step)
         # By sender, by receiver, element of a shard.
         all_parts = torch.stack(parts).float().cpu().reshape(workers, workers, -1)
         output_tensor.zero_()
@@ -160,6 +160,11 @@ class _Sharded:
     def __init__(self, state: ExchangeState, names: list[str]) -> None:
         self._state, self._names = state, names
         self._waiting: dict[str, _Waiting] = {}
+
+    @property
+    def step(self) -> int:
+        """Number of the step whose gradients come next."""
+        return self._state._step
 
     def factor_after(self, workers: int, dtype: torch.dtype, op: Any) -> float:
         """The divisor that FSDP2 applies to the result of the reduction."""

@@ -8,8 +8,9 @@ from typing import Any
 
 import torch
 
-from .._arrays.checks import integer
+from .._arrays.checks import integer, number
 from .._arrays.draws import Draws
+from ..torch._states import check_state, check_tensors
 from ._integers import to_integers
 
 Closure = Callable[[], torch.Tensor]
@@ -227,13 +228,18 @@ class HALP:
             The state of other settings, or of parameters of other shapes.
         """
         mine = self.state_dict()
-        if state["settings"] != mine["settings"]:
-            raise ValueError(f"the state is of {state['settings']}, not of {mine['settings']}")
-        shapes = [[tuple(c.shape) for c in s["centre"]] for s in (state, mine)]
-        if shapes[0] != shapes[1]:
-            raise ValueError(f"the state is of weights of shapes {shapes[0]}, not of {shapes[1]}")
-        self.steps, self.clipped = state["steps"], state["clipped"]
-        self.delta = list(state["delta"])
+        check_state(state, mine, {"settings": mine["settings"]})
+        check_tensors("centre", state["centre"], mine["centre"])
+        check_tensors("z", state["z"], mine["z"])
+        if state["full"] != []:  # empty before the first centre
+            check_tensors("full", state["full"], mine["z"])
+        delta = state["delta"]
+        if not isinstance(delta, list) or len(delta) != len(self.delta):
+            raise ValueError(f"the state's delta must be a list of {len(self.delta)} numbers")
+        delta = [float(number("delta", one)) for one in delta]
+        counts = [integer(name, state[name], 0, 2**62) for name in ("steps", "clipped")]
+        self.steps, self.clipped = counts
+        self.delta = delta
         self._centre, self._full, self._z = (
             [t.clone() for t in state[name]] for name in ("centre", "full", "z")
         )

@@ -13,8 +13,13 @@ from torch.nn.parallel import DistributedDataParallel
 
 from .._advice.plan import Plan
 from .._schemes.scheme import Scheme, as_scheme
+from ..torch._states import check_state
 from .._traces.roles import Roles, plain_name
-from ._exchanger import Exchanger
+from ._exchanger import STATE, Exchanger
+from ._gathering import gathered
+
+#: Options that a state must have too.
+_SAME = ("topology", "seed", "divide")
 
 
 class ExchangeState:
@@ -92,9 +97,20 @@ class ExchangeState:
             The state of another scheme, topology, seed, division or number of workers: at the next
             step if there was none yet.
         """
+        if state != {}:  # of a state before its first step
+            check_state(
+                state,
+                STATE,
+                {"spec": self.spec, **{key: self._options[key] for key in _SAME}},
+            )
+            if self.exchanger:
+                self.exchanger.load_state_dict(state)
         self._loaded = dict(state)
-        if self.exchanger and self._loaded:
-            self.exchanger.load_state_dict(self._loaded)
+
+    @property
+    def _step(self) -> int:
+        """Number of the step whose gradients come next."""
+        return self.exchanger.step if self.exchanger else int((self._loaded or {}).get("step", 0))
 
     def _begin(self, some: torch.Tensor) -> Exchanger:
         """At the first step: finds the module and the names of its parameters."""
@@ -130,8 +146,7 @@ class ExchangeState:
     def _take(self, bucket: dist.GradBucket) -> torch.futures.Future[Any]:
         """Keeps a bucket until its step is complete: a scheme may scale all tensors together."""
         flat = bucket.buffer()
-        parts = [torch.empty_like(flat) for _ in range(dist.get_world_size(self.process_group))]
-        dist.all_gather(parts, flat, group=self.process_group)
+        parts = gathered(flat, self.process_group, self._step)
         future: torch.futures.Future[Any] = torch.futures.Future()
         self._waiting.append((bucket, torch.stack(parts).float().cpu(), future))
         if bucket.is_last():
@@ -147,11 +162,11 @@ class ExchangeState:
         results: dict[str, torch.Tensor] = {}
         parameters: dict[str, torch.Tensor] = {}
         outs = []
-        for bucket, gathered, _ in self._waiting:
-            out, at = torch.empty(gathered.shape[1]), 0
+        for bucket, rows, _ in self._waiting:
+            out, at = torch.empty(rows.shape[1]), 0
             for p in bucket.parameters():
                 name, end = self._names[p], at + p.numel()
-                gradients[name], results[name] = gathered[:, at:end], out[at:end]
+                gradients[name], results[name] = rows[:, at:end], out[at:end]
                 parameters[name] = p.detach().float().cpu().contiguous()
                 at = end
             outs.append(out)

@@ -10,6 +10,7 @@ import shutil
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,7 +56,13 @@ def in_processes(count: int) -> Iterator[Train]:
 
     def run(jobs: Sequence[Job]) -> Iterator[Run]:
         for future in as_completed([pool.submit(_train, job) for job in jobs]):
-            yield future.result()
+            try:
+                yield future.result()
+            except BrokenProcessPool:
+                raise ChildProcessError(
+                    f"one of the {count} processes that train ended; run apscope train again, "
+                    "which continues, with fewer --jobs if memory ran out"
+                ) from None
 
     try:
         yield run

@@ -13,6 +13,8 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from .._folders.reading import read_utf8
+from .._limits import EXPERIMENT_LENGTH
 from .._replay.waiting import (
     ATTEMPTS,
     LOST,
@@ -74,7 +76,7 @@ def on_cluster(
         )
 
     def run(jobs: Sequence[Job]) -> Iterator[Run]:
-        told = _Told(versions(), data, (folder / "experiment.json").read_text(encoding="utf-8"))
+        told = _Told(versions(), data, read_utf8(folder / "experiment.json", EXPERIMENT_LENGTH))
         left = list(jobs)
         for _ in range(ATTEMPTS):
             futures = [client.submit(_train_there, job, told, pure=False) for job in left]
@@ -123,7 +125,7 @@ def _check(run: Run, told: _Told) -> None:
 def _sees(folder: Path, told: _Told) -> bool:
     """Whether the experiment's folder is here too."""
     try:
-        return (folder / "experiment.json").read_text(encoding="utf-8") == told.experiment
+        return read_utf8(folder / "experiment.json", EXPERIMENT_LENGTH) == told.experiment
     except (OSError, ValueError):
         return False
 

@@ -11,6 +11,7 @@ from torch.func import functional_call, grad_and_value, vmap
 
 from .._arrays.checks import integer
 from .._schemes.scheme import Scheme
+from ..torch._states import check_model, check_optimizer, check_state, load_optimizer
 from .._traces.roles import Roles, plain_name
 from ._exchanger import Exchanger
 from ._quantized.registry import is_quantized
@@ -214,11 +215,15 @@ class Workers:
         Raises
         ------
         ValueError
-            The state of another scheme, topology, seed, division or number of workers.
+            The state of another scheme, topology, seed, division, number of workers, model or
+            optimizer, or an incomplete one. Nothing is changed then.
         """
+        check_state(state, ("model", "optimizer", "exchange"))
+        check_model(state["model"], self.model)
+        check_optimizer(state["optimizer"], self.optimizer)
         self.exchanger.load_state_dict(state["exchange"])
         self.model.load_state_dict(state["model"])
-        self.optimizer.load_state_dict(state["optimizer"])
+        load_optimizer(self.optimizer, state["optimizer"])
 
     def _parts(self, what: str, batch: torch.Tensor) -> torch.Tensor:
         if batch.dim() == 0 or batch.shape[0] == 0 or batch.shape[0] % self._count != 0:

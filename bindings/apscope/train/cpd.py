@@ -22,6 +22,7 @@ from .. import _core
 from .._arrays.allreduce import allreduce
 from .._arrays.checks import integer
 from .._schemes.exchange import exchange
+from ._gathering import gathered
 
 __all__ = [
     "EmulatedNode", "Quant_Conv", "Quant_Linear", "Quantizer", "emulate_node", "float_quantize",
@@ -446,6 +447,5 @@ def sum_gradients(
     for p in model.parameters():
         if p.grad is None:
             continue
-        rows = [torch.empty_like(p.grad) for _ in range(dist.get_world_size(process_group))]
-        dist.all_gather(rows, p.grad.contiguous(), group=process_group)
+        rows = gathered(p.grad.contiguous(), process_group)
         p.grad = reduce_gradients(torch.stack(rows), use_APS, grad_exp, grad_man, use_kahan)

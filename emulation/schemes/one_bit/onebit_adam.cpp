@@ -186,11 +186,15 @@ SchemeDefinition onebit_adam_definition() {
         scheme.keeps_state = scheme.feeds_errors_back = scheme.compares_intended = true;
         scheme.begin = [warm](State& state, std::size_t workers, std::size_t size) {
             Memory& memory = state.of<Memory>();
-            memory.momentum.resize(size, 0.0);
+            if (memory.momentum.empty()) memory.momentum.resize(size, 0.0);
+            check_length(memory.momentum.size(), size);
             if (warm(state)) return;
             const std::size_t padded = padded_length(size, workers);
-            memory.server_error.resize(padded, 0.0);
-            state.of<Errors>().rows.resize(workers, Row(padded, 0.0));
+            if (memory.server_error.empty()) memory.server_error.resize(padded, 0.0);
+            check_length(memory.server_error.size(), padded);
+            Rows& errors = state.of<Errors>().rows;
+            errors.resize(workers, Row(padded, 0.0));
+            for (const Row& row : errors) check_length(row.size(), padded);
         };
         scheme.compensate = [beta = arguments.fraction("beta1")](const State& state,
                                                                  const Place& place,

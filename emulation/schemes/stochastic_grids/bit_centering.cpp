@@ -118,6 +118,7 @@ SchemeDefinition bit_centering_definition() {
         scheme.begin = [](State& state, std::size_t, std::size_t size) {
             Memory& memory = state.of<Memory>();
             if (memory.age == 0) memory.centre = std::make_shared<Row>(size);
+            else check_length(memory.centre ? memory.centre->size() : 0, size);
         };
         scheme.select = [bits, mu](const Selection& s) {
             const auto& [age, centre] = s.state.of<Memory>();
@@ -127,6 +128,8 @@ SchemeDefinition bit_centering_definition() {
             if (takes_centre) return theta;
             around = centre;
             delta = std::sqrt(sum_of_squares(*centre)) / mu / (std::ldexp(1.0, bits - 1) - 1.0);
+            if (!std::isfinite(delta))
+                throw std::invalid_argument("the state's 'centre' has elements that are not finite");
             return theta;
         };
         scheme.encode = [fp32, random_bits, box = integer_box(bits)](const RowPiece& p,

@@ -123,7 +123,7 @@ def test_mistakes_are_one_sentence():
         LowPrecisionWeights(sgd, "e4m3").load_state_dict(sgd.state_dict())
     other = torch.optim.SGD([torch.nn.Parameter(torch.zeros(5))], lr=1.0)
     state = LowPrecisionWeights(other, "e4m3", update="residual").state_dict()
-    with pytest.raises(ValueError, match=r"weights of shapes \[\(5,\)\], not of \[\(3,\)\]"):
+    with pytest.raises(ValueError, match=r"weights 0 has shape \(5,\), not \(3,\)"):
         LowPrecisionWeights(sgd, "e4m3", update="residual").load_state_dict(state)
 
 

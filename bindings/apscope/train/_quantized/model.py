@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from ..._arrays.checks import integer
+from ...torch._states import check_model, check_optimizer, check_state, load_optimizer
 from ...torch._weights import LowPrecisionWeights
 from .matching import Found, check_matched, kept_in, parts_of, schedule_of, weights_of
 from .observe import Observer
@@ -261,21 +262,26 @@ class QuantizedModel:
         ValueError
             The state of another recipe or seed, or of something else.
         """
-        if state.keys() != (mine := self.state_dict()).keys():
-            raise ValueError(
-                f"the state has {', '.join(map(str, state))}; give one made by state_dict, which "
-                f"has {', '.join(mine)}"
-            )
-        for key in ("recipe", "seed"):
-            if state[key] != mine[key]:
-                raise ValueError(f"the state is of another {key} than this model's")
+        mine = self.state_dict()
+        check_state(state, mine, {key: mine[key] for key in ("recipe", "seed")})
+        check_model(state["model"], self.model)
+        if self.optimizer is not None:
+            check_optimizer(state["optimizer"], self.optimizer)
+        self._scaler.check_state(state["scale"])
+        step = integer("step", state["step"], 0, 2**31 - 1)
+        uses = {f"{use.name}|{use.role}": use for use in self._all_uses()}
+        memory = state["memory"]
+        if not isinstance(memory, Mapping) or not uses.keys() >= memory.keys():
+            raise ValueError("the state's memory is not one of this model's tensors")
+        for name, use in uses.items():
+            use.check_state(memory.get(name, {}))
         self.model.load_state_dict(state["model"])
         if self.optimizer is not None:
-            self.optimizer.load_state_dict(state["optimizer"])
+            load_optimizer(self.optimizer, state["optimizer"])
         self._scaler.load_state_dict(state["scale"])
-        for use in self._all_uses():
-            use.load_state_dict(state["memory"].get(f"{use.name}|{use.role}", {}))
-        self._clock.set(integer("step", state["step"], 0, 2**31 - 1))
+        for name, use in uses.items():
+            use.load_state_dict(memory.get(name, {}))
+        self._clock.set(step)
         self._observer.begin_step()
 
     def _identity(self) -> str:

@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from ..._arrays.checks import number
+from ...torch._states import check_state
 from .specs import LossScale
 
 
@@ -74,6 +76,12 @@ class Scaler:
     def state_dict(self) -> dict[str, Any]:
         """Numbers."""
         return {} if self._dynamic is None else dict(self._dynamic.state_dict())
+
+    def check_state(self, state: Any) -> None:
+        """Raises TypeError or ValueError for a state that `load_state_dict` cannot take."""
+        check_state(state, self.state_dict())
+        for name, value in state.items():
+            number(name, value)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continues from another's state."""

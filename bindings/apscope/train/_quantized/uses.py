@@ -15,7 +15,8 @@ import torch
 from ..._arrays.blocks import quantize_blocks
 from ..._arrays.casts import quantize
 from ..._core import stream_seed
-from .._exchanger import Exchanger
+from ...torch._states import check_state
+from .._exchanger import STATE, Exchanger
 from .specs import Cast
 from .transforms import hadamard, in_tiles, with_block
 
@@ -189,6 +190,13 @@ class Use:
     def state_dict(self) -> dict[str, Any]:
         """The memory of schemes; empty for all other casts."""
         return {str(phase): state for phase, state in self._held().items()}
+
+    def check_state(self, state: Any) -> None:
+        """Raises TypeError or ValueError for a state that `load_state_dict` cannot take."""
+        if not isinstance(state, Mapping) or not all(str(phase).isdecimal() for phase in state):
+            raise ValueError(f"the state's memory of {self.name}, {self.role} is not by phase")
+        for one in state.values():
+            check_state(one, STATE)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continues from another use's memory."""

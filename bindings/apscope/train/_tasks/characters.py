@@ -9,60 +9,18 @@ between its versions), anything else the path of a UTF-8 file.
 from __future__ import annotations
 
 import hashlib
-import re
-import subprocess
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
+from ..._training.texts import read
+
 __all__ = ["LSTM", "Transformer", "load"]
 __dir__ = __all__.copy
 
-#: Of Genesis as the trace was recorded from it.
-GENESIS_SHA256 = "e7b72bfd25d395f55a3bd0c1ada5cbf3fd627f61734d239503d834ac9b5e23b6"
 CONTEXT = 32
 _VALIDATED = 64  # windows of the text's last tenth
-
-
-def genesis() -> str:
-    """Genesis, one verse per line, without numbers: about 190 thousand characters."""
-    try:
-        told = subprocess.run(
-            ["bible", "-f", "ge1:1-50:26"], capture_output=True, text=True, check=True
-        ).stdout
-    except (FileNotFoundError, subprocess.CalledProcessError):
-        raise ValueError(
-            "the text genesis needs Debian's program bible: apt-get install bible-kjv; "
-            "or give text = 'python', or a file's path"
-        ) from None
-    text = "\n".join(re.sub(r"^Ge\d+:\d+ ", "", line) for line in told.splitlines()) + "\n"
-    if hashlib.sha256(text.encode()).hexdigest() != GENESIS_SHA256:
-        raise ValueError(
-            "the program bible printed another text than that of bible-kjv 4.38; "
-            "install that version"
-        )
-    return text
-
-
-def python() -> str:
-    """The language reference that ``help()`` shows."""
-    from pydoc_data.topics import topics
-
-    return "\n".join(topics[name] for name in sorted(topics))
-
-
-def read(text: str) -> str:
-    """A text by name, or a file's."""
-    if text in ("genesis", "python"):
-        return genesis() if text == "genesis" else python()
-    try:
-        return Path(text).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(
-            f"text={text!r} is not genesis or python, and not a UTF-8 file: {error}"
-        ) from None
 
 
 class Attention(nn.Module):
