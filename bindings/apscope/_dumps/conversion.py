@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +25,7 @@ from .._traces.trace import Trace
 from .dtypes import raw_types
 from .dump import Dump
 from .layout import Layout, Options, lay_out
-from .names import name_all
+from .names import Named, name_all
 from .order import order_tensors
 from .sample import BLOCK
 from .sources import Source, is_address
@@ -231,16 +232,17 @@ def convert(
             )
             numbers, scales = dump.numbers(layout, used, loss_scale)
             understood = _understood(layout, names, origin)
-            notes = [*_assumed(stage, loss_scale, accumulation, accumulate), *dump.notes]
+            notes = _assumed(stage, loss_scale, accumulation, accumulate, named)
+            notes += dump.notes
             notes += _done(layout, scales, accumulate)
             notes += [
-                f"{len(found)} {what} left out, the first {found[0]}"
-                for what, found in (
-                    ("arrays", ignored),
-                    ("tensors that are None everywhere", dump.left_out(named, used)),
-                    ("files that the pattern does not match", apart.left_out),
-                    ("files that cannot be read", list(apart.broken)),
-                    ("files without arrays", others),
+                f"{count_of(len(found), noun)}{which} left out, the first {found[0]}"
+                for noun, which, found in (
+                    ("array", "", ignored),
+                    ("tensor", " without a value anywhere (None)", dump.left_out(named, used)),
+                    ("file", " that the pattern does not match", apart.left_out),
+                    ("file", " that cannot be read", list(apart.broken)),
+                    ("file", " without arrays", others),
                 )
                 if found
             ]
@@ -376,17 +378,27 @@ def _understood(layout: Layout, names: list[str], origin: str) -> str:
     )
 
 
+#: A word of the names of gradients.
+_GRADIENT = re.compile(r"(?i)grad|(?:^|[/_.-])(?:dw|delta)")
+
+
 def _assumed(
     stage: str | None,
     loss_scale: float | str | None,
     accumulation: int | None,
     accumulate: str | None,
+    named: Sequence[Named],
 ) -> list[str]:
     """The assumptions."""
     taken = [] if stage else ["gradients before the all-reduce (--stage)"]
     taken += [] if loss_scale is not None else ["no loss scale in them (--loss-scale)"]
     if accumulation is None and accumulate is None:
         taken.append("one backward pass per step (--accumulation)")
+    if not any(
+        n.step is not None or n.worker is not None or _GRADIENT.search(n.item.address)
+        for n in named
+    ):
+        taken.append("gradients, not weights: no name has a step, a worker or the word grad")
     return [f"assumed: {', '.join(taken)}"] if taken else []
 
 

@@ -206,6 +206,7 @@ def write_trace(
                                 round_to_fp32=round_to_fp32,
                             )
                     if digest is not None and any(values.any() for values, _ in parts):
+                        digest.update(tensor.encode(errors="surrogatepass"))
                         digest.update(stored.tobytes())
                     writer.add(step, worker, tensor, stored)
                     bar.update()

@@ -186,7 +186,7 @@ def run_replay(
     described, states_after = [], {}
     for trace in opened:
         warn_of_guessed_order(trace, specs)
-        warn_of_loss_scale(trace)
+        warn_of_loss_scale(trace, specs)
         step_indices = selected_steps(trace, steps)
         tensor_indices = selected_tensors(trace, tensors)
         used = trace.workers if workers is None else workers

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable
 
 from .trace import Trace
 
@@ -26,9 +27,9 @@ def scales_left(trace: Trace) -> dict[int, float]:
     }
 
 
-def warn_of_loss_scale(trace: Trace) -> None:
-    """Warns of gradients that still include a loss scale: what a format loses depends on it."""
-    if left := scales_left(trace):
+def warn_of_loss_scale(trace: Trace, specs: Iterable[str]) -> None:
+    """Warns if narrower schemes replay gradients that still include a loss scale."""
+    if (left := scales_left(trace)) and set(specs) != {"none:fp32"}:
         step, scale = next(iter(left.items()))
         warnings.warn(
             f"trace '{trace.name}' has gradients that are multiplied by a loss scale, {scale:g} at "
