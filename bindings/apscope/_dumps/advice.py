@@ -18,7 +18,8 @@ _KINDS = (
     # Ranks of a part of the model: nothing is reduced over them.
     (
         "part",
-        r"(?:(?:mp|tp|pp|cp|ep)(?:[_-]?rank)?|(?:model|tensor|pipeline|expert)(?:[_-]?(?:parallel|rank))+)",
+        r"(?:mp|tp|pp|cp|ep)(?:[_-]?rank)?"
+        r"|(?:model|tensor|pipeline|expert)(?:[_-]?(?:parallel|rank))+",
     ),
     ("step", r"(?:.*[_-])?(?:step|iteration|iter|it|s)"),
     ("worker", r"(?:.*[_-])?(?:worker|rank|gpu|device|process|proc|replica|dp|w)"),

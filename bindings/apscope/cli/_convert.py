@@ -95,8 +95,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     where = adder(parser.add_argument_group("where steps, workers and tensors are"))
     where(
         "--pattern REGEX",
-        "matches folder/file/key (no extension); named groups step, worker, micro, tensor; without a "
-        "tensor group it matches folder/file and the key names the tensor",
+        "matches folder/file/key (no extension); named groups step, worker, micro, tensor; without "
+        "a tensor group it matches folder/file and the key names the tensor",
     )
     where(
         "--worker-axis N",

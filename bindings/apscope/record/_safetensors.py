@@ -73,10 +73,10 @@ def storable(
 ) -> np.ndarray:
     """`array` as a C-ordered copy in a dtype of a trace: float32, float16 or bfloat16.
 
-    fp8 becomes float16, E8M0 float32, complex numbers pairs along a last axis. Other dtypes become float32 if that is exact for every
-    element (for example float64 gradients that are fp32 values, and token numbers below 2^24) or if
-    `round_to_fp32` allows rounding float64, ties to even. Otherwise raises ValueError, beginning
-    with `what` and ending with `remedy`.
+    fp8 becomes float16, E8M0 float32, complex numbers pairs along a last axis. Other dtypes become
+    float32 if that is exact for every element (for example float64 gradients that are fp32 values,
+    and token numbers below 2^24) or if `round_to_fp32` allows rounding float64, ties to even.
+    Otherwise raises ValueError, beginning with `what` and ending with `remedy`.
     """
     torch = sys.modules.get("torch")
     try:
@@ -110,8 +110,8 @@ def storable(
     if not exact.all():
         index = int(np.flatnonzero(~exact.ravel())[0])
         raise ValueError(
-            f"{what} has dtype {values.dtype} and its element {index} ({values.ravel()[index].item()!r}) "
-            f"is not an fp32 value; {remedy}"
+            f"{what} has dtype {values.dtype} and its element {index} "
+            f"({values.ravel()[index].item()!r}) is not an fp32 value; {remedy}"
         )
     return rounded
 

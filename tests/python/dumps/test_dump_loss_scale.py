@@ -1,4 +1,4 @@
-"""A dump whose gradients include a loss scale becomes the trace of the same gradients without it."""
+"""A dump with a loss scale in its gradients becomes the trace of the same gradients without it."""
 
 import ml_dtypes
 import numpy as np

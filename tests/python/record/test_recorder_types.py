@@ -34,7 +34,9 @@ def train(model, rec, steps=3, **options):
         optimizer.zero_grad()
         generator = torch.Generator().manual_seed(step)
         model(torch.randn(7, 5, generator=generator)).square().mean().backward()
-        grads.append({name: p.grad.clone() for name, p in model.named_parameters()})
+        grads.append(
+            {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+        )
         optimizer.step()
     return grads
 
