@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from .._text import count_of
@@ -74,7 +74,7 @@ class Layout:
 
     steps: list[int]
     workers: int
-    tensors: list[str]  # in the order of their first occurrence
+    tensors: list[str]  # in the order of the first worker, those that it lacks at their places
     places: dict[tuple[int, int, str], Place] = field(repr=False)
     first_rank: int = 0  # the rank of worker 0 in the names
     micro: int = 1  # micro-batches of every worker and step
@@ -128,7 +128,7 @@ def lay_out(named: Sequence[Named], options: Options, source: str) -> Layout:
     found_at = {key: batches for key, batches in found_at.items() if key[0] in chosen}
     micro = _check_micro(found_at, options) if options.accumulate else 1
     places = {key: _joined(batches) for key, batches in found_at.items()}
-    tensors = list(dict.fromkeys(tensor for _, _, tensor in places))
+    tensors = _merged(places)
     found = sorted({worker for _, worker, _ in places})
     first_rank = int(found == list(range(1, len(found) + 1)))
     if first_rank:  # counted from 1
@@ -141,6 +141,24 @@ def lay_out(named: Sequence[Named], options: Options, source: str) -> Layout:
         _check_missing(zeros, places, steps, workers, tensors, options, source)
     _check_shapes(places)
     return Layout(steps, workers, tensors, places, first_rank, micro, zeros)
+
+
+def _merged(keys: Iterable[tuple[int, int, str]]) -> list[str]:
+    """All tensors, in the order of the first worker; one that it lacks follows the one before it.
+
+    "Before it" is in the order of the worker that has it, so that a rank's experts stay in their
+    layer.
+    """
+    tensors: list[str] = []
+    known: set[str] = set()
+    before: dict[tuple[int, int], str] = {}
+    for step, worker, tensor in keys:
+        if tensor not in known:
+            known.add(tensor)
+            last = before.get((step, worker))
+            tensors.insert(0 if last is None else tensors.index(last) + 1, tensor)
+        before[step, worker] = tensor
+    return tensors
 
 
 def _joined(batches: dict[int, Place]) -> Place:

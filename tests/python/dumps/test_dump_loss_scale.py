@@ -67,6 +67,37 @@ def test_the_same_gradients_dumped_both_ways_are_the_same_trace(tmp_path, dtype)
     assert "gradients are divided by their loss scale, 65536 first" in with_scale.notes
 
 
+def test_a_dump_before_unscale_is_what_the_recorder_records(tmp_path):
+    torch = pytest.importorskip("torch")
+    from apscope.record import Recorder
+
+    torch.manual_seed(2)
+    model = torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.ReLU(), torch.nn.Linear(5, 3))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**15, growth_interval=2)
+    (tmp_path / "dump").mkdir()
+    with Recorder(tmp_path / "recorded", every=1, quiet=True) as rec:
+        rec.attach(model)
+        for step in range(5):
+            optimizer.zero_grad()
+            scaler.scale(model(torch.randn(4, 6)).square().mean()).backward()
+            grads = {name: p.grad.clone() for name, p in model.named_parameters()}
+            torch.save(
+                {"grads": grads, "scaler": scaler.state_dict()}, tmp_path / f"dump/step_{step}.pt"
+            )
+            scaler.step(optimizer)
+            scaler.update()
+    converted = convert(
+        tmp_path / "dump", tmp_path / "run", reduction="mean", workers=1, loss_scale="recorded"
+    ).trace
+    recorded = apscope.open_trace(tmp_path / "recorded")
+    one, two = values(converted), values(recorded)
+    assert all(np.array_equal(one[key], two[key]) for key in two) and len(one) == len(two) == 20
+    key = "divided_by_loss_scale"
+    assert converted.manifest.metadata[key] == recorded.manifest.metadata[key]
+    assert converted.manifest.metadata[key].startswith("32768 from step 0, 65536 from step 2")
+
+
 def test_what_a_format_flushes_does_not_depend_on_how_they_were_dumped(tmp_path):
     """The finding: none:e4m3fn flushed .1 % or 100 %, by how the same gradients were dumped."""
     options = {"reduction": "mean"}

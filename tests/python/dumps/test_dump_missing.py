@@ -50,6 +50,18 @@ def test_experts_of_other_ranks_are_zeros_by_request(tmp_path, capsys):
     assert "absent     13 of 30 gradients, recorded as zeros\n" in capsys.readouterr().out
 
 
+def test_tensors_of_other_ranks_keep_their_layer(tmp_path):
+    for w in range(2):
+        names = ["stem", f"expert{w}", "middle", f"gate{w}", "head"]
+        np.savez(
+            tmp_path / f"step0_rank{w}.npz",
+            **{name: np.full(2 + i, w + 1, np.float32) for i, name in enumerate(names)},
+        )
+    trace = convert(tmp_path, tmp_path / "run", reduction="sum", missing="zeros").trace
+    assert trace.tensors == ("stem", "expert1", "expert0", "middle", "gate1", "gate0", "head")
+    assert trace.manifest.metadata["tensor_order"] == "the files"
+
+
 def test_a_lost_file_is_not_zeros(tmp_path):
     dump = experts(tmp_path / "dump", lost=[(1, 1)])
     with pytest.raises(

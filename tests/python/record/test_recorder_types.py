@@ -18,7 +18,8 @@ class Fourier(torch.nn.Module):
     def __init__(self, dtype=torch.complex64):
         super().__init__()
         torch.manual_seed(4)
-        self.weight = torch.nn.Parameter(torch.randn(3, 5, dtype=dtype))
+        # Transposed: its elements are not in the order of its rows.
+        self.weight = torch.nn.Parameter(torch.randn(5, 3, dtype=dtype).T)
         self.bias = torch.nn.Parameter(torch.zeros(3))
 
     def forward(self, x):
@@ -119,7 +120,7 @@ sys.path.insert(0, sys.argv[4])
 from tests.python.record.test_recorder_types import Fourier
 folder, rank, kind = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2)
-if kind == "ddp":
+if kind != "shards":
     model = DistributedDataParallel(Fourier())
 else:
     from torch.distributed.device_mesh import init_device_mesh
@@ -129,6 +130,16 @@ else:
     for name in ("weight", "bias"):
         part = distribute_tensor(getattr(model, name).detach(), mesh, [Shard(0)])
         setattr(model, name, torch.nn.Parameter(part))
+if kind == "hook":
+    from apscope.record import TraceWriter
+    from apscope.record.torch_ddp import DDPRecorder
+    with TraceWriter(f"{folder}/run", workers=2) as writer:
+        recorder = DDPRecorder(model, writer)
+        recorder.begin_step(0)
+        model(torch.full((7, 5), 1.0 + rank)).sum().backward()
+        recorder.end_step()
+    dist.destroy_process_group()
+    sys.exit(0)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
 with Recorder(f"{folder}/run", every=1, quiet=True) as rec:
     rec.attach(model)
@@ -143,7 +154,7 @@ dist.destroy_process_group()
 """
 
 
-@pytest.mark.parametrize("kind", ["ddp", "shards"])
+@pytest.mark.parametrize("kind", ["ddp", "hook", "shards"])
 def test_complex_parameters_of_several_processes(tmp_path, kind):
     import os
     from pathlib import Path
@@ -159,7 +170,7 @@ def test_complex_parameters_of_several_processes(tmp_path, kind):
     assert [rank.wait(300) for rank in ranks] == [0, 0]
     trace = apscope.open_trace(tmp_path / "run")
     assert trace.shapes["weight"] == (3, 5, 2)
-    if kind == "ddp":
+    if kind != "shards":
         assert trace.workers == 2
         for rank in range(2):
             model = Fourier()
