@@ -238,7 +238,7 @@ def cut_old_pt(d):
 def safetensors_unknown_dtype(d):
     header(
         d / "step_0.safetensors",
-        {"a": tensor(dtype="F4"), "b": tensor(shape=(3,), offsets=(8, 20))},
+        {"a": tensor(dtype="F6_E2M3"), "b": tensor(shape=(3,), offsets=(8, 20))},
         b"\0" * 20,
     )
 
@@ -412,7 +412,7 @@ BROKEN = {
     "object of file names",
     pt_of_two_under_one_name: "step_0.pt cannot be read: it has two arrays with the name 'a/b'",
     cut_old_pt: "step_0.pt cannot be read: torch cannot read it: .*dump it again",
-    safetensors_unknown_dtype: "step_0.safetensors: array 'a' has dtype F4",
+    safetensors_unknown_dtype: "step_0.safetensors: array 'a' has dtype F6_E2M3",
     shard_lost: "step_0-00001-of-00002.safetensors is one of 2 parts, and 1 of them",
     index_alone: "step_0.safetensors.index.json is an index of parts that are not in its folder",
     index_of_another: "step_0.safetensors.index.json cannot be read: its weight_map has 'w' in "
@@ -423,8 +423,8 @@ BROKEN = {
     broken_zarr: "step_0.zarr cannot be read: Expecting.*; it may be "
     "damaged: dump it again or remove it$",
     archive: "step_0.tar.gz is an archive; unpack it first",
-    worker_lost: "2 of 12 combinations are missing: .step 1, worker 1, w.*; select the 1 complete "
-    "steps with --steps 0:1",
+    worker_lost: "2 of 12 combinations are missing: .step 1, worker 1, w.*; select the 1 complete step "
+    "with --steps 0:1",
     rank_lost: "rank_2.npz: array 'w' is of a worker above 1, and no array is of worker 1",
     tensor_lost: "1 of 8 combinations are missing: .step 1, worker 1, "
     "b.*or leave tensors out with --tensors",

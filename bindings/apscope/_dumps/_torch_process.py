@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import importlib
 import json
+import logging
 import os
 import sys
 import warnings
@@ -23,6 +25,7 @@ requests = os.fdopen(0, "rb")
 answers = os.fdopen(os.dup(1), "wb")
 os.dup2(2, 1)  # output of libraries is not an answer
 warnings.simplefilter("ignore")
+logging.disable(logging.WARNING)
 
 if not requests.peek(1):
     sys.exit(0)  # the parent was interrupted before the first request, and cannot end this process
@@ -51,6 +54,10 @@ def numpy_globals() -> list[Any]:
     return [multiarray._reconstruct, multiarray.scalar, numpy.ndarray, numpy.dtype, *kinds]
 
 
+#: Key, dtype, shape, layout, and why it has no values.
+Listed = tuple[str, str, list[int], str, str]
+
+
 class RefusedError(Exception):
     """The file cannot be used; the words follow its name."""
 
@@ -76,24 +83,41 @@ def walk(
     path: tuple[str, ...],
     tensors: dict[str, Any],
     scalars: dict[str, float],
+    nones: list[str],
     seen: Iterator[int],
 ) -> None:
-    """Collect the tensors of nested dicts and lists by their paths, and the numbers beside them."""
+    """Collect the tensors of nested dicts and lists by their paths, and what is beside them.
+
+    A list of pairs that begin with a text, as named_parameters() gives them, counts as a dict.
+    """
     if next(seen) >= MOST_OBJECTS or len(path) > DEEPEST:
         raise RefusedError(
             f"its dicts and lists hold more than {MOST_OBJECTS} objects, or are nested more than "
             f"{DEEPEST} deep; save the tensors alone"
         )
+    if (
+        isinstance(value, list | tuple)
+        and value
+        and all(
+            isinstance(pair, list | tuple) and len(pair) == 2 and isinstance(pair[0], str)
+            for pair in value
+        )
+    ):
+        for key, inner in value:
+            walk(inner, (*path, key), tensors, scalars, nones, seen)
+        return
     if isinstance(value, torch.Tensor):
         put(tensors, path, value)
     elif type(value).__module__ == "numpy" and type(value).__name__ == "ndarray":
         put(tensors, path, torch.from_numpy(value))
     elif isinstance(value, dict):
         for key, inner in value.items():
-            walk(inner, (*path, str(key)), tensors, scalars, seen)
+            walk(inner, (*path, str(key)), tensors, scalars, nones, seen)
     elif isinstance(value, list | tuple):
         for i, inner in enumerate(value):
-            walk(inner, (*path, str(i)), tensors, scalars, seen)
+            walk(inner, (*path, str(i)), tensors, scalars, nones, seen)
+    elif value is None:
+        nones.append("/".join(path))
     elif isinstance(value, int | float) and not isinstance(value, bool):
         scalars["/".join(path)] = float(value)
 
@@ -125,6 +149,37 @@ def check_records(path: str) -> None:
                         ) from None
 
 
+def load(path: str, mapped: bool) -> Any:
+    """The content of a file; nothing in it is executed."""
+    with torch.serialization.safe_globals(numpy_globals()):
+        return torch.load(
+            path, map_location="cpu", weights_only=True, **({"mmap": True} if mapped else {})
+        )
+
+
+def refusal(tensor: Any) -> str:
+    """Why the file does not have the tensor's values, as words that follow its name; else ""."""
+    if placements := getattr(tensor, "placements", None):  # a DTensor's
+        split = [tensor.device_mesh.size(axis) > 1 for axis in range(len(placements))]
+        if any(one.is_partial() and several for one, several in zip(placements, split)):
+            return (
+                "is a DTensor of partial sums, one of "
+                f"{tensor.device_mesh.size()} processes'; save grad.full_tensor()"
+            )
+        if any(not one.is_replicate() and several for one, several in zip(placements, split)):
+            return (
+                f"is the shard {list(tensor.to_local().shape)} of a DTensor of shape "
+                f"{list(tensor.shape)}, one of {tensor.device_mesh.size()} processes'; save "
+                "grad.full_tensor()"
+            )
+    if tensor.is_meta:
+        return (
+            "is a tensor on the meta device, which has a shape and no values; dump the gradients "
+            "of the model that is trained, or leave it out with --tensors"
+        )
+    return ""
+
+
 class TorchFile:
     """One file that torch.save wrote."""
 
@@ -134,35 +189,43 @@ class TorchFile:
         self._to_check = path if mapped else None
         if mapped:
             check_stored(path)
-        with torch.serialization.safe_globals(numpy_globals()):
-            loaded = torch.load(
-                path, map_location="cpu", weights_only=True, **({"mmap": True} if mapped else {})
-            )
+        try:
+            loaded = load(path, mapped)
+        except Exception as error:
+            if "torch.distributed.tensor" not in f"{error}":
+                raise
+            # Takes seconds; registers DTensor as plain data.
+            importlib.import_module("torch.distributed.tensor")
+            loaded = load(path, mapped)
         self.tensors: dict[str, Any] = {}
         self.scalars: dict[str, float] = {}
-        walk(loaded, (), self.tensors, self.scalars, count())
+        self.nones: list[str] = []
+        walk(loaded, (), self.tensors, self.scalars, self.nones, count())
         self.ordered = not isinstance(loaded, torch.Tensor)
 
-    def entries(self) -> Iterator[tuple[str, str, list[int], str]]:
+    def entries(self) -> Iterator[Listed]:
         for key, tensor in self.tensors.items():
             yield (
                 key,
                 str(tensor.dtype).removeprefix("torch."),
                 list(tensor.shape),
                 str(tensor.layout).removeprefix("torch."),
+                refusal(tensor),
             )
 
     def tensor(self, key: str) -> Any:
         if self._to_check is not None:  # with the first values, not with their list
             check_records(self._to_check)
             self._to_check = None
-        return self.tensors[key].detach()
+        tensor = self.tensors[key].detach()
+        return tensor.to_local() if hasattr(tensor, "placements") else tensor
 
 
 class Checkpoint:
     """A folder that torch.distributed.checkpoint wrote."""
 
     ordered = True
+    nones: tuple[str, ...] = ()
 
     def __init__(self, path: str, trusted: bool):
         if not trusted:
@@ -185,15 +248,17 @@ class Checkpoint:
                 other: dict[str, Any] = {name: None}
                 with contextlib.suppress(Exception, checkpoint.api.CheckpointException):
                     checkpoint.load(other, checkpoint_id=path)
-                walk(other[name], place, {}, self.scalars, seen)
+                if other[name] is not None:
+                    walk(other[name], place, {}, self.scalars, [], seen)
 
-    def entries(self) -> Iterator[tuple[str, str, list[int], str]]:
+    def entries(self) -> Iterator[Listed]:
         for key, (_, about) in self.names.items():
             yield (
                 key,
                 str(about.properties.dtype).removeprefix("torch."),
                 list(about.size),
                 "strided",
+                "",
             )
 
     def tensor(self, key: str) -> Any:
@@ -221,10 +286,13 @@ def answer(request: dict[str, Any], opened: dict[str, Any]) -> tuple[dict[str, A
             "entries": list(file.entries()),
             "scalars": file.scalars,
             "ordered": file.ordered,
+            "nones": file.nones,
         }, None
     tensor = file.tensor(request["key"])
     if tensor.layout != torch.strided:
         tensor = tensor.to_dense()
+    if "float4" in str(tensor.dtype):  # torch selects no part of it
+        tensor = tensor.contiguous().view(torch.uint8)
     # The last axis first: the others keep their positions.
     for axis, position in reversed(list(enumerate(request["index"]))):
         if position is not None:

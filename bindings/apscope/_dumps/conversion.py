@@ -6,33 +6,32 @@ import json
 import math
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
-import numpy as np
-
-from .._arrays.casts import decode
 from .._folders.reading import read_limited
 from .._folders.writing import clear_left, refuse_dangling
 from .._limits import TEXT_LENGTH
 from .._text import count_of
+from .._traces.absent import add_absent
+from .._traces.loss_scale import add_divisor
 from .._traces.opening import open_trace
 from .._traces.order import FILES, GIVEN
 from .._traces.roles import Roles
 from .._traces.roles import said as said_role
 from .._traces.selection import parse_steps
 from .._traces.trace import Trace
-from .dtypes import CODES, code_word, numpy_dtype, raw_word
+from .dtypes import raw_types
+from .dump import Dump
 from .layout import Layout, Options, lay_out
-from .names import Item, name_all, number_of
+from .names import Named, name_all
 from .order import order_tensors
 from .sample import BLOCK
 from .sources import Source, is_address
-from .units import Apart, Readers, Unit, find_units, told
+from .units import Apart, Readers, find_units
 from .write import Head, Workshop, fingerprint, write_trace
 
 
@@ -79,11 +78,13 @@ def convert(
     loss_divided_by_workers: bool = False,
     loss_scale: float | str | None = None,
     accumulation: int | None = None,
+    accumulate: str | None = None,
+    missing: str | None = None,
     name: str | None = None,
     model: str = "",
     roles: Roles = None,
     round_to_fp32: bool = False,
-    raw_dtype: str | None = None,
+    raw_dtype: str | Mapping[str, str] | None = None,
     densify: bool = False,
     trust_pickle: bool = False,
     python: str | None = None,
@@ -108,7 +109,8 @@ def convert(
     reduction : {"mean", "sum"}
         How training combined the workers' gradients; a dump does not say.
     pattern : str, optional
-        Regular expression with the named groups ``step``, ``worker`` and ``tensor``. It must match
+        Regular expression with the named groups ``step``, ``worker``, ``tensor``, and ``micro`` if
+        micro-batches are added (`accumulate`). It must match
         the whole of ``folder/file/key``: the path below `source` without its extension, and the
         array's key if files have keys (nested ones joined by ``/``). Without a ``tensor`` group it
         must match ``folder/file`` and the key is the tensor's name. Without ``worker`` there is one
@@ -136,18 +138,31 @@ def convert(
         same values is refused.
     loss_scale : float or "recorded", optional
         The factor that the gradients still include because the loss was scaled, 1 for none;
-        ``"recorded"`` uses the files' ``loss_scale``, or their state of a GradScaler. Required if
-        the files have one.
+        ``"recorded"`` uses the files' ``loss_scale``, or their state of a GradScaler. The gradients
+        are divided by it, exactly: by a power of two, or where no quotient has to be rounded.
+        Otherwise they are refused, unless `round_to_fp32` allows rounding. Required if the files
+        have one.
     accumulation : int, optional
         Number of backward passes that each gradient is the sum of; stored in the metadata.
+    accumulate : {"fp32", "own"}, optional
+        Add the arrays of one step, worker and tensor that differ in the number of the micro-batch
+        (``micro_0``, or the pattern's group ``micro``), in ascending order, rounding after every
+        addition: in fp32, or in the arrays' own dtype, as autograd adds to ``.grad``. float64 is
+        added in float64.
+    missing : {"zeros"}, optional
+        A tensor that a worker lacks at a step, or that is None there, is zeros, which is what an
+        all-reduce adds for it; by default it is refused. A worker without any array at a step is
+        refused. The metadata lists the zeros.
     loss_divided_by_workers, name, model, roles
         As for :class:`apscope.record.TraceWriter`.
     round_to_fp32 : bool
         Round float64 values that are not fp32 values to fp32, ties to even, instead of refusing
-        them.
-    raw_dtype : str, optional
+        them. Quotients by a loss scale are rounded as GradScaler does it: a product with the
+        scale's fp32 reciprocal.
+    raw_dtype : str or mapping of str to str, optional
         The type of arrays of integers or of untyped bytes: ``bfloat16``, ``float8_e4m3fn`` and so
-        on.
+        on. A mapping gives types by regular expressions of ``folder/file/key``; the first with a
+        match counts.
     densify : bool
         Fill sparse tensors with zeros instead of refusing them.
     trust_pickle : bool
@@ -189,39 +204,47 @@ def convert(
         step_axis=step_axis,
         workers=workers,
         steps=parse_steps(steps),
-        raw=None if raw_dtype is None else code_word(raw_dtype),
+        raw=raw_types(raw_dtype),
         densify=densify,
+        accumulate=accumulate,
+        missing=missing,
     )
     with closing(Source(source, workshop.fetched)) as files, workshop:
         if not dry_run:
             workshop.prepare(
                 fingerprint(
                     list(files.files),
-                    {key: said[key] for key in _DECISIVE} | {"order": _contents(order)},
+                    {key: said[key] for key in _DECISIVE}
+                    | {"order": _contents(order), "rules": _RULES},
                 )
             )
         with closing(Readers(files, trust_pickle=trust_pickle, python=python)) as readers:
             apart = Apart(pattern, tensors)
             units, others = find_units(files, apart)
-            dump = _Dump(units, readers, apart, options, files.text)
+            dump = Dump(units, readers, apart, options, files.text)
             single = len(units) == 1
-            used, named, ignored = name_all(dump.items, pattern, single, tensors)
+            used, named, ignored = name_all(
+                dump.items, pattern, single, tensors, accumulate is not None
+            )
             apart.settle(used, {item.entry.key for item in dump.items})
             layout = lay_out(named, options, files.text)
             _check_last(layout)
             names, origin = order_tensors(
                 layout.tensors, dump.ordered(layout), None if order is None else os.fspath(order)
             )
-            numbers = dump.numbers(layout, used, loss_scale)
+            numbers, scales = dump.numbers(layout, used, loss_scale)
             understood = _understood(layout, names, origin)
-            notes = [*_assumed(stage, loss_scale, accumulation), *dump.notes]
+            notes = _assumed(stage, loss_scale, accumulation, accumulate, named)
+            notes += dump.notes
+            notes += _done(layout, scales, accumulate)
             notes += [
-                f"{len(found)} {what} left out, the first {found[0]}"
-                for what, found in (
-                    ("arrays", ignored),
-                    ("files that the pattern does not match", apart.left_out),
-                    ("files that cannot be read", list(apart.broken)),
-                    ("files without arrays", others),
+                f"{count_of(len(found), noun)}{which} left out, the first {found[0]}"
+                for noun, which, found in (
+                    ("array", "", ignored),
+                    ("tensor", " without a value anywhere (None)", dump.left_out(named, used)),
+                    ("file", " that the pattern does not match", apart.left_out),
+                    ("file", " that cannot be read", list(apart.broken)),
+                    ("file", " without arrays", others),
                 )
                 if found
             ]
@@ -234,7 +257,7 @@ def convert(
                     "tensor_order": origin,
                 }
                 metadata |= {"stage_given": "no"} if stage is None else {}
-                metadata |= {"accumulation": str(accumulation)} if accumulation is not None else {}
+                metadata |= _decided(layout, scales, accumulation, accumulate, round_to_fp32)
                 metadata |= _sampled(sample, layout, names)
                 head = Head(
                     arguments={
@@ -247,6 +270,8 @@ def convert(
                     },
                     roles=lambda tensor, shape: said_role(roles, tensor, shape),
                     numbers=numbers,
+                    scales=scales,
+                    accumulate=accumulate,
                     check_stage=stage is None,
                 )
                 write_trace(
@@ -270,11 +295,14 @@ def convert(
     )
 
 
+#: Changes when the same arguments give other values: an older, unfinished trace is not continued.
+_RULES = 2
 #: Arguments that decide the content of the trace.
 _DECISIVE = (
     "reduction", "pattern", "worker_axis", "step_axis", "workers", "steps", "tensors", "sample",
     "stage", "loss_divided_by_workers",
-    "loss_scale", "accumulation", "name", "model", "round_to_fp32", "raw_dtype", "densify",
+    "loss_scale", "accumulation", "accumulate", "missing", "name", "model", "round_to_fp32",
+    "raw_dtype", "densify",
 )  # fmt: skip
 
 
@@ -284,143 +312,6 @@ def _contents(path: str | os.PathLike[str] | None) -> str:
         return "" if path is None else read_limited(path, TEXT_LENGTH).hex()
     except (OSError, ValueError):
         return ""
-
-
-class _Dump:
-    """All arrays of all units, and the numbers beside them."""
-
-    def __init__(
-        self, units: list[Unit], readers: Readers, apart: Apart, options: Options, source: str
-    ):
-        self.items: list[Item] = []
-        self.notes: list[str] = []
-        self._ordered: dict[str, bool] = {}
-        self._numbers: list[
-            tuple[Unit, str, str, float, int | None]
-        ] = []  # address, kind, value, step if given by an axis
-        axes = [axis for axis in (options.worker_axis, options.step_axis) if isinstance(axis, int)]
-        taken: dict[str, None] = {}
-        for unit in units:
-            try:
-                reader = readers.open(unit)
-                with told(unit.label):
-                    if not reader.entries:
-                        raise ValueError("it has no array; remove it from the dump")
-            except ValueError as error:
-                apart.tell(unit.stem, error)
-                continue
-            with told(unit.label):
-                found: list[tuple[str, str, float, int | None]] = [
-                    (path, kind, value, None)
-                    for path, value in reader.scalars.items()
-                    if (kind := number_of(path))
-                ]
-                for entry in reader.entries:
-                    word = raw_word(entry.dtype, options.raw)
-                    shape = [length for axis, length in enumerate(entry.shape) if axis not in axes]
-                    kind = number_of(entry.key or unit.stem, shape)
-                    if kind is None or entry.layout != "dense" or numpy_dtype(word) is None:
-                        self.items.append(Item(unit, entry))
-                    else:
-                        taken[re.split("[/.]", entry.key or unit.stem)[-1]] = None
-                        values = _decoded(reader.read(entry.key), word)
-                        found += [
-                            (entry.key, kind, value, step)
-                            for value, step in _by_step(values, options.step_axis)
-                        ]
-            for path, kind, value, step in found:
-                if kind:
-                    self._numbers.append(
-                        (unit, f"{unit.stem}/{path}" if path else unit.stem, kind, value, step)
-                    )
-            self._ordered[unit.label] = reader.ordered
-            self.notes += [note for note in reader.notes if note not in self.notes]
-        for left in () if self.items else apart.broken.values():
-            raise left
-        if not self.items:
-            raise ValueError(
-                f"{source} has no array except {', '.join(taken)}, numbers of a step; dump the "
-                "gradients beside them"
-            )
-        if taken:
-            self.notes.append(f"treated as numbers of a step, not as tensors: {', '.join(taken)}")
-
-    def ordered(self, layout: Layout) -> bool:
-        """Whether the first step and worker have one unsorted file, in the order of layers."""
-        units = {
-            place.item.unit.label
-            for (step, worker, _), place in layout.places.items()
-            if step == layout.steps[0] and worker == 0
-        }
-        return len(layout.tensors) == 1 or (
-            len(units) == 1 and all(self._ordered[label] for label in units)
-        )
-
-    def numbers(
-        self, layout: Layout, pattern: str, loss_scale: float | str | None
-    ) -> dict[int, dict[str, float]]:
-        """Loss (the workers' mean), learning rate and loss scale of every step that has them."""
-        regex = re.compile(pattern)
-        # A file with only numbers may be of any step.
-        steps: dict[str, set[int]] = {unit.label: set(layout.steps) for unit, *_ in self._numbers}
-        steps |= {item.unit.label: set() for item in self.items}
-        for (step, _, _), place in layout.places.items():
-            steps.setdefault(place.item.unit.label, set()).add(step)
-        found: dict[int, dict[str, list[float]]] = {step: {} for step in layout.steps}
-        for unit, address, key, value, counted in self._numbers:
-            match = regex.fullmatch(address if "tensor" in regex.groupindex else unit.stem)
-            named = match.groupdict().get("step") if match else None
-            own = counted if named is None else int(named)
-            of = steps[unit.label] if own is None else steps[unit.label] & {own}
-            if key == "loss_scale" and value != 1 and loss_scale is None and of:
-                raise ValueError(
-                    f"{unit.label} has the loss scale {value:g}, and nothing says whether its "
-                    "gradients still include it; pass --loss-scale "
-                    f"{'recorded' if len(of) == 1 else f'{value:g}'} if they do, --loss-scale 1 if "
-                    "they were unscaled"
-                )
-            if len(of) == 1:
-                found[next(iter(of))].setdefault(key, []).append(value)
-        if loss_scale == "recorded" and (
-            lost := [step for step, values in found.items() if "loss_scale" not in values]
-        ):
-            raise ValueError(
-                f"loss_scale is 'recorded', but the files of step {lost[0]} have no loss_scale; "
-                "give the number"
-            )
-        numbers: dict[int, dict[str, float]] = {}
-        for step, values in found.items():
-            numbers[step] = {
-                key: fmean(several) for key, several in values.items() if key != "loss_scale"
-            }
-            if loss_scale == "recorded":
-                if len(set(values["loss_scale"])) > 1:
-                    raise ValueError(
-                        f"the files of step {step} have several loss scales, "
-                        f"{values['loss_scale'][0]:g} and others; a step has one"
-                    )
-                numbers[step]["loss_scale"] = values["loss_scale"][0]
-            elif loss_scale is not None and loss_scale != 1:
-                numbers[step]["loss_scale"] = float(loss_scale)
-        return numbers
-
-
-def _decoded(values: np.ndarray, word: str) -> np.ndarray:
-    return np.asarray(
-        decode(values.view(numpy_dtype(word)), CODES[word]) if word in CODES else values,
-        dtype=np.float64,
-    )
-
-
-def _by_step(values: np.ndarray, step_axis: int | str | None) -> list[tuple[float, int | None]]:
-    """Every value, and its step if given by an axis."""
-    if not isinstance(step_axis, int) or step_axis >= values.ndim:
-        return [(value, None) for value in values.ravel().tolist()]
-    return [
-        (value, step)
-        for step, of in enumerate(np.moveaxis(values, step_axis, 0))
-        for value in of.ravel().tolist()
-    ]
 
 
 def _check(said: Mapping[str, Any]) -> None:
@@ -433,6 +324,8 @@ def _check(said: Mapping[str, Any]) -> None:
     for key, allowed in (
         ("stage", (None, "local", "reduced", "clipped")),
         ("reduction", ("sum", "mean")),
+        ("accumulate", (None, "fp32", "own")),
+        ("missing", (None, "zeros")),
     ):
         if said[key] not in allowed:
             raise ValueError(
@@ -470,37 +363,100 @@ def _check_last(layout: Layout) -> None:
 
 def _understood(layout: Layout, names: list[str], origin: str) -> str:
     """The first line: how the dump is understood."""
-    files = len({place.item.unit.label for place in layout.places.values()})
+    files = len({unit.label for _, _, unit in layout.files()})
     ranks = (
         f", ranks 1 to {layout.workers} as workers 0 to {layout.workers - 1}"
         if layout.first_rank
         else ""
     )
+    batches = f" x {layout.micro} micro-batches" if layout.micro > 1 else ""
     words = {FILES: "the files", GIVEN: "the list given"}.get(
         origin, "the names, which is a guess; --order gives another"
     )
     return (
         f"{count_of(files, 'file')}: {count_of(len(layout.steps), 'step')} x "
-        f"{count_of(layout.workers, 'worker')}, {count_of(len(names), 'tensor')}, order from "
-        f"{words}{ranks}"
+        f"{count_of(layout.workers, 'worker')}{batches}, {count_of(len(names), 'tensor')}, order "
+        f"from {words}{ranks}"
     )
 
 
+#: A word of the names of gradients.
+_GRADIENT = re.compile(r"(?i)grad|(?:^|[/_.-])(?:dw|delta)")
+
+
 def _assumed(
-    stage: str | None, loss_scale: float | str | None, accumulation: int | None
+    stage: str | None,
+    loss_scale: float | str | None,
+    accumulation: int | None,
+    accumulate: str | None,
+    named: Sequence[Named],
 ) -> list[str]:
     """The assumptions."""
     taken = [] if stage else ["gradients before the all-reduce (--stage)"]
     taken += [] if loss_scale is not None else ["no loss scale in them (--loss-scale)"]
-    taken += [] if accumulation is not None else ["one backward pass per step (--accumulation)"]
+    if accumulation is None and accumulate is None:
+        taken.append("one backward pass per step (--accumulation)")
+    if not any(
+        n.step is not None or n.worker is not None or _GRADIENT.search(n.item.address)
+        for n in named
+    ):
+        taken.append("gradients, not weights: no name has a step, a worker or the word grad")
     return [f"assumed: {', '.join(taken)}"] if taken else []
+
+
+def _done(layout: Layout, scales: Mapping[int, float], accumulate: str | None) -> list[str]:
+    """What is computed from the dump's values, as notes."""
+    done = []
+    if accumulate is not None:
+        kind = "fp32" if accumulate == "fp32" else "the arrays' own dtype"
+        done.append(f"{layout.micro} micro-batches are added in {kind}, in ascending order")
+    if scales:
+        done.append(f"gradients are divided by their loss scale, {scales[layout.steps[0]]:g} first")
+    if layout.zeros:
+        total = len(layout.steps) * layout.workers * len(layout.tensors)
+        s, w, t = layout.zeros[0]
+        done.append(
+            f"{len(layout.zeros)} of {count_of(total, 'gradient')} are missing and become zeros, "
+            f"the first {t} of step {s}, worker {w}"
+        )
+    return done
+
+
+def _decided(
+    layout: Layout,
+    scales: Mapping[int, float],
+    accumulation: int | None,
+    accumulate: str | None,
+    round_to_fp32: bool,
+) -> dict[str, str]:
+    """The same as metadata."""
+    metadata: dict[str, str] = {}
+    if accumulate is not None:
+        metadata["micro_batches_added"] = (
+            f"{layout.micro}, ascending, in {'fp32' if accumulate == 'fp32' else 'their own dtype'}"
+        )
+    if accumulation is not None or accumulate is not None:
+        metadata["accumulation"] = str(accumulation or layout.micro)
+    if round_to_fp32:
+        metadata["rounding_to_fp32"] = "allowed"
+    for step, scale in sorted(scales.items()):
+        add_divisor(metadata, step, scale)
+    absent: dict[tuple[int, str], list[int]] = {}
+    for step, worker, tensor in layout.zeros:
+        absent.setdefault((step, tensor), []).append(worker)
+    before = dict(zip(layout.steps[1:], layout.steps))
+    for (step, tensor), lacking in absent.items():
+        last = [before[step]] if step in before else []
+        add_absent(metadata, step, tensor, lacking, layout.workers, last)
+    return metadata
 
 
 def _sampled(sample: float | None, layout: Layout, names: list[str]) -> dict[str, str]:
     """The metadata of a sample, the only record of the original tensors."""
     if sample is None:
         return {}
-    shapes = {name: list(layout.places[layout.steps[0], 0, name].shape) for name in names}
+    found = layout.shapes()
+    shapes = {name: list(found[name]) for name in names}
     return {
         "sample": f"{sample:g} of the blocks of {BLOCK} elements",
         "sample_of_shapes": json.dumps(shapes),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import re
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -18,6 +21,7 @@ CODES = {
     "F8_E4M3FNUZ": "float8_e4m3fnuz",
     "F8_E5M2FNUZ": "float8_e5m2fnuz",
     "F8_E8M0": "float8_e8m0fnu",
+    "F4": "float4_e2m1fn",
 }
 _PLAIN = {
     "F64": "float64",
@@ -33,7 +37,7 @@ _PLAIN = {
     "U8": "uint8",
     "BOOL": "bool",
 }
-_WORDS = {name: word for word, name in (_PLAIN | CODES).items()}
+_WORDS = {name: word for word, name in (_PLAIN | CODES).items()} | {"float4_e2m1fn_x2": "F4"}
 
 
 @cache
@@ -48,6 +52,25 @@ def numpy_dtype(word: str) -> np.dtype | None:
     if word in CODES:
         return np.dtype("<u2" if word == "BF16" else "u1")
     return np.dtype(_PLAIN[word]).newbyteorder("<") if word in _PLAIN else None
+
+
+def of_name(name: str) -> tuple[np.dtype, str] | None:
+    """Memory layout and word of a header that names a type NumPy lacks; None for other names."""
+    word = _WORDS.get(name.lstrip("<|="))
+    dtype = numpy_dtype(word) if word in CODES else None
+    return None if dtype is None or word is None else (dtype, word)
+
+
+def unpacked(values: np.ndarray, shape: Sequence[int]) -> np.ndarray:
+    """The codes of packed FP4, one per byte, in `shape`: a byte's low half is the first of its two.
+
+    That is the order of ``torch.float4_e2m1fn_x2`` and of safetensors' F4.
+    """
+    codes = np.empty((values.size, 2), np.uint8)
+    flat = values.view(np.uint8).ravel()
+    np.bitwise_and(flat, 15, out=codes[:, 0])
+    np.right_shift(flat, 4, out=codes[:, 1])
+    return codes.ravel()[: math.prod(shape)].reshape(shape)
 
 
 def plain(values: Any) -> np.ndarray:
@@ -78,6 +101,25 @@ def raw_word(word: str, raw: str | None) -> str:
     """The type of an array without a floating-point type whose bytes are codes of `raw`."""
     width = {"void16": 2, "void8": 1, "I16": 2, "U16": 2, "I8": 1, "U8": 1}.get(word)
     return raw if raw is not None and width == (2 if raw == "BF16" else 1) else word
+
+
+def raw_types(raw: str | Mapping[str, str] | None) -> tuple[tuple[re.Pattern[str], str], ...]:
+    """The words of ``--raw-dtype``, each with the expression of the addresses that it is for.
+
+    Raises
+    ------
+    ValueError
+        An unknown name, or not a regular expression.
+    """
+    found = []
+    for address, name in ({"": raw} if isinstance(raw, str) else raw or {}).items():
+        try:
+            found.append((re.compile(address), code_word(name)))
+        except re.error as error:
+            raise ValueError(
+                f"raw_dtype {address!r} is not a regular expression: {error}"
+            ) from None
+    return tuple(found)
 
 
 def check_word(word: str, what: str) -> None:
@@ -115,8 +157,8 @@ def check_word(word: str, what: str) -> None:
 def to_store(values: np.ndarray, word: str, what: str, round_to_fp32: bool) -> np.ndarray:
     """The same values in a dtype of a trace.
 
-    fp32, fp16 and bfloat16 are unchanged; fp8 becomes fp16, E8M0 fp32, which is exact; fp64 becomes
-    fp32 if that is exact for every element, or if `round_to_fp32` allows rounding.
+    fp32, fp16 and bfloat16 are unchanged; fp8 and fp4 become fp16, E8M0 fp32, which is exact; fp64
+    becomes fp32 if that is exact for every element, or if `round_to_fp32` allows rounding.
 
     Raises
     ------

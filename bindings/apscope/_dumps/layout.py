@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
+from .._text import count_of
 from .dtypes import check_word, raw_word
 from .names import Item, Named
 from .reader import Index
+from .units import Unit
 
 
 @dataclass(frozen=True)
@@ -23,18 +26,30 @@ class Options:
         Number of workers; 1 also says that no axis counts them.
     steps : slice, list of int or None
         Step numbers to take.
-    raw : str or None
-        The dtype name of arrays of untyped codes.
+    raw : sequence of (Pattern, str)
+        The dtype names of arrays of untyped codes, each for the addresses with a match; the first
+        match wins.
     densify : bool
         Whether sparse tensors are filled with zeros.
+    accumulate : "fp32", "own" or None
+        The type in which micro-batches are added; None if names have none.
+    missing : "zeros" or None
+        What a tensor is that a worker lacks at a step; None refuses it.
     """
 
     worker_axis: int | str | None = None
     step_axis: int | str | None = None
     workers: int | None = None
     steps: slice | list[int] | None = None
-    raw: str | None = None
+    raw: Sequence[tuple[re.Pattern[str], str]] = ()
     densify: bool = False
+    accumulate: str | None = None
+    missing: str | None = None
+
+    def word(self, item: Item) -> str:
+        """The dtype's name of an array, with the given one for untyped codes."""
+        raw = next((name for regex, name in self.raw if regex.search(item.address)), None)
+        return raw_word(item.entry.dtype, raw)
 
 
 @dataclass(frozen=True)
@@ -45,6 +60,12 @@ class Place:
     word: str
     index: Index
     shape: tuple[int, ...]  # of the part
+    later: tuple[Place, ...] = ()  # the other micro-batches, ascending
+
+    @property
+    def batches(self) -> tuple[Place, ...]:
+        """All micro-batches."""
+        return (self, *self.later)
 
 
 @dataclass(frozen=True)
@@ -53,9 +74,20 @@ class Layout:
 
     steps: list[int]
     workers: int
-    tensors: list[str]  # in the order of their first occurrence
+    tensors: list[str]  # in the order of the first worker, those that it lacks at their places
     places: dict[tuple[int, int, str], Place] = field(repr=False)
     first_rank: int = 0  # the rank of worker 0 in the names
+    micro: int = 1  # micro-batches of every worker and step
+    zeros: list[tuple[int, int, str]] = field(repr=False, default_factory=list)  # not in places
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Every tensor's shape, equal at all steps and workers."""
+        return {tensor: place.shape for (_, _, tensor), place in self.places.items()}
+
+    def files(self) -> Iterator[tuple[int, int, Unit]]:
+        """Step, worker and file of every array."""
+        for (step, worker, _), place in self.places.items():
+            yield from ((step, worker, batch.item.unit) for batch in place.batches)
 
 
 def lay_out(named: Sequence[Named], options: Options, source: str) -> Layout:
@@ -78,20 +110,25 @@ def lay_out(named: Sequence[Named], options: Options, source: str) -> Layout:
     for n in named:
         _check(n.item, options)
     worker_axis, step_axis = _axes(named, options)
-    places: dict[tuple[int, int, str], Place] = {}
+    found_at: dict[tuple[int, int, str], dict[int, Place]] = {}
     for n in named:
         for step, worker, place in _parts(n, worker_axis, step_axis, options):
-            before = places.setdefault((step, worker, n.tensor), place)
+            before = found_at.setdefault((step, worker, n.tensor), {}).setdefault(
+                n.micro or 0, place
+            )
             if before is not place:
+                batch = "" if n.micro is None else f", micro-batch {n.micro}"
                 raise ValueError(
                     f"{before.item.label} and {n.item.label} are both step {step}, worker "
-                    f"{worker}, tensor {n.tensor!r}; give --pattern with groups that distinguish "
-                    "them"
+                    f"{worker}, tensor {n.tensor!r}{batch}; give --pattern with groups that "
+                    "distinguish them"
                 )
-    steps = _chosen_steps(sorted({step for step, _, _ in places}), options.steps, source)
+    steps = _chosen_steps(sorted({step for step, _, _ in found_at}), options.steps, source)
     chosen = set(steps)
-    places = {key: place for key, place in places.items() if key[0] in chosen}
-    tensors = list(dict.fromkeys(tensor for _, _, tensor in places))
+    found_at = {key: batches for key, batches in found_at.items() if key[0] in chosen}
+    micro = _check_micro(found_at, options) if options.accumulate else 1
+    places = {key: _joined(batches) for key, batches in found_at.items()}
+    tensors = _merged(places)
     found = sorted({worker for _, worker, _ in places})
     first_rank = int(found == list(range(1, len(found) + 1)))
     if first_rank:  # counted from 1
@@ -99,9 +136,60 @@ def lay_out(named: Sequence[Named], options: Options, source: str) -> Layout:
             (step, worker - 1, tensor): place for (step, worker, tensor), place in places.items()
         }
     workers = _workers(places, options, source)
-    _check_whole(places, steps, workers, tensors, source)
+    zeros = _missing(places, steps, workers, tensors)
+    if zeros:
+        _check_missing(zeros, places, steps, workers, tensors, options, source)
     _check_shapes(places)
-    return Layout(steps, workers, tensors, places, first_rank)
+    return Layout(steps, workers, tensors, places, first_rank, micro, zeros)
+
+
+def _merged(keys: Iterable[tuple[int, int, str]]) -> list[str]:
+    """All tensors, in the order of the first worker; one that it lacks follows the one before it.
+
+    "Before it" is in the order of the worker that has it, so that a rank's experts stay in their
+    layer.
+    """
+    tensors: list[str] = []
+    known: set[str] = set()
+    before: dict[tuple[int, int], str] = {}
+    for step, worker, tensor in keys:
+        if tensor not in known:
+            known.add(tensor)
+            last = before.get((step, worker))
+            tensors.insert(0 if last is None else tensors.index(last) + 1, tensor)
+        before[step, worker] = tensor
+    return tensors
+
+
+def _joined(batches: dict[int, Place]) -> Place:
+    """The places of micro-batches as one, ascending."""
+    first, *later = (batches[number] for number in sorted(batches))
+    return replace(first, later=tuple(later))
+
+
+def _check_micro(
+    found_at: dict[tuple[int, int, str], dict[int, Place]], options: Options
+) -> int:
+    """The number of micro-batches, which every worker must have at every step."""
+    of_worker: dict[tuple[int, int], set[int]] = {}
+    for (step, worker, _), batches in found_at.items():
+        of_worker.setdefault((step, worker), set()).update(batches)
+    expected = next(iter(of_worker.values()))
+    for (step, worker, tensor), batches in found_at.items():
+        of_file = of_worker[step, worker] ^ expected
+        lost = of_file or (set() if options.missing else expected - set(batches))
+        if lost:
+            remedy = (
+                "find the missing files, or select complete steps with --steps"
+                if of_file
+                else "pass --missing zeros if it got no gradient there"
+            )
+            raise ValueError(
+                f"{next(iter(batches.values())).item.label} is tensor {tensor!r} of step {step}, "
+                f"worker {worker}: not every worker and step has the micro-batch {min(lost)}; "
+                f"{remedy}"
+            )
+    return len(expected)
 
 
 def _axes(named: Sequence[Named], options: Options) -> tuple[int | None, int | None]:
@@ -186,19 +274,21 @@ def _shared_length(named: Sequence[Named], taken: list[int]) -> int | None:
 
 
 def _check(item: Item, options: Options) -> None:
+    if item.entry.refusal:
+        raise ValueError(f"{item.label} {item.entry.refusal}")
     if item.entry.layout != "dense" and not options.densify:
         raise ValueError(
             f"{item.label} is a {item.entry.layout} tensor; pass --densify to fill it with zeros, "
             "or leave it out with --tensors"
         )
-    check_word(raw_word(item.entry.dtype, options.raw), item.label)
+    check_word(options.word(item), item.label)
 
 
 def _parts(
     n: Named, worker_axis: int | None, step_axis: int | None, options: Options
 ) -> list[tuple[int, int, Place]]:
     shape = n.item.entry.shape
-    word = raw_word(n.item.entry.dtype, options.raw)
+    word = options.word(n.item)
     taken = [axis for axis in (worker_axis, step_axis) if axis is not None]
     rest = tuple(length for axis, length in enumerate(shape) if axis not in taken)
     workers = range(shape[worker_axis]) if worker_axis is not None else [n.worker or 0]
@@ -253,19 +343,37 @@ def _workers(places: dict[tuple[int, int, str], Place], options: Options, source
     return len(found)
 
 
-def _check_whole(
+def _missing(
+    places: dict[tuple[int, int, str], Place], steps: list[int], workers: int, tensors: list[str]
+) -> list[tuple[int, int, str]]:
+    if len(places) == len(steps) * workers * len(tensors):
+        return []
+    return [
+        (s, w, t) for s in steps for w in range(workers) for t in tensors if (s, w, t) not in places
+    ]
+
+
+def _check_missing(
+    missing: list[tuple[int, int, str]],
     places: dict[tuple[int, int, str], Place],
     steps: list[int],
     workers: int,
     tensors: list[str],
+    options: Options,
     source: str,
 ) -> None:
+    """Refuses missing arrays, unless they may be zeros and their worker has others at the step."""
     total = len(steps) * workers * len(tensors)
-    if len(places) == total:
-        return
-    missing = [
-        (s, w, t) for s in steps for w in range(workers) for t in tensors if (s, w, t) not in places
-    ]
+    there = {(s, w) for s, w, _ in places}
+    whole_lost = [(s, w) for s in steps for w in range(workers) if (s, w) not in there]
+    if options.missing == "zeros":
+        if not whole_lost:
+            return
+        raise ValueError(
+            f"{source}: worker {whole_lost[0][1]} has no array at all at step {whole_lost[0][0]}, "
+            "so its file may be lost, and --missing zeros does not fill it; find it, or select "
+            "other steps with --steps"
+        )
     shown = ", ".join(f"(step {s}, worker {w}, {t})" for s, w, t in missing[:5]) + (
         ", ..." if len(missing) > 5 else ""
     )
@@ -277,11 +385,14 @@ def _check_whole(
     remedies = []
     if whole:
         remedies.append(
-            f"select the {len(whole)} complete steps with --steps {_range(whole, steps)}"
+            f"select the {count_of(len(whole), 'complete step')} with --steps "
+            f"{_range(whole, steps)}"
         )
     if len(lost) < len(tensors):
         remedies.append("leave tensors out with --tensors")
-    remedy = " or ".join(remedies) or "dump them again"
+    if not whole_lost:
+        remedies.append("pass --missing zeros if they got no gradient there")
+    remedy = ", or ".join(remedies) or "dump them again"
     raise ValueError(
         f"{source}: {len(missing)} of {total} combinations are "
         f"missing: {shown}, beside {near}; {remedy}"
@@ -298,7 +409,9 @@ def _range(whole: list[int], steps: list[int]) -> str:
 
 def _check_shapes(places: dict[tuple[int, int, str], Place]) -> None:
     first: dict[str, Place] = {}
-    for (step, worker, tensor), place in places.items():
+    for step, worker, tensor, place in (
+        (*key, batch) for key, found in places.items() for batch in found.batches
+    ):
         before = first.setdefault(tensor, place)
         if place.shape != before.shape:
             raise ValueError(

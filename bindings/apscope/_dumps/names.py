@@ -4,46 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from .advice import check_groups
+from .patterns import BARE_PATTERN, DEFAULT_PATTERNS, MICRO_PATTERNS, PLACES, compiled
 from .reader import Entry
 from .units import Unit
-
-_STEP = r"(?i:global_step|step|iteration|iter|it)[_.=-]?(?P<step>\d+)"
-_WORKER = r"(?i:worker|rank|gpu|device|process|proc|replica)[_.=-]?(?P<worker>\d+)"
-_BEFORE = r"(?:.*?[/_.-])?"
-_TENSOR = r"(?P<tensor>.+)"
-_SEPARATOR = "[/_.-]"
-
-#: Tried in this order if no pattern is given; the first that matches every array is used.
-DEFAULT_PATTERNS = (
-    # TransformerEngine's: rank_0/LAYER_wgrad_iter_000100.pt or rank_0/iter_000100/LAYER_wgrad.pt,
-    # under the key high_precision
-    rf"(?:.*/)?{_WORKER}/(?P<tensor>[^/]+)_{_STEP}/high_precision",
-    rf"(?:.*/)?{_WORKER}/{_STEP}/(?P<tensor>[^/]+)/high_precision",
-    rf"{_BEFORE}{_STEP}{_SEPARATOR}{_BEFORE}{_WORKER}{_SEPARATOR}{_TENSOR}",
-    rf"{_BEFORE}{_WORKER}{_SEPARATOR}{_BEFORE}{_STEP}{_SEPARATOR}{_TENSOR}",
-    rf"(?:.*/)?{_STEP}/(?P<tensor>[^/]+?)[_.-]{_WORKER}",
-    rf"(?:.*/)?{_WORKER}/(?P<tensor>[^/]+?)[_.-]{_STEP}",
-    rf"(?:.*/)?(?P<tensor>[^/]+?)[_.-]{_STEP}[_.-]{_WORKER}",
-    rf"(?:.*/)?(?P<tensor>[^/]+?)[_.-]{_WORKER}[_.-]{_STEP}",
-    rf"{_BEFORE}{_STEP}{_SEPARATOR}{_TENSOR}",
-    rf"(?:.*/)?(?P<tensor>[^/]+?)[_.-]{_STEP}",
-    rf"{_BEFORE}{_WORKER}{_SEPARATOR}{_TENSOR}",
-    rf"(?:.*/)?(?P<tensor>[^/]+?)[_.-]{_WORKER}",
-)
-#: If names contain neither step nor worker: one file, or one array per file.
-BARE_PATTERN = r"(?P<tensor>.+)"
 
 #: Parts that PyTorch's wrappers insert into the names of parameters.
 _WRAPPERS = re.compile(
     r"(?:^|(?<=[./]))(?:_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module)\."
 )
 
-#: A part of a name that is only a step or a worker.
-_PLACES = re.compile(
-    rf"(?:^|(?<=[/_.-]))(?:{_STEP}|{_WORKER})".replace("P<step>", ":").replace("P<worker>", ":")
-)
 #: Names of a step's numbers, and other keys of the state of a GradScaler.
 _NUMBERS = {
     "loss": "loss",
@@ -83,6 +55,7 @@ class Named:
     step: int | None
     worker: int | None
     tensor: str
+    micro: int | None = None
 
 
 def number_of(name: str, shape: Sequence[int] = ()) -> str | None:
@@ -95,7 +68,7 @@ def number_of(name: str, shape: Sequence[int] = ()) -> str | None:
         return None
     parts = [
         part
-        for part in (part.strip("_-=") for part in re.split("[/.]", _PLACES.sub("", name)))
+        for part in (part.strip("_-=") for part in re.split("[/.]", PLACES.sub("", name)))
         if part
     ]
     *above, last = parts or [""]
@@ -112,10 +85,16 @@ def number_of(name: str, shape: Sequence[int] = ()) -> str | None:
 _OPTIMIZER = re.compile(
     r"(?:.*[/.])?(?:exp_avg|exp_avg_sq|max_exp_avg_sq|exp_inf|momentum_buffer|square_avg|grad_avg|acc_delta|state[/.][^/]+[/.](?:step|sum|prev))"
 )
+#: Buffers of layers, which have no gradient.
+_BUFFER = re.compile(r"(?:.*[/.])?running_(?:mean|var)")
 
 
 def name_all(
-    items: Sequence[Item], pattern: str | None, single: bool, tensors: str | None = None
+    items: Sequence[Item],
+    pattern: str | None,
+    single: bool,
+    tensors: str | None = None,
+    micro: bool = False,
 ) -> tuple[str, list[Named], list[str]]:
     """The pattern used, every array with the parts of its name, and the addresses without a match.
 
@@ -129,16 +108,19 @@ def name_all(
         Whether the dump is one file.
     tensors : str or None
         Regular expression; selects tensors whose name, in the dump or as converted, it matches.
+    micro : bool
+        Whether names have the number of a micro-batch.
 
     Raises
     ------
     ValueError
         A pattern is malformed or matches nothing; none is given and no default one matches every
-        array; a file has the same tensors under several keys; arrays are an optimizer's state.
+        array; a file has the same tensors under several keys; arrays are an optimizer's state or a
+        model's.
     """
     if pattern is None and tensors is None:
-        _check_optimizer(items)
-    used, matches = _chosen(items, pattern, single)
+        _check_state(items)
+    used, matches = _chosen(items, pattern, single, micro)
     named: list[Named] = []
     for item, match in zip(items, matches):
         if match is None:
@@ -150,41 +132,51 @@ def name_all(
                 f"{item.label}: the pattern has no tensor group, and the file has no key to name "
                 "its one array; add (?P<tensor>...)"
             )
-        numbers = [groups.get("step"), groups.get("worker")]
+        numbers = [groups.get("step"), groups.get("worker"), groups.get("micro")]
         if any(
             number is not None and not re.fullmatch(r"\d+", number, re.ASCII) for number in numbers
         ):
             raise ValueError(
-                f"pattern {used!r} finds a step or worker in {item.address!r} that is not a number"
+                f"pattern {used!r} finds a step, worker or micro-batch in {item.address!r} that is "
+                "not a number"
             )
-        step, worker = (None if number is None else int(number) for number in numbers)
-        named.append(Named(item, step, worker, tensor))
+        step, worker, batch = (None if number is None else int(number) for number in numbers)
+        named.append(Named(item, step, worker, tensor, batch))
     # The file's name is not part of the tensors' names.
     if pattern is None and used == BARE_PATTERN and single:
-        named = [Named(n.item, None, None, n.item.entry.key or n.tensor) for n in named]
+        named = [replace(n, tensor=n.item.entry.key or n.tensor) for n in named]
     plain = _plain([n.tensor for n in named])
     if tensors is not None:
         named = _selected(named, plain, tensors)
         plain = _plain([n.tensor for n in named])
-    _check_optimizer([n.item for n in named])
+    _check_state([n.item for n in named])
     if pattern is None:
-        _check_groups(plain, named, used)
-    named = [Named(n.item, n.step, n.worker, tensor) for n, tensor in zip(named, plain)]
+        check_groups(plain, named, used)
+    named = [replace(n, tensor=tensor) for n, tensor in zip(named, plain)]
     return used, named, [item.address for item, match in zip(items, matches) if match is None]
 
 
 def _chosen(
-    items: Sequence[Item], pattern: str | None, single: bool
+    items: Sequence[Item], pattern: str | None, single: bool, micro: bool
 ) -> tuple[str, list[re.Match[str] | None]]:
     if pattern is not None:
         try:
-            regex = re.compile(pattern)
+            regex = compiled(pattern)
         except re.error as error:
             raise ValueError(f"pattern {pattern!r} is not a regular expression: {error}") from None
-        if unknown := set(regex.groupindex) - {"step", "worker", "tensor"}:
+        if unknown := set(regex.groupindex) - {"step", "worker", "micro", "tensor"}:
             raise ValueError(
                 f"pattern {pattern!r} has the group {min(unknown)!r}; "
-                "it may have step, worker, tensor"
+                "it may have step, worker, micro, tensor"
+            )
+        if ("micro" in regex.groupindex) != micro:
+            raise ValueError(
+                f"pattern {pattern!r} has {'no' if micro else 'the'} group 'micro'; "
+                + (
+                    "add (?P<micro>...), the number of the micro-batch, or leave out --accumulate"
+                    if micro
+                    else "pass --accumulate fp32 or own, the type in which micro-batches are added"
+                )
             )
         whole = "tensor" in regex.groupindex
         matches = [regex.fullmatch(item.address if whole else item.unit.stem) for item in items]
@@ -196,13 +188,18 @@ def _chosen(
         return pattern, matches
     bare = [BARE_PATTERN] if single or all(not item.entry.key for item in items) else []
     most: tuple[int, str, list[re.Match[str] | None]] = 0, "", []
-    for candidate in [*DEFAULT_PATTERNS, *bare]:
-        regex = re.compile(candidate)
+    for candidate in MICRO_PATTERNS if micro else [*DEFAULT_PATTERNS, *bare]:
+        regex = compiled(candidate)
         matches = [regex.fullmatch(item.address) for item in items]
         if all(matches):
             return candidate, matches
         fitting = len(matches) - matches.count(None)
         most = max(most, (fitting, candidate, matches), key=lambda found: found[0])
+    if micro and not most[0]:
+        raise ValueError(
+            f"{items[0].label} has the address {items[0].address!r}, and no name has a micro-batch "
+            "such as micro_0; give --pattern with a group micro, or leave out --accumulate"
+        )
     if most[0]:
         lost = items[most[2].index(None)]
         raise ValueError(
@@ -234,7 +231,7 @@ def _selected(named: list[Named], plain: list[str], tensors: str) -> list[Named]
     return chosen
 
 
-def _check_optimizer(items: Sequence[Item]) -> None:
+def _check_state(items: Sequence[Item]) -> None:
     for item in items:
         if _OPTIMIZER.fullmatch(item.entry.key):
             raise ValueError(
@@ -242,51 +239,12 @@ def _check_optimizer(items: Sequence[Item]) -> None:
                 "gradient; save p.grad of every parameter, or, if the gradients are among the "
                 "arrays, select them with --tensors or --pattern"
             )
-
-
-def _check_groups(names: list[str], named: list[Named], used: str) -> None:
-    """Refuses a dump with the same names twice, such as weights as well as gradients."""
-    groups: dict[str, set[str]] = {}
-    for name in names:
-        group, slash, rest = name.partition("/")
-        if not slash:
-            return
-        groups.setdefault(group, set()).add(rest)
-    if len(groups) > 1 and len({frozenset(rest) for rest in groups.values()}) == 1:
-        found = list(groups)
-        if remedy := _numbered(names, named, used):
+        if _BUFFER.fullmatch(item.entry.key):
             raise ValueError(
-                f"{named[0].item.label}: the same tensors are under "
-                f"{', '.join(map(repr, found[:4]))}; {remedy}"
+                f"{item.label} is a buffer of a model, as in a state of weights, and not a "
+                "gradient; save p.grad of every parameter, or, if the gradients are among the "
+                "arrays, select them with --tensors or --pattern"
             )
-        raise ValueError(
-            f"{named[0].item.label}: the same tensors are under {', '.join(map(repr, found[:4]))}; "
-            f"one of them may be the gradients; select with --tensors '^{found[-1]}/', or give "
-            "--pattern"
-        )
-
-
-def _numbered(names: list[str], named: list[Named], used: str) -> str:
-    """The --pattern for names that begin with numbers, maybe steps or workers; "" for others."""
-    levels = 2 if all(re.match(r"\d+/\d+/", name) for name in names) else 1
-    groups = [group for group in ("step", "worker") if f"(?P<{group}>" not in used][:levels]
-    if not groups or not all(re.match(r"\d+/", name) for name in names):
-        return ""
-    numbers = "".join(rf"(?P<{group}>\d+)/" for group in groups) + BARE_PATTERN
-    seen = named[0].item.address if used == BARE_PATTERN else named[0].tensor
-    before = re.escape(seen.removesuffix(names[0])) if seen.endswith(names[0]) else "(?:.*?/)?"
-    pattern = (
-        before + numbers if used == BARE_PATTERN else used.replace(BARE_PATTERN, before + numbers)
-    )
-    swap = (
-        ""
-        if len(groups) == 1 and used != BARE_PATTERN
-        else "; swap the groups' names if they are the other way round"
-    )
-    return (
-        f"if they are {' and '.join(f'{group}s' for group in groups)}, pass --pattern "
-        f"'{pattern}'{swap}"
-    )
 
 
 def _first(item: Item, whole: bool) -> str:

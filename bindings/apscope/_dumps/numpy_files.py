@@ -12,7 +12,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from .._limits import NPY_HEADER, check_fits
-from .dtypes import plain, word_of
+from .dtypes import of_name, plain, word_of
 from .reader import Entry, Index, Reader
 from .sources import File
 
@@ -53,6 +53,8 @@ def _parsed(text: bytes) -> tuple[tuple[int, ...], bool, np.dtype, str]:
         )
     if about["descr"] == _E5M2:
         return shape, about["fortran_order"], np.dtype("u1"), "F8_E5M2"
+    if isinstance(about["descr"], str) and (named := of_name(about["descr"])):
+        return shape, about["fortran_order"], *named
     dtype = npy.descr_to_dtype(about["descr"])
     return shape, about["fortran_order"], dtype, word_of(dtype)
 

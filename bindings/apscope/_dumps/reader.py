@@ -22,6 +22,7 @@ class Entry:
     dtype: str  # a name of dtypes.py, else the file's own name
     shape: tuple[int, ...]
     layout: str = "dense"  # else torch's word, such as sparse_coo
+    refusal: str = ""  # why it has no values here: words that follow its name
 
 
 def single_numbers(attributes: Mapping[str, Any]) -> dict[str, float]:
@@ -55,6 +56,8 @@ class Reader(ABC):
         Whether that order is intended, not just alphabetical.
     scalars : mapping
         Numbers beside the arrays or in the file's attributes, such as a loss.
+    nones : sequence of str
+        Paths at which the file has None instead of an array.
     notes : sequence of str
         Remarks for the user.
     """
@@ -62,6 +65,7 @@ class Reader(ABC):
     entries: Sequence[Entry] = ()
     ordered: bool = True
     scalars: Mapping[str, float] = {}
+    nones: Sequence[str] = ()
     notes: Sequence[str] = ()
 
     @abstractmethod

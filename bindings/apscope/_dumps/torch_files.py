@@ -7,13 +7,14 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from .._limits import check_fits
-from .dtypes import numpy_dtype, word_of
+from .dtypes import numpy_dtype, unpacked, word_of
 from .reader import Entry, Index, Reader, taken
 
 
@@ -132,12 +133,19 @@ class TorchReader(Reader):
         )
         answer, _ = process.ask("list", path, **self._more)
         entries = [
-            Entry(key, word_of(dtype), tuple(shape), "dense" if layout == "strided" else layout)
-            for key, dtype, shape, layout in answer["entries"]
+            Entry(
+                key,
+                word_of(dtype),
+                _unpacked_shape(shape) if word_of(dtype) == "F4" else tuple(shape),
+                "dense" if layout == "strided" else layout,
+                refusal,
+            )
+            for key, dtype, shape, layout, refusal in answer["entries"]
         ]
         self.entries = entries
         self._of = {entry.key: entry for entry in entries}
         self.ordered, self.scalars = answer["ordered"], answer["scalars"]
+        self.nones = answer["nones"]
         if checkpoint:
             self.notes = (
                 "a torch distributed checkpoint stores each tensor name "
@@ -145,9 +153,12 @@ class TorchReader(Reader):
             )
 
     def read(self, key: str, index: Index = ()) -> np.ndarray:
-        word = numpy_dtype(self._of[key].dtype)
+        entry = self._of[key]
+        word = numpy_dtype(entry.dtype)
         assert word is not None  # check_word was asked
-        check_fits(taken(self._of[key].shape, index), word.itemsize)
+        if entry.dtype == "F4":  # two values a byte: the whole, then a part of it
+            asked, index = index, ()
+        check_fits(taken(entry.shape, index), word.itemsize)
         answer, values = self._process.ask(
             "read",
             self._path,
@@ -155,7 +166,14 @@ class TorchReader(Reader):
             index=[i if isinstance(i, int) else None for i in index],
             **self._more,
         )
+        if entry.dtype == "F4":
+            return unpacked(np.frombuffer(values, word), entry.shape)[asked]
         return np.frombuffer(values, word).reshape(answer["shape"])
 
     def close(self) -> None:
         self._process.forget(self._path)
+
+
+def _unpacked_shape(shape: Sequence[int]) -> tuple[int, ...]:
+    """The shape of the values of a packed FP4 tensor, two along its last axis in every element."""
+    return (*shape[:-1], 2 * shape[-1]) if shape else (2,)

@@ -13,6 +13,7 @@ from .._limits import SAFETENSORS_HEADER, SENTENCE
 from .._text import clip
 from .hdf5 import Hdf5Reader
 from .numpy_files import NpyReader, NpzReader
+from .patterns import compiled
 from .reader import Reader
 from .safetensors_file import SafetensorsReader, ShardedReader
 from .sources import File, Source
@@ -74,8 +75,8 @@ class Apart:
         self._stems: re.Pattern[str] | None = None
         with suppress(re.error):  # reported when names are read
             self._stems = (
-                re.compile(pattern)
-                if pattern is not None and "tensor" not in re.compile(pattern).groupindex
+                compiled(pattern)
+                if pattern is not None and "tensor" not in compiled(pattern).groupindex
                 else None
             )
         self._patient = self._stems is None and (pattern is not None or tensors is not None)
@@ -101,7 +102,7 @@ class Apart:
             for key in keys
         )
         for error, address in addresses:
-            match = re.fullmatch(used, address)
+            match = compiled(used).fullmatch(address)
             if match is None and self.pattern is not None:
                 continue
             name = address if match is None else match["tensor"] or address

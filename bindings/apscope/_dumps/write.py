@@ -20,11 +20,11 @@ from .._folders.writing import Writing
 from .._traces.roles import guess_role
 from ..record._manifest import step_folder
 from ..record._writer import TraceWriter
-from .dtypes import to_store
-from .layout import Layout
+from .layout import Layout, Place
 from .sample import chosen_blocks, take_blocks
 from .sources import File
 from .units import Readers, Unit, told
+from .values import stored_values
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,9 @@ class Head:
 
     arguments: Mapping[str, Any]  # of TraceWriter
     roles: Callable[[str, tuple[int, ...]], str | None]
-    numbers: Mapping[int, Mapping[str, float]]  # step -> loss, learning_rate, loss_scale
+    numbers: Mapping[int, Mapping[str, float]]  # step -> loss, learning_rate
+    scales: Mapping[int, float]  # step -> the loss scale to divide by; 1 without
+    accumulate: str | None  # the type in which micro-batches are added
     check_stage: bool  # whether to refuse workers with equal values
 
 
@@ -133,7 +135,7 @@ def write_trace(
         A file is damaged, has values that a trace cannot store, or workers have equal values and
         `head` refuses that; the sentence names the file.
     """
-    shapes = {tensor: layout.places[layout.steps[0], 0, tensor].shape for tensor in tensors}
+    shapes = layout.shapes()
     blocks = (
         {
             tensor: chosen_blocks(tensor, int(np.prod(shape, dtype=object)), sample)
@@ -142,13 +144,22 @@ def write_trace(
         if sample is not None
         else {}
     )
-    last_step = {
-        place.item.unit.label: step
-        for (step, _, _), place in sorted(layout.places.items(), key=lambda item: item[0][0])
-    }
+    last_step: dict[str, int] = {}
+    for step, _, unit in layout.files():
+        last_step[unit.label] = max(step, last_step.get(unit.label, step))
     used_up: dict[int, dict[str, Unit]] = {step: {} for step in layout.steps}
-    for place in layout.places.values():
-        used_up[last_step[place.item.unit.label]][place.item.unit.label] = place.item.unit
+    for _, _, unit in layout.files():
+        used_up[last_step[unit.label]][unit.label] = unit
+
+    def read(place: Place, tensor: str) -> tuple[np.ndarray, str]:
+        with told(place.item.label):
+            values = readers.open(place.item.unit).read(place.item.entry.key, place.index)
+            if values.shape != place.shape:
+                raise ValueError(
+                    f"its shape is {list(values.shape)}, its header says {list(place.shape)}"
+                )
+            return (take_blocks(values, blocks[tensor]) if tensor in blocks else values), place.word
+
     writer = TraceWriter(
         workshop.trace,
         **head.arguments,
@@ -178,20 +189,24 @@ def write_trace(
             for worker in range(layout.workers):
                 digest = None if unequal else hashlib.blake2b()
                 for tensor in tensors:
-                    place = layout.places[step, worker, tensor]
-                    with told(place.item.label):
-                        values = readers.open(place.item.unit).read(
-                            place.item.entry.key, place.index
-                        )
-                        if values.shape != place.shape:
-                            raise ValueError(
-                                f"its shape is {list(values.shape)}, its header says "
-                                f"{list(place.shape)}"
-                            )
+                    place = layout.places.get((step, worker, tensor))
+                    parts: list[tuple[np.ndarray, str]] = []
+                    if place is None:  # missing, and zeros were asked for
+                        stored = np.zeros(shapes[tensor], np.float32)
                         if tensor in blocks:
-                            values = take_blocks(values, blocks[tensor])
-                        stored = to_store(values, place.word, place.item.label, round_to_fp32)
-                    if digest is not None and values.any():
+                            stored = take_blocks(stored, blocks[tensor])
+                    else:
+                        parts = [read(batch, tensor) for batch in place.batches]
+                        with told(place.item.label):
+                            stored = stored_values(
+                                parts,
+                                place.item.label,
+                                accumulate=head.accumulate,
+                                scale=head.scales.get(step, 1.0),
+                                round_to_fp32=round_to_fp32,
+                            )
+                    if digest is not None and any(values.any() for values, _ in parts):
+                        digest.update(tensor.encode(errors="surrogatepass"))
                         digest.update(stored.tobytes())
                     writer.add(step, worker, tensor, stored)
                     bar.update()

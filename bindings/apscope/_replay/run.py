@@ -18,6 +18,7 @@ from .._schemes.lists import schemes_of
 from .._schemes.scheme import Scheme
 from .._traces.json_number import json_number
 from .._traces.opening import as_trace
+from .._traces.loss_scale import warn_of_loss_scale
 from .._traces.order import warn_of_guessed_order
 from .._traces.selection import parse_steps
 from .._traces.trace import Trace
@@ -183,6 +184,7 @@ def run_replay(
     described, states_after = [], {}
     for trace in opened:
         warn_of_guessed_order(trace, specs)
+        warn_of_loss_scale(trace, specs)
         step_indices = selected_steps(trace, steps)
         tensor_indices = selected_tensors(trace, tensors)
         used = trace.workers if workers is None else workers

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from .._replay.progress import Bar
-from .._text import printable
+from .._text import count_of, printable
+from .absent import count_absent, is_absent
+from .loss_scale import scales_left
 from .trace import KINDS, Trace
+
+#: Tensors whose absent gradients are listed.
+_SHOWN = 6
 
 
 def describe(trace: Trace) -> str:
@@ -24,17 +29,25 @@ def describe(trace: Trace) -> str:
         f"tensors    {len(trace.tensors)}",
     ]
     for label, key in (("loss", "loss"), ("rate", "learning_rate"), ("scale", "loss_scale")):
+        left = ", still in the gradients" if key == "loss_scale" and scales_left(trace) else ""
         values = [getattr(step, key) for step in manifest.steps]
         known = [value for value in values if value is not None]
         if known:
-            lines.append(f"{label:<10} {known[0]:.6g} at first, {known[-1]:.6g} at last")
+            lines.append(f"{label:<10} {known[0]:.6g} at first, {known[-1]:.6g} at last{left}")
+    if absent := count_absent(manifest.metadata, trace.steps, trace.workers):
+        total = len(trace.steps) * trace.workers * len(trace.tensors)
+        lines.append(f"absent     {absent:,} of {count_of(total, 'gradient')}, recorded as zeros")
     recorded = trace.recorded()
     for kind in KINDS:
         lines.append(f"{kind:<20} {_at(recorded[kind], len(trace.steps))}")
+    listed = [key for key in manifest.metadata if is_absent(key)]
     lines += [
         f"{printable(key):<20} {printable(str(value), 200)}"
         for key, value in manifest.metadata.items()
+        if key not in listed[_SHOWN:]
     ]
+    if len(listed) > _SHOWN:
+        lines.append(f"... and {len(listed) - _SHOWN} more tensors with zeros, in manifest.json")
     return "\n".join(lines)
 
 

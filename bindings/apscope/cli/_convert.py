@@ -6,7 +6,7 @@ import argparse
 import re
 
 from .._dumps.conversion import convert
-from .._dumps.names import BARE_PATTERN, DEFAULT_PATTERNS
+from .._dumps.patterns import BARE_PATTERN, DEFAULT_PATTERNS
 from ._arguments import adder
 from ._table import on_terminal, say
 
@@ -33,8 +33,8 @@ and, for one file, or for one array per file, {bare}
 #: Options that `convert` has by the same names.
 _SAME = (
     "reduction", "pattern", "worker_axis", "step_axis", "workers", "steps", "tensors", "order",
-    "sample", "stage", "loss_divided_by_workers", "loss_scale", "accumulation", "name", "model",
-    "round_to_fp32", "raw_dtype", "densify", "trust_pickle", "python", "dry_run",
+    "sample", "stage", "loss_divided_by_workers", "loss_scale", "accumulation", "accumulate",
+    "missing", "name", "model", "round_to_fp32", "densify", "trust_pickle", "python", "dry_run",
 )  # fmt: skip
 
 
@@ -50,9 +50,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     what = adder(parser.add_argument_group("content of the dump"))
     what(
         "--reduction",
-        "how training combined the workers' gradients",
+        "how training combined the workers' gradients: mean, divided by the number of workers, as "
+        "DistributedDataParallel, FSDP and DeepSpeed do; sum, only added. Required",
         choices=("sum", "mean"),
-        required=True,
     )
     what(
         "--stage",
@@ -62,13 +62,26 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     what("--loss-divided-by-workers", "each worker's loss was divided by the number of workers")
     what(
         "--loss-scale X",
-        "the factor that gradients still include, 1 for none; 'recorded': loss_scale of the files",
+        "the factor that gradients still include, and are divided by, 1 for none; 'recorded': "
+        "loss_scale of the files",
         type=_loss_scale,
     )
     what(
         "--accumulation N",
         "each gradient is the sum of N backward passes; stored in the metadata",
         type=int,
+    )
+    what(
+        "--accumulate TYPE",
+        "add arrays that differ in the number of the micro-batch (micro_0, or the pattern's group "
+        "micro), in ascending order, rounding after every addition, in fp32 or in their own dtype",
+        choices=("fp32", "own"),
+    )
+    what(
+        "--missing zeros",
+        "what a tensor is that a worker lacks at a step, or that is None there; by default such a "
+        "dump is refused",
+        choices=("zeros",),
     )
     what("--name NAME", "the trace's name in reports; by default the folder's name")
     what("--model MODEL", "free text", default="")
@@ -82,8 +95,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     where = adder(parser.add_argument_group("where steps, workers and tensors are"))
     where(
         "--pattern REGEX",
-        "matches folder/file/key (no extension); named groups step, worker, tensor; without a "
-        "tensor group it matches folder/file and the key names the tensor",
+        "matches folder/file/key (no extension); named groups step, worker, micro, tensor; without "
+        "a tensor group it matches folder/file and the key names the tensor",
     )
     where(
         "--worker-axis N",
@@ -109,11 +122,16 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
     values = adder(parser.add_argument_group("values"))
     values(
-        "--round-to-fp32", "round float64 values that are not fp32 values instead of refusing them"
+        "--round-to-fp32",
+        "round float64 values, and quotients by the loss scale, that are not fp32 values instead "
+        "of refusing them",
     )
     values(
-        "--raw-dtype NAME",
-        "the type of integers or untyped bytes: bfloat16, float8_e4m3fn, float8_e5m2, ...",
+        "--raw-dtype [REGEX=]NAME",
+        "the type of integers or untyped bytes: bfloat16, float8_e4m3fn, float8_e5m2, ...; with "
+        "REGEX, of the arrays whose folder/file/key it matches; repeatable, first match wins",
+        action="append",
+        default=[],
     )
     values("--densify", "fill sparse tensors with zeros instead of refusing them")
     values(
@@ -127,10 +145,17 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     rules = [_rule(text) for text in args.role]
+    if args.reduction is None:
+        raise ValueError(
+            "--reduction is not given, and a dump does not say how training combined the workers' "
+            "gradients; pass --reduction mean if their sum was divided by the number of workers, "
+            "as DistributedDataParallel, FSDP and DeepSpeed do, or --reduction sum if not"
+        )
     result = convert(
         args.source,
         args.destination,
         roles=lambda name, _: next((role for regex, role in rules if regex.search(name)), None),
+        raw_dtype=_raw(args.raw_dtype),
         progress=on_terminal(),
         tell=say,
         **{name: getattr(args, name) for name in _SAME},
@@ -150,6 +175,12 @@ def _loss_scale(text: str) -> float | str:
         return float(text)
     except ValueError:
         return text
+
+
+def _raw(texts: list[str]) -> str | dict[str, str] | None:
+    """One NAME, REGEX -> NAME (the empty expression matches everything), or None."""
+    types = {text.rpartition("=")[0]: text.rpartition("=")[2] for text in texts}
+    return types.get("", types) if len(types) == 1 else types or None
 
 
 def _rule(text: str) -> tuple[re.Pattern, str]:

@@ -49,10 +49,20 @@ class Background:
         Seconds.
     warn : callable
         Called once with the reason.
+    round_to_fp32 : bool
+        Whether float64 values may be rounded.
     """
 
-    def __init__(self, session: Session, places: int, patience: float, warn: Callable[[str], None]):
+    def __init__(
+        self,
+        session: Session,
+        places: int,
+        patience: float,
+        warn: Callable[[str], None],
+        round_to_fp32: bool = False,
+    ):
         self.session, self.patience, self.warn = session, patience, warn
+        self._round = round_to_fp32
         self.waited = 0.0  # seconds that the training waited for a free place
         self.stopped = False
         self._free: queue.Queue[dict[str, Any]] = queue.Queue()
@@ -129,11 +139,13 @@ class Background:
 
     def _write(self, step: Step) -> None:
         gradients = {
-            worker: _storable(f"gradient of step {step.number}, worker {worker},", arrays)
+            worker: _storable(
+                f"gradient of step {step.number}, worker {worker},", arrays, self._round
+            )
             for worker, arrays in step.tensors.items()
         }
         others = {
-            file: _storable(f"{file} of step {step.number},", arrays)
+            file: _storable(f"{file} of step {step.number},", arrays, self._round)
             for file, arrays in step.others.items()
         }
         self.session.write(step.number, gradients, step.facts, step.parts, others)
@@ -151,8 +163,12 @@ class Background:
             self.stop(" ".join(str(error).split()) or type(error).__name__)
 
 
-def _storable(what: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _storable(
+    what: str, arrays: Mapping[str, np.ndarray], round_to_fp32: bool
+) -> dict[str, np.ndarray]:
     return {
-        name: array if code_of(array.dtype) else storable(array, f"{name!r} in {what}")
+        name: array
+        if code_of(array.dtype)
+        else storable(array, f"{name!r} in {what}", round_to_fp32)
         for name, array in arrays.items()
     }

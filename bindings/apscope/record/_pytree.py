@@ -62,10 +62,19 @@ class Leaves:
         Number of workers along every array's first axis; None if the arrays belong to one.
     process : int
         Its number.
+    round_to_fp32 : bool
+        Whether float64 values may be rounded.
     """
 
-    def __init__(self, chosen: Callable[[str], bool] | None, workers: int | None, process: int):
+    def __init__(
+        self,
+        chosen: Callable[[str], bool] | None,
+        workers: int | None,
+        process: int,
+        round_to_fp32: bool = False,
+    ):
         self._chosen, self._workers, self._process = chosen, workers, process
+        self._round = round_to_fp32
         self._shapes: dict[str, tuple[int, ...]] | None = None
 
     def arrays(
@@ -83,7 +92,12 @@ class Leaves:
             name: leaf for name, leaf in found.items() if self._chosen is None or self._chosen(name)
         }
         arrays = {
-            name: storable(leaf, f"gradient {name!r} of step {step}")
+            name: storable(
+                leaf,
+                f"gradient {name!r} of step {step}",
+                self._round,
+                remedy="pass round_to_fp32=True to the recorder, or round it to float32 first",
+            )
             for name, leaf in leaves.items()
         }
         if not arrays and self._shapes is None:

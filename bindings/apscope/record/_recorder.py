@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from .._folders.lock import HeldError
+from .._text import count_of
 from .._traces.roles import Roles, either
 from ._arguments import Chosen, check_arguments, chooser
 from ._background import Background, Step, logger
@@ -67,6 +68,9 @@ class Recorder:
         Seconds to wait for the disk or for another process before the recording ends.
     quiet : bool
         Do not print the number of recorded steps and the time of recording at the end.
+    round_to_fp32 : bool
+        Round float64 values that are not fp32 values to fp32, ties to even, instead of refusing
+        them; the metadata says ``rounding_to_fp32: allowed``.
     name, model, reduction, loss_divided_by_workers, roles, metadata
         As for :class:`TraceWriter`; by default model and roles are those of an attached model, by
         the types of its layers.
@@ -103,6 +107,7 @@ class Recorder:
         places: int = 2,
         patience: float = 120.0,
         quiet: bool = False,
+        round_to_fp32: bool = False,
         name: str | None = None,
         model: str = "",
         reduction: str = "mean",
@@ -140,7 +145,10 @@ class Recorder:
         self._ended: str | None = None  # the reason of an early end
         self._spent = 0.0
         self._began = self._closed = 0.0
-        self._leaves = Leaves(self._chosen, workers, process or 0)
+        self._round = bool(round_to_fp32)
+        if self._round:
+            self._about["metadata"].setdefault("rounding_to_fp32", "allowed")
+        self._leaves = Leaves(self._chosen, workers, process or 0, self._round)
         # Whether a step was passed on: mistakes in the script would have shown.
         self._recorded = False
         self._home = os.getpid()  # a forked process records nothing
@@ -369,7 +377,8 @@ class Recorder:
             where = f"{self.path}{', which has no trace' if none else ''}"
             with contextlib.suppress(OSError, ValueError):  # the reader has closed it
                 print(
-                    f"apscope: {0 if none else session.committed} steps{of} recorded in {where}, "
+                    f"apscope: {count_of(0 if none else session.committed, 'step')}{of} recorded "
+                    f"in {where}, "
                     f"{session.bytes / 1e6:.1f} MB by this process; recording took {self.overhead}",
                     file=sys.stderr,
                 )
@@ -392,7 +401,9 @@ class Recorder:
                 patience=self._patience,
                 **about,
             )
-            self._background = Background(session, self._places, self._patience, self._warn)
+            self._background = Background(
+                session, self._places, self._patience, self._warn, self._round
+            )
             atexit.register(self._at_end)
         except OSError as error:
             self._stop(f"{error.filename or self.path}: {error.strerror or error}")

@@ -28,10 +28,20 @@ def dtype_of(code: str) -> np.dtype:
     return BFLOAT16 if code == "BF16" else np.dtype({"F32": "<f4", "F16": "<f2"}[code])
 
 
+def as_real(tensor: Any) -> Any:
+    """A PyTorch tensor as one of real numbers: complex (...) as (..., 2), as DDP reduces it."""
+    torch = sys.modules["torch"]
+    return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
+
+
 def torch_array(tensor: Any) -> np.ndarray:
-    """A PyTorch tensor's values in the host's memory, copied only if needed; dense, fp8 widened."""
+    """A PyTorch tensor's values in the host's memory, copied only if needed.
+
+    Dense; fp8 is widened, and complex numbers are pairs along a last axis.
+    """
     torch = sys.modules["torch"]
     tensor = (tensor if tensor.layout is torch.strided else tensor.to_dense()).detach().cpu()
+    tensor = as_real(tensor)
     if tensor.dtype == torch.bfloat16:
         return tensor.contiguous().view(torch.uint16).numpy().view(BFLOAT16)
     if (name := str(tensor.dtype)).startswith("torch.float8_"):
@@ -63,10 +73,10 @@ def storable(
 ) -> np.ndarray:
     """`array` as a C-ordered copy in a dtype of a trace: float32, float16 or bfloat16.
 
-    fp8 becomes float16, E8M0 float32. Other dtypes become float32 if that is exact for every
-    element (for example float64 gradients that are fp32 values, and token numbers below 2^24) or if
-    `round_to_fp32` allows rounding float64, ties to even. Otherwise raises ValueError, beginning
-    with `what` and ending with `remedy`.
+    fp8 becomes float16, E8M0 float32, complex numbers pairs along a last axis. Other dtypes become
+    float32 if that is exact for every element (for example float64 gradients that are fp32 values,
+    and token numbers below 2^24) or if `round_to_fp32` allows rounding float64, ties to even.
+    Otherwise raises ValueError, beginning with `what` and ending with `remedy`.
     """
     torch = sys.modules.get("torch")
     try:
@@ -82,6 +92,8 @@ def storable(
         ) from None
     if values.dtype.name.startswith("float8_"):  # ml_dtypes', JAX's
         values = widened(values.astype(np.float32), values.dtype.name)
+    if values.dtype.kind == "c":
+        values = np.stack([values.real, values.imag], axis=-1)
     if code_of(values.dtype):
         return np.array(values, order="C", copy=True)
     if values.dtype.kind not in "fiub":
@@ -98,8 +110,8 @@ def storable(
     if not exact.all():
         index = int(np.flatnonzero(~exact.ravel())[0])
         raise ValueError(
-            f"{what} has dtype {values.dtype} and its element {index} ({values.ravel()[index]!r}) "
-            f"is not an fp32 value; {remedy}"
+            f"{what} has dtype {values.dtype} and its element {index} "
+            f"({values.ravel()[index].item()!r}) is not an fp32 value; {remedy}"
         )
     return rounded
 

@@ -34,6 +34,8 @@ from .._folders.one_file import make_folder, put_text, remove_left
 from .._folders.reading import read_utf8
 from .._json import read_json
 from .._limits import MANIFEST_LENGTH, TEXT_LENGTH
+from .._traces.absent import add_absent
+from .._traces.loss_scale import add_divisor
 from .._traces.order import NATURAL
 from ._manifest import (
     Manifest,
@@ -364,9 +366,7 @@ class Session:
         """Adds facts that vary by step, and have no field in the manifest, to the metadata."""
         about = self.manifest.metadata
         if (scale := facts[0].get("divided_by")) is not None:
-            about["divided_by_loss_scale"] = _more(
-                about.get("divided_by_loss_scale", ""), f"{scale:g} from step {step}"
-            )
+            add_divisor(about, step, scale)
         if facts[0].get("guessed") and not self.manifest.steps:
             about.setdefault("tensor_order", NATURAL)
         if not self._accumulation_given:
@@ -380,15 +380,10 @@ class Session:
             )
         for name in dict.fromkeys(name for fact in facts for name in fact.get("zeros", ())):
             lacking = [
-                str(process) for process, fact in enumerate(facts) if name in fact.get("zeros", ())
+                process for process, fact in enumerate(facts) if name in fact.get("zeros", ())
             ]
-            of = (
-                ""
-                if self.joined or len(lacking) == len(facts)
-                else f" of worker {', '.join(lacking)}"
-            )
-            key = f"no_gradient_so_zeros: {name}{of}"
-            about[key] = _run(about.get(key, ""), step, self.manifest.steps)
+            of = len(lacking) if self.joined else len(facts)
+            add_absent(about, step, name, lacking, of, self.manifest.steps)
 
     def stop(self, reason: str) -> None:
         """Tells the others that this process no longer records."""
@@ -445,24 +440,6 @@ class Session:
         finally:
             if lock is not self._lock:
                 lock.let_go()
-
-
-def _more(text: str, more: str) -> str:
-    """`text` followed by `more`, if its last value is different."""
-    last = text.rsplit(", ", 1)[-1]
-    return (
-        text
-        if last.partition(" ")[0] == more.partition(" ")[0]
-        else ", ".join(filter(None, [text, more]))
-    )
-
-
-def _run(text: str, step: int, committed: list[int]) -> str:
-    """Steps as runs of recorded ones, "0-300, 700", followed by `step`."""
-    runs = text.split(", ") if text else []
-    if runs and committed and runs[-1].rsplit("-", 1)[-1] == str(committed[-1]):
-        return ", ".join([*runs[:-1], f"{runs[-1].split('-')[0]}-{step}"])
-    return ", ".join([*runs, str(step)])
 
 
 def _put(path: Path, text: str) -> None:

@@ -51,13 +51,14 @@ def _shard(name: str, p: Any) -> Shard:
             "gradient to record before they are added"
         )
     _, offset = compute_local_shape_and_global_offset(p.shape, p.device_mesh, p.placements)
+    pair = (2,) if p.is_complex() else ()
     place = p.device_mesh.get_coordinate()
     first = place is not None and all(
         at == 0
         for at, placement in zip(place, p.placements, strict=True)
         if placement.is_replicate()
     )
-    return Shard(Part(tuple(p.shape), tuple(offset)), first)
+    return Shard(Part((*p.shape, *pair), (*offset, *(0 for _ in pair))), first)
 
 
 def refuse_flat(model: torch.nn.Module) -> None:

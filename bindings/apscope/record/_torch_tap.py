@@ -22,7 +22,7 @@ from .._traces.roles import plain_name
 from . import _grad_scaler
 from ._background import logger
 from ._mistakes import Mistake, optimizers
-from ._safetensors import code_of, storable, torch_array
+from ._safetensors import as_real, code_of, storable, torch_array
 from ._torch_extras import Extras
 from ._torch_shards import is_dtensor, refuse_flat, shards_of
 from .torch_layers import roles
@@ -81,7 +81,8 @@ class TorchTap:
         picked = {
             name: p
             for name, p in named.items()
-            if p.is_floating_point() and (p.requires_grad if chosen is None else chosen(name))
+            if (p.is_floating_point() or p.is_complex())
+            and (p.requires_grad if chosen is None else chosen(name))
         }
         if not picked:
             what = "requires a gradient" if chosen is None else "is selected by tensors="
@@ -107,6 +108,8 @@ class TorchTap:
             f"{type(inner).__name__}, {sum(p.numel() for p in named.values())} parameters"
         )
         self.metadata = {"recorded_from": f"PyTorch {torch.__version__}, {runs_in}"}
+        if split := [name for name, p in picked.items() if p.is_complex()]:
+            self.metadata["complex_as_pairs_of_real_numbers"] = ", ".join(split)
         self._names = {id(p): name for name, p in named.items()}
         self._unpicked = {
             name: p for name, p in named.items() if name not in picked and chosen is None
@@ -197,6 +200,7 @@ class TorchTap:
         grad = p.grad.to_local() if is_dtensor(p.grad) else p.grad
         if grad.layout is not torch.strided:
             grad = grad.to_dense()
+        grad = as_real(grad)
         assert self._buffers is not None
         buffer = self._buffers.get(name)
         if buffer is None or buffer.shape != grad.shape or buffer.dtype != grad.dtype:
@@ -306,7 +310,9 @@ class TorchTap:
         arrays: dict[str, np.ndarray] = {}
         for name, p in self.parameters.items():
             if name not in self._arrived:
-                buffers[name] = torch.zeros_like(p.to_local() if is_dtensor(p) else p, device="cpu")
+                buffers[name] = torch.zeros_like(
+                    as_real((p.to_local() if is_dtensor(p) else p).detach()), device="cpu"
+                )
             elif divisor is not None:  # like GradScaler: a product with the fp32 reciprocal
                 buffers[name].mul_(float(np.float32(1 / divisor)))
             if self.shards is None or self.shards[name].recorded:
@@ -351,7 +357,8 @@ class TorchTap:
             storable(
                 values,
                 f"gradient {name!r} of step {self.recorder.number}",
-                remedy="train in float32, or leave it out with tensors=",
+                self.recorder._round,
+                remedy="pass round_to_fp32=True, or leave it out with tensors=",
             )
         except ValueError as error:
             raise Mistake(str(error)) from None

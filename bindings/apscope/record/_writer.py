@@ -145,7 +145,7 @@ class TraceWriter:
         array : array-like
             Anything NumPy reads, and PyTorch tensors on any device. float32, float16 and bfloat16
             are stored as they are, fp8 as float16 (E8M0 as float32), other real dtypes as float32
-            if every element is an fp32 value.
+            if every element is an fp32 value, complex numbers (...) as pairs (..., 2).
         kind : {"gradient", "weights", "full_batch", "activation_gradient", "layer_input"}
 
         Raises

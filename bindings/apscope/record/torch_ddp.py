@@ -1,6 +1,7 @@
 """Recording under PyTorch's DistributedDataParallel: local gradients, before the all-reduce."""
 
 # DDP reads the annotations of the hook: they must be types, not strings.
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -9,6 +10,23 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_
 
 from ._writer import TraceWriter
 from .torch_layers import to_numpy
+
+
+def _gradients(bucket: dist.GradBucket) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Every parameter of a bucket and its gradient.
+
+    ``GradBucket.gradients`` has only the first half of a complex gradient, in the parameter's shape
+    (torch 2.13), so these are taken from the buffer, where they are pairs of real numbers.
+    """
+    buffer, end = bucket.buffer(), 0
+    for p, gradient in zip(bucket.parameters(), bucket.gradients(), strict=True):
+        begin, end = end, end + p.numel() * (2 if p.is_complex() else 1)
+        if p.is_complex() and not buffer.is_complex():
+            flat = torch.view_as_complex(buffer[begin:end].view(-1, 2))
+            strides = torch.empty_like(p, device="meta").stride()
+            yield p, flat.as_strided(p.shape, strides, flat.storage_offset())
+        else:
+            yield p, gradient
 
 
 class DDPRecorder:
@@ -31,7 +49,7 @@ class DDPRecorder:
 
     def _hook(self, _: None, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
         if self.step is not None:
-            for p, gradient in zip(bucket.parameters(), bucket.gradients(), strict=True):
+            for p, gradient in _gradients(bucket):
                 self.writer.add(self.step, self.rank, self.names[id(p)], to_numpy(gradient))
         return allreduce_hook(None, bucket)
 

@@ -7,7 +7,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from apscope import open_trace
-from apscope._dumps.names import DEFAULT_PATTERNS
+from apscope._dumps.patterns import DEFAULT_PATTERNS
 from apscope.cli import _convert as convert_verb
 from apscope.cli import _info as info_verb
 from apscope.record import convert

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from apscope._dumps.names import DEFAULT_PATTERNS
+from apscope._dumps.patterns import DEFAULT_PATTERNS
 from apscope._dumps.sample import BLOCK, chosen_blocks
 from apscope.cli import main
 from apscope.record import convert

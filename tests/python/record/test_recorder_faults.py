@@ -252,7 +252,7 @@ def test_processes_that_are_forked_while_it_records_leave_it_alone(torch_run):
 def test_a_recorder_that_is_never_closed_ends_with_the_program(torch_run):
     root, _, said = torch_run
     whole(root / "never closed", [0])
-    assert "apscope: 1 steps recorded in" in said and list((root / "never closed").glob(".*")) == []
+    assert "apscope: 1 step recorded in" in said and list((root / "never closed").glob(".*")) == []
 
 
 DDP = """

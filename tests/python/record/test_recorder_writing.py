@@ -345,7 +345,7 @@ def test_a_process_that_dies_ends_the_recording_of_the_other_with_one_warning(tm
 
 def test_the_last_line_counts_what_the_trace_has(tmp_path):
     """One process stops at step 2 of 6; two have a folder each; none records a step."""
-    last = r"^apscope: {} steps of 2 processes recorded in \S+{}, [\d.]+ MB"
+    last = r"^apscope: {} steps? of 2 processes recorded in \S+{}, [\d.]+ MB"
     loop = LOOP.replace(
         "rec.record_pytree(gradients",
         "rec.stopped or process and rec.number == 2 and rec._stop('it is over'); "

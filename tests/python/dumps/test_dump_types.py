@@ -1,0 +1,171 @@
+"""Types of arrays in dumps: packed FP4, DTensors, meta tensors, named npy headers, raw types."""
+
+import json
+import struct
+import subprocess
+import sys
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from apscope.record import convert
+from tests.python.argv import command
+from tests.python.torch_process import one_process_with_torch  # noqa: F401  # a fixture for all
+
+# Codes 0 to 15 of e2m1fn: sign, two bits of exponent with bias 1, one of mantissa.
+FP4 = [0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6]
+CODES = np.arange(16, dtype=np.uint8).reshape(2, 8)
+PACKED = CODES[:, ::2] | CODES[:, 1::2] << 4  # the low half is the first of the two
+
+
+def test_packed_fp4_of_safetensors_is_unpacked(tmp_path):
+    """A header's shape counts values; in memory torch's last axis is half as long."""
+    header = {"w": {"dtype": "F4", "shape": [2, 8], "data_offsets": [0, 8]}}
+    text = json.dumps(header).encode()
+    (tmp_path / "step_0.safetensors").write_bytes(
+        struct.pack("<Q", len(text)) + text + PACKED.tobytes()
+    )
+    trace = convert(tmp_path, tmp_path / "run", reduction="mean", workers=1).trace
+    found = trace.read(0, "w")
+    assert found.shape == (2, 8) and found.ravel().tolist() == FP4 and np.signbit(found[1, 0])
+
+
+@pytest.mark.parametrize("kind", ["pt", "safetensors"])
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_packed_fp4_of_torch_is_twice_as_wide(tmp_path, kind, axis):
+    torch = pytest.importorskip("torch")
+    if not hasattr(torch, "float4_e2m1fn_x2"):
+        pytest.skip("this torch has no packed fp4")
+    tensor = torch.tensor(PACKED).view(torch.float4_e2m1fn_x2)
+    if kind == "pt":
+        torch.save({"w": tensor}, tmp_path / "step_0.pt")
+    else:
+        from safetensors.torch import save_file
+
+        save_file({"w": tensor}, tmp_path / "step_0.safetensors")
+    options = {"workers": 1} if axis is None else {"worker_axis": axis}
+    trace = convert(tmp_path, tmp_path / "run", reduction="mean", stage="local", **options).trace
+    expected = np.array(FP4, np.float32).reshape(2, 8)
+    if axis is None:
+        assert np.array_equal(trace.read(0, "w"), expected)
+    else:
+        assert trace.workers == expected.shape[axis]
+        for worker in range(trace.workers):
+            assert np.array_equal(trace.read(0, "w", worker), expected.take(worker, axis))
+
+
+def test_an_odd_number_of_packed_values_per_row(tmp_path):
+    header = {"w": {"dtype": "F4", "shape": [2, 3], "data_offsets": [0, 3]}}
+    text = json.dumps(header).encode()
+    (tmp_path / "step_0.safetensors").write_bytes(
+        struct.pack("<Q", len(text)) + text + bytes([0x21, 0x43, 0x65])
+    )
+    trace = convert(tmp_path, tmp_path / "run", reduction="mean", worker_axis=0).trace
+    assert trace.read(0, "w", 1).tolist() == [2, 3, 4] and trace.read(0, "w").tolist() == [.5, 1, 1.5]
+
+
+MAKE_DTENSORS = """
+import sys, torch, torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
+folder, rank = sys.argv[1], int(sys.argv[2])
+dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2)
+mesh, t = init_device_mesh("cpu", (2,)), torch.arange(12.0).reshape(4, 3)
+for name, placement in (("shard", Shard(0)), ("copy", Replicate())):
+    torch.save({"w": distribute_tensor(t, mesh, [placement])}, f"{folder}/{name}_rank{rank}.pt")
+torch.save({"w": DTensor.from_local(t, mesh, [Partial()])}, f"{folder}/part_rank{rank}.pt")
+dist.destroy_process_group()
+"""
+
+
+def test_dtensors_are_read_or_called_shards(tmp_path):
+    """The finding: all of them were called damaged."""
+    pytest.importorskip("torch.distributed.tensor")
+    ranks = [
+        subprocess.Popen([sys.executable, "-c", MAKE_DTENSORS, str(tmp_path), str(rank)])
+        for rank in range(2)
+    ]
+    assert [rank.wait(300) for rank in ranks] == [0, 0]
+    for name, words in (
+        (
+            "shard",
+            r"shard_rank0.pt: array 'w' is the shard \[2, 3\] of a DTensor of shape \[4, 3\], one "
+            r"of 2 processes'; save grad.full_tensor\(\)$",
+        ),
+        ("part", r"is a DTensor of partial sums, one of 2 processes'; save grad.full_tensor\(\)$"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            convert(
+                tmp_path,
+                tmp_path / "run",
+                reduction="mean",
+                pattern=rf"{name}_rank(?P<worker>\d)",
+            )
+    trace = convert(
+        tmp_path,
+        tmp_path / "run",
+        reduction="mean",
+        pattern=r"copy_rank(?P<worker>\d)",
+        stage="reduced",
+        step_axis="none",
+    ).trace
+    assert trace.read(0, "w", 1).ravel().tolist() == list(range(12))
+
+
+def test_a_meta_tensor_is_called_so_and_can_be_left_out(tmp_path):
+    torch = pytest.importorskip("torch")
+    torch.save(
+        {"w": torch.empty(4, 3, device="meta"), "b": torch.ones(2)}, tmp_path / "step_0.pt"
+    )
+    with pytest.raises(
+        ValueError, match="step_0.pt: array 'w' is a tensor on the meta device, which has a shape"
+    ):
+        convert(tmp_path, tmp_path / "run", reduction="mean")
+    options = {"reduction": "mean", "tensors": "b", "workers": 1}
+    assert convert(tmp_path, tmp_path / "run", **options).trace.tensors == ("b",)
+
+
+def npy(name, values):
+    text = f"{{'descr': '{name}', 'fortran_order': False, 'shape': {values.shape}, }}"
+    text += " " * (-(len(text) + 11) % 64) + "\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text.encode() + values.tobytes()
+
+
+@pytest.mark.parametrize("name", ["bfloat16", "float8_e4m3fn", "float8_e5m2", "float4_e2m1fn"])
+def test_an_npy_header_that_names_its_type_is_read(tmp_path, name):
+    """The finding: the name bfloat16 was called damaged."""
+    values = np.array([0.5, -2, 6, 0], getattr(ml_dtypes, name))
+    (tmp_path / "w_step0.npy").write_bytes(npy(name, values))
+    trace = convert(tmp_path, tmp_path / "run", reduction="mean", workers=1).trace
+    assert trace.read(0, "w").tolist() == [0.5, -2, 6, 0]
+
+
+def test_raw_types_by_array(tmp_path, capsys):
+    """The finding: there was one type for a whole archive."""
+    values = [0.5, -2, 6]
+    np.savez(
+        tmp_path / "step0.npz",
+        head=np.array(values, ml_dtypes.float8_e5m2).view(np.uint8),
+        tail=np.array([*values, 1], ml_dtypes.float8_e4m3fn).view(np.uint8),
+        wide=np.array([*values, 1, 1], ml_dtypes.bfloat16),
+    )
+    assert (
+        command(
+            "convert {} {} --reduction mean --raw-dtype head$=float8_e5m2 "
+            "--raw-dtype tail=float8_e4m3fn --raw-dtype bfloat16",
+            tmp_path,
+            tmp_path / "run",
+        )
+        == 0
+    )
+    capsys.readouterr()
+    raw = {"head$": "float8_e5m2", "tail": "float8_e4m3fn", "wide": "bfloat16"}
+    trace = convert(tmp_path / "step0.npz", tmp_path / "two", reduction="mean", raw_dtype=raw).trace
+    assert [trace.read(0, name).tolist()[:3] for name in trace.tensors] == [values] * 3
+    with pytest.raises(ValueError, match=r"raw_dtype '\[' is not a regular expression"):
+        convert(tmp_path, tmp_path / "no", reduction="mean", raw_dtype={"[": "bfloat16"})
+    with pytest.raises(ValueError, match="array 'head' has dtype uint8, which is not a gradient's"):
+        convert(
+            tmp_path / "step0.npz", tmp_path / "no", reduction="mean", raw_dtype={"wide": "bfloat16"}
+        )
