@@ -36,7 +36,8 @@ _UNITS = {
 #: Schemes that a chain is made of, and keys that they all have.
 _CHAINED = ("loss_scaling", "aps")
 _SHARED = (
-    "headroom", "rule", "rounding", "random_bits", "overflow", "accumulate", "hop_rounding", "divide",
+    "headroom", "rule", "rounding", "random_bits", "overflow", "accumulate", "hop_rounding",
+    "divide",
 )  # fmt: skip
 
 
@@ -108,8 +109,8 @@ def differences(a: Any, b: Any) -> list[tuple[str, str, str]]:
     -------
     list of tuples of three str
         An aspect (format, rule, headroom, scale, rounding, sums, overflow, division, or ``scheme``
-        if they are of different kinds and no aspect distinguishes them), the value of `a` and that of `b`.
-        Empty for equal schemes.
+        if they are of different kinds and no aspect distinguishes them), the value of `a` and that
+        of `b`. Empty for equal schemes.
     """
     try:
         one, other = as_scheme(a), as_scheme(b)

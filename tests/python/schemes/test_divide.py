@@ -9,6 +9,7 @@ import pytest
 
 import apscope
 from apscope import _core
+from apscope._results.differences import chain, differences
 from apscope.record import TraceWriter
 
 TYPES = {"fp16": np.float16, "bf16": ml_dtypes.bfloat16, "e4m3fn": ml_dtypes.float8_e4m3fn}
@@ -175,3 +176,12 @@ def test_expectations_of_two_draws_are_sampled(tmp_path):
 def test_other_divisions_are_refused(spec, words):
     with pytest.raises(ValueError, match=words):
         apscope.schemes.Scheme(spec)
+
+
+def test_a_division_is_a_difference_of_its_own():
+    aps, divided = "aps:e4m3", "aps:e4m3,headroom=one,divide=before"
+    assert differences(divided, aps) == [
+        ("headroom", "one", "workers"),
+        ("division", "before", "none"),
+    ]
+    assert [what for what, _ in chain(divided, aps)] == ["", "headroom", "division"]

@@ -1,4 +1,4 @@
-"""Loss scales per layer, and micro-batches that are added in a format: what existing specs express."""
+"""Loss scales per layer, and micro-batches that are added in bf16, by specs and topologies."""
 
 import ml_dtypes
 import numpy as np

@@ -18,7 +18,10 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import (
 from torch.nn.parallel import DistributedDataParallel
 
 #: DDP refuses the hook for bf16 without NCCL by its name alone; gloo adds bf16, too.
-HOOKS = {"fp16": fp16_compress_hook, "bf16": lambda state, bucket: bf16_compress_hook(state, bucket)}
+HOOKS = {
+    "fp16": fp16_compress_hook,
+    "bf16": lambda state, bucket: bf16_compress_hook(state, bucket),
+}
 
 
 def gradient(rank):
