@@ -146,7 +146,7 @@ class _Group:
                 name,
                 _Waiting(
                     p,
-                    all_parts[:, :, place].reshape(workers, -1)[:, : p.numel()],
+                    all_parts[:, :, place].reshape(workers, -1).contiguous()[:, : p.numel()],
                     slice(rank * length, rank * length + p.to_local().numel()),
                     mark,
                     dtype,

@@ -145,15 +145,16 @@ class ExchangeState:
 
     def _take(self, bucket: dist.GradBucket) -> torch.futures.Future[Any]:
         """Keeps a bucket until its step is complete: a scheme may scale all tensors together."""
-        flat = bucket.buffer()
-        parts = gathered(flat, self.process_group, self._step)
-        future: torch.futures.Future[Any] = torch.futures.Future()
-        self._waiting.append((bucket, torch.stack(parts).float().cpu(), future))
-        if bucket.is_last():
-            try:
+        try:
+            parts = gathered(bucket.buffer(), self.process_group, self._step)
+            future: torch.futures.Future[Any] = torch.futures.Future()
+            self._waiting.append((bucket, torch.stack(parts).float().cpu(), future))
+            if bucket.is_last():
                 self._exchange()
-            finally:
                 self._waiting = []
+        except BaseException:
+            self._waiting = []  # buckets of a pass that failed belong to no later step
+            raise
         return future
 
     def _exchange(self) -> None:
