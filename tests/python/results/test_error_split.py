@@ -161,8 +161,9 @@ def test_pooled_parts_and_shares_add_up():
         topology=["ring"],
         steps="0:40",
     )
-    pooled = results.pool(by=["scheme", "stage", "topology"]).set_index(["scheme", "topology"])
-    frame = results.frame.groupby(["scheme", "topology"], observed=True)
+    names = ["scheme", "stage", "topology"]
+    pooled = results.pool(by=names).set_index(names)
+    frame = results.frame.groupby(names, observed=True)
     for part in PARTS:
         expected = frame[part].sum(min_count=1)
         assert np.allclose(pooled[part], expected.reindex(pooled.index), rtol=1e-14, equal_nan=True)
