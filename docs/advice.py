@@ -65,7 +65,7 @@ def cases(name: str) -> list[Case]:
         apscope.replay(DATA / name, [plan for _, _, plan, _ in plans], topology="ring"),
     ]
     frame = pd.concat([one.frame for one in both]).drop_duplicates(
-        ["step", "tensor", "scheme", "topology"]
+        ["step", "tensor", "scheme", "stage", "topology"]
     )
     rows = headline(
         summary(frame[frame["step"].isin(held_out)].reset_index(drop=True)), "ring"
