@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from apscope import open_trace
 from apscope.record import convert
 from tests.python.argv import command
 from tests.python.torch_process import one_process_with_torch  # noqa: F401  # a fixture for all
@@ -134,11 +135,19 @@ def npy(name, values):
 
 @pytest.mark.parametrize("name", ["bfloat16", "float8_e4m3fn", "float8_e5m2", "float4_e2m1fn"])
 def test_an_npy_header_that_names_its_type_is_read(tmp_path, name):
-    """The finding: the name bfloat16 was called damaged."""
+    """The finding: the name bfloat16 was called damaged.
+
+    A process without ml_dtypes, because NumPy knows the name once that is imported.
+    """
     values = np.array([0.5, -2, 6, 0], getattr(ml_dtypes, name))
     (tmp_path / "w_step0.npy").write_bytes(npy(name, values))
-    trace = convert(tmp_path, tmp_path / "run", reduction="mean", workers=1).trace
-    assert trace.read(0, "w").tolist() == [0.5, -2, 6, 0]
+    words = [tmp_path / "w_step0.npy", tmp_path / "run", "--reduction", "mean", "--workers", "1"]
+    program = (
+        "import sys; sys.modules['ml_dtypes'] = None; from apscope.cli import main; "
+        "sys.exit(main(sys.argv[1:]))"
+    )
+    subprocess.run([sys.executable, "-c", program, "convert", *words], check=True)
+    assert open_trace(tmp_path / "run").read(0, "w").tolist() == [0.5, -2, 6, 0]
 
 
 def test_raw_types_by_array(tmp_path, capsys):
