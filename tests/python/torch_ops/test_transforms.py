@@ -83,10 +83,12 @@ def test_every_entry_of_a_batch_is_a_call_of_its_own(name):
         one_by_one = [pulled(a, w) for a, w in zip(x, ws, strict=True)]
         for i, g in enumerate(mapped):
             wanted = torch.stack([one[i] for one in one_by_one])
-            if "rounded" in name and not name.startswith("conv2d"):
+            summed = i == 1 and name.startswith(("quantize", "blocks"))  # of w[0], over the rows
+            if "rounded" in name and not name.startswith("conv2d") and not summed:
                 assert torch.equal(g, wanted)
             else:  # PyTorch's own products and sums have other kernels under vmap
-                torch.testing.assert_close(g, wanted, rtol=1e-5, atol=1e-5)
+                room = 1e-5 * float(wanted.abs().max())
+                torch.testing.assert_close(g, wanted, rtol=0, atol=room)
 
 
 def test_a_scale_per_tensor_is_one_per_entry_of_two_batches():

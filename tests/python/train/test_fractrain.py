@@ -70,7 +70,7 @@ def test_a_convolution_is_that_of_rounded_operands():
     qx, qw = (
         torch.from_numpy(affine(t.detach().double().numpy(), 4)).float() for t in (x, model.weight)
     )
-    wanted = nn.functional.conv2d(qx, qw, model.bias, 2, 1, 1, 2)
+    wanted = nn.functional.conv2d(qx, qw, None, 2, 1, 1, 2) + model.bias.reshape(-1, 1, 1)
     assert torch.equal(y, wanted)
 
 
