@@ -134,7 +134,7 @@ def test_shares_of_exponents_are_pythons(opened, results, layer, step):
 @pytest.mark.parametrize("spec", ["aps:e3m4", "dynamic_loss_scaling:e4m3", "loss_scaling:e4m3"])
 def test_the_bias_of_a_layer_is_pythons(opened, results, spec):
     """With skipped steps and overflow among them."""
-    rows = results.frame.query("scheme == @spec and topology == 'ring'")
+    rows = results.frame.query("scheme == @spec and stage == 'reduced' and topology == 'ring'")
     wanted = fill.bias(pool(rows.reset_index(drop=True), ["tensor", "step"])).to_numpy(float)
     found = pd.DataFrame(
         opened.run(

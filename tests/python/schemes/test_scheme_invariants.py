@@ -310,7 +310,7 @@ def test_replayed_rows_are_those_of_the_exchange(tmp_path, case):
             )
         if e.variance is not None and np.isfinite(e.variance).all():
             assert math.isclose(
-                rows.loc[""].expected_variance, e.variance.mean(), rel_tol=1e-9, abs_tol=1e-25
+                wire.expected_variance, e.variance.mean(), rel_tol=1e-9, abs_tol=1e-25
             )
 
 
