@@ -78,6 +78,8 @@ def number(name: str, value: Any) -> Any:
         value, int | float | np.integer | np.floating
     ):
         raise TypeError(f"{name}={value!r:.60} must be a number")
+    if isinstance(value, int) and abs(value) >= 2**1024:
+        raise ValueError(f"{name} is an integer of {value.bit_length()} bits; fp64 has none so large")
     return value
 
 
