@@ -58,6 +58,8 @@ def parse_json(data: bytes | str, longest: int = JSON_LENGTH) -> Any:
     ValueError
         In words that follow the text's name: "its JSON ...".
     """
+    if not isinstance(data, bytes | str):
+        raise TypeError(f"{data!r:.60} is {type(data).__name__}; give a text of JSON")
     if len(data) > longest:
         raise ValueError(f"its JSON has {len(data)} bytes; at most {longest} are read")
     try:

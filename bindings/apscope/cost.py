@@ -233,8 +233,8 @@ def options_of(
     """The arguments of the core for `step_time`."""
     return {
         "network": network._links,
-        "elements": elements,
-        "bucket_bytes": bucket_bytes,
+        "elements": None if elements is None else number("elements", elements),
+        "bucket_bytes": None if bucket_bytes is None else number("bucket_bytes", bucket_bytes),
         "side": side,
         "side_collective": side_collective,
         "baseline": baseline,

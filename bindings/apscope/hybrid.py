@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from ._arrays.checks import integer, of_type, text
+from ._arrays.checks import integer, listed, of_type, text
 from ._docstrings import with_sections
 from ._results.results import Results
 from ._results.volume import at_most
@@ -117,6 +117,7 @@ def exactly(names: list[str]) -> str:
     ValueError
         No name.
     """
+    names = [text("names", name) for name in listed("names", names)]
     if not names:
         raise ValueError("names is empty; a condition needs at least one tensor")
     # Special characters of specs and regular expressions are written by their codes.

@@ -15,6 +15,14 @@ from .._text import clip
 _Init = TypeVar("_Init", bound=Callable[..., None])
 
 
+def shown(value: Any) -> str:
+    """The value in a message: one line, clipped; its type if it has no repr."""
+    try:
+        return clip(" ".join(repr(value).split()))
+    except ValueError:  # an integer of thousands of digits
+        return type(value).__name__
+
+
 def integer(name: str, value: Any, low: int, high: int) -> int:
     """The value as an int of low..high; TypeError for anything else, ValueError outside."""
     if isinstance(value, bool):
@@ -22,7 +30,7 @@ def integer(name: str, value: Any, low: int, high: int) -> int:
     try:
         number = operator.index(value)
     except TypeError:
-        raise TypeError(f"{name}={value!r} must be an integer") from None
+        raise TypeError(f"{name}={shown(value)} must be an integer") from None
     if not low <= number <= high:
         raise ValueError(
             f"{name}={number} is not between {low} and "
@@ -35,7 +43,7 @@ def text(name: str, value: Any) -> str:
     """The value, which must be a str that UTF-8 can encode."""
     if not isinstance(value, str):
         raise TypeError(
-            f"{name}={value!r} must be a string, such as the names that docs/definitions.md lists"
+            f"{name}={shown(value)} must be a string, such as the names that docs/definitions.md lists"
         )
     if not value.isascii():
         try:
@@ -50,7 +58,7 @@ def text(name: str, value: Any) -> str:
 def of_type(name: str, value: Any, types: type | tuple[type, ...], give: str) -> Any:
     """The value, which must be of a type; else TypeError says what to give."""
     if not isinstance(value, types):
-        raise TypeError(f"{name} is {value!r:.60}, of type {type(value).__name__}; give {give}")
+        raise TypeError(f"{name} is {shown(value)}, of type {type(value).__name__}; give {give}")
     return value
 
 
@@ -77,7 +85,10 @@ def number(name: str, value: Any) -> Any:
     if isinstance(value, bool | np.bool_) or not isinstance(
         value, int | float | np.integer | np.floating
     ):
-        raise TypeError(f"{name}={value!r:.60} must be a number")
+        raise TypeError(f"{name}={shown(value)} must be a number")
+    if isinstance(value, int) and abs(value) >= 2**1024:
+        bits = value.bit_length()
+        raise ValueError(f"{name} is an integer of {bits} bits; fp64 has none so large")
     return value
 
 
@@ -92,7 +103,7 @@ def listed(name: str, values: Any, most: int = 100_000) -> list[Any]:
         It has more values, or is endless.
     """
     if not isinstance(values, Iterable) or isinstance(values, str | bytes):
-        raise TypeError(f"{name}={values!r:.60} must be a list")
+        raise TypeError(f"{name}={shown(values)} must be a list")
     found = list(islice(values, most + 1))
     if len(found) > most:
         raise ValueError(f"{name} has more than {most} values; give fewer")
@@ -102,7 +113,7 @@ def listed(name: str, values: Any, most: int = 100_000) -> list[Any]:
 def flag(name: str, value: Any) -> bool:
     """The value, which must be True or False."""
     if not isinstance(value, (bool, np.bool_)):
-        raise TypeError(f"{name}={value!r} must be True or False")
+        raise TypeError(f"{name}={shown(value)} must be True or False")
     return bool(value)
 
 

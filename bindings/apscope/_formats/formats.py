@@ -23,7 +23,6 @@ def _repr_html_(self: FloatFormat) -> str:
     return format_html(self)
 
 
-_METHODS = ("from_json", "to_dict", "to_json")
 _make = FloatFormat.__init__
 
 
@@ -39,7 +38,7 @@ def _init(self: FloatFormat, *given: Any, **fields: Any) -> None:
         raise TypeError(explained(given, fields)) from None
 
 
-def _worded(of: type, name: str) -> None:
+def _worded(of: type, name: str, takes: str) -> None:
     """Puts a sentence in place of pybind11's list of signatures, which a wrong argument gives."""
     made = vars(of)[name]
     called = made.__func__ if isinstance(made, staticmethod) else made
@@ -49,18 +48,27 @@ def _worded(of: type, name: str) -> None:
         try:
             return called(*given, **named)
         except TypeError as error:
-            if "incompatible function arguments" not in str(error):
+            if "incompatible" not in str(error):
                 raise
-            takes = "takes one string" if isinstance(made, staticmethod) else "takes no argument"
-            raise TypeError(f"{of.__name__}.{name} {takes}") from None
+            called_as = of.__name__ if name == "__init__" else f"{of.__name__}.{name}"
+            raise TypeError(f"{called_as} {takes}") from None
 
     setattr(of, name, staticmethod(call) if isinstance(made, staticmethod) else call)
 
 
-#: The methods of classes made in C++ that callers use.
-WORDED = [(of, name) for of in (FloatFormat, BlockFormat) for name in _METHODS]
-for _class, _name in WORDED:
-    _worded(_class, _name)
+#: What the methods take of classes that are made in C++.
+_TAKES = {
+    "from_json": "takes one string",
+    "to_dict": "takes no argument",
+    "to_json": "takes no argument",
+}
+WORDED = {(of, name): takes for of in (FloatFormat, BlockFormat) for name, takes in _TAKES.items()}
+WORDED[BlockFormat, "__init__"] = (
+    "takes a format's name alone, such as BlockFormat('mxfp8_e4m3'), or its fields by name: "
+    "element and scale, which are FloatFormats, block_size, rule, twos_complement, tensor_scale"
+)
+for (_class, _name), _text in WORDED.items():
+    _worded(_class, _name, _text)
 
 # The class is made in C++, its picture and its messages here.
 FloatFormat._repr_html_ = _repr_html_  # type: ignore[method-assign]

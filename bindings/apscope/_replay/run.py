@@ -189,12 +189,13 @@ def run_replay(
         tensor_indices = selected_tensors(trace, tensors)
         used = trace.workers if workers is None else workers
         arguments = (specs, topologies, step_indices, tensor_indices, used, seed)
+        ranks = range(min(used, trace.workers))  # more are refused by the replay itself
         before = {} if states is None else dict(states.get(trace.name, {}))
         if client is None:  # else its workers fetch and check the files
-            trace.require(step_indices, range(used), kinds)
+            trace.require(step_indices, ranks, kinds)
             if check:
                 with Bar(f"{trace.name}, SHA-256", progress, "B") as update:
-                    trace.check(step_indices, range(used), kinds, threads=threads, update=update)
+                    trace.check(step_indices, ranks, kinds, threads=threads, update=update)
         with Bar(trace.name, progress) as update:
             if client is None:
                 core_options = _core.ReplayOptions(*arguments, index, count, draws, threads, memory)

@@ -92,7 +92,7 @@ class OpenTrace:
                 _core.check_memory(trace.core, job.options_of(worker))
                 files = (
                     [job.arguments[2][step] for step in self.steps],
-                    range(job.arguments[4]),
+                    range(min(job.arguments[4], trace.workers)),
                     job.kinds,
                 )
                 trace.require(*files)

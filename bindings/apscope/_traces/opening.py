@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copyreg
 import os
 import re
+from typing import Any
 
 from .. import _core
 from .._results.folders import check_readable, what_is
-from .remote import open_remote
+from .remote import RemoteTrace, open_remote
 from .trace import Trace
 
 
@@ -54,3 +56,23 @@ def open_trace(path: str | os.PathLike) -> Trace:
         raise ValueError(f"{path} is not a trace: {what_is(path, 'manifest.json')}")
     # pybind11 would call the Path, and take Ctrl-C in that call for an argument of a wrong type.
     return Trace(_core.Trace.open(os.fspath(path)))
+
+
+def _pickled(trace: Trace) -> tuple[Any, ...]:
+    """A trace as its place and hash: it is opened again, and must be the same."""
+    source = trace.source if is_url(trace.source) else os.path.abspath(trace.path)
+    return _opened_again, (source, trace.hash)
+
+
+def _opened_again(source: str, sha256: str) -> Trace:
+    trace = open_trace(source)
+    if trace.hash != sha256:
+        raise ValueError(
+            f"{trace.source} is another trace than the one that was pickled: its hash is "
+            f"{trace.hash}, not {sha256}"
+        )
+    return trace
+
+
+for _class in (Trace, RemoteTrace):
+    copyreg.pickle(_class, _pickled)

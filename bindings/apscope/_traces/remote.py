@@ -60,10 +60,6 @@ class RemoteTrace(Trace):
         self._fetch, self._here = fetch, set[str]()
         self._remove = weakref.finalize(self, folder.remove)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        opened_again, (_, sha256) = super().__reduce__()
-        return opened_again, (self.source, sha256)
-
     def remove_files(self) -> None:
         """Deletes the fetched files, even if an exception's frames still refer to the trace."""
         self._remove()

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import TypeAlias
 
+from .._arrays.checks import integer, listed, text
+
 #: Given roles: by a tensor's name or a pattern of names, or a function of name and shape.
 Roles: TypeAlias = Mapping[str, str] | Callable[[str, tuple[int, ...]], str | None] | None
 
@@ -76,6 +78,8 @@ def guess_role(name: str, shape: Sequence[int]) -> Guess:
         A str, one of ``conv``, ``linear``, ``attention``, ``norm``, ``bias``, ``embedding``,
         ``head``, ``other``.
     """
+    name = text("name", name)
+    shape = [integer("shape", n, 0, 2**63 - 1) for n in listed("shape", shape)]
     for role, pattern in _BY_NAME:
         if re.search(pattern, name, re.IGNORECASE):
             return Guess(role)

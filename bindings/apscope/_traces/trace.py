@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -238,10 +237,6 @@ class Trace:
                 )
         self.core.check_unchanged()
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickled as its place and hash: it is opened again, and must be the same trace."""
-        return _opened_again, (os.path.abspath(self.path), self.hash)
-
     def __repr__(self) -> str:
         return (
             f"<Trace {self.name!r}: {len(self.steps)} steps, {self.workers} workers, "
@@ -253,18 +248,6 @@ class Trace:
         from .show import trace_html
 
         return trace_html(self)
-
-
-def _opened_again(source: str, sha256: str) -> Trace:
-    from .opening import open_trace
-
-    trace = open_trace(source)
-    if trace.hash != sha256:
-        raise ValueError(
-            f"{trace.source} is another trace than the one that was pickled: its hash is "
-            f"{trace.hash}, not {sha256}"
-        )
-    return trace
 
 
 def _stamp(path: Path) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
+from .._arrays.checks import text
 from .._charts.front import front_chart
 from .._results.pooling import headline_rows, headline_topology, pool, wire_of
 from .._results.summary import ranked
@@ -52,7 +53,7 @@ def nmse_against_cost(
         error, or with a reduction that no real system uses, has no point. If there are more than 12
         schemes, only undominated ones are named.
     """
-    if against not in ("volume", "time"):
+    if text("against", against) not in ("volume", "time"):
         raise ValueError(f"against={against!r} is neither 'volume' nor 'time'")
     frame = rows_of(results, trace)
     specs = specs_in(frame, schemes)

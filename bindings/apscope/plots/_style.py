@@ -16,6 +16,7 @@ from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from .._arrays.checks import of_type
 from .._charts.colours import COLOURS, FAMILIES, SYMBOLS
 from .._charts.spread import spread
 from .._results.summary import family_of
@@ -161,6 +162,7 @@ def styled(plot: Callable[..., Axes]) -> Callable[..., Axes]:
 def axes(ax: Axes | None, width: float = WIDTH, height: float = HEIGHT) -> Axes:
     """`ax`, or the Axes of a new figure outside of pyplot."""
     if ax is not None:
+        of_type("ax", ax, Axes, "Matplotlib's Axes, or None")
         return ax
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from .._arrays.casts import quantize
+from .._arrays.checks import listed, number
 from .._arrays.float_environment import guarded
 from .._arrays.inputs import FormatLike, as_format
 from .._traces.opening import as_trace
@@ -157,6 +158,8 @@ def join_scales(
         No scale, or not one largest magnitude each.
     """
     limit = as_format(format).largest
+    scales = [number("scales", s) for s in listed("scales", scales)]
+    largest = [number("largest", a) for a in listed("largest", largest)]
     if not scales or len(scales) != len(largest):
         raise ValueError(
             f"{len(scales)} scales and {len(largest)} largest magnitudes; give one of each per "

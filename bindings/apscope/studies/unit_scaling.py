@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from .._arrays.casts import quantize
+from .._arrays.checks import integer, listed
 from .._arrays.float_environment import guarded
 from .._arrays.inputs import FormatLike, as_format
 from .._traces.opening import as_trace
@@ -55,6 +56,9 @@ def unit_scales(weight_shape: Sequence[int], batch: int, *, constrained: bool = 
     ValueError
         Fewer than two axes, a length or a batch below 1.
     """
+    lengths = listed("weight_shape", weight_shape)
+    weight_shape = [integer("weight_shape", n, 0, 2**62) for n in lengths]
+    batch = integer("batch", batch, 0, 2**62)
     if len(weight_shape) < 2 or min(weight_shape) < 1 or batch < 1:
         raise ValueError(
             f"weight_shape={tuple(weight_shape)}, batch={batch}: give "

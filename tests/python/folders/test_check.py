@@ -121,7 +121,7 @@ def test_tables_of_two_runs_are_told_apart(capsys, results, tmp_path):
         assert main([verb, str(results)]) == (2 if verb == "summary" else 1)
     captured = capsys.readouterr()
     assert captured.err.startswith(
-        f"apscope: {results / 'results.parquet'} is damaged or from another run: its SHA-256 is "
+        f"apscope: {results / 'results.parquet'} is damaged or from another run: its bytes is "
     )
 
 

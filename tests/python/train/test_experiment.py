@@ -70,7 +70,7 @@ def test_the_rate_warms_up_and_decays(opened):
         ("gate = 0.02", "gate = nan", "gate=nan must be"),
         ("seeds = 5", "seeds = 0", "seeds=0 must be how many"),
         ("seeds = 5", "seeds = [1, 1]", "seeds=\\[1, 1\\] must be"),
-        ("workers = 4", "workers = 1", "workers=1 must be an integer of at least 2"),
+        ("workers = 4", "workers = 1", "workers=1 must be an integer of 2 to 1048576"),
         ("workers = 4", "workers = 3", "task.batch=64 cannot be divided among 3 workers"),
         ('"digits"', '"digit"', "task.name='digit' is unknown; did you mean 'digits'?"),
         ('"lstm"', '"gru"', "task.model='gru' is unknown; there are transformer, lstm"),
