@@ -198,14 +198,15 @@ def _in_training(plan: Plan) -> list[str]:
 
 def _near_the_limit(plan: Plan, limit: float) -> list[str]:
     """Remarks on tolerated side information, and on the gain of a little more volume."""
-    used, error = plan.figures["volume"].iloc[0], plan.wish.error
+    error = plan.wish.error
+    # Of the plan itself: between two corners of the front a mixture may have much less than both.
+    used, inside = plan.figures["volume"].iloc[0], plan.figures[error].iloc[0]
     said = (
         [f"volume {used:.4g}: side information of up to {SIDE:g} counts as within {limit:g}"]
         if used > limit
         else []
     )
     front = plan.front
-    inside = front.loc[front["volume"] <= limit + SIDE, error].min()
     above = front[
         (front["volume"] > limit + SIDE)
         & (front["volume"] <= _NEAR * limit)

@@ -7,7 +7,7 @@ import argparse
 import pandas as pd
 
 from .._results.ladder import FORMATS, RULES, RUNGS, ladder
-from ._arguments import add_part_of_trace, add_shape, add_threads, adder, open_results
+from ._arguments import add_part_of_trace, add_shape, add_threads, adder, listed, open_results
 from ._table import on_terminal, print_csv, print_json, print_table, warn
 
 EXAMPLE = "apscope ladder notebooks/data/digits --formats e4m3,e3m4 --steps 0:8"
@@ -25,7 +25,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "source TRACE|RESULTS", "a trace, which is replayed through all rungs, or results with some"
     )
-    add("--formats F,G,...", f"by default {','.join(FORMATS)}; for results all that they have")
+    add(
+        "--formats F,G,...",
+        f"repeatable; by default {','.join(FORMATS)}; for results all that they have",
+        action="append",
+    )
     add(
         "--rule",
         "rule of every scale: the largest that fits (tight), or APS's own (ceil)",
@@ -39,7 +43,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    formats = None if args.formats is None else [f for f in args.formats.split(",") if f]
+    formats = listed(args.formats)
     results = open_results(args.source)
     if results is not None:
         if args.steps or args.workers is not None:

@@ -135,6 +135,15 @@ def test_the_command_prints_errors_and_factors(request, capsys, tmp_path):
     assert main(["ladder", str(tmp_path / "nothing")]) == 2
 
 
+def test_repeated_formats_add_up(request, capsys):
+    trace = str(request.config.rootpath / "notebooks/data/digits")
+    outs = []
+    for words in ("--formats e4m3,e3m4", "--formats e4m3 --formats e3m4"):
+        assert main(["ladder", trace, *words.split(), "--steps", "0:3"]) == 0
+        outs.append(capsys.readouterr().out)
+    assert outs[0] == outs[1] and "e4m3" in outs[0]
+
+
 def test_what_schemes_differ_in():
     assert differences("aps:e3m4", "aps:e3m4") == []
     assert differences("aps:e3m4,rule=tight", "loss_scaling:e3m4,scale=best,rule=tight") == [
