@@ -86,8 +86,10 @@ def markdown(table: pd.DataFrame, words: tuple[str, ...] = ()) -> list[str]:
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for i, row in enumerate(table.to_dict("records")):
         dropped = [
-            f"{row[name]} {'step' if row[name] == 1 else 'steps'} {name}"
-            for name in ("skipped", "overflowed")
+            f"{row[name]} {'step' if row[name] == 1 else 'steps'} {word}"
+            for name, word in (
+                ("skipped", "skipped"), ("overflowed", "overflowed"), ("gaps", "after a gap: no rank")
+            )
             if row[name]
         ]
         cells = [
@@ -281,7 +283,7 @@ POOLS = {
 def against_loss_scaling() -> str:
     """APS and loss scaling at a quarter of the bytes, with the best format and rule of `main`."""
     table = rows_of(apscope.replay([DATA / name for name in TRACES], "main", topology="ring"))
-    sound = (table["overflowed"] == 0) & (table["skipped"] == 0)
+    sound = (table[["overflowed", "skipped", "gaps"]] == 0).all(axis=1)
     held = table[at_most(table["volume"], 0.25) & sound].sort_values("error_over_noise")
     best = {
         family: held[held["family"] == family].drop_duplicates("trace").set_index("trace")

@@ -44,12 +44,13 @@ def chosen(rows: pd.DataFrame, bits: dict[str, int]) -> tuple[pd.Series | None, 
     Returns
     -------
     tuple
-        None if every scheme overflowed or skipped a step. If errors differ by at most 1 %, the
+        None if every scheme overflowed, skipped a step or has no rank. If errors differ by at most
+        1 %, the
         scheme that was requested first.
     """
     share = rows["volume"] if rows["volume"].notna().any() else rows["scheme"].map(bits) / 32
     error = answer.measure(rows)
-    sound = (rows["overflowed"] == 0) & (rows["skipped"] == 0) & rows[error].notna()
+    sound = (rows[["overflowed", "skipped", "gaps"]] == 0).all(axis=1) & rows[error].notna()
     for limit, called in _SHARES:
         held = rows[sound & at_most(share, limit)]
         if len(held):

@@ -146,7 +146,8 @@ def ladder(
         - ``finer_than``: the rung that differs only in its coarser scales, empty if there is none;
         - ``factor``: that rung's error divided by this one's, in a typical block: the quotient of
           the two ``error_over_noise``, in which the noise cancels. For a trace of unknown noise
-          (one worker), the geometric mean over the steps of the quotient of their NMSE;
+          (one worker), the geometric mean over the steps of the quotient of their NMSE; NaN if one
+          of the two has memory and steps with ``gaps``;
         - ``factor_low``, ``factor_high``: its 95 % interval, with steps as independent draws
           (Student's t of the steps' logarithms); NaN with one step.
 
@@ -187,7 +188,9 @@ def ladder(
             coarser = next(r.finer_than for r in RUNGS if r.name == rung)
             logs = steps[trace, spec]
             factor = (np.nan,) * 3
-            if coarser is not None and (trace, wanted.get((name, coarser))) in steps:
+            pair = [(trace, s) for s in (wanted.get((name, coarser)), spec) if s is not None]
+            # A scheme with memory on steps with gaps has no rank, so no factor either.
+            if len(pair) == 2 and all(p in steps and not table.at[p, "gaps"] for p in pair):
                 factor = factor_of(steps[trace, wanted[name, coarser]], logs)
             rows.append(
                 dict(table.loc[(trace, spec)])

@@ -40,7 +40,7 @@ COLUMNS = (
     "pooled_error_over_noise_high", "step_nmse",
     "layer_cosine", "worst_nmse", "worst_layer", "worst_step", "nmse",
     "relative_bias", "expected_variance", "underflow_wire", "underflow_reduced", "volume", "time",
-    "speedup", "skipped", "overflowed", "nonfinite",
+    "speedup", "skipped", "overflowed", "nonfinite", "gaps",
 )  # fmt: skip
 
 
@@ -84,7 +84,8 @@ def summary(
     -------
     DataFrame
         `COLUMNS`; sorted by trace, then real topologies before ``exact``, then schemes without
-        overflow first, then by ``error_over_noise``, then by ``step_nmse``. Topologies as replayed,
+        ``gaps`` first, then those without overflow, then by ``error_over_noise``, then by
+        ``step_nmse``. Topologies as replayed,
         the scheme's own reduction, or "" (the wire) for traces without reduced rows; last
         ``exact``, an ideal that no system runs: no sum is rounded, so it has only the wire's error.
 
@@ -115,6 +116,11 @@ def summary(
         - ``skipped``, ``overflowed``: numbers of such steps.
         - ``nonfinite``: number of the trace's steps with gradients that are NaN or infinite. The
           numbers above do not include them: in such a step only finite values were compared.
+        - ``gaps``: number of steps at which a scheme with memory had that of an earlier step than
+          the one before, which was not replayed. Its errors are not those of a run, and it has no
+          rank.
+
+        ``layer_cosine`` and the worst layer omit layers whose gradients are numerically zero.
 
         NaN if a scheme needs inputs that the trace lacks, or a column of one of the rows is empty.
 

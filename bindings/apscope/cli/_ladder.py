@@ -20,6 +20,10 @@ DESCRIPTION = (
 )
 
 
+#: Numbers of steps that are marked beside an error.
+_MARKS = (("overflowed", "overflow"), ("skipped", "skipped"), ("gaps", "after a gap: no rank"))
+
+
 def arguments(parser: argparse.ArgumentParser) -> None:
     add = adder(parser)
     add(
@@ -99,7 +103,7 @@ def _print(trace: str, table: pd.DataFrame) -> None:
         row = cell.loc[(rung, name)]
         mark = "".join(
             f" ({row[what]} {word})"
-            for what, word in (("overflowed", "overflow"), ("skipped", "skipped"))
+            for what, word in _MARKS
             if row[what]
         )
         return f"{row[column]:.2g}{mark}"

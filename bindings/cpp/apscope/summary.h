@@ -53,6 +53,9 @@ struct SummaryRow {
     std::int64_t skipped = 0, overflowed = 0;  ///< numbers of such steps
     /// Steps of the trace with NaN or infinite gradients, which are omitted.
     std::int64_t nonfinite = 0;
+    /// Steps at which the scheme's memory is of an earlier step than the one before, which was not
+    /// replayed; such a scheme has no rank and is last.
+    std::int64_t gaps = 0;
 };
 
 /// Options of a breakdown by layer, role or step.

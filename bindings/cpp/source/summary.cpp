@@ -80,6 +80,7 @@ SummaryRow summary_row(const Results::Data& data, const RowTable& table,
     row.skipped = summary.figures.integer("skipped", i);
     row.overflowed = summary.figures.integer("overflowed", i);
     row.nonfinite = summary.figures.integer("nonfinite", i);
+    row.gaps = summary.figures.integer("gaps", i);
     return row;
 }
 
