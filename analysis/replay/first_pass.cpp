@@ -11,13 +11,12 @@ namespace apscope::detail {
 
 namespace {
 
-AgreedStatistics read_item(const ItemViews& item, ExponentHistogram& histogram, bool with_sums) {
+AgreedStatistics read_item(const ItemViews& item, ExponentHistogram& histogram,
+                           const WantedStatistics& wanted) {
     AgreedStatistics agreed;
     agreed.elements = item.rows[0].size();
-    for (const std::span<const float> row : item.rows) {
-        histogram.add(row);
-        if (with_sums) add_sums(agreed, row);
-    }
+    for (const std::span<const float> row : item.rows) histogram.add(row);
+    add_wanted(agreed, item.rows, wanted);
     agreed.nonfinite = histogram.nan + histogram.infinite;
     agreed.amax = histogram.amax;
     return agreed;
@@ -26,7 +25,8 @@ AgreedStatistics read_item(const ItemViews& item, ExponentHistogram& histogram, 
 }  // namespace
 
 FirstPass first_pass(const Trace& trace, const ReplayOptions& options, const WorkList& work,
-                     bool with_sums, const std::vector<std::size_t>& pairs,
+                     const WantedStatistics& wanted,
+                     const std::vector<std::size_t>& pairs,
                      const std::function<void(std::size_t)>& visited,
                      const std::function<void()>& report) {
     const std::size_t tensors = options.tensors.size();
@@ -49,7 +49,7 @@ FirstPass first_pass(const Trace& trace, const ReplayOptions& options, const Wor
         const std::size_t place = order[j], pair = pairs[place];
         const ItemViews item(trace, options.steps[pair / tensors], options.tensors[pair % tensors],
                              options.workers);
-        pass.agreed[place] = read_item(item, pass.histograms[place], with_sums);
+        pass.agreed[place] = read_item(item, pass.histograms[place], wanted);
         visited(values_of(pair));
     };
     parallel_for(order.size(), options.threads, [&](std::size_t) { queue.do_one(read_one); },

@@ -30,7 +30,21 @@ std::vector<FloatBlocks*> run_on_device(std::vector<FloatBlocks>& runs, const It
 bool have_same_sums(const Streamed& a, const Streamed& b) {
     return a.decision->scale == b.decision->scale && a.decision->exponent == b.decision->exponent &&
            a.decision->skipped == b.decision->skipped && a.encoder().grid == b.encoder().grid &&
-           a.encoder().reduction == b.encoder().reduction;
+           a.encoder().reduction == b.encoder().reduction && a.path == b.path;
+}
+
+// The item as a scheme with a choice for one topology sees it.
+ItemContext item_of(const Streamed& s, ItemContext item) {
+    if (s.path) item.topologies = item.topologies.subspan(*s.path == 0 ? 0 : *s.path - 1,
+                                                          *s.path == 0 ? 0 : 1);
+    return item;
+}
+
+// The wire's row and the last, which is that topology's.
+void keep_path(std::vector<ResultRow>& rows) {
+    if (rows.size() == 1) return;
+    rows[0].topology = rows.back().topology;
+    rows.erase(rows.begin() + 1, rows.end() - 1);
 }
 
 }  // namespace
@@ -53,7 +67,7 @@ std::vector<std::vector<ResultRow>> streamed_rows(std::span<const Streamed> sche
         const auto place = static_cast<std::size_t>(same - schemes.begin());
         run_of.push_back(place < run_of.size() ? run_of[place] : runs.size());
         if (run_of.back() == runs.size())
-            runs.emplace_back(s.encoder(), *s.decision, item, buffers);
+            runs.emplace_back(s.encoder(), *s.decision, item_of(s, item), buffers);
     }
     const std::vector<FloatBlocks*> here = run_on_device(runs, item, device);
     Buffer<double> reference;
@@ -62,8 +76,10 @@ std::vector<std::vector<ResultRow>> streamed_rows(std::span<const Streamed> sche
         for (FloatBlocks* run : here) run->add(first, reference);
     }
     std::vector<std::vector<ResultRow>> rows;
-    for (std::size_t s = 0; s < schemes.size(); ++s)
+    for (std::size_t s = 0; s < schemes.size(); ++s) {
         rows.push_back(runs[run_of[s]].rows(*schemes[s].scheme, *schemes[s].decision));
+        if (schemes[s].path) keep_path(rows.back());
+    }
     return rows;
 }
 

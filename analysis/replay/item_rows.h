@@ -22,6 +22,9 @@ struct Workspace {
 struct Streamed {
     const SchemeParts* scheme;
     const Decision* decision;
+    // Where it chooses for every topology by itself, the one that this choice is for: 0 is exact, r
+    // the item's topology r - 1. The rows are then that topology's, the wire's among them.
+    std::optional<std::size_t> path = {};
 
     const FloatEncoder& encoder() const { return scheme->float_encoder.value(); }
 };

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <functional>
 #include <iterator>
+#include <memory>
 #include <numeric>
 #include <stdexcept>
 #include <tuple>
@@ -21,6 +22,7 @@
 #include "core/float_environment.h"
 #include "emulation/machine/memory.h"
 #include "emulation/machine/parallel.h"
+#include "emulation/schemes/lookahead.h"
 #include "emulation/schemes/resolved_schemes.h"
 
 namespace apscope::detail {
@@ -64,7 +66,7 @@ public:
             if (t.kind != Topology::Kind::exact) topologies_.push_back(t);
         }
         for (const ResolvedScheme& scheme : schemes_)
-            wants_sums_ = wants_sums_ || (scheme.streams() && scheme.parts().wants_sums);
+            if (scheme.streams()) scheme.parts().add_to(wanted_);
         if (options_.memory == 0) options_.memory = machine_memory() / 2;
     }
     ReplayResult run();
@@ -106,6 +108,8 @@ private:
     ItemHistogram histogram_of(std::size_t pair, const ExponentHistogram& histogram) const;
     FirstPass read(const std::vector<std::size_t>& pairs);
     void select(std::vector<AgreedStatistics> statistics);
+    std::vector<Decision> choose(const SelectionInput& input, const ResolvedScheme& resolved,
+                                 const Topology& topology);
     Made do_item(const WorkItem& item, Workspace& workspace);
     std::vector<ResultRow> stream(std::size_t t, std::size_t k, const ItemContext& item,
                                   const std::vector<std::size_t>& streaming, Workspace& workspace);
@@ -124,9 +128,9 @@ private:
     std::vector<ResolvedScheme> schemes_;
     WorkList work_;
     std::vector<Topology> topologies_;  // exact left out
-    bool wants_sums_ = false;
-    // One entry per resolved scheme; empty for those that do not stream.
-    std::vector<std::vector<Decision>> decisions_;
+    WantedStatistics wanted_;
+    // By resolved scheme and path; empty for those that do not stream.
+    std::vector<std::vector<std::vector<Decision>>> decisions_;
     std::map<std::string, State> states_;
     std::atomic<std::size_t> done_{0};  // values visited so far, over both passes
     std::size_t total_ = 0;
@@ -149,14 +153,25 @@ std::vector<ResultRow> Replay::stream(std::size_t t, std::size_t k, const ItemCo
                                       const std::vector<std::size_t>& streaming,
                                       Workspace& workspace) {
     std::vector<Streamed> schemes;
-    for (const std::size_t s : streaming)
-        schemes.push_back({&schemes_[s].parts(), &decisions_[s][t * tensors() + k]});
+    for (const std::size_t s : streaming) {
+        const std::size_t paths = decisions_[s].size();
+        for (std::size_t path = 0; path < paths; ++path)
+            schemes.push_back({&schemes_[s].parts(), &decisions_[s][path][t * tensors() + k],
+                               paths > 1 ? std::optional(path) : std::nullopt});
+    }
     std::vector<std::vector<ResultRow>> made =
         streamed_rows(schemes, item, workspace.blocks_of(options_.workers), options_.device);
     std::vector<ResultRow> rows;
-    for (std::size_t r = 0; r < made.size(); ++r) {
-        name(made[r], t, k, schemes_[streaming[r]]);
-        std::move(made[r].begin(), made[r].end(), std::back_inserter(rows));
+    auto next = made.begin();
+    for (const std::size_t s : streaming) {
+        std::vector<ResultRow> of_scheme;  // those of the wire first
+        const auto end = next + static_cast<std::ptrdiff_t>(decisions_[s].size());
+        for (auto path = next; path != end; ++path)
+            std::move(path->begin(), path->end(), std::back_inserter(of_scheme));
+        next = end;
+        std::ranges::stable_partition(of_scheme, &ResultRow::wire);
+        name(of_scheme, t, k, schemes_[s]);
+        std::move(of_scheme.begin(), of_scheme.end(), std::back_inserter(rows));
     }
     return rows;
 }
@@ -266,12 +281,33 @@ void Replay::select(std::vector<AgreedStatistics> statistics) {
     for (std::size_t s = 0; s < schemes_.size(); ++s) {
         const ResolvedScheme& resolved = schemes_[s];
         if (!resolved.streams()) continue;
-        const auto earlier = options_.states.find(resolved.name);
-        State state = earlier == options_.states.end() ? State{} : earlier->second;
-        decisions_[s] = resolved.choose(input, state);
-        if (resolved.parts().keeps_state && options_.keeps_states)
-            states_[resolved.name] = std::move(state);
+        // exact, then the topologies: their sums differ, and so may what is chosen by them.
+        std::vector<Topology> paths{Topology{}};
+        if (resolved.parts().looks_ahead && manifest_.stage == "local")
+            paths.insert(paths.end(), topologies_.begin(), topologies_.end());
+        for (const Topology& path : paths) decisions_[s].push_back(choose(input, resolved, path));
     }
+}
+
+// The decisions of a scheme, with its memory of an earlier replay. That of a scheme that looks
+// ahead is the topology's own.
+std::vector<Decision> Replay::choose(const SelectionInput& input, const ResolvedScheme& resolved,
+                                     const Topology& topology) {
+    const SumsAhead ahead(topology, options_.threads, [&](std::size_t t, std::size_t k) {
+        report();
+        const auto item = std::make_shared<ItemViews>(views(t, k));
+        const std::int64_t number = manifest_.steps[options_.steps[t]].number;
+        return GradientRows{item->rows, replay_key(options_.seed, tensor(k).name, number), item};
+    });
+    SelectionInput seen = input;
+    const bool looks = resolved.parts().looks_ahead;
+    if (looks) seen.ahead = &ahead;
+    const std::string name = resolved.name + (looks ? "|" + topology.name() : "");
+    const auto earlier = options_.states.find(name);
+    State state = earlier == options_.states.end() ? State{} : earlier->second;
+    std::vector<Decision> decisions = resolved.choose(seen, state);
+    if (resolved.parts().keeps_state && options_.keeps_states) states_[name] = std::move(state);
+    return decisions;
 }
 
 std::vector<WorkItem> Replay::wanted_items() const {
@@ -304,7 +340,7 @@ FirstPass Replay::read(const std::vector<std::size_t>& pairs) {
     const auto visited = [&](std::size_t values) {
         done_.fetch_add(values, std::memory_order_relaxed);
     };
-    return first_pass(trace_, options_, work_, wants_sums_, pairs, visited, [&] { report(); });
+    return first_pass(trace_, options_, work_, wanted_, pairs, visited, [&] { report(); });
 }
 
 SelectionStatistics Replay::statistics(const std::vector<std::size_t>& pairs) {

@@ -144,6 +144,16 @@ ChosenRows all_rows(const RowTable& table) {
             table.topology.names};
 }
 
+std::vector<std::uint32_t> wire_rows(const RowTable& table, std::span<const std::uint32_t> rows,
+                                     std::string_view topology) {
+    std::vector<std::uint32_t> found;
+    std::ranges::copy_if(rows, std::back_inserter(found), [&](std::uint32_t row) {
+        return table.wire[row] &&
+               (table.topology[row].empty() || table.topology[row] == topology);
+    });
+    return found;
+}
+
 ChosenRows whole_sums(const RowTable& table, std::span<const std::uint32_t> rows) {
     return covered(table, rows, nullptr);
 }
@@ -198,8 +208,14 @@ ChosenRows pooled_rows(const RowTable& table, bool by_stage, bool by_topology) {
     if (!by_stage && !by_topology) return rows;
     ChosenRows out;
     out.topologies = std::move(rows.topologies);
+    const std::string headline = headline_topology(topologies_in_order(table));
+    const auto none = std::ranges::find(out.topologies, "") - out.topologies.begin();
+    if (static_cast<std::size_t>(none) == out.topologies.size()) out.topologies.emplace_back();
     for (std::size_t i = 0; i < table.rows; ++i) {
-        if (table.wire[i]) out.add(i, table.topology.of_row[i]);
+        if (!table.wire[i]) continue;
+        const std::string& name = table.topology[i];
+        if (by_stage && by_topology) out.add(i, table.topology.of_row[i]);
+        else if (name.empty() || name == headline) out.add(i, static_cast<std::int32_t>(none));
     }
     for (std::size_t i = 0; i < rows.size(); ++i) {
         if (!table.wire[rows.row[i]]) out.add(rows.row[i], rows.topology[i]);

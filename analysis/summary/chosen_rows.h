@@ -41,6 +41,9 @@ std::vector<std::string> topologies_in_order(const RowTable& table);
 std::string headline_topology(std::span<const std::string> in_order);
 
 ChosenRows all_rows(const RowTable& table);
+// The wire's rows of these that are for all topologies, or for this one.
+std::vector<std::uint32_t> wire_rows(const RowTable& table, std::span<const std::uint32_t> rows,
+                                     std::string_view topology);
 // The reduced rows of these, every topology with all tensors.
 ChosenRows whole_sums(const RowTable& table, std::span<const std::uint32_t> rows);
 ChosenRows whole_sums(const RowTable& table);
@@ -50,7 +53,8 @@ ChosenRows compared_rows(const RowTable& table);
 // `headline_topology`, else of another, else `exact`; the wire's of traces without reduced rows.
 ChosenRows headline_rows(const RowTable& table);
 // For pooling by some columns: with the topology, all topologies, each with all tensors; else
-// `headline_rows`; with the topology or the stage, the wire's before them.
+// `headline_rows`; with the topology or the stage, the wire's before them: with both, of every
+// topology that has its own; else those of the headline's, without its name.
 ChosenRows pooled_rows(const RowTable& table, bool by_stage, bool by_topology);
 // Of these, one topology per trace and scheme: a scheme's own, else `topology`, else its first
 // other one, else `exact` or the wire; `exact`, if given, for all schemes.

@@ -30,21 +30,25 @@ std::vector<std::string> names_of(const ChosenRows& rows) {
 // The rows of one scheme in one trace.
 struct SchemeRows {
     std::string spec;
-    Rows wire;
+    const RowTable* table;
     ChosenRows reduced;
     std::vector<std::string> topologies, crossing;  // of the reduced rows; those not its own
+    Rows all;
 
     SchemeRows(const RowTable& table, const Rows& rows, std::string_view spec)
-        : spec(spec), reduced(whole_sums(table, rows)), topologies(names_of(reduced)) {
-        for (const std::uint32_t row : rows) {
-            if (table.wire[row]) wire.push_back(row);
-        }
+        : spec(spec), table(&table), reduced(whole_sums(table, rows)),
+          topologies(names_of(reduced)), all(rows) {
         for (const std::string& name : topologies) {
             if (name != "exact" && !is_own_reduction(name)) crossing.push_back(name);
         }
     }
+    // What is sent for this topology; for the first, if it is "wire".
+    Rows wire_of(std::string_view topology) const {
+        if (topology == "wire") topology = crossing.empty() ? "" : crossing.front();
+        return wire_rows(*table, all, topology);
+    }
     Rows rows_of(std::string_view topology) const {
-        if (topology == "wire") return wire;
+        if (topology == "wire") return wire_of(topology);
         Rows rows;
         for (std::size_t i = 0; i < reduced.size(); ++i) {
             if (reduced.topology_of(i) == topology) rows.push_back(reduced.row[i]);
@@ -120,7 +124,7 @@ std::vector<Cell> cells_of(const RowTable& table, const SchemeRows& scheme, cons
                nonzero = table[C::nonzero], error = table[C::sum_squared_error];
     const std::vector<Cells> parts = parts_of(table);
     const bool reduced = topology != "wire";
-    const Places wire(table, scheme.wire), exact(table, reduced ? scheme.rows_of("exact") : Rows());
+    const Places wire(table, scheme.wire_of(topology)), exact(table, reduced ? scheme.rows_of("exact") : Rows());
     const auto sent_only = [&](std::uint32_t row, const Cells& values) {
         return table.skipped[row] ? 0.0 : values[row];
     };

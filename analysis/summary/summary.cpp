@@ -5,6 +5,7 @@
 #include <map>
 #include <numeric>
 #include <stdexcept>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
@@ -47,19 +48,38 @@ struct Underflow {
     double rate() const { return quotient(underflow.value(), nonzero.value()); }
 };
 
-// The rates of underflow of the wire's rows, for each row of a summary.
-std::vector<double> on_the_wire(const RowTable& table, std::span<const std::uint32_t> first,
+// The rates of underflow of the wire's rows, for each row of a summary: of those that are for all
+// topologies or for its own.
+std::vector<double> on_the_wire(const RowTable& table, const Summary& summary,
                                 std::optional<Part> part) {
     const Groups groups = by_columns(table, {&table.trace, &table.scheme}, part);
+    const Groups paths = groups.divided(
+        table.topology.levels, [&](std::size_t i) { return table.topology.of_row[i]; });
     const auto underflow = table[C::underflow], nonzero = table[C::nonzero];
-    std::vector<Underflow> sums(groups.size());
+    std::vector<Underflow> sums(paths.size());
     for (std::size_t i = 0; i < table.rows; ++i) {
         if (!table.wire[i] || table.skipped[i]) continue;
-        sums[groups.of_row[i]].underflow.add(underflow[i]);
-        sums[groups.of_row[i]].nonzero.add(nonzero[i]);
+        sums[paths.of_row[i]].underflow.add(underflow[i]);
+        sums[paths.of_row[i]].nonzero.add(nonzero[i]);
+    }
+    std::map<std::pair<std::uint32_t, std::string_view>, std::size_t> path_of;  // group, topology
+    for (std::size_t path = 0; path < paths.size(); ++path) {
+        const std::uint32_t row = paths.first[path];
+        path_of[{groups.of_row[row], table.topology[row]}] = path;
     }
     std::vector<double> rates;
-    for (const std::uint32_t row : first) rates.push_back(sums[groups.of_row[row]].rate());
+    for (std::size_t g = 0; g < summary.first.size(); ++g) {
+        const std::uint32_t group = groups.of_row[summary.first[g]];
+        Underflow both;
+        for (const std::string_view topology : {"", summary.topology[g].c_str()}) {
+            const auto found = path_of.find({group, topology});
+            if (found == path_of.end()) continue;
+            both.underflow.add(sums[found->second].underflow.value());
+            both.nonzero.add(sums[found->second].nonzero.value());
+            if (summary.topology[g].empty()) break;
+        }
+        rates.push_back(both.rate());
+    }
     return rates;
 }
 
@@ -298,7 +318,7 @@ Summary summarized(const RowTable& table, const ChosenRows& rows, std::optional<
         [&](std::size_t g) { return quotient(sums[g].signed_error, sums[g].absolute); });
     add("expected_variance",
         [&](std::size_t g) { return quotient(sums[g].variance, sums[g].whole.reference); });
-    const std::vector<double> wire = on_the_wire(table, out.first, part);
+    const std::vector<double> wire = on_the_wire(table, out, part);
     add("underflow_wire", [&](std::size_t g) { return wire[g]; });
     add("underflow_reduced", [&](std::size_t g) {
         return out.topology[g].empty() ? missing : sums[g].underflow.rate();

@@ -172,7 +172,7 @@ void bind_replay(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>&
     m.attr("AFTER_GAP") = std::string(after_gap);
     m.attr("COLUMNS") = number_columns();
     PYBIND11_NUMPY_DTYPE(AgreedStatistics, amax, nonfinite, elements, sum, sum_absolute,
-                         sum_squares);
+                         sum_squares, largest_sum);
     python::Class<ReplayOptions>(m, "ReplayOptions")
         .def(py::init([made](const std::vector<std::string>& schemes,
                              const std::vector<std::string>& topologies,

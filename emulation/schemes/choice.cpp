@@ -33,6 +33,8 @@ struct FiniteAmax {
 
 }  // namespace
 
+namespace {
+
 void add_sums(AgreedStatistics& agreed, std::span<const float> row) {
     for (std::size_t b = 0; b < row.size(); b += sum_block) {
         const auto finite = [&](std::size_t i) {
@@ -46,7 +48,39 @@ void add_sums(AgreedStatistics& agreed, std::span<const float> row) {
     }
 }
 
-AgreedStatistics agreed_statistics(std::span<const std::span<const float>> rows, bool with_sums) {
+// sum += |row|, of its finite elements
+struct AddMagnitudes {
+    static APSCOPE_INLINE void run(const float* row, std::size_t count, double* sum) {
+        constexpr float most = std::numeric_limits<float>::max();
+        for (std::size_t i = 0; i < count; ++i) {
+            const float magnitude = std::abs(row[i]);
+            sum[i] += magnitude <= most ? magnitude : 0.0f;
+        }
+    }
+};
+
+double largest_sum(std::span<const std::span<const float>> rows) {
+    double sums[sum_block], largest = 0.0;
+    for (std::size_t b = 0; b < rows[0].size(); b += sum_block) {
+        const std::size_t count = std::min(sum_block, rows[0].size() - b);
+        std::fill_n(sums, count, 0.0);
+        for (const std::span<const float> row : rows)
+            simd::run<AddMagnitudes>(row.data() + b, count, sums);
+        largest = std::max(largest, *std::max_element(sums, sums + count));
+    }
+    return largest;
+}
+
+}  // namespace
+
+void add_wanted(AgreedStatistics& agreed, std::span<const std::span<const float>> rows,
+                const WantedStatistics& wanted) {
+    for (std::size_t w = 0; w < rows.size() && wanted.sums; ++w) add_sums(agreed, rows[w]);
+    if (wanted.largest_sum) agreed.largest_sum = largest_sum(rows);
+}
+
+AgreedStatistics agreed_statistics(std::span<const std::span<const float>> rows,
+                                   const WantedStatistics& wanted) {
     AgreedStatistics agreed;
     agreed.elements = rows[0].size();
     std::uint32_t amax = 0;
@@ -57,9 +91,9 @@ AgreedStatistics agreed_statistics(std::span<const std::span<const float>> rows,
                                   &nonfinite);
             agreed.nonfinite += nonfinite;
         }
-        if (with_sums) add_sums(agreed, row);
     }
     agreed.amax = bits_cast<float>(amax);
+    add_wanted(agreed, rows, wanted);
     return agreed;
 }
 
@@ -67,7 +101,7 @@ SelectionInput SelectionInput::serving(const std::vector<char>& items) const {
     SelectionInput seen = *this;
     seen.served = items;
     for (std::size_t i = 0; i < items.size(); ++i)
-        if (items[i] == 0) seen.statistics[i] = {0.0, 0, statistics[i].elements};
+        if (items[i] == 0) seen.statistics[i] = {.elements = statistics[i].elements};
     return seen;
 }
 
@@ -92,7 +126,7 @@ double fp32_bound(double amax) {
     return std::min(bound, std::numeric_limits<float>::max());
 }
 
-Parameters choose_for(const Choose& choose, const Selection& given) {
+Parameters choose_for(const Choose& choose, const Selection& given, const Lookahead* ahead) {
     const auto& [step, state, rows] = given;
     AgreedStatistics s;
     s.elements = rows[0].size;
@@ -107,7 +141,9 @@ Parameters choose_for(const Choose& choose, const Selection& given) {
         });
     }
     s.amax = fp32_bound(s.amax);
-    const Decision d = choose({1, 1, step.workers, {s}, {step.tensor}, {step.number}}, state).at(0);
+    s.largest_sum = std::numeric_limits<double>::infinity();  // not known here
+    const Decision d =
+        choose({1, 1, step.workers, {s}, {step.tensor}, {step.number}, {}, ahead}, state).at(0);
     Parameters theta;
     theta.scale = d.scale;
     theta.scale_exponent = d.exponent;

@@ -22,30 +22,20 @@ struct AgreedStatistics {
     std::size_t elements = 0;  // of one worker
     // Fixed-shape sums over the finite elements of all workers; 0 unless a scheme needs them.
     double sum = 0.0, sum_absolute = 0.0, sum_squares = 0.0;
+    // The largest sum over the workers, in rank order, of an element's finite |g|; likewise.
+    double largest_sum = 0.0;
 };
 
-// Adds a row's fixed-shape sums over its finite elements.
-void add_sums(AgreedStatistics& agreed, std::span<const float> row);
-AgreedStatistics agreed_statistics(std::span<const std::span<const float>> rows, bool with_sums);
-
-// All steps and tensors that a replay selects, in step order: at(step, tensor).
-struct SelectionInput {
-    std::size_t steps = 0, tensors = 0;
-    int workers = 0;
-    std::vector<AgreedStatistics> statistics;
-    std::vector<std::string> names;  // of the tensors, to which a state refers
-    std::vector<std::int64_t> step_numbers;
-    // Per item, if a policy gives some to other schemes: those count as zeros.
-    std::vector<char> served = {};
-    const AgreedStatistics& at(std::size_t step, std::size_t tensor) const {
-        return statistics[step * tensors + tensor];
-    }
-    bool serves(std::size_t step, std::size_t tensor) const {
-        return served.empty() || served[step * tensors + tensor] != 0;
-    }
-    // The same where only these items are a scheme's.
-    SelectionInput serving(const std::vector<char>& items) const;
+// What the schemes of a run need of these beside amax and counts.
+struct WantedStatistics {
+    bool sums = false, largest_sum = false;
 };
+
+// Adds what is wanted, of the finite elements of these rows.
+void add_wanted(AgreedStatistics& agreed, std::span<const std::span<const float>> rows,
+                const WantedStatistics& wanted);
+AgreedStatistics agreed_statistics(std::span<const std::span<const float>> rows,
+                                   const WantedStatistics& wanted = {});
 
 struct Decision {
     double scale = 1.0;  // an fp32 number or a power of two
@@ -59,12 +49,51 @@ Decision scale_of(double scale);  // finds the exponent if there is one
 std::optional<int> common_exponent(
     std::span<const double> scales);  // s if there are some and all are 2^s
 
+struct FloatEncoder;
+
+// What a choice may ask of the gradients themselves: the results that a decision would have
+// (lookahead.h).
+class Lookahead {
+public:
+    // Of the reduction in question.
+    virtual const Topology& topology() const = 0;
+    // Whether the sums over the workers of these tensors at a step are finite in every element.
+    virtual bool sums_are_finite(std::size_t step, std::span<const std::size_t> tensors,
+                                 const FloatEncoder& encoder, const Decision& decision) const = 0;
+
+protected:
+    ~Lookahead() = default;
+};
+
+// All steps and tensors that a replay selects, in step order: at(step, tensor).
+struct SelectionInput {
+    std::size_t steps = 0, tensors = 0;
+    int workers = 0;
+    std::vector<AgreedStatistics> statistics;
+    std::vector<std::string> names;  // of the tensors, to which a state refers
+    std::vector<std::int64_t> step_numbers;
+    // Per item, if a policy gives some to other schemes: those count as zeros.
+    std::vector<char> served = {};
+    // For a scheme that looks ahead; it must outlive the choice.
+    const Lookahead* ahead = nullptr;
+
+    const AgreedStatistics& at(std::size_t step, std::size_t tensor) const {
+        return statistics[step * tensors + tensor];
+    }
+    bool serves(std::size_t step, std::size_t tensor) const {
+        return served.empty() || served[step * tensors + tensor] != 0;
+    }
+    // The same where only these items are a scheme's.
+    SelectionInput serving(const std::vector<char>& items) const;
+};
+
 // One decision per item of the input. Memory beyond the last step goes into the state, from which
 // the next replay continues.
 using Choose = std::function<std::vector<Decision>(const SelectionInput&, State&)>;
 
 // Its decision for one tensor at one step, from rows that may have been compensated or transformed.
-Parameters choose_for(const Choose& choose, const Selection& given);
+Parameters choose_for(const Choose& choose, const Selection& given,
+                      const Lookahead* ahead = nullptr);
 
 // The smallest fp32 number that is not below, at most the largest: the amax of such rows, which
 // need not be fp32 numbers.

@@ -41,9 +41,11 @@ ExchangeRun::ExchangeRun(const SchemeParts& parts, const TrainingStep& step, Sta
     else if (!takes_) take_all();
     if (parts.selects() && !parts.sees_special)
         step_.nonfinite =
-            is_one() ? special_.size() : agreed_statistics(gradients, false).nonfinite;
+            is_one() ? special_.size() : agreed_statistics(gradients).nonfinite;
     const std::vector<RowReader> rows = readers();
-    theta_ = parts.parameters({step_, state_, rows});
+    std::optional<SumsAhead> ahead;
+    if (parts.looks_ahead) ahead.emplace(look_ahead());
+    theta_ = parts.parameters({step_, state_, rows}, ahead ? &*ahead : nullptr);
     for (std::size_t w = 0; w < workers && parts.measure; ++w)
         own_[w] = parts.measure({step_, theta_, rows[w]});
     e_.skipped = theta_.skipped;
@@ -58,6 +60,16 @@ void ExchangeRun::check(const Row& row, std::size_t length, const char* part) co
                                 part + " gave " + std::to_string(row.size()) + " values where " +
                                 std::to_string(length) + " belong, of " + step_.tensor +
                                 " at step " + std::to_string(step_.number));
+}
+
+SumsAhead ExchangeRun::look_ahead() const {
+    if (topologies_.size() > 1)
+        throw std::invalid_argument("there are " + std::to_string(topologies_.size()) +
+                                    " topologies, but this scheme's scale depends on the reduction; "
+                                    "give one topology");
+    return {topologies_.empty() ? Topology{} : topologies_[0], 1, [this](std::size_t, std::size_t) {
+        return GradientRows{{gradients_.begin(), gradients_.end()}, step_.key};
+    }};
 }
 
 void ExchangeRun::take_all() {

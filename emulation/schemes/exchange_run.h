@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "emulation/schemes/lookahead.h"
 #include "emulation/schemes/scheme.h"
 #include "emulation/schemes/special_values.h"
 
@@ -52,6 +53,7 @@ private:
     }
     // Whether the parameters name scales of a float grid in the gradient's own basis.
     bool names_scales() const { return parts_.float_encoder && !parts_.inverse; }
+    SumsAhead look_ahead() const;
     void take_all();
     void read_piece(std::size_t first);
     const Parameters& drawn(const PhiloxKey& key);

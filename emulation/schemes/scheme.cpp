@@ -4,8 +4,8 @@
 
 namespace apscope::detail {
 
-Parameters SchemeParts::parameters(const Selection& given) const {
-    return select ? select(given) : choose ? choose_for(choose, given) : Parameters();
+Parameters SchemeParts::parameters(const Selection& given, const Lookahead* ahead) const {
+    return select ? select(given) : choose ? choose_for(choose, given, ahead) : Parameters();
 }
 
 void SchemeParts::make(const RowPiece& piece, Message& m) const {

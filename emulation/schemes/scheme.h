@@ -67,8 +67,9 @@ struct SchemeParts {
     bool is_exact_sum = false;  // reduce() is the sum of the values, but for fp64's rounding
     bool sees_special = false;  // elements that are not finite do not bypass it
     bool rounds_turned = false;  // encode() turns what it rounds to another basis, and back
-    // Of choose(): needs the sums of AgreedStatistics; gives several tensors of a step one scale.
-    bool wants_sums = false, joins_tensors = false;
+    // Of choose(): needs the sums of AgreedStatistics; gives several tensors of a step one scale;
+    // asks what a step's reduction would come to, so that every topology has decisions of its own.
+    bool wants_sums = false, joins_tensors = false, looks_ahead = false;
 
     // Parts
     // ------------------------------------------------------------------------------------------
@@ -135,6 +136,11 @@ struct SchemeParts {
     bool sums_draw() const {
         return reduce_draws || (crosses_topologies() && float_encoder->reduction.draws());
     }
+    // What it needs of the agreed statistics, added to what others need.
+    void add_to(WantedStatistics& wanted) const {
+        wanted.sums = wanted.sums || wants_sums;
+        wanted.largest_sum = wanted.largest_sum || looks_ahead;
+    }
     // Consists of a choice for all tensors and a float encoder: such schemes go through a block
     // together (float_exchange.h).
     bool streams() const {
@@ -143,7 +149,8 @@ struct SchemeParts {
                !compares_intended;
     }
 
-    Parameters parameters(const Selection& given) const;
+    // ahead: for a scheme that looks ahead.
+    Parameters parameters(const Selection& given, const Lookahead* ahead = nullptr) const;
     void make(const RowPiece& piece, Message& m) const;
     void add(const SentPieces& sent, Row& sum) const;
 };

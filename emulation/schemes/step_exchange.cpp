@@ -13,6 +13,7 @@
 #include "emulation/machine/parallel.h"
 #include "emulation/schemes/exchange_run.h"
 #include "emulation/schemes/float_exchange.h"
+#include "emulation/schemes/lookahead.h"
 
 namespace apscope::detail {
 
@@ -110,17 +111,17 @@ void StepExchange::check(const StepGradients& step) const {
 std::vector<AgreedStatistics> StepExchange::statistics(const StepGradients& step,
                                                        std::span<const ResolvedScheme> schemes,
                                                        int threads) const {
-    bool with_sums = false;
+    WantedStatistics sums;
     std::vector<std::size_t> wanted;  // the tensors of some scheme that streams
     for (const ResolvedScheme& scheme : schemes) {
         if (!scheme.streams()) continue;
-        with_sums = with_sums || scheme.parts().wants_sums;
+        scheme.parts().add_to(sums);
         for (std::size_t k = 0; k < tensors_.size(); ++k)
             if (scheme.serves_item(k)) wanted.push_back(k);
     }
     std::vector<AgreedStatistics> agreed(tensors_.size());
     parallel_for(wanted.size(), threads, [&](std::size_t i) {
-        agreed[wanted[i]] = agreed_statistics(step.gradients[wanted[i]], with_sums);
+        agreed[wanted[i]] = agreed_statistics(step.gradients[wanted[i]], sums);
     });
     return agreed;
 }
@@ -128,8 +129,11 @@ std::vector<AgreedStatistics> StepExchange::statistics(const StepGradients& step
 std::vector<StepExchange::Task> StepExchange::tasks(const StepGradients& step, int threads) {
     const std::vector<ResolvedScheme> schemes =
         resolve_policies(std::span(&scheme_, 1), known_, std::span(&step.number, 1));
+    const SumsAhead ahead(topology_, threads, [&](std::size_t, std::size_t k) {
+        return GradientRows{step.gradients[k], key(k, step.number)};
+    });
     SelectionInput input{1,  tensors_.size(), workers_, statistics(step, schemes, threads),
-                         {}, {step.number}};
+                         {}, {step.number},   {},       &ahead};
     for (const StepTensor& tensor : tensors_) input.names.push_back(tensor.name);
     std::vector<Task> tasks;
     for (const ResolvedScheme& scheme : schemes) {

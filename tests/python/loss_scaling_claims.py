@@ -34,7 +34,8 @@ def record(folder, steps):
 def scales(folder, spec, steps):
     """The scale in force and whether the step was dropped, step by step."""
     frame = apscope.replay(record(folder, steps), spec).frame
-    frame = frame[frame.stage == "wire"].sort_values("step")
+    frame = frame[(frame.stage == "wire") & (frame.topology.isin(["", "ring"]))]
+    frame = frame.sort_values("step")
     return [2.0 ** int(e) for e in frame.scale_exponent], frame.skipped.astype(bool).tolist()
 
 

@@ -10,7 +10,7 @@ from .formats import FORMATS
 from .noise import COLUMNS, noise_of, over_noise
 from .random_words import replay_key
 from .rounding import Format
-from .schemes import Scheme, encode_floats, qsgd_decoded, scales, units
+from .schemes import Scheme, codes_of, encode_floats, qsgd_decoded, scales, units
 from .statistics import SPLIT, max_ulp, of_the_reference, reduced_split, statistics, wire_split
 from .topologies import rank_order_sum, reduce, volumes
 
@@ -61,15 +61,25 @@ def replay(
     rounding of an expectation computed in fp64; here it is exact until its last step.
     """
     scheme, rows = Scheme.parse(spec), []
-    plan = scales(scheme, gradients)
+    # A dynamic loss scale depends on the reduction: a path for every topology.
+    paths = ["exact", *topologies] if scheme.name == "dynamic_loss_scaling" else [None]
+    plans = {
+        path: scales(
+            scheme,
+            gradients,
+            lambda step, scale, path=path: not_finite(
+                gradients[step], scale, scheme, path, lambda name: replay_key(seed, name, step)
+            ),
+        )
+        for path in paths
+    }
     for step, tensors in gradients.items():
         paying = {unit[0] for unit in units(scheme, tensors)}
         for name, g in tensors.items():
-            scale, skipped = plan[step, name]
             x = g.astype(np.float64)
             reference = rank_order_sum(x)[None] / (len(x) if reduction == "mean" else 1)
-            for row in tensor_rows(
-                g, scheme, scale, replay_key(seed, name, step), topologies, reduction
+            for row, scale, skipped in path_rows(
+                g, scheme, plans, (step, name), replay_key(seed, name, step), topologies, reduction
             ):
                 row = with_volumes(
                     row if name in paying else row | {"side_bits": 0}, scheme, *g.shape
@@ -94,6 +104,36 @@ def replay(
                     | kept
                 )
     return rows
+
+
+def not_finite(tensors, scale: float, scheme: Scheme, topology: str, key_of) -> bool:
+    """found_inf: some gradient, or some element of the reduced result, is not finite."""
+    if not all(np.isfinite(g).all() for g in tensors.values()):
+        return True
+    for name, g in tensors.items():
+        codes = codes_of(g, scale, scheme, key_of(name))
+        total = (
+            rank_order_sum(codes)
+            if topology == "exact"
+            else reduce_codes(codes, topology, scheme, key_of(name))[0]
+        )
+        if not np.isfinite(total).all():
+            return True
+    return False
+
+
+def path_rows(g, scheme: Scheme, plans: dict, place: tuple, key, topologies, reduction: str):
+    """(row, scale, skipped) of an item. With a path for every topology, each has its row at the
+    wire and its reduced row."""
+    found = []
+    for path, plan in plans.items():
+        scale, skipped = plan[place]
+        asked = topologies if path is None else [path] if path != "exact" else []
+        rows = tensor_rows(g, scheme, scale, key, asked, reduction)
+        if path is not None:
+            rows = [rows[0] | {"topology": path}, rows[-1]]
+        found += [(row, scale, skipped) for row in rows]
+    return sorted(found, key=lambda one: one[0]["stage"] == "reduced")
 
 
 def tensor_rows(
@@ -203,7 +243,7 @@ def with_volumes(row: dict, scheme: Scheme, workers: int, n: int) -> dict:
     f = scheme.f if accumulate == "format" and not scheme.gathers else FORMATS.get(accumulate)
     wide = f and f.is_signed + f.exponent_bits + f.mantissa_bits
     volume, intra = volumes(
-        row["topology"], workers, n, row["wire_bits"], row["side_bits"], wide, scheme.name != "qsgd"
+        row["topology"] if row["stage"] == "reduced" else "", workers, n, row["wire_bits"], row["side_bits"], wide, scheme.name != "qsgd"
     )
     return row | {
         "volume": volume,

@@ -6,6 +6,7 @@ definitions.md section 8, with exact fractions for its "integer arithmetic" and 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -113,20 +114,6 @@ def first_loss_scale(scheme: Scheme) -> np.float32:
     return np.float32(2.0 ** min(max(emax(scheme.f) + 1, 0), 16) if init == "auto" else init)
 
 
-def step_overflows(tensors: list[np.ndarray], scale: float, scheme: Scheme) -> bool:
-    """Is some worker's value not finite, before or after encoding? What saturates does not
-    overflow."""
-    r, largest = scheme.wire_rounding, float(scheme.f.value(scheme.f.top))
-    for g in tensors:
-        v = scale * g.astype(np.float64)
-        if r.is_stochastic:  # decided before the draws: the next value up counts as drawn
-            v = np.where(abs(v) > largest, 2 * v, v)
-            r = r.with_mode("ties_to_even")
-        if not (np.isfinite(g).all() and np.isfinite(cast(v, scheme.f, r)).all()):
-            return True
-    return False
-
-
 def bytes_of(size: str) -> int:
     """25MB, 512KB, 2GB (powers of 1024) or bytes."""
     power = {"KB": 1, "MB": 2, "GB": 3}.get(size[-2:], 0)
@@ -171,9 +158,11 @@ class Shifts:
 
 
 def scales(
-    scheme: Scheme, gradients: dict[int, dict[str, np.ndarray]]
+    scheme: Scheme,
+    gradients: dict[int, dict[str, np.ndarray]],
+    found_inf: Callable[[int, float], bool] | None = None,
 ) -> dict[tuple[int, str], tuple[float, bool]]:
-    """(step, tensor) -> (S, skipped)."""
+    """(step, tensor) -> (S, skipped). found_inf: of a step with a loss scale."""
     plan, keys = {}, scheme.keys
     state, quiet = first_loss_scale(scheme) if "init" in keys else np.float32(1), 0
     if scheme.name == "loss_scaling" and keys["scale"] == "best":
@@ -184,10 +173,7 @@ def scales(
     memory: dict[int, Shifts] = {}
     for step, tensors in gradients.items():
         if scheme.name == "dynamic_loss_scaling":
-            skipped, current = (
-                step_overflows(list(tensors.values()), float(state), scheme),
-                float(state),
-            )
+            skipped, current = found_inf(step, float(state)), float(state)
             if skipped:
                 state, quiet = np.float32(float(state) * float(np.float32(keys["backoff"]))), 0
             else:
@@ -219,11 +205,9 @@ def scales(
     return plan
 
 
-def encode_floats(
-    g: np.ndarray, scale: float, scheme: Scheme, key
-) -> tuple[np.ndarray, list, list, bool]:
-    """Codes' values (W, n), and their exact moments in units of the format's values, not of g's."""
-    codes, biases, variances, risky = np.empty(g.shape), [], [], False
+def codes_of(g: np.ndarray, scale: float, scheme: Scheme, key) -> np.ndarray:
+    """Codes' values (W, n)."""
+    codes = np.empty(g.shape)
     for worker, values in enumerate(g.astype(np.float64)):
         v, r = scale * values, scheme.wire_rounding
         random = (
@@ -232,6 +216,16 @@ def encode_floats(
             else None
         )
         codes[worker] = cast(v, scheme.f, r, random)
+    return codes
+
+
+def encode_floats(
+    g: np.ndarray, scale: float, scheme: Scheme, key
+) -> tuple[np.ndarray, list, list, bool]:
+    """Codes' values (W, n), and their exact moments in units of the format's values, not of g's."""
+    codes, biases, variances, risky = codes_of(g, scale, scheme, key), [], [], False
+    for worker, values in enumerate(g.astype(np.float64)):
+        v, r = scale * values, scheme.wire_rounding
         bias, variance, overflows = moments(exact(v), codes[worker], scheme.f, r)
         biases.append(bias)
         variances.append(variance)

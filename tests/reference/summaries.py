@@ -115,7 +115,11 @@ def summed_up(frame, trace, scheme, topology):
     """One row of a summary, of the rows of a table."""
     rows = rows_of(frame, trace, scheme, topology)
     of_trace = frame[frame.trace == trace].to_dict("records")
-    wire = [r for r in of_trace if r["scheme"] == scheme and r["stage"] == "wire"]
+    wire = [
+        r
+        for r in of_trace
+        if r["scheme"] == scheme and r["stage"] == "wire" and r["topology"] in ("", topology)
+    ]
     by_step = [[r for r in rows if r["step"] == step] for step in sorted({r["step"] for r in rows})]
     cells = [
         (math.inf if overflowed([r]) else loss([r]), r["tensor"], r["step"])
@@ -169,11 +173,18 @@ def ratio(one, other):
 def compared(frame, trace, a, b, topology, layer):
     """One row of a comparison, in loops; `layer` None is all of them."""
 
+    def sent(scheme, topology):
+        """Rows at the wire: those for all topologies, and this one's own."""
+        mine = frame[(frame.trace == trace) & (frame.scheme == scheme)].to_dict("records")
+        if topology == "wire":
+            reduced = [r["topology"] for r in mine if r["stage"] == "reduced"]
+            topology = next((t for t in reduced if t not in ("exact", *OWN_REDUCTIONS)), "")
+        return [r for r in mine if r["stage"] == "wire" and r["topology"] in ("", topology)]
+
     def stage(scheme, topology):
-        mine = frame[
-            (frame.trace == trace) & (frame.scheme == scheme) & (frame.stage == "wire")
-        ].to_dict("records")
-        return mine if topology == "wire" else rows_of(frame, trace, scheme, topology)
+        if topology == "wire":
+            return sent(scheme, topology)
+        return rows_of(frame, trace, scheme, topology)
 
     both = [
         {(r["tensor"], r["step"]): r for r in stage(s, topology) if layer in (None, r["tensor"])}
@@ -199,7 +210,7 @@ def compared(frame, trace, a, b, topology, layer):
         "geometric_ratio": math.exp(math.fsum(logs) / len(logs)) if logs else math.nan,
     }  # fmt: skip
     for name, scheme, rows, at in (("a", a, both[0], 0), ("b", b, both[1], 1)):
-        wire = {(r["tensor"], r["step"]): r for r in stage(scheme, "wire")}
+        wire = {(r["tensor"], r["step"]): r for r in sent(scheme, topology)}
         exact = {(r["tensor"], r["step"]): r for r in stage(scheme, "exact")}
         mine = [rows[cell] for cell in known]
         sent = [cell for cell in known if not rows[cell]["skipped"]]

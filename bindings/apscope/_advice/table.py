@@ -16,7 +16,15 @@ import numpy as np
 import pandas as pd
 
 from .._results.noise import noise_table
-from .._results.pooling import OWN_REDUCTIONS, PARTS, after_gap, losses, numbers, step_losses
+from .._results.pooling import (
+    OWN_REDUCTIONS,
+    PARTS,
+    after_gap,
+    losses,
+    numbers,
+    step_losses,
+    wire_of,
+)
 from ..cost import Network
 from .seconds import Latencies, linear_seconds
 from .units import Unit
@@ -159,7 +167,8 @@ def table_of(
         Of the modelled seconds, as for `Results.summary`.
     """
     of_these = frame["scheme"].isin(list(candidates)) & (
-        (frame["stage"] == "wire") | frame["topology"].isin([topology, *OWN_REDUCTIONS])
+        wire_of(frame, topology)
+        | ((frame["stage"] != "wire") & frame["topology"].isin([topology, *OWN_REDUCTIONS]))
     )
     frame = frame.loc[of_these, [name for name in frame if name in _COLUMNS]]
     wire = frame["stage"] == "wire"

@@ -17,7 +17,7 @@ from .._arrays.inputs import as_format
 from .._schemes.scheme import as_scheme
 from .factors import factor as factor_of
 from .factors import step_logs
-from .pooling import frame_of, headline_topology
+from .pooling import frame_of, headline_topology, wire_of
 from .summary import COLUMNS as SUMMARY_COLUMNS
 from .summary import summary
 
@@ -172,7 +172,7 @@ def ladder(
     wanted = _held(frame, formats, rule)
     topology = topology or headline_topology(frame)
     frame = frame[frame["scheme"].isin(set(wanted.values()))]
-    kept = frame[(frame["stage"] == "wire") | frame["topology"].isin([topology])]
+    kept = frame[wire_of(frame, topology) | frame["topology"].isin([topology])]
     if not (kept["stage"] == "reduced").any() and (frame["stage"] == "reduced").any():
         held = [t for t in frame["topology"].unique() if t]
         raise ValueError(f"the results have no topology '{topology}'; use one of {', '.join(held)}")

@@ -237,6 +237,15 @@ def headline_topology(table: pd.DataFrame) -> str:
     return _core.headline_topology(topologies_of(table))
 
 
+def wire_of(table: pd.DataFrame, topology: str) -> pd.Series:
+    """Which rows are the wire's for this topology: those for all of them, and its own.
+
+    A scheme whose scale depends on the reduction sends something else for every topology; its rows
+    at the wire have the topology's name (docs/definitions.md, section 7).
+    """
+    return (table["stage"] == "wire") & table["topology"].isin(["", topology])
+
+
 def is_own(topology: str) -> bool:
     """Whether the reduction is a scheme's own; a policy may have several, joined by ``+``."""
     return _core.is_own_reduction(topology)

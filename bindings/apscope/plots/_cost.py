@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from .._charts.front import front_chart
-from .._results.pooling import headline_rows, headline_topology, pool
+from .._results.pooling import headline_rows, headline_topology, pool, wire_of
 from .._results.summary import ranked
 from .._text import count_of
 from ._asked import rows_of, specs_in
@@ -88,7 +88,7 @@ def sqnr_against_bits(
     names, shapes = {s: wrapped(s) for s in specs}, looks(specs)
     crowd = len(specs) > CROWD
     ax = axes(ax, 6.4 if crowd else WIDTH, room_for(list(names.values()), 3.4) if crowd else 3.4)
-    wire = pool(frame[frame["stage"] == "wire"], ["scheme"]).set_index("scheme")
+    wire = pool(frame[wire_of(frame, headline_topology(frame))], ["scheme"]).set_index("scheme")
     reduced = pool(headline_rows(frame), ["scheme"]).set_index("scheme")
     ends, seen = [], []
     for scheme in specs:

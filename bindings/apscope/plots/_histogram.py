@@ -15,6 +15,7 @@ from .._charts.fill import shares as shares_of
 from .._charts.kinds import KINDS
 from .._core import FloatFormat
 from .._results.comparison import scheme_in
+from .._results.pooling import headline_topology, wire_of
 from ._asked import float_format, histograms_of, layers_of, rows_of
 from ._maps import TITLE, map_axes
 from ._names import name_ticks, shown
@@ -236,7 +237,9 @@ def _after(finite: pd.DataFrame, frame: pd.DataFrame, scheme: str) -> pd.DataFra
     if "scale_exponent" not in frame:
         raise ValueError("the results have no column scale_exponent, so no histogram after scaling")
     rows = frame[
-        (frame["scheme"] == scheme) & (frame["stage"] == "wire") & ~frame["skipped"].astype(bool)
+        (frame["scheme"] == scheme)
+        & wire_of(frame, headline_topology(frame))
+        & ~frame["skipped"].astype(bool)
     ]
     scales = rows[["trace", "step", "tensor", "scale_exponent"]].dropna(subset="scale_exponent")
     moved = finite.merge(scales, on=["trace", "step", "tensor"])

@@ -10,6 +10,7 @@ from matplotlib.ticker import MaxNLocator
 
 from .._charts.kinds import KINDS
 from .._results.comparison import scheme_in
+from .._results.pooling import headline_topology, wire_of
 from ._asked import layers_of, rows_of, steps_of
 from ._maps import TITLE
 from ._names import shown, wrapped
@@ -35,7 +36,7 @@ def scale_series(
     """
     frame = rows_of(results, trace, layer)
     spec = scheme_in(frame, scheme)
-    rows = frame[(frame["scheme"] == spec) & (frame["stage"] == "wire")]
+    rows = frame[(frame["scheme"] == spec) & wire_of(frame, headline_topology(frame))]
     steps = steps_of(rows)
     ax = axes(ax, height=2.4)
     ax.set_ylabel(KINDS["scale"].y.label)

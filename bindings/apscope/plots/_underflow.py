@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 
 from .._charts.kinds import KINDS
 from .._results.comparison import scheme_in
+from .._results.pooling import headline_topology, wire_of
 from ._asked import rows_of
 from ._drawn import draw_map
 from ._maps import frame_cells, grid_of, largest, title
@@ -52,7 +53,11 @@ def underflow_heat_map(
         raise ValueError(f"stage={stage!r} is neither 'wire' nor 'exact'")
     rows = frame[
         (frame["scheme"] == spec)
-        & (frame["stage"] == "wire" if stage == "wire" else frame["topology"] == "exact")
+        & (
+            wire_of(frame, headline_topology(frame))
+            if stage == "wire"
+            else (frame["stage"] != "wire") & (frame["topology"] == "exact")
+        )
     ]
     if not len(rows):
         raise ValueError(

@@ -47,7 +47,7 @@ struct DeepSpeedScaler {
                           : steps_since % window == 0;
     }
 
-    std::vector<Decision> run(const SelectionInput& input, const OverflowTest& overflows,
+    std::vector<Decision> run(const SelectionInput& input, const FoundInf& found_inf,
                               State& state) const {
         auto& [scale, left, i, last, stopped] = state.of(Memory{init, hysteresis});
         std::vector<Decision> decisions;
@@ -55,7 +55,7 @@ struct DeepSpeedScaler {
             const double in_force =
                 std::min(scale, static_cast<double>(std::numeric_limits<float>::max()));
             const bool found =
-                scale > in_force || overflows(input, step, static_cast<float>(in_force));
+                scale > in_force || found_inf(input, step, static_cast<float>(in_force));
             if (found && scale == min && left == 1 && stops) stopped = true;
             Decision decision = scale_of(static_cast<float>(in_force));
             decision.skipped = found || stopped;
@@ -100,8 +100,7 @@ SchemeDefinition deepspeed_loss_scaling_definition() {
              {"version", "2025", "growth test: 2025, since June of that year, or 2020, before"}}),
         .note = "lower bound",
         .build = [](const SchemeArguments& arguments) -> SchemeParts {
-        SchemeParts scheme = float_scheme(arguments);
-        scheme.keeps_state = true;
+        SchemeParts scheme = dynamic_loss_scheme(arguments);
         const DeepSpeedScaler scaler{initial_loss_scale(arguments),
                                      arguments.scale("factor"),
                                      arguments.scale("min_scale"),
@@ -116,9 +115,9 @@ SchemeDefinition deepspeed_loss_scaling_definition() {
             throw std::invalid_argument("min_scale=" + arguments.text("min_scale") +
                                         " is not between 2^-126 and init");
         }
-        scheme.choose = [scaler, overflows = OverflowTest(scheme.float_encoder->grid)](
+        scheme.choose = [scaler, found_inf = FoundInf(*scheme.float_encoder)](
                             const SelectionInput& input, State& state) {
-            return scaler.run(input, overflows, state);
+            return scaler.run(input, found_inf, state);
         };
         return scheme;
     }};

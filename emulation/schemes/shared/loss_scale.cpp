@@ -27,21 +27,20 @@ struct GradScaler {
         const auto next = minimum.upper_bound(step);
         return next == minimum.begin() ? 0.0f : static_cast<float>(std::prev(next)->second);
     }
-    std::vector<Decision> run(const SelectionInput& input, const OverflowTest& overflows,
+    std::vector<Decision> run(const SelectionInput& input, const FoundInf& found_inf,
                               State& state) const;
 };
 
-std::vector<Decision> GradScaler::run(const SelectionInput& input, const OverflowTest& overflows,
+std::vector<Decision> GradScaler::run(const SelectionInput& input, const FoundInf& found_inf,
                                       State& state) const {
     std::vector<Decision> decisions;
     auto& [scale, quiet] = state.of(Memory{static_cast<float>(init), 0});
     for (std::size_t step = 0; step < input.steps; ++step) {
         if (!minimum.empty()) scale = std::max(scale, min(input.step_numbers.at(step)));
-        const bool found_inf = scale == 0.0f || overflows(input, step, scale);
         Decision decision = scale_of(scale);
-        decision.skipped = found_inf;
+        decision.skipped = found_inf(input, step, scale);
         decisions.insert(decisions.end(), input.tensors, decision);
-        if (found_inf) {
+        if (decision.skipped) {
             scale = static_cast<float>(scale * backoff);
             quiet = 0;
         } else if (++quiet == interval) {
@@ -55,20 +54,39 @@ std::vector<Decision> GradScaler::run(const SelectionInput& input, const Overflo
 
 }  // namespace
 
-bool OverflowTest::operator()(const SelectionInput& input, std::size_t step, double scale) const {
+// With eps = 2^-m of a format with m mantissa bits and t its smallest normal number or smallest
+// positive one, the larger, a rounding takes |v| to at most (1 + eps) |v| + t. So a message is at
+// most c(x) = (1 + eps) S |x| + t, and a sum of W of them, rounded at each of at most W hops, at most
+// (1 + eps')^W (sum of c(x) + W t').
+bool FoundInf::could_overflow(const AgreedStatistics& s, double scale, int workers,
+                              const Topology& topology) const {
+    const auto grown = [](const FloatFormat& f) { return 1.0 + std::ldexp(1.0, -f.mantissa_bits); };
+    const auto least = [](const FloatFormat& f) {
+        return std::max(f.smallest_normal(), f.smallest_positive());
+    };
+    const FloatFormat &grid = encoder_.grid.format, &sum = encoder_.reduction.accumulate;
+    if (!grid.is_signed || !sum.is_signed) return true;  // a negative number has no code
+    if (grown(grid) * scale * s.amax + least(grid) > grid.largest()) return true;
+    if (topology.kind == Topology::Kind::exact || encoder_.reduction.exact) return false;
+    if (topology.kahan) return true;  // the compensation is not bounded so
+    const double w = workers, messages = grown(grid) * scale * s.largest_sum + w * least(grid),
+                 bound = std::pow(grown(sum), w) * (messages + w * least(sum));
+    return bound * (1.0 + 0x1p-40) > sum.largest();  // the bound itself is rounded
+}
+
+bool FoundInf::operator()(const SelectionInput& input, std::size_t step, double scale) const {
+    std::vector<std::size_t> close;  // the tensors whose sums could overflow
     for (std::size_t tensor = 0; tensor < input.tensors; ++tensor) {
         const AgreedStatistics& s = input.at(step, tensor);
         if (s.nonfinite > 0) return true;
-        if (clamps(grid_.projection.overflow)) continue;
-        const double scaled = s.amax * scale;
-        if (is_stochastic(grid_.projection.rounding)) {
-            if (scaled > grid_.format.largest()) return true;
-        } else if (!std::isfinite(round_one<double>(scaled, cast_)) ||
-                   !std::isfinite(round_one<double>(-scaled, cast_))) {
-            return true;
-        }
+        if (could_overflow(s, scale, input.workers, input.ahead->topology()))
+            close.push_back(tensor);
     }
-    return false;
+    if (scale == 0.0 || close.empty()) return false;
+    if (clamps(encoder_.grid.projection.overflow) &&
+        clamps(encoder_.reduction.projection.overflow))
+        return false;
+    return !input.ahead->sums_are_finite(step, close, encoder_, scale_of(scale));
 }
 
 std::vector<SchemeKey> grad_scaler_keys() {
@@ -97,9 +115,14 @@ double initial_loss_scale(const SchemeArguments& arguments) {
     return init;
 }
 
-SchemeParts grad_scaler(const SchemeArguments& arguments, MinimumSchedule minimum) {
+SchemeParts dynamic_loss_scheme(const SchemeArguments& arguments) {
     SchemeParts scheme = float_scheme(arguments);
-    scheme.keeps_state = true;
+    scheme.keeps_state = scheme.joins_tensors = scheme.looks_ahead = true;
+    return scheme;
+}
+
+SchemeParts grad_scaler(const SchemeArguments& arguments, MinimumSchedule minimum) {
+    SchemeParts scheme = dynamic_loss_scheme(arguments);
     // torch's own conditions.
     const double growth = arguments.scale("growth"), backoff = arguments.scale("backoff");
     const double init = initial_loss_scale(arguments);
@@ -109,9 +132,9 @@ SchemeParts grad_scaler(const SchemeArguments& arguments, MinimumSchedule minimu
         throw std::invalid_argument("backoff=" + arguments.text("backoff") + " is not below 1");
     const long interval = arguments.integer("growth_interval", 1, 1'000'000'000);
     scheme.choose = [scaler = GradScaler{init, growth, backoff, interval, std::move(minimum)},
-                     overflows = OverflowTest(scheme.float_encoder->grid)](
-                        const SelectionInput& input, State& state) {
-        return scaler.run(input, overflows, state);
+                     found_inf = FoundInf(*scheme.float_encoder)](const SelectionInput& input,
+                                                                  State& state) {
+        return scaler.run(input, found_inf, state);
     };
     return scheme;
 }

@@ -1,4 +1,4 @@
-// Common parts of schemes with one loss scale for all tensors: the overflow test of a step, and the
+// Common parts of schemes with one dynamic loss scale for all tensors: found_inf of a step, and the
 // state machine of torch.amp.GradScaler, whose scale may be held above a scheduled minimum.
 #pragma once
 
@@ -6,28 +6,32 @@
 #include <map>
 #include <vector>
 
-#include "core/rounding.h"
 #include "emulation/schemes/definition.h"
 
 namespace apscope::detail {
 
-// Whether a worker's encoded value overflows with scale S, or was not finite before. Rounding is
-// monotone, so amax decides; stochastic rounding counts as overflowing if it could.
-class OverflowTest {
+// found_inf of a step with scale S: whether some element of some tensor is not finite after the
+// reduction, or was not finite in a worker's gradient before it.
+class FoundInf {
 public:
-    explicit OverflowTest(const FloatGrid& grid)
-        : grid_(grid), cast_(make_cast<double>(grid.format, grid.projection)) {}
+    explicit FoundInf(const FloatEncoder& encoder) : encoder_(encoder) {}
     bool operator()(const SelectionInput& input, std::size_t step, double scale) const;
 
 private:
-    FloatGrid grid_;
-    Cast<double> cast_;
+    // A bound, so that only steps whose sums could overflow are reduced ahead.
+    bool could_overflow(const AgreedStatistics& s, double scale, int workers,
+                        const Topology& topology) const;
+
+    FloatEncoder encoder_;
 };
 
 // From the schedule's steps on: the minimum of S. Before the first there is no minimum.
 using MinimumSchedule = std::map<std::int64_t, double>;
 
 std::vector<SchemeKey> grad_scaler_keys();
+
+// A scheme whose choice depends on what a step's reduction comes to.
+SchemeParts dynamic_loss_scheme(const SchemeArguments& arguments);
 
 // That state machine on a float grid. The scale in force at a step is the one before its update.
 SchemeParts grad_scaler(const SchemeArguments& arguments, MinimumSchedule minimum = {});

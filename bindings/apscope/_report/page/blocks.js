@@ -2,7 +2,7 @@
 // with "block_".
 
 import { figureBox } from "./chart.js";
-import { grid } from "./compare.js";
+import { wireGrid } from "./compare.js";
 import { element, select } from "./dom.js";
 import { drawMap, placeOf } from "./draw.js";
 import { clip, figure, percent } from "./text.js";
@@ -72,7 +72,7 @@ export function blocksPart(box, state, redraw) {
       ),
     );
     const cells = [];
-    grid(view, state.blockScheme, "").forEach((i, k) => {
+    wireGrid(view, state.blockScheme, view.judgedOf(state.blockScheme)).forEach((i, k) => {
       const value = i < 0 ? NaN : number(view.rows, i);
       if (Number.isNaN(value)) return;
       const row = view.layers[Math.floor(k / view.steps.length)];

@@ -2,30 +2,46 @@
 
 import { nmse } from "./summary.js";
 
-// Numbers of the rows of every scheme and topology of one trace, by "scheme code, topology code".
+// Numbers of the rows of every scheme, topology and stage of one trace, by a key of their codes.
 export function rowIndex(rows, [from, to]) {
   const found = new Map();
+  const wire = rows.stage.levels.indexOf("wire");
+  const key = (s, t, atWire) => (s * rows.topology.levels.length + t) * 2 + (atWire ? 1 : 0);
   for (let i = from; i < to; i++) {
-    const key = rows.scheme.codes[i] * rows.topology.levels.length + rows.topology.codes[i];
-    const list = found.get(key);
+    const at = key(rows.scheme.codes[i], rows.topology.codes[i], rows.stage.codes[i] === wire);
+    const list = found.get(at);
     if (list) list.push(i);
-    else found.set(key, [i]);
+    else found.set(at, [i]);
   }
-  return (scheme, topology) => {
+  return (scheme, topology, atWire = topology === "") => {
     const s = rows.scheme.levels.indexOf(scheme),
       t = rows.topology.levels.indexOf(topology);
-    return (s >= 0 && t >= 0 && found.get(s * rows.topology.levels.length + t)) || [];
+    return (s >= 0 && t >= 0 && found.get(key(s, t, atWire))) || [];
   };
 }
 
 // Row of each (layer, step) of a scheme at a topology ("" is the wire): layers x steps, -1 where
 // there is none.
 export function grid(view, scheme, topology) {
+  return placed(view, view.rowsOf(scheme, topology));
+}
+
+// The same of what is sent: rows for all topologies, and those for this one only.
+export function wireGrid(view, scheme, topology) {
+  return placed(view, wireRows(view, scheme, topology));
+}
+
+export function wireRows(view, scheme, topology) {
+  const own = topology ? view.rowsOf(scheme, topology, true) : [];
+  return [...view.rowsOf(scheme, "", true), ...own];
+}
+
+function placed(view, rowsOfScheme) {
   const { rows, layers, steps } = view;
   const stepPlace = new Map(steps.map((step, j) => [step, j]));
   const layerPlace = new Map(layers.map((layer, i) => [rows.tensor.levels.indexOf(layer), i]));
   const found = new Int32Array(layers.length * steps.length).fill(-1);
-  for (const i of view.rowsOf(scheme, topology)) {
+  for (const i of rowsOfScheme) {
     const layer = layerPlace.get(rows.tensor.codes[i]);
     if (layer !== undefined) found[layer * steps.length + stepPlace.get(rows.step[i])] = i;
   }

@@ -44,12 +44,13 @@ export function summarize(rows, [from, to], kept = null, zero = null) {
     if (kept && !kept[tensor.codes[i]]) continue;
     const atWire = stage.codes[i] === wire;
     if (atWire) {
-      const counts = wires.get(scheme.codes[i]) ?? [0, 0];
+      const place = scheme.codes[i] * topologies + topology.codes[i];
+      const counts = wires.get(place) ?? [0, 0];
       if (!rows.skipped[i]) {
         counts[0] += rows.underflow[i] || 0;
         counts[1] += rows.nonzero[i] || 0;
       }
-      wires.set(scheme.codes[i], counts);
+      wires.set(place, counts);
       if (reduced) continue;
     }
     const key = scheme.codes[i] * topologies + topology.codes[i];
@@ -66,7 +67,12 @@ export function summarize(rows, [from, to], kept = null, zero = null) {
       );
     add(g, rows, i, steps.get(step[i]), !zero?.[tensor.codes[i]]);
   }
-  return [...groups.values()].map((g) => finish(g, rows, reduced ? wires.get(g.code) : null));
+  // Of the wire's rows for all topologies, and for this one.
+  const sent = (g) =>
+    ["", g.topology]
+      .map((name) => wires.get(g.code * topologies + topology.levels.indexOf(name)) ?? [0, 0])
+      .reduce((a, b) => [a[0] + b[0], a[1] + b[1]]);
+  return [...groups.values()].map((g) => finish(g, rows, reduced ? sent(g) : null));
 }
 
 function group(scheme, code, topology, steps) {

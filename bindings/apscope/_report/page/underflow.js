@@ -1,7 +1,7 @@
 // Part (d): underflow by scheme and layer, and by layer and step.
 
 import { charts, figureBox } from "./chart.js";
-import { grid } from "./compare.js";
+import { wireGrid } from "./compare.js";
 import { element } from "./dom.js";
 import { drawMap, leftOut, mostOf, placeOf } from "./draw.js";
 import { clip, percent, tail } from "./text.js";
@@ -52,7 +52,7 @@ export function underflowPart(box, state) {
 
 // Underflow and nonzero counts of wire rows, summed over the steps: one cell per layer.
 function byLayer(view, scheme) {
-  const found = grid(view, scheme, "");
+  const found = wireGrid(view, scheme, view.judgedOf(scheme));
   const { rows, steps } = view;
   return view.layers.map((layer, l) => {
     let under = 0;
@@ -99,7 +99,7 @@ function drawOverview(place, view, pooled) {
 function drawSteps(place, view, scheme) {
   const { rows, layers, steps } = view;
   const cells = [];
-  grid(view, scheme, "").forEach((i, k) => {
+  wireGrid(view, scheme, view.judgedOf(scheme)).forEach((i, k) => {
     if (i < 0 || rows.skipped[i] || !(rows.nonzero[i] > 0)) return;
     cells.push({
       row: layers[Math.floor(k / steps.length)],

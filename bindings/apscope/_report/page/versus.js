@@ -2,12 +2,11 @@
 // of layers.
 
 import { charts, figureBox } from "./chart.js";
-import { bothMeasured, grid, layerSums, layerTable, ratios } from "./compare.js";
+import { bothMeasured, grid, layerSums, layerTable, ratios, wireGrid } from "./compare.js";
 import { detail } from "./detail.js";
 import { element, select } from "./dom.js";
 import { drawMap, leftOut, mostOf, placeOf } from "./draw.js";
 import { drawParts } from "./parts.js";
-import { judgedTopology } from "./summary.js";
 import { Table } from "./table.js";
 import { clip, figure, nmseText, percent, times } from "./text.js";
 
@@ -69,9 +68,9 @@ export function versusPart(box, state, redraw) {
 
 // Rows of one scheme: at the wire, summed exactly, and at the topology that ranks it.
 function side(view, scheme) {
-  const topology = judgedTopology(view.topologiesOf(scheme), view.state.topology);
+  const topology = view.judgedOf(scheme);
   const rowsAt = (t) => grid(view, scheme, t);
-  const wire = rowsAt(""),
+  const wire = wireGrid(view, scheme, topology),
     exact = view.topologiesOf(scheme).includes("exact") ? rowsAt("exact") : null;
   const judged = topology === "exact" ? exact : topology ? rowsAt(topology) : wire;
   return { scheme, topology, wire, exact, judged };

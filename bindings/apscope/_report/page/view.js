@@ -2,7 +2,7 @@
 // kept.
 
 import { rowIndex } from "./compare.js";
-import { judged, spans, summarize } from "./summary.js";
+import { judged, judgedTopology, spans, summarize } from "./summary.js";
 
 // Data that depends only on the trace.
 export function traceOf(data, name, code) {
@@ -98,6 +98,7 @@ export function look(data, trace, state) {
         .map((r) => (r.gaps ? { ...r, rank: NaN } : r)),
     );
   }
+  const topologiesOf = (spec) => (trace.topologies.get(spec) ?? []).filter(Boolean);
   const everyTopology = trace.pooled.get(state.layer).filter((r) => kept(r.scheme));
   return {
     state,
@@ -112,7 +113,8 @@ export function look(data, trace, state) {
     rowsOf: trace.rowsOf,
     histograms: data.tables.histograms,
     formats: data.formats,
-    topologiesOf: (spec) => (trace.topologies.get(spec) ?? []).filter(Boolean),
+    topologiesOf,
+    judgedOf: (spec) => judgedTopology(topologiesOf(spec), state.topology),
   };
 }
 
