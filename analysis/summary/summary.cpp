@@ -299,8 +299,12 @@ Summary summarized(const RowTable& table, const ChosenRows& rows, std::optional<
     for (std::size_t g = 0; g < count; ++g)
         std::tie(typical[g], pooled[g]) = intervals.of(out.first[g], std::move(ratios[g]));
     const auto over_noise = [&](std::size_t g) { return f("error_over_noise", g); };
+    add("error_over_noise_corrected",
+        [&](std::size_t g) { return over_noise(g) * typical[g].middle; });
     add("error_over_noise_low", [&](std::size_t g) { return over_noise(g) * typical[g].low; });
     add("error_over_noise_high", [&](std::size_t g) { return over_noise(g) * typical[g].high; });
+    add("pooled_error_over_noise_corrected",
+        [&](std::size_t g) { return pooled[g].middle * batch_factor; });
     add("pooled_error_over_noise_low", [&](std::size_t g) { return pooled[g].low * batch_factor; });
     add("pooled_error_over_noise_high",
         [&](std::size_t g) { return pooled[g].high * batch_factor; });

@@ -78,7 +78,7 @@ def plan_tables(plan: Plan) -> list[tuple[str, list[str], list[list[str]], list[
     tables = [
         (
             "predicted from the table, replayed, and the best single candidate",
-            ["", "steps", *_COLUMNS.values(), "95 %", "overflow"],
+            ["", "steps", *_COLUMNS.values(), "corrected, 95 %", "overflow"],
             figures,
             ["", "steps"],
         ),
@@ -120,7 +120,9 @@ def _figure(value: Any) -> str:
 
 def _interval(row: Any) -> str:
     low, high = row.error_over_noise_low, row.error_over_noise_high
-    return "" if pd.isna(low) or pd.isna(high) else f"[{low:.3g}, {high:.3g}]"
+    if pd.isna(low) or pd.isna(high):
+        return ""
+    return f"{row.error_over_noise_corrected:.3g} [{low:.3g}, {high:.3g}]"
 
 
 def _other(scheme: str, error: float, own: float, loses_by: str) -> str:

@@ -168,7 +168,8 @@ def _section(
 
 #: Of a ladder's table: a rung and its head.
 _COLUMNS = {
-    "constant": "all steps",
+    "best constant": "all steps, the best",
+    "largest constant": "all steps, never saturating",
     "step": "a step",
     "layer": "a layer (APS)",
     "1024": "1,024 elements",
@@ -207,6 +208,7 @@ def _rung(row: Any, error: str) -> dict[str, Any] | None:
     factor = f"÷ {text.figure(row.factor, 2)}{spread}" if row.factor == row.factor else ""
     return {
         "error": getattr(row, error),
+        "nmse": row.step_nmse if error != "step_nmse" else None,
         "factor": factor,
         "scheme": row.scheme,
         "overflowed": row.overflowed,

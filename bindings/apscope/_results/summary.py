@@ -35,8 +35,9 @@ __all__ = [
 
 #: Columns of `summary`, in order.
 COLUMNS = (
-    "trace", "scheme", "family", "format", "topology", "error_over_noise", "error_over_noise_low",
-    "error_over_noise_high", "pooled_error_over_noise", "pooled_error_over_noise_low",
+    "trace", "scheme", "family", "format", "topology", "error_over_noise",
+    "error_over_noise_corrected", "error_over_noise_low", "error_over_noise_high",
+    "pooled_error_over_noise", "pooled_error_over_noise_corrected", "pooled_error_over_noise_low",
     "pooled_error_over_noise_high", "step_nmse",
     "layer_cosine", "worst_nmse", "worst_layer", "worst_step", "nmse",
     "relative_bias", "expected_variance", "underflow_wire", "underflow_reduced", "volume", "time",
@@ -94,7 +95,8 @@ def summary(
           NaN if the noise is unknown.
         - ``pooled_error_over_noise``: mean over the steps of the step's squared error divided by
           its noise.
-        - ``..._low``, ``..._high``: 95 % intervals of both, because the noise is estimated from the
+        - ``..._corrected``: both without the bias of the noise's estimate, which is low in the
+          typical block; ``..._low``, ``..._high``: their 95 % intervals, because the noise is estimated from the
           workers; the error is taken as exact. NaN for fewer than three workers, and for a bare
           table of rows.
         - ``step_nmse``: mean over the steps of the step's NMSE, its squared errors divided by its

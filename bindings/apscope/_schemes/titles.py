@@ -19,7 +19,9 @@ _NAMES = {
 }
 #: Values that are unclear without their keys.
 _VALUES = {
+    "scale=largest": "largest constant",
     "scale=best": "best constant",
+    "by=step_nmse": "by NMSE",
     "rounding=stochastic": "stochastic rounding",
     "unit=model": "a scale per step",
     "unit=row": "a scale per row",

@@ -31,11 +31,13 @@ struct SummaryRow {
     std::string scheme, family, format, topology;
     double error_over_noise = 0;  ///< typical block's squared error over the noise of the batch,
                                   ///< for ranking; NaN for one worker
-    /// Ends of its 95 % interval: the noise is estimated from the workers; the error is taken as
-    /// exact. NaN for fewer than three workers.
+    /// Without the bias of the noise's estimate, and the ends of its 95 % interval, in which it
+    /// lies: the noise is estimated from the workers; the error is taken as exact. NaN for fewer
+    /// than three workers.
+    double error_over_noise_corrected = 0;
     double error_over_noise_low = 0, error_over_noise_high = 0;
     /// Mean over the steps of the step's squared error over its noise, and its interval.
-    double pooled_error_over_noise = 0;
+    double pooled_error_over_noise = 0, pooled_error_over_noise_corrected = 0;
     double pooled_error_over_noise_low = 0, pooled_error_over_noise_high = 0;
     /// Mean over the steps of the step's NMSE, for ranking if the noise is unknown.
     double step_nmse = 0;

@@ -124,7 +124,7 @@ def test_what_remembers_is_replayed_at_once(traces):
     """Its figures equal those of one replay, however many rounds the others need."""
     specs = [
         "error_feedback(aps:{format})",
-        "loss_scaling:{format},scale=best",
+        "loss_scaling:{format},scale=largest",
         "stochastic:{format}",
         "none:{biased}",
     ]
