@@ -1,0 +1,202 @@
+"""found_inf of a dynamic loss scale is a fact of the reduced gradient: recorded gradients against a
+loop of NumPy and ml_dtypes, and against rules of torch and DeepSpeed step by step."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import apscope
+from apscope.record import TraceWriter
+
+from tests.python.loss_scaling_claims import DATA
+
+WORKERS = 8
+DTYPES = {
+    "fp16": np.float16,
+    "e5m2": ml_dtypes.float8_e5m2,
+    "e4m3fn": ml_dtypes.float8_e4m3fn,
+    "e4m3": ml_dtypes.float8_e4m3,
+}
+
+
+@pytest.fixture(scope="module")
+def digits():
+    trace = apscope.open_trace(DATA / "digits")
+    return {
+        step: [
+            np.stack([trace.read(step, name, w).ravel() for w in range(WORKERS)])
+            for name in trace.tensors
+        ]
+        for step in trace.steps
+    }
+
+
+def ring(codes, cast):
+    """Chunk k is added in the order k + 1, ..., k + W."""
+    n = codes.shape[1]
+    out = np.empty(n, np.float32)
+    for k in range(WORKERS):
+        part = slice(k * n // WORKERS, (k + 1) * n // WORKERS)
+        order = [(k + 1 + i) % WORKERS for i in range(WORKERS)]
+        total = codes[order[0], part]
+        for w in order[1:]:
+            total = cast(total + codes[w, part])
+        out[part] = total
+    return out
+
+
+@np.errstate(all="ignore")
+def torch_scaler(steps, dtype, init):
+    """(scale, skipped, NMSE) of every step: torch's rule on the sums of a ring."""
+
+    def cast(x):  # two terms of a small format: fp32 adds them exactly where that matters
+        return x.astype(dtype).astype(np.float32)
+
+    scale, found = init, []
+    for tensors in steps.values():
+        sums = [ring(cast(np.float32(scale) * g), cast) for g in tensors]
+        skipped = not all(np.isfinite(s).all() for s in sums)
+        truth = [g.astype(np.float64).sum(0) for g in tensors]
+        error = sum(((s / np.float64(scale) - t) ** 2).sum() for s, t in zip(sums, truth))
+        found.append((scale, skipped, error / sum((t**2).sum() for t in truth)))
+        if skipped:
+            scale /= 2
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "init", "skips", "kept"),
+    [
+        ("fp16", 2.0**16, 3, 2.1e-7),
+        ("e5m2", 2.0**16, 3, 0.0128),
+        ("e4m3fn", 2.0**16, 10, 0.0033),
+        ("e4m3", 2.0**16, 11, 0.0033),
+        ("e4m3fn", 512.0, 3, 0.0033),
+        ("e4m3", 256.0, 3, 0.0033),
+    ],
+)
+def test_digits_skips_the_steps_whose_sums_overflow(digits, name, init, skips, kept):
+    wanted = torch_scaler(digits, DTYPES[name], init)
+    frame = apscope.replay(
+        apscope.open_trace(DATA / "digits"), f"dynamic_loss_scaling:{name},init={init:.0f}"
+    ).frame
+    rows = frame[(frame.stage == "reduced") & (frame.topology == "ring")]
+    steps = rows.groupby("step")
+    assert steps.skipped.first().tolist() == [skipped for _, skipped, _ in wanted]
+    assert (2.0 ** steps.scale_exponent.first().astype(float)).tolist() == [s for s, *_ in wanted]
+    assert steps.skipped.first().sum() == skips
+    ran = rows[~rows.skipped.astype(bool)].groupby("step")
+    assert ran.overflow.sum().sum() == 0
+    nmse = ran.sum_squared_error.sum() / ran.sum_squared_reference.sum()
+    assert nmse.mean() == pytest.approx(
+        np.mean([e for _, skipped, e in wanted if not skipped]), rel=1e-6
+    )
+    assert nmse.mean() == pytest.approx(kept, rel=0.02)
+
+
+# One weight, gradients that overflow in the sum alone ---------------------------------------------
+
+
+def recorded(folder, rows):
+    """A trace of steps (workers, 1)."""
+    with TraceWriter(folder, workers=len(rows[0]), reduction="mean") as writer:
+        for number, workers in enumerate(rows):
+            for w, g in enumerate(workers):
+                writer.add(number, w, "w", np.float32([g]))
+            writer.end_step(number)
+    return apscope.open_trace(folder)
+
+
+def path(trace, spec, topology):
+    """The scale and the skip of every step."""
+    frame = apscope.replay(trace, spec, topology=topology).frame
+    rows = frame[(frame.stage == "reduced") & (frame.topology == topology)]
+    return [2.0**int(e) for e in rows.scale_exponent], rows.skipped.astype(bool).tolist()
+
+
+def test_a_path_for_every_topology(tmp_path):
+    """Ranks add 3, 3 and -3 times 10: the ring's chunk has another order than `sequential`."""
+    trace = recorded(tmp_path / "t", [[30.0, 30.0, -30.0]] * 3)
+    spec = "dynamic_loss_scaling:fp16,init=2048"  # 61440 is finite, twice that is not
+    assert path(trace, spec, "sequential") == ([2048, 1024, 1024], [True, False, False])
+    assert path(trace, spec, "exact") == ([2048] * 3, [False] * 3)
+    frame = apscope.replay(trace, spec, topology=["sequential", "tree"]).frame
+    wire = frame[frame.stage == "wire"]
+    assert wire.topology.unique().tolist() == ["exact", "sequential", "tree"]
+    assert len(wire) == 9
+    of_first = wire[wire.step == 0].set_index("topology").skipped
+    assert of_first.to_dict() == {"exact": False, "sequential": True, "tree": True}
+
+
+def test_each_topology_alone_has_the_rows_that_it_has_with_others(tmp_path):
+    rng = np.random.default_rng(5)
+    trace = recorded(tmp_path / "t", rng.normal(0, 40, (30, 5)).tolist())
+    spec = "dynamic_loss_scaling:fp16,init=4096,growth_interval=3"
+    names = ["ring", "tree", "sequential+kahan", "hierarchical:2"]
+    together = apscope.replay(trace, spec, topology=names).frame
+    assert together.skipped.any()
+    for name in names:
+        alone = apscope.replay(trace, spec, topology=name).frame
+        kept = together[together.topology.isin([name, "exact"])].reset_index(drop=True)
+        assert kept.equals(alone)
+
+
+@pytest.mark.parametrize("rounding", ["stochastic", "toward_positive", "ties_to_away"])
+@pytest.mark.parametrize("keys", ["", ",hop_rounding=stochastic", ",accumulate=bf16"])
+def test_no_kept_step_overflows_and_every_skipped_one_would(tmp_path, rounding, keys):
+    """Whatever the draws: the sums that were looked at are the sums that are made."""
+    rng = np.random.default_rng(7)
+    trace = recorded(tmp_path / "t", rng.normal(0, 30, (40, 4)).tolist())
+    spec = f"dynamic_loss_scaling:fp16,init=4096,growth_interval=2,rounding={rounding}{keys}"
+    frame = apscope.replay(trace, spec, seed=3).frame
+    rows = frame[(frame.stage == "reduced") & (frame.topology == "ring")]
+    assert rows.skipped.any() and not rows.skipped.all()
+    assert (rows[~rows.skipped.astype(bool)].overflow == 0).all()
+    for row in rows[rows.skipped.astype(bool)].itertuples():
+        plain = f"loss_scaling:fp16,scale={2.0**row.scale_exponent},rounding={rounding}{keys}"
+        again = apscope.replay(trace, plain, steps=[row.step], seed=3).frame
+        again = again[(again.stage == "reduced") & (again.topology == "ring")]
+        assert (again.overflow > 0).all()
+
+
+def test_a_scale_of_zero_steps_and_everything_is_nan(tmp_path):
+    """0 g is finite, so torch does not skip; 0 / 0 is NaN."""
+    trace = recorded(tmp_path / "t", [[1.0, np.inf]] * 20 + [[1.0, 2.0]])
+    frame = apscope.replay(trace, "dynamic_loss_scaling:fp16,backoff=0.0009765625").frame
+    last = frame[(frame.topology == "ring") & (frame.step == 20)]
+    assert not last.skipped.any() and (last.overflow == last["count"]).all()
+    state = {}
+    for g in ([1.0, np.inf], [1.0, 2.0]):
+        e = apscope.exchange(
+            f"dynamic_loss_scaling:fp16,init={2.0**-120},backoff={2.0**-40}",
+            np.float32(g)[:, None],
+            state=state,
+        )
+        state = e.state
+    assert not e.skipped and np.isnan(e.reduced).all()
+
+
+@pytest.mark.parametrize("version", ["2025", "2020"])
+@pytest.mark.parametrize("consecutive", [False, True])
+def test_deepspeeds_rule_on_sums(tmp_path, version, consecutive):
+    """The published state machine, its overflow that of the sum of four workers in fp16."""
+    steps = [[10.0 * (1 + i % 3)] * 4 for i in range(60)]
+    spec = (
+        f"deepspeed_loss_scaling:fp16,init=4096,window=5,hysteresis=2,version={version},"
+        f"consecutive_hysteresis={str(consecutive).lower()}"
+    )
+    scale, left, last, wanted = 4096.0, 2, -1, []
+    for i, (g, *_) in enumerate(steps):
+        overflow = 4 * scale * g >= 65520
+        wanted.append((scale, overflow))
+        if overflow:
+            scale, left, last = (max(scale / 2, 1.0), left, i) if left == 1 else (scale, left - 1, i)
+            continue
+        since = i - last
+        grows = since > 1 and (since - 1) % 5 == 0 if version == "2025" else since % 5 == 0
+        if consecutive or grows:
+            left = 2
+        if grows:
+            scale *= 2
+    assert path(recorded(tmp_path / "t", steps), spec, "ring") == tuple(map(list, zip(*wanted)))
+    assert sum(skipped for _, skipped in wanted) > 3
