@@ -110,7 +110,7 @@ def test_the_command_prints_errors_and_factors(request, capsys, tmp_path):
     assert main(["ladder", trace, "--formats", "e4m3,e3m4", "--steps", "0:12"]) == 0
     out = capsys.readouterr().out
     assert (
-        "digits: typical error over the noise of the batch, ring, 12 steps" in out
+        "digits: typical error over the noise of the batch / step NMSE, ring, 12 steps" in out
         and "step -> layer" in out
     )
     assert main(["ladder", trace, "--formats", "e3m4", "--steps", "0:12", "--json"]) == 0

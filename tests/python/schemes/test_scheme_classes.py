@@ -236,7 +236,7 @@ def test_an_editor_completes_what_has_not_run(typed, offered):
             "unit=layer must be model, bucket:SIZE .as bucket:25MB., "
             "tensor, row or an integer from 1 to",
         ),
-        ("loss_scaling:e4m3,scale=x", "scale=x must be best or a positive fp32 number"),
+        ("loss_scaling:e4m3,scale=x", "scale=x must be largest, best or a positive fp32 number"),
         ("dynamic_loss_scaling:e4m3,init=x", "init=x must be auto or a positive fp32 number"),
     ],
 )
