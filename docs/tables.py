@@ -68,7 +68,9 @@ def listed(names: list[str]) -> str:
 
 
 def replay() -> apscope.Results:
-    return apscope.replay([DATA / name for name in TRACES], SPECS, topology="ring")
+    """The schemes of the table of `digits`, and the rung of the ladder that it does not show."""
+    rung = "loss_scaling:e3m4,scale=best,by=step_nmse,overflow=saturate"
+    return apscope.replay([DATA / name for name in TRACES], [*SPECS, rung], topology="ring")
 
 
 def rows_of(results: apscope.Results) -> pd.DataFrame:
@@ -226,7 +228,7 @@ def clipping(ladder: pd.DataFrame) -> str:
     split = gains(CLIPPING[0])
     won = split[(split["error_over_noise"] < 1) & (split["step_nmse"] > 1)]
     trades = (
-        f" On {names(list(won.index))} the best constant by error over noise errs less than APS by "
+        f" On {names([t for t in TRACES if t in won.index])} the best constant by error over noise errs less than APS by "
         "that figure and more by step NMSE: it clips the few largest gradients, of which the "
         "typical block knows nothing."
         if len(won)

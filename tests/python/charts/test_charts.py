@@ -434,7 +434,7 @@ def test_names_that_are_cut_alike_get_a_longer_end_not_the_whole_name():
 
 def test_titles_say_what_differs():
     said = {"aps:e3m4,rule=tight": "APS e3m4, tight", "none:bf16": "bf16",
-            "loss_scaling:e5m2,scale=largest": "loss scaling e5m2, largest constant",
+            "loss_scaling:e5m2,scale=largest": "largest constant e5m2",
             "qsgd:levels=127": "QSGD, levels 127",
             "aps:e3m4,rule=tight,unit=32": "APS e3m4, tight, a scale for 32",
                 "of another process": "of another process"}  # fmt: skip
