@@ -37,7 +37,7 @@ EVERYWHERE = {
 APART = {
     ("CPD", "input_cast"): "bool | str",
     ("IntegerAllReduce", "rounding"): 'Literal["ties_to_even", "stochastic"]',
-    ("LossScaling", "scale"): 'float | Literal["best"]',
+    ("LossScaling", "scale"): 'float | Literal["largest", "best"]',
     ("NVFP4", "four_over_six"): 'Literal[False, "mse", "mae"]',
     ("TopK", "index"): 'int | Literal["packed"]',
 }

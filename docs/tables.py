@@ -1,6 +1,6 @@
 """Writes tables: python docs/tables.py README.md docs/schemes.md docs/definitions.md
 
-README.md: the gain of finer scales on the bundled traces, three rungs of the ladder of scales; and
+README.md: the gain of finer scales on the bundled traces, five rungs of the ladder of scales; and
 on `digits` the baselines, and in each format these rungs, APS by its own rule and stochastic
 rounding in the ring and gathered. docs/schemes.md: every scheme with a spec, and all of them on
 `digits`.
@@ -23,18 +23,21 @@ DATA = Path(__file__).parents[1] / "notebooks" / "data"
 TRACE = DATA / "digits"
 TRACES = ("digits", "digits_w64", "characters", "resnet18", "transformer")
 FORMATS = ("e5m2", "e4m3fn", "e3m4")
-RUNGS = ("constant", "step", "layer")
-#: In each format: the three rungs by one rule; stochastic rounding with sums rounded in the ring,
+RUNGS = ("largest constant", "step", "layer")
+#: Constants that may clip: the best by either figure.
+CLIPPING = ("best constant", "best constant, NMSE")
+#: In each format: the three rungs by one rule, the best constant; stochastic rounding with sums rounded in the ring,
 #: and gathered. Between them APS by its own rule.
 SCHEMES = (
-    "loss_scaling:{},scale=best,rule=tight", "aps:{},rule=tight,unit=model", "aps:{},rule=tight",
-    "aps:{}", "aps:{},rounding=stochastic", "stochastic:{}",
+    "loss_scaling:{},scale=largest,rule=tight", "aps:{},rule=tight,unit=model", "aps:{},rule=tight",
+    "loss_scaling:{},scale=best,overflow=saturate", "aps:{}", "aps:{},rounding=stochastic", "stochastic:{}",
 )  # fmt: skip
 #: What these do, in words.
 WORDS = (
-    "one constant",
+    "largest constant",
     "one per step",
     "one per layer",
+    "best constant, which clips",
     "APS's own rule",
     "and stochastic rounding",
     "stochastic, gathered",
@@ -65,7 +68,9 @@ def listed(names: list[str]) -> str:
 
 
 def replay() -> apscope.Results:
-    return apscope.replay([DATA / name for name in TRACES], SPECS, topology="ring")
+    """The schemes of the table of `digits`, and the rung of the ladder that it does not show."""
+    rung = "loss_scaling:e3m4,scale=best,by=step_nmse,overflow=saturate"
+    return apscope.replay([DATA / name for name in TRACES], [*SPECS, rung], topology="ring")
 
 
 def rows_of(results: apscope.Results) -> pd.DataFrame:
@@ -86,8 +91,10 @@ def markdown(table: pd.DataFrame, words: tuple[str, ...] = ()) -> list[str]:
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for i, row in enumerate(table.to_dict("records")):
         dropped = [
-            f"{row[name]} {'step' if row[name] == 1 else 'steps'} {name}"
-            for name in ("skipped", "overflowed")
+            f"{row[name]} {'step' if row[name] == 1 else 'steps'} {word}"
+            for name, word in (
+                ("skipped", "skipped"), ("overflowed", "overflowed"), ("gaps", "after a gap: no rank")
+            )
             if row[name]
         ]
         cells = [
@@ -144,20 +151,21 @@ def number(value: float) -> str:
 
 
 def ladder_of(results: apscope.Results) -> pd.DataFrame:
-    """The three rungs of every trace and format, by (trace, format, rung)."""
+    """The rungs above of every trace and format, by (trace, format, rung)."""
     table = apscope.ladder(results, FORMATS)
-    return table[table["rung"].isin(RUNGS)].set_index(["trace", "format", "rung"])
+    return table[table["rung"].isin([*RUNGS, *CLIPPING])].set_index(["trace", "format", "rung"])
 
 
 def wide(ladder: pd.DataFrame) -> str:
     """What the formats with five and four exponent bits have in common."""
-    errors = ladder["error_over_noise"].drop("e3m4", level="format")
-    gain = errors.xs("constant", level="rung") / errors.xs("layer", level="rung")
+    errors = ladder.loc[(slice(None), slice(None), list(RUNGS)), "error_over_noise"]
+    errors = errors.drop("e3m4", level="format")
+    gain = errors.xs("largest constant", level="rung") / errors.xs("layer", level="rung")
     usual = errors.drop("transformer", level="trace")
     alone = errors.xs("transformer", level="trace").groupby(level="format", sort=False).max()
     return (
         "- **With five or four exponent bits (`e5m2`, `e4m3fn`) the choice of scale hardly "
-        "matters**: compared with the best constant, chosen with all steps known, one scale per "
+        "matters**: compared with the largest constant that never saturates, one scale per "
         f"layer lowers the error by at most a factor of {gain.max():.2f}. The error is "
         f"{figure(usual.min(), 2)} to {figure(usual.max(), 2)} of the noise on four traces, and on "
         "`transformer` up to "
@@ -170,21 +178,23 @@ def narrow(ladder: pd.DataFrame) -> list[str]:
     heads = (
         "trace",
         "workers, steps",
-        "one constant scale",
+        "largest constant",
+        "best constant, by error over noise",
+        "best constant, by step NMSE",
         "one per step",
-        "one per layer",
+        "one per layer (APS)",
         "gain of a scale per step",
         "further gain of one per layer",
-        "`e4m3fn`, one constant",
+        "`e4m3fn`, largest constant",
         "`e4m3fn`, one per layer",
     )
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for trace in TRACES:
         rungs = ladder.xs((trace, "e3m4"), level=("trace", "format"))
-        errors = [figure(rungs.loc[rung, "error_over_noise"], 2) for rung in RUNGS]
+        errors = [both(rungs.loc[rung]) for rung in (RUNGS[0], *CLIPPING, *RUNGS[1:])]
         workers = apscope.open_trace(DATA / trace).workers
         beside = [
-            figure(ladder.loc[(trace, "e4m3fn", rung), "error_over_noise"], 2)
+            both(ladder.loc[(trace, "e4m3fn", rung)])
             for rung in (RUNGS[0], RUNGS[-1])
         ]
         lines.append(
@@ -192,6 +202,44 @@ def narrow(ladder: pd.DataFrame) -> list[str]:
             f"{' | '.join([*errors, *(factor(rungs.loc[r]) for r in RUNGS[1:]), *beside])} |"
         )
     return lines
+
+
+def both(row: pd.Series) -> str:
+    """The error over the noise and the step NMSE."""
+    return f"{figure(row['error_over_noise'], 2)} / {figure(row['step_nmse'], 2)}"
+
+
+def clipping(ladder: pd.DataFrame) -> str:
+    """What APS gains over constants at e3m4, by both figures; constants that clip included."""
+    e3m4 = ladder.xs("e3m4", level="format")
+
+    def gains(rung: str) -> pd.DataFrame:
+        pair = ["error_over_noise", "step_nmse"]
+        return e3m4.xs(rung, level="rung")[pair] / e3m4.xs("layer", level="rung")[pair]
+
+    def told(rung: str) -> str:
+        found = gains(rung)
+        return " and ".join(
+            f"{name} is that of APS times {figure(found[column].min(), 2)} to "
+            f"{figure(found[column].max(), 2)}"
+            for column, name in (("error_over_noise", "error over noise"), ("step_nmse", "step NMSE"))
+        )
+
+    split = gains(CLIPPING[0])
+    won = split[(split["error_over_noise"] < 1) & (split["step_nmse"] > 1)]
+    trades = (
+        f" On {names([t for t in TRACES if t in won.index])} the best constant by error over noise errs less than APS by "
+        "that figure and more by step NMSE: it clips the few largest gradients, of which the "
+        "typical block knows nothing."
+        if len(won)
+        else ""
+    )
+    return (
+        "- **APS against a constant, at `e3m4`**, chosen with all steps known. With the largest "
+        f"that never saturates the {told(RUNGS[0])}. A constant that saturates may do better: with "
+        f"the one that has the least error over noise the {told(CLIPPING[0])}, with the one that "
+        f"has the least step NMSE the {told(CLIPPING[1])}.{trades}"
+    )
 
 
 def factor(row: pd.Series) -> str:
@@ -220,14 +268,14 @@ def matters(results: apscope.Results, ladder: pd.DataFrame) -> str:
         .sort_values(ascending=False)
     )
 
-    lost = chosen(results).set_index("scheme").loc["loss_scaling:e3m4,scale=best,rule=tight"]
+    lost = chosen(results).set_index("scheme").loc["loss_scaling:e3m4,scale=largest,rule=tight"]
 
     return (
         f"- **Whether that matters for `e3m4`**: on {names(list(below.index))} the typical block's "
-        "error is below 0.1 of the noise with each of the three scales, though with one constant "
-        f"the layer `{lost['worst_layer']}` of `digits` is lost entirely at one step (NMSE "
+        "error is below 0.1 of the noise with each of the three scales, though with the largest "
+        f"constant the layer `{lost['worst_layer']}` of `digits` is lost entirely at one step (NMSE "
         f"{figure(lost['worst_nmse'], 2)}). On {names(list(between.index))} it is "
-        f"{listed([figure(error, 2) for error in between['constant']])} with one constant, "
+        f"{listed([figure(error, 2) for error in between['largest constant']])} with the largest constant, "
         f"{listed([figure(error, 2) for error in between['layer']])} with one scale per layer. On "
         f"{names(list(above.index))} it is above the noise with all three: in the layer "
         f"`{layers.index[0]}` the typical block has a squared error {figure(layers.iloc[0], 2)} "
@@ -261,6 +309,7 @@ def found(results: apscope.Results) -> list[str]:
         "",
         *narrow(ladder),
         "",
+        clipping(ladder),
         matters(results, ladder),
         against_loss_scaling(),
     ]
@@ -281,20 +330,26 @@ POOLS = {
 def against_loss_scaling() -> str:
     """APS and loss scaling at a quarter of the bytes, with the best format and rule of `main`."""
     table = rows_of(apscope.replay([DATA / name for name in TRACES], "main", topology="ring"))
-    sound = (table["overflowed"] == 0) & (table["skipped"] == 0)
+    sound = (table[["overflowed", "skipped", "gaps"]] == 0).all(axis=1)
     held = table[at_most(table["volume"], 0.25) & sound].sort_values("error_over_noise")
     best = {
         family: held[held["family"] == family].drop_duplicates("trace").set_index("trace")
         for family in ("APS", "loss scaling")
     }
-    ratio = best["loss scaling"]["error_over_noise"] / best["APS"]["error_over_noise"]
+    pair = ["error_over_noise", "step_nmse"]
+    ratio = best["loss scaling"][pair] / best["APS"][pair]
     told = listed(
-        [f"{figure(ratio[t], 2)} (`{t}`, `{best['loss scaling']['scheme'][t]}`)" for t in TRACES]
+        [
+            f"{figure(ratio.loc[t, pair[0]], 2)} and {figure(ratio.loc[t, pair[1]], 2)} (`{t}`, "
+            f"`{best['loss scaling']['scheme'][t]}` against `{best['APS']['scheme'][t]}`)"
+            for t in TRACES
+        ]
     )
     return (
-        "- **APS against loss scaling**, both at a quarter of the bytes and with the best of their "
-        f"formats and rules: the error with loss scaling is that with APS times {told}. "
-        "`scale=best` is a constant that is chosen with all steps known."
+        "- **APS against loss scaling**, both at a quarter of the bytes and with those of their "
+        "formats and rules that have the least error over noise: error over noise and step NMSE "
+        f"with loss scaling are those with APS times {told}. `scale=best` and `scale=largest` are "
+        "constants that are chosen with all steps known; the best may clip."
     )
 
 

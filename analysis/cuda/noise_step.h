@@ -1,11 +1,11 @@
 // The work of GPU threads for the noise of the batch in a replay (row_step.h): the squared errors
 // of the noise blocks of reduced rows, and the products of their ratios to the noise
-// (analysis/statistics/batch_noise.h).
+// (emulation/allreduce/batch_noise.h).
 #pragma once
 
 #include <cstdint>
 
-#include "analysis/statistics/batch_noise.h"
+#include "emulation/allreduce/batch_noise.h"
 #include "core/fixed_shape_sum.h"
 #include "core/host_device.h"
 

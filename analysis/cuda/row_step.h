@@ -9,7 +9,7 @@
 //   underflow and saturation;
 // - reduced, a lane: a topology's hops, decoded and compared with the reference;
 // - errors, a noise block: the squared errors of a result, joined from the lanes';
-// - ratios, a block: their ratios to the noise, multiplied (analysis/statistics/batch_noise.h);
+// - ratios, a block: their ratios to the noise, multiplied (emulation/allreduce/batch_noise.h);
 // - draws, a lane: the same hops, the result kept; then the statistics of all K draws together;
 // - join, a quantity: the 16 lanes of a block.
 //

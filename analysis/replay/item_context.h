@@ -6,7 +6,7 @@
 #include <span>
 #include <string_view>
 
-#include "analysis/statistics/batch_noise.h"
+#include "emulation/allreduce/batch_noise.h"
 #include "core/philox.h"
 #include "emulation/allreduce/topology.h"
 #include "emulation/machine/buffers.h"

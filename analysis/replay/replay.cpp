@@ -18,6 +18,7 @@
 #include "analysis/replay/selection.h"
 #include "analysis/replay/tensor_rows.h"
 #include "analysis/replay/work_list.h"
+#include "analysis/statistics/notes.h"
 #include "core/float_environment.h"
 #include "emulation/machine/memory.h"
 #include "emulation/machine/parallel.h"
@@ -87,6 +88,13 @@ private:
     std::size_t values_of(std::size_t k) const {
         return tensor(k).size() * static_cast<std::size_t>(options_.workers);
     }
+    // Whether the step before this one was not replayed.
+    bool follows_gap(std::size_t t) const {
+        const auto number = [&](std::size_t i) {
+            return manifest_.steps[options_.steps[i]].number;
+        };
+        return t > 0 && number(t) != number(t - 1) + 1;
+    }
     ItemViews views(std::size_t t, std::size_t k) const {
         return {trace_, options_.steps[t], options_.tensors[k], options_.workers};
     }
@@ -136,6 +144,7 @@ void Replay::name(std::vector<ResultRow>& rows, std::size_t t, std::size_t k,
         row.scheme_index = static_cast<std::uint32_t>(resolved.requested);
         row.format = resolved.parts().grid;
         if (row.note.empty()) row.note = resolved.scheme->note;
+        if (resolved.parts().keeps_state && follows_gap(t)) add_note(row.note, after_gap);
     }
 }
 

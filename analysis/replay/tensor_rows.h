@@ -2,17 +2,14 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "analysis/replay/item_context.h"
+#include "analysis/statistics/notes.h"
 #include "analysis/statistics/result_row.h"
 #include "emulation/schemes/scheme.h"
 
 namespace apscope::detail {
-
-// The beginning of a row's note if the trace lacks its inputs.
-inline constexpr std::string_view not_measurable = "not measurable on this trace: needs ";
 
 // The state goes on by one step. The item's keys are those of draws 0, which is the step's own, to
 // K-1.

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <span>
 
-#include "analysis/statistics/batch_noise.h"
+#include "emulation/allreduce/batch_noise.h"
 #include "analysis/statistics/error_split.h"
 #include "core/rounding.h"
 

@@ -99,7 +99,7 @@ Interval Noise::typical() const {
         share * bias_of_log_variance(jackknife.total / share * ln2, static_cast<int>(workers_)) /
         ln2;
     const double half = jackknife.half();
-    return {fixed_exp2(bias - half), fixed_exp2(bias + half)};
+    return {fixed_exp2(bias - half), fixed_exp2(bias + half), fixed_exp2(bias)};
 }
 
 Interval Noise::pooled(std::vector<std::pair<std::int64_t, double>> ratio_of_step) const {
@@ -122,7 +122,8 @@ Interval Noise::pooled(std::vector<std::pair<std::int64_t, double>> ratio_of_ste
     }
     const double middle = workers * (plain / count) - (workers - 1) * jackknife.total,
                  half = jackknife.half();
-    return {std::max(middle - half, 0.0), middle + half};
+    const double low = std::max(middle - half, 0.0);
+    return {low, middle + half, std::max(middle, low)};
 }
 
 NoiseBy parse_noise_by(std::string_view name) {

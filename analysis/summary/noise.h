@@ -35,9 +35,10 @@ struct NoiseTable {
     std::string cell(const NoiseRow& row, NoiseBy column) const;
 };
 
+// The ends of an interval, and the estimate without bias that lies in it.
 struct Interval {
-    double low = std::numeric_limits<double>::quiet_NaN(),
-           high = std::numeric_limits<double>::quiet_NaN();
+    static constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
+    double low = unknown, high = unknown, middle = unknown;
 };
 
 // The noise of some rows of one trace, summed over the layers.
@@ -45,7 +46,8 @@ class Noise {
 public:
     explicit Noise(const std::vector<const NoiseRow*>& rows);
 
-    // Factors of an `error_over_noise` of these rows at both ends of its 95 % interval. The error
+    // Factors of an `error_over_noise` of these rows: to its corrected value, and to both ends of
+    // its 95 % interval. The error
     // is taken as exact; only the noise, estimated from few workers, is uncertain. The jackknife
     // over the workers, per step, gives the spread; the mean log of estimates is below the log of
     // the true value, which `bias_of_log_variance` corrects. NaN for fewer than three workers.

@@ -9,7 +9,9 @@
 #include <tuple>
 #include <utility>
 
+#include "analysis/statistics/notes.h"
 #include "analysis/summary/losses.h"
+#include "analysis/summary/zero_layers.h"
 
 namespace apscope::detail {
 
@@ -118,11 +120,26 @@ struct Sums {
 
 // The means and counts of one row of the summary over its steps.
 struct StepSums {
-    double nmse = 0, losses = 0, pooled = 0, noisy = 0, skipped = 0, overflowed = 0;
+    double nmse = 0, losses = 0, pooled = 0, noisy = 0, skipped = 0, overflowed = 0, gaps = 0;
 };
 
+// Which steps of the summary's rows have a note that the scheme's memory is of an earlier step.
+std::vector<std::uint8_t> steps_after_gaps(const RowTable& table, const ChosenRows& rows,
+                                           const Groups& steps) {
+    std::vector<std::uint8_t> found(steps.size(), 0), such;
+    if (table.note.of_row.empty()) return found;
+    for (const std::string& note : table.note.names)
+        such.push_back(note.find(after_gap) != std::string::npos);
+    for (std::size_t i = 0; i < rows.size(); ++i)
+        found[steps.of_row[i]] |=
+            such[static_cast<std::size_t>(table.note.of_row[rows.row[i]])];
+    return found;
+}
+
+// `left_out`: rows of layers without a cosine and a worst error.
 std::vector<Sums> sums_of(const RowTable& table, const ChosenRows& rows, const Groups& groups,
-                          const Groups& steps, std::vector<Loss>& of_step) {
+                          const Groups& steps, const std::vector<std::uint8_t>& left_out,
+                          std::vector<Loss>& of_step) {
     const RowLosses losses(table);
     const auto cosine = table[C::cosine], counted = table[C::counted], count = table[C::count],
                expected = table[C::expected_variance], volume = table[C::volume],
@@ -136,7 +153,7 @@ std::vector<Sums> sums_of(const RowTable& table, const ChosenRows& rows, const G
         Sums& s = sums[groups.of_row[i]];
         of_step[steps.of_row[i]].add(loss);
         s.whole.add(loss);
-        if (loss.exists()) {
+        if (loss.exists() && !left_out[row]) {
             s.cosines += losses.cosine(row, loss, cosine);
             ++s.losses;
             s.add_worst(row, infinite_with(loss.overflow, loss.nmse()));
@@ -239,7 +256,11 @@ Summary summarized(const RowTable& table, const ChosenRows& rows, std::optional<
     const Groups steps = divided(groups, rows, table.step);
     const std::size_t count = groups.size();
     std::vector<Loss> of_step(steps.size());
-    const std::vector<Sums> sums = sums_of(table, rows, groups, steps, of_step);
+    // A layer by itself has its own figures, whatever it is worth beside others.
+    const std::vector<std::uint8_t> left_out =
+        part == Part::layer ? std::vector<std::uint8_t>(table.rows, 0) : rows_of_zero_layers(table);
+    const std::vector<Sums> sums = sums_of(table, rows, groups, steps, left_out, of_step);
+    const std::vector<std::uint8_t> gaps = steps_after_gaps(table, rows, steps);
 
     Summary out;
     for (const std::uint32_t i : groups.first) {
@@ -254,6 +275,7 @@ Summary summarized(const RowTable& table, const ChosenRows& rows, std::optional<
         StepSums& mean = means[owner[s]];
         mean.skipped += loss.skipped > 0;
         mean.overflowed += loss.overflow > 0;
+        mean.gaps += gaps[s];
         if (loss.noise != 0) {
             const std::int32_t step = table.step.of_row[rows.row[steps.first[s]]];
             ratios[owner[s]].emplace_back(table.steps[static_cast<std::size_t>(step)],
@@ -277,8 +299,12 @@ Summary summarized(const RowTable& table, const ChosenRows& rows, std::optional<
     for (std::size_t g = 0; g < count; ++g)
         std::tie(typical[g], pooled[g]) = intervals.of(out.first[g], std::move(ratios[g]));
     const auto over_noise = [&](std::size_t g) { return f("error_over_noise", g); };
+    add("error_over_noise_corrected",
+        [&](std::size_t g) { return over_noise(g) * typical[g].middle; });
     add("error_over_noise_low", [&](std::size_t g) { return over_noise(g) * typical[g].low; });
     add("error_over_noise_high", [&](std::size_t g) { return over_noise(g) * typical[g].high; });
+    add("pooled_error_over_noise_corrected",
+        [&](std::size_t g) { return pooled[g].middle * batch_factor; });
     add("pooled_error_over_noise_low", [&](std::size_t g) { return pooled[g].low * batch_factor; });
     add("pooled_error_over_noise_high",
         [&](std::size_t g) { return pooled[g].high * batch_factor; });
@@ -306,6 +332,7 @@ Summary summarized(const RowTable& table, const ChosenRows& rows, std::optional<
     f.add_integers("overflowed", count, [&](std::size_t g) { return means[g].overflowed; });
     const std::vector<double> odd = nonfinite_steps(table, out.first, part);
     f.add_integers("nonfinite", count, [&](std::size_t g) { return odd[g]; });
+    f.add_integers("gaps", count, [&](std::size_t g) { return means[g].gaps; });
 
     for (const Sums& s : sums)
         out.worst.push_back(s.unmeasured ? std::optional<std::uint32_t>() : s.worst);
@@ -336,8 +363,10 @@ std::vector<std::size_t> ranked(const RowTable& table, const Summary& summary) {
         const bool ideal_a = summary.topology[a] == "exact",
                    ideal_b = summary.topology[b] == "exact";
         if (ideal_a != ideal_b) return ideal_b;
-        const bool over_a = f("overflowed", a) > 0, over_b = f("overflowed", b) > 0;
-        if (over_a != over_b) return over_b;
+        for (const char* name : {"gaps", "overflowed"}) {
+            const bool has_a = f(name, a) > 0, has_b = f(name, b) > 0;
+            if (has_a != has_b) return has_b;
+        }
         for (const char* name : {"error_over_noise", "step_nmse"}) {
             if (before(f(name, a), f(name, b))) return true;
             if (before(f(name, b), f(name, a))) return false;

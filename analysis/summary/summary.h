@@ -50,7 +50,8 @@ Breakdown broken_down(const RowTable& table, Part part,
                       const NoiseTable* noise = nullptr);
 
 // The rows of a summary in order of rank: by trace, real topologies before `exact`, then schemes
-// without overflow, then by error over noise, then by step_nmse, NaN last.
+// whose memory has no gaps, then those without overflow, then by error over noise, then by
+// step_nmse, NaN last.
 std::vector<std::size_t> ranked(const RowTable& table, const Summary& summary);
 
 }  // namespace apscope::detail

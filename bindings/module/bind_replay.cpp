@@ -169,6 +169,7 @@ using Agreed = py::array_t<AgreedStatistics, py::array::c_style>;
 
 void bind_replay(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>& made) {
     m.attr("NOT_MEASURABLE") = std::string(not_measurable);
+    m.attr("AFTER_GAP") = std::string(after_gap);
     m.attr("COLUMNS") = number_columns();
     PYBIND11_NUMPY_DTYPE(AgreedStatistics, amax, nonfinite, elements, sum, sum_absolute,
                          sum_squares, largest_sum);

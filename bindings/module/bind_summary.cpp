@@ -18,6 +18,7 @@
 #include "analysis/summary/noise.h"
 #include "analysis/summary/pool.h"
 #include "analysis/summary/summary.h"
+#include "analysis/summary/zero_layers.h"
 #include "bindings/module/guarded.h"
 #include "bindings/module/summary_arrays.h"
 
@@ -220,6 +221,9 @@ void bind_summary(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>
         const NonfinitePlaces places = nonfinite_places(t.table());
         return py::make_tuple(places.odd, places.all);
     }, "Numbers of layers and steps with gradients that are NaN or infinite, and of all.")
+        .def("rows_of_zero_layers",
+             [](const ArrayTable& t) { return to_flags(rows_of_zero_layers(t.table())); },
+             "Which rows belong to a layer whose gradients are numerically zero.")
         .def("pool", &pool, py::arg("rows"), py::arg("by"))
         .def("summary", &summary, py::arg("rows"), py::arg("batch_factor"), py::arg("noise"),
              py::arg("by") = py::none())
@@ -305,6 +309,14 @@ void bind_summary(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>
         return to_flags(flags);
     }, py::arg("bits"), py::arg("codes"), py::arg("count"),
           "Which groups' side information is one number per tensor, of any size.");
+    m.def("numerically_zero",
+          [](const Numbers& reference, const Numbers& noise, const Numbers& elements) {
+        std::vector<LayerSums> layers;
+        for (py::ssize_t i = 0; i < reference.size(); ++i)
+            layers.push_back({reference.data()[i], noise.data()[i], elements.data()[i]});
+        return to_flags(numerically_zero(layers));
+    }, py::arg("reference"), py::arg("noise"), py::arg("elements"),
+          "Which layers of one trace are numerically zero, from sums over its steps.");
     m.def("losses_of_sums", &losses_of_sums, py::arg("error"), py::arg("reference"),
           py::arg("overflow"));
     m.def("part_seconds",

@@ -97,6 +97,14 @@ AgreedStatistics agreed_statistics(std::span<const std::span<const float>> rows,
     return agreed;
 }
 
+void StepErrors::merge(const StepErrors& next) {
+    squared_error += next.squared_error;
+    squared_reference += next.squared_reference;
+    log2_over_noise += next.log2_over_noise;
+    noise_blocks += next.noise_blocks;
+    overflow += next.overflow;
+}
+
 SelectionInput SelectionInput::serving(const std::vector<char>& items) const {
     SelectionInput seen = *this;
     seen.served = items;

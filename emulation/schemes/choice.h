@@ -51,8 +51,24 @@ std::optional<int> common_exponent(
 
 struct FloatEncoder;
 
-// What a choice may ask of the gradients themselves: the results that a decision would have
-// (lookahead.h).
+// The errors of a step's sums, of some tensors together, against their exact sums: section 14 of
+// docs/definitions.md. Pairs that are not both finite have none.
+struct StepErrors {
+    double squared_error = 0.0, squared_reference = 0.0;
+    double log2_over_noise = 0.0;  // sum of log2 max(E / N, 2^-30) over the blocks with noise
+    std::uint64_t noise_blocks = 0;
+    std::uint64_t overflow = 0;  // sums that are not finite where the exact sum is
+
+    void merge(const StepErrors& next);
+};
+// Of one decision, and the least that it or any larger power of two as scale can come to: results
+// are values of the accumulator's grid, and not beyond its end.
+struct ErrorsAhead {
+    StepErrors found, least;
+};
+
+// What a choice may ask of the gradients themselves: the results that a decision would have, and
+// their errors (lookahead.h).
 class Lookahead {
 public:
     // Of the reduction in question.
@@ -60,6 +76,10 @@ public:
     // Whether the sums over the workers of these tensors at a step are finite in every element.
     virtual bool sums_are_finite(std::size_t step, std::span<const std::size_t> tensors,
                                  const FloatEncoder& encoder, const Decision& decision) const = 0;
+    // The errors of these sums, of every decision.
+    virtual std::vector<ErrorsAhead> errors(std::size_t step, std::span<const std::size_t> tensors,
+                                            const FloatEncoder& encoder,
+                                            std::span<const Decision> decisions) const = 0;
 
 protected:
     ~Lookahead() = default;

@@ -28,11 +28,11 @@ std::vector<std::string> main_schemes() {
     for (const auto& [f, rungs, draws] :
          {Format{"e5m2", true, true}, Format{"e4m3fn", true, true}, Format{"e4m3", false, false},
           Format{"e3m4", true, true}, Format{"e3m0", false, true}}) {
-        const std::string constant = "loss_scaling:" + f + ",scale=best", aps = "aps:" + f;
+        const std::string constant = "loss_scaling:" + f + ",scale=largest", aps = "aps:" + f;
         for (const std::string& spec : {"none:" + f, constant, aps}) specs.push_back(spec);
         if (rungs)
             for (const std::string& spec :
-                 {constant + ",rule=tight", aps + ",rule=tight,unit=model", aps + ",rule=tight"})
+                 {constant + ",rule=tight", "loss_scaling:" + f + ",scale=best,overflow=saturate", aps + ",rule=tight,unit=model", aps + ",rule=tight"})
                 specs.push_back(spec);
         if (draws)
             for (const std::string& spec : {aps + ",rounding=stochastic", "stochastic:" + f})
@@ -49,8 +49,8 @@ std::vector<std::string> all_schemes() {
     std::vector<std::string> specs = main_schemes();
     for (const char* spec : {"aps:e4m3,rounding=stochastic",
                              "stochastic:e4m3",
-                             "loss_scaling:e4m3,scale=best,headroom=one",
-                             "loss_scaling:e3m4,scale=best,headroom=one",
+                             "loss_scaling:e4m3,scale=largest,headroom=one",
+                             "loss_scaling:e3m4,scale=largest,headroom=one",
                              "aps:e4m3,headroom=one",
                              "aps:e3m4,headroom=one",
                              "dynamic_loss_scaling:fp16",

@@ -6,7 +6,10 @@
 #include <optional>
 
 #include "core/fixed_shape_sum.h"
+#include "emulation/allreduce/batch_noise.h"
 #include "emulation/machine/parallel.h"
+#include "emulation/machine/row_kernels.h"
+#include "emulation/machine/simd.h"
 #include "emulation/schemes/float_exchange.h"
 
 namespace apscope::detail {
@@ -15,49 +18,178 @@ namespace {
 
 constexpr std::size_t chunk = 64 * sum_block;  // elements that a thread takes at a time
 
-// Elements first .. end - 1.
-bool are_finite(const GradientRows& item, std::size_t first, std::size_t end,
-                const FloatEncoder& encoder, const Decision& decision, const Topology& topology) {
-    const bool exact = topology.kind == Topology::Kind::exact || encoder.reduction.exact;
-    const auto workers = static_cast<int>(item.rows.size());
-    thread_local std::optional<FloatBuffers> buffers;
-    if (!buffers || buffers->narrow.size() != item.rows.size()) buffers.emplace(workers);
-    FloatExchange exchange(encoder, decision, workers, !exact, *buffers);
+// The tensors of a step, and their pieces in order.
+struct Pieces {
+    struct Piece {
+        std::size_t item, first, end;
+    };
+    std::vector<GradientRows> items;
+    std::vector<Piece> list;
+
+    Pieces(const SumsAhead::Read& read, std::size_t step, std::span<const std::size_t> tensors) {
+        for (const std::size_t tensor : tensors) {
+            items.push_back(read(step, tensor));
+            const std::size_t elements = items.back().rows[0].size();
+            for (std::size_t first = 0; first < elements; first += chunk)
+                list.push_back({items.size() - 1, first, std::min(first + chunk, elements)});
+        }
+    }
+};
+
+// A piece's sums with one decision, block by block.
+class PieceSums {
+public:
+    PieceSums(const GradientRows& item, const FloatEncoder& encoder, const Decision& decision,
+              const Topology& topology)
+        : item_(item), topology_(topology),
+          exact_(topology.kind == Topology::Kind::exact || encoder.reduction.exact),
+          exchange_(encoder, decision, static_cast<int>(item.rows.size()), !exact_,
+                    buffers_of(item.rows.size())) {}
+
+    void add_up(std::size_t first, std::span<double> y) {
+        for (std::size_t w = 0; w < item_.rows.size(); ++w)
+            exchange_.encode(w, item_.rows[w].subspan(first, y.size()), first, item_.key);
+        exchange_.reduce(topology_, exact_, first, item_.rows[0].size(), item_.key, 1.0, y);
+    }
+
+private:
+    static FloatBuffers& buffers_of(std::size_t workers) {
+        thread_local std::optional<FloatBuffers> buffers;
+        if (!buffers || buffers->narrow.size() != workers)
+            buffers.emplace(static_cast<int>(workers));
+        return *buffers;
+    }
+
+    const GradientRows& item_;
+    const Topology& topology_;
+    bool exact_;
+    FloatExchange exchange_;
+};
+
+bool are_finite(const GradientRows& item, const Pieces::Piece& piece, const FloatEncoder& encoder,
+                const Decision& decision, const Topology& topology) {
+    PieceSums sums(item, encoder, decision, topology);
     double y[sum_block];
-    for (; first < end; first += sum_block) {
-        const std::size_t n = std::min(sum_block, end - first);
-        for (std::size_t w = 0; w < item.rows.size(); ++w)
-            exchange.encode(w, item.rows[w].subspan(first, n), first, item.key);
-        exchange.reduce(topology, exact, first, item.rows[0].size(), item.key, 1.0,
-                        std::span(y, n));
+    for (std::size_t first = piece.first; first < piece.end; first += sum_block) {
+        const std::size_t n = std::min(sum_block, piece.end - first);
+        sums.add_up(first, std::span(y, n));
         if (!std::all_of(y, y + n, [](double sum) { return std::isfinite(sum); })) return false;
     }
     return true;
+}
+
+// What no result with this power of two as scale, or a larger one, can be nearer to a sum than: it
+// is not beyond the end of its range, and it is a number of the accumulator's precision.
+class NearestPossible {
+public:
+    NearestPossible(const FloatEncoder& encoder, const Decision& decision, std::size_t workers,
+                    bool exact) {
+        const Reduction& r = encoder.reduction;
+        const bool rounds = !exact && !r.exact && !r.gathers();
+        double end = static_cast<double>(workers) * encoder.grid.format.largest();
+        for (std::size_t hop = 0; rounds && hop < workers; ++hop)  // each may round up
+            end *= 1.0 + std::ldexp(1.0, 1 - r.accumulate.precision());
+        if (rounds) end = std::min(end, r.accumulate.largest());
+        end_ = end / decision.scale;
+        if (rounds) splitter_ = std::ldexp(1.0, 53 - r.accumulate.precision()) + 1.0;
+    }
+    double operator()(double sum) const {
+        const double inside = std::clamp(sum, -end_, end_);
+        if (inside != sum || splitter_ == 0.0) return inside;
+        const double t = sum * splitter_, near = t - (t - sum);  // to that precision
+        return std::isfinite(near) ? near : sum;
+    }
+
+private:
+    double end_, splitter_ = 0.0;
+};
+
+// The errors of a block's results.
+StepErrors errors_of(std::span<const double> reference, std::span<const double> result,
+                     std::span<const double> noise) {
+    StepErrors errors;
+    OverNoise over;
+    over.add(reference, result, noise);
+    errors.log2_over_noise = over.sum_log2;
+    errors.noise_blocks = over.blocks;
+    const auto finite = [&](std::size_t i) {
+        return std::isfinite(reference[i]) && std::isfinite(result[i]);
+    };
+    errors.squared_error = block_sum(result.size(), [&](std::size_t i) {
+        const double error = finite(i) ? result[i] - reference[i] : 0.0;
+        return error * error;
+    });
+    errors.squared_reference = block_sum(result.size(), [&](std::size_t i) {
+        return finite(i) ? reference[i] * reference[i] : 0.0;
+    });
+    for (std::size_t i = 0; i < result.size(); ++i)
+        errors.overflow += std::isfinite(reference[i]) && !std::isfinite(result[i]);
+    return errors;
+}
+
+std::vector<ErrorsAhead> piece_errors(const GradientRows& item, const Pieces::Piece& piece,
+                                      const FloatEncoder& encoder,
+                                      std::span<const Decision> decisions,
+                                      const Topology& topology) {
+    std::vector<std::span<const float>> rows;
+    for (const std::span<const float> row : item.rows)
+        rows.push_back(row.subspan(piece.first, piece.end - piece.first));
+    const BatchNoise noise = batch_noise(rows, false);
+    const bool exact = topology.kind == Topology::Kind::exact;
+    std::vector<ErrorsAhead> errors(decisions.size());
+    std::vector<double> references(piece.end - piece.first, -0.0);  // -0 + x is x
+    for (const std::span<const float> row : rows)
+        simd::run<AddWidened>(references.data(), row.data(), row.size());
+    double y[sum_block];
+    for (std::size_t d = 0; d < decisions.size(); ++d) {
+        PieceSums sums(item, encoder, decisions[d], topology);
+        const NearestPossible nearest(encoder, decisions[d], rows.size(), exact);
+        for (std::size_t first = 0; first < references.size(); first += sum_block) {
+            const std::size_t n = std::min(sum_block, references.size() - first);
+            const auto reference = std::span<const double>(references).subspan(first, n);
+            const std::span<const double> block_noise = noise_of(&noise, first, n);
+            sums.add_up(piece.first + first, std::span(y, n));
+            errors[d].found.merge(errors_of(reference, std::span(y, n), block_noise));
+            std::transform(reference.begin(), reference.end(), y, nearest);
+            errors[d].least.merge(errors_of(reference, std::span(y, n), block_noise));
+        }
+    }
+    return errors;
 }
 
 }  // namespace
 
 bool SumsAhead::sums_are_finite(std::size_t step, std::span<const std::size_t> tensors,
                                 const FloatEncoder& encoder, const Decision& decision) const {
-    struct Piece {
-        std::size_t item, first;
-    };
-    std::vector<GradientRows> items;
-    std::vector<Piece> pieces;
-    for (const std::size_t tensor : tensors) {
-        items.push_back(read_(step, tensor));
-        for (std::size_t first = 0; first < items.back().rows[0].size(); first += chunk)
-            pieces.push_back({items.size() - 1, first});
-    }
+    const Pieces pieces(read_, step, tensors);
     std::atomic<bool> finite{true};
-    parallel_for(pieces.size(), threads_, [&](std::size_t i) {
+    parallel_for(pieces.list.size(), threads_, [&](std::size_t i) {
         if (!finite.load(std::memory_order_relaxed)) return;
-        const auto& [item, first] = pieces[i];
-        const std::size_t end = std::min(first + chunk, items[item].rows[0].size());
-        if (!are_finite(items[item], first, end, encoder, decision, topology_))
+        const Pieces::Piece& piece = pieces.list[i];
+        if (!are_finite(pieces.items[piece.item], piece, encoder, decision, topology_))
             finite.store(false, std::memory_order_relaxed);
     });
     return finite;
+}
+
+std::vector<ErrorsAhead> SumsAhead::errors(std::size_t step, std::span<const std::size_t> tensors,
+                                           const FloatEncoder& encoder,
+                                           std::span<const Decision> decisions) const {
+    const Pieces pieces(read_, step, tensors);
+    std::vector<std::vector<ErrorsAhead>> of_piece(pieces.list.size());
+    parallel_for(pieces.list.size(), threads_, [&](std::size_t i) {
+        const Pieces::Piece& piece = pieces.list[i];
+        of_piece[i] =
+            piece_errors(pieces.items[piece.item], piece, encoder, decisions, topology_);
+    });
+    std::vector<ErrorsAhead> errors(decisions.size());
+    for (const std::vector<ErrorsAhead>& piece : of_piece) {
+        for (std::size_t d = 0; d < errors.size(); ++d) {
+            errors[d].found.merge(piece[d].found);
+            errors[d].least.merge(piece[d].least);
+        }
+    }
+    return errors;
 }
 
 }  // namespace apscope::detail

@@ -1,6 +1,8 @@
 // A look ahead at the sums over the workers, for choices that depend on them: a dynamic loss scale
-// skips the step in which the reduced gradient overflows (shared/loss_scale.h). The sums are those
-// that the exchange will make: the same messages, order of additions and random words.
+// skips the step in which the reduced gradient overflows (shared/loss_scale.h), the best constant
+// is the one whose sums err least (shared/best_constant.h). The sums are those that the exchange
+// will make: the same messages, order of additions and random words. Threads take pieces of the
+// tensors, whose sizes are fixed, so their number changes nothing.
 #pragma once
 
 #include <cstddef>
@@ -32,6 +34,9 @@ public:
     const Topology& topology() const override { return topology_; }
     bool sums_are_finite(std::size_t step, std::span<const std::size_t> tensors,
                          const FloatEncoder& encoder, const Decision& decision) const override;
+    std::vector<ErrorsAhead> errors(std::size_t step, std::span<const std::size_t> tensors,
+                                    const FloatEncoder& encoder,
+                                    std::span<const Decision> decisions) const override;
 
 private:
     Topology topology_;

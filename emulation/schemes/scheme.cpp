@@ -25,7 +25,12 @@ const SchemeParts& Scheme::own_parts() const {
 }
 
 const SchemeParts& Scheme::inner_parts() const {
-    if (!own_parts().joins_tensors) return parts;
+    if (own_parts().looks_ahead)
+        throw std::invalid_argument(
+            "scheme '" + spec +
+            "' chooses its scale by the results of whole steps, which a scheme around it does not "
+            "know before; use a constant scale or scale=largest");
+    if (!parts.joins_tensors) return parts;
     throw std::invalid_argument(
         "scheme '" + spec +
         "' has one scale for several tensors of a step, but a scheme around it sees one at a "

@@ -174,7 +174,7 @@ struct Scheme {
     // Throws std::invalid_argument for a policy, whose branches are schemes of their own.
     const SchemeParts& own_parts() const;
     // The same for a combinator, which sees one tensor at a time. Also throws for a scheme whose
-    // scales apply to several tensors.
+    // scales apply to several tensors, or that looks ahead.
     const SchemeParts& inner_parts() const;
 };
 

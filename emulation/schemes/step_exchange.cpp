@@ -55,7 +55,7 @@ StepExchange::StepExchange(Scheme scheme, std::vector<StepTensor> tensors, int w
     known_ = policy_tensors(names, roles);
     for_schemes(scheme_, [](const Scheme& one) {
         const auto scale = one.keys.find("scale");
-        if (scale != one.keys.end() && scale->second == "best")
+        if (scale != one.keys.end() && (scale->second == "best" || scale->second == "largest"))
             throw std::invalid_argument("scheme '" + one.spec +
                                         "' chooses its scale in hindsight over all steps, which is "
                                         "impossible in a training loop; give a number as scale");

@@ -25,7 +25,7 @@ BLOCK, LEAST = 32, 2.0**-30
 
 def specs(format, amax_of_trace, amax_of_step, workers):
     """A scheme for every rung; the first two have their scale from the largest magnitude, as
-    scale=best,rule=tight takes it."""
+    scale=largest,rule=tight takes it."""
     largest = apscope.FloatFormat(format).largest
     constant, step = (
         2.0 ** math.floor(math.log2(largest / (workers * amax)))

@@ -31,7 +31,7 @@ SCHEMES = [
         for f in ("e5m2", "e4m3", "e3m4")
         for name, keys in (
             ("none", ""),
-            ("loss_scaling", ",scale=best"),
+            ("loss_scaling", ",scale=largest"),
             ("aps", ""),
             ("stochastic", ""),
         )

@@ -12,11 +12,11 @@ from tests.reference.summaries import held
 TOPOLOGIES = ("exact", "ring", "sequential")
 MIXED = "hybrid(last=qsgd;else=aps:e4m3)"
 OWN_ONLY = "hybrid(last=sign_vote;else=qsgd)"
-LOSS_SCALING = "loss_scaling:e4m3,scale=best"
+LOSS_SCALING = "loss_scaling:e4m3,scale=largest"
 SCHEMES = (
     "none:fp32",
     "aps:e4m3",
-    "loss_scaling:e4m3,scale=best",
+    "loss_scaling:e4m3,scale=largest",
     "dynamic_loss_scaling:e4m3",
     "qsgd",
     MIXED,

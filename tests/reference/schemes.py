@@ -28,7 +28,7 @@ FLOAT_KEYS = {
 }
 KEYS = {
     "none": FLOAT_KEYS,
-    "loss_scaling": FLOAT_KEYS | {"scale": "1024", "headroom": "workers", "rule": "ceil"},
+    "loss_scaling": FLOAT_KEYS | {"scale": "1024", "headroom": "workers", "rule": "ceil", "by": "error_over_noise"},
     "dynamic_loss_scaling": FLOAT_KEYS
     | {"init": "auto", "growth": "2", "backoff": "0.5", "growth_interval": "2000"},
     "aps": FLOAT_KEYS
@@ -183,9 +183,9 @@ def scales(
     """(step, tensor) -> (S, skipped). found_inf: of a step with a loss scale."""
     plan, keys = {}, scheme.keys
     state, quiet = first_loss_scale(scheme) if "init" in keys else np.float32(1), 0
-    if scheme.name == "loss_scaling" and keys["scale"] == "best":
+    if scheme.name == "loss_scaling" and keys["scale"] == "largest":
         tensors = [g for step in gradients.values() for g in step.values()]
-        best = 2.0 ** shift(
+        largest_scale = 2.0 ** shift(
             max(map(amax, tensors)), scheme.f, keys["headroom"], len(tensors[0]), keys["rule"]
         )
     memory: dict[int, Shifts] = {}
@@ -206,7 +206,7 @@ def scales(
                     plan[step, name] = 1.0, False
                 case "loss_scaling":
                     plan[step, name] = (
-                        best if keys["scale"] == "best" else float(np.float32(keys["scale"])),
+                        largest_scale if keys["scale"] == "largest" else float(np.float32(keys["scale"])),
                         False,
                     )
                 case "dynamic_loss_scaling":

@@ -111,9 +111,30 @@ def odd(r):
     return any(held(r[name]) and r[name] > 0 for name in ("nan", "infinite"))
 
 
+def zero_layers(frame, trace):
+    """The layers whose gradients are numerically zero: section 14."""
+    sums = {}
+    for r in frame[(frame.trace == trace) & (frame.stage == "reduced")].to_dict("records"):
+        most = sums.setdefault(r["tensor"], {}).setdefault(r["step"], [0.0, 0.0, 0.0])
+        for i, name in enumerate(("sum_squared_reference", "sum_noise", "count")):
+            if held(r[name]):
+                most[i] = max(most[i], r[name])
+    layers = {
+        layer: [math.fsum(step[i] for step in steps.values()) for i in range(3)]
+        for layer, steps in sums.items()
+    }
+    noise, elements = (math.fsum(one[i] for one in layers.values()) for i in (1, 2))
+    return {
+        layer
+        for layer, (r, n, count) in layers.items()
+        if n > 0 and r <= 4 * n and n / count <= 2.0**-32 * noise / elements
+    }
+
+
 def summed_up(frame, trace, scheme, topology):
     """One row of a summary, of the rows of a table."""
     rows = rows_of(frame, trace, scheme, topology)
+    judged = [r for r in rows if r["tensor"] not in zero_layers(frame, trace)]
     of_trace = frame[frame.trace == trace].to_dict("records")
     wire = [
         r
@@ -123,7 +144,7 @@ def summed_up(frame, trace, scheme, topology):
     by_step = [[r for r in rows if r["step"] == step] for step in sorted({r["step"] for r in rows})]
     cells = [
         (math.inf if overflowed([r]) else loss([r]), r["tensor"], r["step"])
-        for r in rows
+        for r in judged
         if loss([r]) is not None
     ]
     unknown = any(math.isnan(value) for value, *_ in cells)
@@ -143,7 +164,7 @@ def summed_up(frame, trace, scheme, topology):
         "error_over_noise": over_noise(rows)[0],
         "pooled_error_over_noise": over_noise(rows)[1],
         "step_nmse": mean(loss(part) for part in by_step),
-        "layer_cosine": mean(cosine(r) for r in rows),
+        "layer_cosine": mean(cosine(r) for r in judged),
         "worst_nmse": worst[0],
         "worst_layer": worst[1],
         "worst_step": worst[2],
@@ -163,6 +184,7 @@ def summed_up(frame, trace, scheme, topology):
         "skipped": sum(any(r["skipped"] for r in part) for part in by_step),
         "nonfinite": len({r["step"] for r in of_trace if odd(r)}),
         "overflowed": sum(overflowed(part) for part in by_step),
+        "gaps": sum(any("memory of an earlier step" in r["note"] for r in p) for p in by_step),
     }
 
 

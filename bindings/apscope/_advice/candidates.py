@@ -10,11 +10,16 @@ from .._schemes.scheme import LISTS, Scheme
 
 
 def _scaled(formats: Iterable[str]) -> list[str]:
-    """Without a scale, with one for all steps, and with APS by the rule without a spare binade."""
+    """Without a scale, with two for all steps, and with APS by the rule without a spare binade."""
     return [
         spec
         for f in formats
-        for spec in (f"none:{f}", f"loss_scaling:{f},scale=best,rule=tight", f"aps:{f},rule=tight")
+        for spec in (
+            f"none:{f}",
+            f"loss_scaling:{f},scale=largest,rule=tight",
+            f"loss_scaling:{f},scale=best,overflow=saturate",
+            f"aps:{f},rule=tight",
+        )
     ]
 
 

@@ -222,8 +222,8 @@ def _out_of_reach(problem: Problem) -> str:
                     f"of {names[0]} is above it; {least:.4g} can be met"
                 )
         return (
-            "no candidate was measured without overflow in "
-            f"{', '.join(names[:4])}{', ...' * (len(names) > 4)}; give other candidates"
+            "no candidate was measured without overflow, and on consecutive steps if it has "
+            f"memory, in {', '.join(names[:4])}{', ...' * (len(names) > 4)}; give other candidates"
         )
     limits = problem.wish.limits
     within = (

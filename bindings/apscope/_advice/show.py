@@ -78,7 +78,7 @@ def plan_tables(plan: Plan) -> list[tuple[str, list[str], list[list[str]], list[
     tables = [
         (
             "predicted from the table, replayed, and the best single candidate",
-            ["", "steps", *_COLUMNS.values(), "95 %", "overflow"],
+            ["", "steps", *_COLUMNS.values(), "corrected, 95 %", "overflow"],
             figures,
             ["", "steps"],
         ),
@@ -120,7 +120,9 @@ def _figure(value: Any) -> str:
 
 def _interval(row: Any) -> str:
     low, high = row.error_over_noise_low, row.error_over_noise_high
-    return "" if pd.isna(low) or pd.isna(high) else f"[{low:.3g}, {high:.3g}]"
+    if pd.isna(low) or pd.isna(high):
+        return ""
+    return f"{row.error_over_noise_corrected:.3g} [{low:.3g}, {high:.3g}]"
 
 
 def _other(scheme: str, error: float, own: float, loses_by: str) -> str:
@@ -198,14 +200,15 @@ def _in_training(plan: Plan) -> list[str]:
 
 def _near_the_limit(plan: Plan, limit: float) -> list[str]:
     """Remarks on tolerated side information, and on the gain of a little more volume."""
-    used, error = plan.figures["volume"].iloc[0], plan.wish.error
+    error = plan.wish.error
+    # Of the plan itself: between two corners of the front a mixture may have much less than both.
+    used, inside = plan.figures["volume"].iloc[0], plan.figures[error].iloc[0]
     said = (
         [f"volume {used:.4g}: side information of up to {SIDE:g} counts as within {limit:g}"]
         if used > limit
         else []
     )
     front = plan.front
-    inside = front.loc[front["volume"] <= limit + SIDE, error].min()
     above = front[
         (front["volume"] > limit + SIDE)
         & (front["volume"] <= _NEAR * limit)

@@ -16,7 +16,15 @@ import numpy as np
 import pandas as pd
 
 from .._results.noise import noise_table
-from .._results.pooling import OWN_REDUCTIONS, PARTS, losses, numbers, step_losses, wire_of
+from .._results.pooling import (
+    OWN_REDUCTIONS,
+    PARTS,
+    after_gap,
+    losses,
+    numbers,
+    step_losses,
+    wire_of,
+)
 from ..cost import Network
 from .seconds import Latencies, linear_seconds
 from .units import Unit
@@ -29,7 +37,7 @@ BLOCKS = 8
 class Sums:
     """Sums over some steps: U units, K candidates, B blocks of consecutive steps.
 
-    NaN if a candidate was not measured or overflowed.
+    NaN if a candidate was not measured, overflowed, or has memory and steps with gaps.
 
     Attributes
     ----------
@@ -123,7 +131,7 @@ class Table:
 #: The columns that a table needs. Rows are selected several times, so the others are dropped first.
 _COLUMNS = {
     "scheme", "stage", "topology", "step", "tensor", "skipped", "workers", "format",
-    "count", "counted", "nan", "infinite", "overflow", "underflow", "nonzero", "cosine",
+    "note", "count", "counted", "nan", "infinite", "overflow", "underflow", "nonzero", "cosine",
     "sum_squared_reference", "sum_absolute_reference", "sum_squared_error", "sum_signed_error",
     "sum_noise", "sum_log2_error_over_noise", "noise_blocks", "volume", "wire_bits", "side_bits",
     *PARTS,
@@ -222,7 +230,8 @@ def _sums(
     nmse = np.divide(lost["error"], reference, out=np.zeros(len(rows)), where=known)
     missing = (there < expected)[..., None]
     overflow = total(lost["overflow"] > 0, unit, candidate)
-    lacking = missing | (overflow > 0)[..., None]
+    gaps = total(after_gap(rows), unit, candidate)
+    lacking = missing | (overflow > 0)[..., None] | (gaps > 0)[..., None]
 
     def in_blocks(values: np.ndarray) -> np.ndarray:
         return total(values, unit, candidate, block, size=(*shape, blocks))

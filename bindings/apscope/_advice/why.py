@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 #: Columns of `Plan.figures`.
 FIGURES = (
-    "volume", "time", "error_over_noise", "error_over_noise_low", "error_over_noise_high",
+    "volume", "time", "error_over_noise",
+    "error_over_noise_corrected", "error_over_noise_low", "error_over_noise_high",
     "step_nmse", "layer_cosine", "underflow_wire", "overflowed",
 )  # fmt: skip
 #: Columns of `Plan.layers`.

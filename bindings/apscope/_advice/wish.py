@@ -178,6 +178,7 @@ def figures(table: Table, sums: Sums, choice: np.ndarray) -> dict[str, float]:
         "volume": float(own.volume.sum() / own.elements.sum()),
         "time": float(total_of(own, "time").adds.sum() + table.latency(choice)),
         "error_over_noise": float(over_noise),
+        "error_over_noise_corrected": float(over_noise * math.sqrt(math.prod(sums.interval))),
         "error_over_noise_low": float(over_noise * sums.interval[0]),
         "error_over_noise_high": float(over_noise * sums.interval[1]),
         "step_nmse": float(lost[0]),

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
+import functools
 from typing import Any, Unpack
 
 import numpy as np
 
 from .. import _core
 from .._core import BlockFormat
-from .checks import integer
-from .inputs import _input, _is_torch, _like, _on_gpu, _run, _torch_to_numpy
+from .checks import flag, integer, text
+from .inputs import _input, _is_torch, _like, _on_gpu, _run, _torch_to_numpy, as_format
 from .options import Options, RoundingOptions
 
 __all__ = [
@@ -19,6 +21,52 @@ __all__ = [
 ]  # fmt: skip
 
 BLOCKS = Options(RoundingOptions, overflow="saturate")
+
+#: The arguments of `BlockFormat` besides a name, and what makes each of them.
+_FIELDS = {
+    "element": as_format,
+    "scale": as_format,
+    "block_size": functools.partial(integer, "block_size", low=-(2**31), high=2**31 - 1),
+    "rule": functools.partial(text, "rule"),
+    "twos_complement": functools.partial(flag, "twos_complement"),
+    "tensor_scale": functools.partial(flag, "tensor_scale"),
+}
+_make = BlockFormat.__init__
+
+
+@functools.wraps(_make)
+def _init(self: BlockFormat, *given: Any, **fields: Any) -> None:
+    names = [*given, *([fields["name"]] if "name" in fields else [])]
+    if len(names) + bool(fields.keys() - {"name"}) > 1:
+        raise TypeError(
+            "BlockFormat takes a name alone, such as BlockFormat('mxfp4,block=16'), or its "
+            f"fields by keyword: {', '.join(_FIELDS)}"
+        )
+    if names:
+        _make(self, names[0])
+    else:
+        _make(self, **_checked(fields))
+
+
+def _checked(fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a `BlockFormat` as C++ takes them; formats may be names or dtypes."""
+    for name in fields:
+        if name not in _FIELDS:
+            near = difflib.get_close_matches(name, _FIELDS, n=1, cutoff=0.5)
+            raise TypeError(
+                f"BlockFormat has no argument '{name}'; "
+                + (f"did you mean {near[0]}?" if near else f"its fields are {', '.join(_FIELDS)}")
+            )
+    if missing := [name for name in ("element", "scale") if name not in fields]:
+        raise TypeError(
+            f"BlockFormat needs {' and '.join(missing)}, such as element='e2m1fn', "
+            "scale='e8m0fnu', or a block format's name alone, such as 'mxfp4'"
+        )
+    return {name: _FIELDS[name](value) for name, value in fields.items()}
+
+
+# The class is made in C++, its messages here.
+BlockFormat.__init__ = _init  # type: ignore[method-assign]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -55,6 +103,7 @@ def _around(shape: tuple[int, ...], axis: int) -> tuple[int, tuple[int, int, int
     """The axis from 0, and (elements before it, its length, elements after it)."""
     if not shape:
         raise ValueError("the array has no axis for blocks; give at least one dimension")
+    axis = integer("axis", axis, -(2**31), 2**31 - 1)
     if not -len(shape) <= axis < len(shape):
         raise ValueError(f"axis={axis} does not exist in an array of {len(shape)} dimensions")
     axis %= len(shape)
@@ -278,6 +327,8 @@ def decode_blocks(
         )
     _check_tensor_scale(f, tensor_scale)
 
+    threads = integer("threads", threads, 0, 2**20)
+
     def write(flat: np.ndarray) -> None:
         divisor = 1.0 if tensor_scale is None else tensor_scale
         _core.decode_blocks(a.reshape(-1), s.reshape(-1), divisor, flat, shape, f, threads)
@@ -351,8 +402,6 @@ def unpack(bytes: Any, bits: int, count: int) -> Any:
     bits, count = integer("bits", bits, 1, 8), integer("count", count, 0, 2**62)
     a = _bytes(bytes, "bytes")
     _, (_, length, _) = _around(a.shape, -1)
-    if count < 0:
-        raise ValueError(f"count={count} is negative")
     wanted = _core.packed_size(count, bits)
     if length != wanted:
         raise ValueError(f"a line has {length} bytes; {count} codes of {bits} bits take {wanted}")

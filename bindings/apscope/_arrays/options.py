@@ -5,7 +5,9 @@ from __future__ import annotations
 import functools
 import inspect
 import re
+import sys
 from collections.abc import Callable
+from types import CodeType, FrameType
 from typing import Any, NamedTuple, TypedDict, TypeVar
 
 from .. import _core
@@ -94,6 +96,7 @@ class Options:
             "seed": 0,
             "threads": 1,
         }
+        self._own: dict[CodeType, tuple[str, ...]] = {}  # the functions' own keywords
         self._checked = functools.lru_cache(maxsize=256, typed=True)(self._check)
         self._plain = self._check()
 
@@ -126,15 +129,22 @@ class Options:
             if name not in self.known:
                 import difflib
 
-                near = difflib.get_close_matches(name, self.known, n=1)
+                known = self._keywords(sys._getframe())
+                near = difflib.get_close_matches(name, known, n=1)
                 raise TypeError(
                     f"unexpected keyword argument '{name}'; "
-                    f"{f'did you mean {near[0]}?' if near else 'there are ' + ', '.join(self.known)}"
+                    f"{f'did you mean {near[0]}?' if near else 'there are ' + ', '.join(known)}"
                 )
         threads = options.pop("threads", 1)
         p = self._projection(options.pop("projection", None), options)
         threads = integer("threads", threads, 0, 2**20)
         return Settings(p._in_core(), 0, threads)
+
+    def _keywords(self, frame: FrameType | None) -> tuple[str, ...]:
+        """All keywords of the function whose options are checked; it is among the callers."""
+        while frame is not None and frame.f_code not in self._own:
+            frame = frame.f_back
+        return (*(() if frame is None else self._own[frame.f_code]), *self.known)
 
     def _projection(self, projection: Projection | None, parts: dict[str, Any]) -> Projection:
         if projection is None:
@@ -144,6 +154,9 @@ class Options:
     def __call__(self, function: Function) -> Function:
         own = inspect.signature(function)
         keyword = inspect.Parameter.KEYWORD_ONLY
+        self._own[function.__code__] = tuple(
+            name for name, p in own.parameters.items() if p.kind is keyword
+        )
         kept = [p for p in own.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
         added = [
             inspect.Parameter(name, keyword, default=self.defaults[name], annotation=_TYPES[name])

@@ -71,7 +71,8 @@ def front_chart(
     Returns
     -------
     Chart
-        Hollow points: a step overflowed or was skipped; such schemes are not in the front.
+        Hollow points: a step overflowed or was skipped, or the scheme has memory and steps are
+        missing; such schemes are not in the front.
     """
     column = error or (
         "error_over_noise" if rows["error_over_noise"].notna().any() else "step_nmse"
@@ -86,7 +87,7 @@ def front_chart(
             Log(unit, 0.1, 1.0, ()),
         )
     x, y = held[against].to_numpy(float), np.maximum(held[column].to_numpy(float), floor)
-    sound = (held["overflowed"].to_numpy() == 0) & (held["skipped"].to_numpy() == 0)
+    sound = (held[["overflowed", "skipped", "gaps"]].to_numpy() == 0).all(axis=1)
     front = step_front(zip(x[sound], y[sound]), SIDE if against == "volume" else 0.0)
     low, high = y.min() / 1.8, y.max() * 1.8
     left, right = x.min() / 1.35, x.max() * 1.35
@@ -110,7 +111,8 @@ def front_chart(
                 f"{number(real, 3)}{', below the axis' if real < floor else ''}\n{against} "
                 f"{number(px, 3)}"
                 + (f"\noverflow in {row.overflowed} steps" if row.overflowed else "")
-                + (f"\nskipped {row.skipped} steps" if row.skipped else ""),
+                + (f"\nskipped {row.skipped} steps" if row.skipped else "")
+                + (f"\n{row.gaps} steps after a gap: no rank" if row.gaps else ""),
                 hollow=not whole,
                 faint=not first,
                 link=links(row.scheme),

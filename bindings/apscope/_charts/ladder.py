@@ -18,7 +18,7 @@ NO_MATTER = 1.5
 #: Rungs that form a line from coarse to fine, and their names on the axis; the others are not on
 #: it.
 _NAMES = {
-    "constant": "all steps",
+    "largest constant": "all steps",
     "step": "a step",
     "layer": "a layer",
     "1024": "1,024",
@@ -37,7 +37,9 @@ def ladder_chart(table: pd.DataFrame) -> Chart:
     Returns
     -------
     Chart
-        One point per measured rung; with overflow it is hollow, at the upper edge. The rule at 1 is
+        One point per measured rung; with overflow it is hollow, at the upper edge. Diamonds: the
+        best constant, which may clip; the line begins with the largest that never saturates. The
+        rule at 1 is
         the noise of the batch, the rule at 0.1 the cost of a batch smaller by 9 %; without the
         noise there are none. A line's name says how many times smaller the error of the finest
         scale is than that of the coarsest, if that is more than `NO_MATTER`.
@@ -46,8 +48,9 @@ def ladder_chart(table: pd.DataFrame) -> Chart:
     column, unit = ("error_over_noise", "error over noise") if noisy else ("step_nmse", "step NMSE")
     rungs = [r.name for r in RUNGS if r.name in _NAMES and (table["rung"] == r.name).any()]
     places = {name: i for i, name in enumerate(rungs)}
+    clipping = table[(table["rung"] == "best constant") & (table[column] > 0)]
     table = table[table["rung"].isin(rungs) & table[column].notna()]
-    values = table[column].to_numpy(float)
+    values = np.append(table[column].to_numpy(float), clipping[column].to_numpy(float))
     finite = values[np.isfinite(values) & (values > 0)]
     low, high = (finite.min() / 1.6, finite.max() * 1.6) if len(finite) else (0.1, 1.0)
     if noisy:
@@ -73,6 +76,17 @@ def ladder_chart(table: pd.DataFrame) -> Chart:
             for x, y, r in held
             if y > 0
         ]
+        points += [
+            Point(
+                0.0,
+                min(getattr(r, column), high),
+                look,
+                "diamond",
+                _says(r, getattr(r, column), unit),
+                label="best constant" if i == 0 else "",
+            )
+            for r in clipping[clipping["format"] == name].itertuples()
+        ]
     rules = (
         [Rule(1.0, "the batch's noise", limit=True), Rule(0.1, "9 % fewer samples")]
         if noisy
@@ -85,7 +99,7 @@ def ladder_chart(table: pd.DataFrame) -> Chart:
     )
     return Chart(
         title="Finer scales", says=f"{unit} by format, from one scale for all "
-                                   f"steps to finer ones: {said}.",
+                                   f"steps to finer ones: {said}. Diamonds: the best constant.",
         x=Band("one scale for", [_NAMES[r] for r in rungs]),
         y=Log(unit, low, high, powers(low, high)),
         lines=lines, points=points, rules=[rule for rule in rules if rule.y >= low],

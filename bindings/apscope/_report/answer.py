@@ -92,7 +92,8 @@ def best_of_families(rows: pd.DataFrame, bits: dict[str, int]) -> pd.DataFrame:
         "bits", ascending=False, kind="stable"
     )
     error = measure(rows)
-    others = rows[(rows["group"] != "baseline") & (rows["bits"] < 32) & rows[error].notna()]
+    ranked = rows[error].notna() & (rows["gaps"] == 0)
+    others = rows[(rows["group"] != "baseline") & (rows["bits"] < 32) & ranked]
     others = others.assign(
         beaten_by=[_beaten_by(row, baselines, error) for row in others.itertuples()]
     )

@@ -15,6 +15,7 @@ from .._charts.svg import symbol_path
 from .._core import FloatFormat
 from .._results.columns import columns_that_pool
 from .._results.families import FAMILIES
+from .._results.noise import zero_layers
 from .._results.pooling import OWN_REDUCTIONS, coded, headline_rows, is_own, whole_sums
 from .._results.results import Results
 from .._results.summary import family_of
@@ -60,10 +61,12 @@ def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> st
     if not len(frame):
         raise ValueError("the results have no rows, so there is nothing to report")
     topology, bits = answer.topology_of(frame), answer.bits_of(frame)
-    summary = summary_of(Results(frame, results.histograms, results.provenance, results.noise))
+    held = Results(frame, results.histograms, results.provenance, results.noise)
+    summary = summary_of(held)
     rows = answer.headline(summary, topology)
     duels = answer.duels(frame, answer.pairs(list(frame["scheme"].unique()), rows, bits), topology)
     ladders = answer.ladder_of(results, topology)
+    zeros = zero_layers(results)
     sections = [
         _section(place, trace, rows, bits, duels, results.provenance)
         for place, trace in enumerate(frame["trace"].unique())
@@ -72,7 +75,7 @@ def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> st
         trace, own = section["trace"], rows[rows["trace"] == section["trace"]]
         section["ladder"] = _ladder(ladders.get(trace))
         section["first"] = first.row_of(
-            trace, own, headline_rows(frame[frame["trace"] == trace].reset_index(drop=True)),
+            trace, own, _rows_of_trace(frame, trace, zeros.get(trace, [])),
             ladders.get(trace), bits, topology, results.provenance,
             {family["scheme"]: family["id"] for family in section["families"]},
             alone=section["alone"],
@@ -80,7 +83,7 @@ def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> st
         section["use"] = use_of(results, trace, own, topology)
     overview = _overview([s["trace"] for s in sections], duels)
     tables, left_out = fitted(_rows(frame), _histograms(results.histograms), topology, max_bytes)
-    payload = pack(tables, **_facts(frame, summary, bits, topology, sections))
+    payload = pack(tables, **_facts(frame, summary, bits, topology, sections, zeros))
     plain = (text.figure, text.nmse, text.over_noise, text.percent, text.seconds, clip, count_of)
     filters: dict[str, Callable[..., Any]] = {
         "code": _code,
@@ -88,7 +91,7 @@ def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> st
         "excess": _excess,
     }
     filters |= {f.__name__: f for f in plain}
-    warnings = words.warnings(results.provenance, frame, left_out)
+    warnings = words.warnings(held, left_out)
     if against is not None and against.incomplete:
         warnings = [f"Of the other results: {against.incomplete}.", *warnings]
     return render(
@@ -112,6 +115,12 @@ def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> st
         payload=base64_of(payload),
         library=base64_of(plot_script()),
     )
+
+
+def _rows_of_trace(frame: pd.DataFrame, trace: str, zero: list[str]) -> pd.DataFrame:
+    """The headline's rows of one trace, without layers that are numerically zero."""
+    own = (frame["trace"] == trace) & ~frame["tensor"].isin(zero)
+    return headline_rows(frame[own].reset_index(drop=True))
 
 
 def _excess(row: dict[str, Any]) -> str:
@@ -159,7 +168,8 @@ def _section(
 
 #: Of a ladder's table: a rung and its head.
 _COLUMNS = {
-    "constant": "all steps",
+    "best constant": "all steps, the best",
+    "largest constant": "all steps, never saturating",
     "step": "a step",
     "layer": "a layer (APS)",
     "1024": "1,024 elements",
@@ -198,6 +208,7 @@ def _rung(row: Any, error: str) -> dict[str, Any] | None:
     factor = f"÷ {text.figure(row.factor, 2)}{spread}" if row.factor == row.factor else ""
     return {
         "error": getattr(row, error),
+        "nmse": row.step_nmse if error != "step_nmse" else None,
         "factor": factor,
         "scheme": row.scheme,
         "overflowed": row.overflowed,
@@ -240,8 +251,9 @@ def _facts(
     bits: dict[str, int],
     topology: str,
     sections: list[dict[str, Any]],
+    zeros: dict[str, list[str]],
 ) -> dict[str, Any]:
-    """What the page needs besides the rows."""
+    """What the page needs besides the rows; `zeros`: layers without a cosine, by trace."""
     named = frame.groupby("scheme", sort=False, observed=True)["format"].last()
     formats = dict(zip(named.index, named))
     schemes = [
@@ -249,14 +261,15 @@ def _facts(
         for s, b in bits.items()
     ]
     modelled = (
-        summary[["trace", "scheme", "topology", "volume", "time", "speedup", "nonfinite"]]
+        summary[["trace", "scheme", "topology", "volume", "time", "speedup", "nonfinite", "gaps"]]
         .replace({np.nan: None})
         .to_dict("records")
     )
+    zero = [[trace, layer] for trace, layers in zeros.items() for layer in layers]
     start_of = {s["trace"]: _start(s, schemes) for s in sections}
     first = sections[0]["trace"]
     return {
-        "schemes": schemes, "charts": as_json(), "modelled": modelled,
+        "schemes": schemes, "charts": as_json(), "modelled": modelled, "numericallyZero": zero,
         "formats": _ranges(dict.fromkeys(formats.values())), "startOf": start_of,
         "start": {"trace": first, "topology": topology, **start_of[first]},
         "ownReductions": [t for t in frame["topology"].unique() if t and is_own(t)],

@@ -5,12 +5,9 @@ Names are in backquotes; the template sets them as code.
 
 from __future__ import annotations
 
-from typing import Any
-
-import pandas as pd
-
 from .. import _core
 from .._results.results import Results
+from .._results.show import remarks
 from .._text import clip
 
 
@@ -19,22 +16,17 @@ def code(name: str) -> str:
     return f"`{clip(name).replace('`', 'ˋ')}`"
 
 
-def warnings(provenance: dict[str, Any], frame: pd.DataFrame, left_out: list[str]) -> list[str]:
+def warnings(results: Results, left_out: list[str]) -> list[str]:
     """Facts that a reader of the page needs first."""
-    out = []
-    shard, count = provenance.get("shard", [0, 1])
+    out, frame = [], results.frame
+    shard, count = results.provenance.get("shard", [0, 1])
     if count > 1:
         out.append(
             f"This is shard {shard} of {count}, not the whole replay: about {count - 1} of {count} "
             "parts of the layers and steps are missing from every number here. `apscope merge` "
             "joins the shards."
         )
-    results = Results(frame, frame.iloc[:0], provenance)
-    out += [
-        sentence[0].upper() + sentence[1:]
-        for sentence in (results.not_finite, results.all_zero)
-        if sentence
-    ]
+    out += [sentence[0].upper() + sentence[1:] for sentence in remarks(results)]
     notes = frame.loc[
         frame["note"].astype(str).str.startswith(_core.NOT_MEASURABLE), ["scheme", "note"]
     ].drop_duplicates()

@@ -33,6 +33,12 @@ _UNITS = {
     "row": "one per row and step",
 }
 
+#: Constants that are chosen in hindsight.
+_CONSTANTS = {
+    "largest": "one for all steps, the largest that never saturates",
+    "best": "one for all steps, the best in hindsight",
+}
+
 #: Schemes that a chain is made of, and keys that they all have.
 _CHAINED = ("loss_scaling", "aps")
 _SHARED = (
@@ -54,11 +60,7 @@ def _scale(scheme: Scheme) -> str:
             + (", frozen" if keys["frozen"] != "0" else "")
         )
     if scheme.name == "loss_scaling":
-        return (
-            "one for all steps, the best in hindsight"
-            if keys["scale"] == "best"
-            else f"one for all steps, {keys['scale']}"
-        )
+        return _CONSTANTS.get(keys["scale"]) or f"one for all steps, {keys['scale']}"
     if scheme.name == "stochastic":
         return _UNITS["tensor"]
     return "none" if scheme.name == "none" else f"of {scheme.name}"
@@ -76,7 +78,7 @@ def _described(scheme: Scheme) -> dict[str, str]:
             "sums": "gathered, in fp32",
             "overflow": keys["overflow"],
         }
-    if "rule" in keys and (scheme.name != "loss_scaling" or keys["scale"] == "best"):
+    if "rule" in keys and (scheme.name != "loss_scaling" or keys["scale"] == "largest"):
         found["rule"] = keys["rule"]
     if "headroom" in keys:
         found["headroom"] = keys["headroom"]
@@ -133,7 +135,7 @@ def differences(a: Any, b: Any) -> list[tuple[str, str, str]]:
 
 def _rung(scheme: Scheme) -> list[dict[str, str]]:
     """The keys of the scheme's scale, after those of every coarser scale before it."""
-    way = [{"scale": "best"}, {"unit": "model"}, {"unit": "tensor"}]
+    way = [{"scale": "largest"}, {"unit": "model"}, {"unit": "tensor"}]
     if scheme.name == "loss_scaling":
         return [{"scale": scheme.keys["scale"]}]
     own = {k: scheme.keys[k] for k in ("unit", "delay", "frozen")}
@@ -155,14 +157,16 @@ def chain(a: Any, b: Any) -> list[tuple[str, str]]:
     -------
     list of tuples of two str
         The change, and the scheme; the first is `b`, without a change. Empty if one of them is
-        neither `aps` nor `loss_scaling` with ``scale=best``: then no intermediate schemes are
+        neither `aps` nor `loss_scaling` with ``scale=largest``: then no intermediate schemes are
         known.
     """
     try:
         one, other = as_scheme(a), as_scheme(b)
     except ValueError:
         return []  # made in another process
-    if not all(s.name in _CHAINED and s.keys.get("scale", "best") == "best" for s in (one, other)):
+    if not all(
+        s.name in _CHAINED and s.keys.get("scale", "largest") == "largest" for s in (one, other)
+    ):
         return []
     now = {"format": other.format} | {key: other.keys[key] for key in _SHARED}
     scale, rungs = _rung(other)[-1], (_rung(one), _rung(other))

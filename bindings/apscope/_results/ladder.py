@@ -36,10 +36,22 @@ class Rung(NamedTuple):
 #: From the coarsest scale to the finest.
 RUNGS = (
     Rung(
-        "constant",
-        "loss_scaling:{format},scale=best,rule={rule}",
+        "largest constant",
+        "loss_scaling:{format},scale=largest,rule={rule}",
         None,
-        "one scale for all steps, the best in hindsight",
+        "one scale for all steps: the largest that never saturates",
+    ),
+    Rung(
+        "best constant",
+        "loss_scaling:{format},scale=best,overflow=saturate",
+        None,
+        "one scale for all steps: the one with the least error over noise; it may clip",
+    ),
+    Rung(
+        "best constant, NMSE",
+        "loss_scaling:{format},scale=best,by=step_nmse,overflow=saturate",
+        None,
+        "one scale for all steps: the one with the least step NMSE; it may clip",
     ),
     Rung(
         "GradScaler",
@@ -50,7 +62,7 @@ RUNGS = (
     Rung(
         "step",
         "aps:{format},rule={rule},unit=model",
-        "constant",
+        "largest constant",
         "one scale per step for all layers",
     ),
     Rung(
@@ -78,6 +90,7 @@ RULES = ("tight", "ceil")
 #: Columns of `ladder`, in order.
 COLUMNS = (
     "trace", "format", "rung", "finer_than", "factor", "factor_low", "factor_high",
+    "scale_exponent",
     *(c for c in SUMMARY_COLUMNS if c not in ("trace", "format", "family", "scheme", "topology")),
     "steps", "scheme", "topology",
 )  # fmt: skip
@@ -146,7 +159,9 @@ def ladder(
         - ``finer_than``: the rung that differs only in its coarser scales, empty if there is none;
         - ``factor``: that rung's error divided by this one's, in a typical block: the quotient of
           the two ``error_over_noise``, in which the noise cancels. For a trace of unknown noise
-          (one worker), the geometric mean over the steps of the quotient of their NMSE;
+          (one worker), the geometric mean over the steps of the quotient of their NMSE; NaN if one
+          of the two has memory and steps with ``gaps``;
+        - ``scale_exponent``: of one scale for everything, 2^this; NaN for others;
         - ``factor_low``, ``factor_high``: its 95 % interval, with steps as independent draws
           (Student's t of the steps' logarithms); NaN with one step.
 
@@ -179,6 +194,7 @@ def ladder(
         results if kept is frame else _like(results, kept), batch_factor=batch_factor
     ).set_index(["trace", "scheme"])
     steps = step_logs(kept)
+    scale_of = _single_scales(kept)
     rows = []
     for trace in dict.fromkeys(kept["trace"]):
         for (name, rung), spec in wanted.items():
@@ -187,7 +203,9 @@ def ladder(
             coarser = next(r.finer_than for r in RUNGS if r.name == rung)
             logs = steps[trace, spec]
             factor = (np.nan,) * 3
-            if coarser is not None and (trace, wanted.get((name, coarser))) in steps:
+            pair = [(trace, s) for s in (wanted.get((name, coarser)), spec) if s is not None]
+            # A scheme with memory on steps with gaps has no rank, so no factor either.
+            if len(pair) == 2 and all(p in steps and not table.at[p, "gaps"] for p in pair):
                 factor = factor_of(steps[trace, wanted[name, coarser]], logs)
             rows.append(
                 dict(table.loc[(trace, spec)])
@@ -196,12 +214,21 @@ def ladder(
                     "format": name,
                     "rung": rung,
                     "finer_than": coarser or "",
+                    "scale_exponent": scale_of.get((trace, spec), np.nan),
                     "scheme": spec,
                     "steps": len(logs),
                 }
                 | dict(zip(("factor", "factor_low", "factor_high"), factor))
             )
     return pd.DataFrame(rows)[list(COLUMNS)]
+
+
+def _single_scales(rows: pd.DataFrame) -> dict[tuple[str, str], float]:
+    """By (trace, scheme): the exponent of the scale of all rows, of schemes that have only one."""
+    known = rows[(rows["stage"] == "reduced") & rows["scale_exponent"].notna()]
+    of = known.groupby(["trace", "scheme"], sort=False, observed=True)["scale_exponent"]
+    found = of.agg(["nunique", "first"])
+    return {pair: float(row["first"]) for pair, row in found.iterrows() if row["nunique"] == 1}
 
 
 def _like(results: Any, frame: pd.DataFrame) -> Any:

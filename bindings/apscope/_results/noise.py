@@ -14,7 +14,7 @@ from .._arrays.float_environment import guarded
 from .codes import coded_of
 from .row_table import objects
 
-__all__ = ["facts", "noise_of", "noise_table"]
+__all__ = ["facts", "noise_of", "noise_table", "zero_layers"]
 
 _TEXTS = ("trace", "tensor", "role")
 _INTEGERS = ("step", "workers", "blocks", "noise_blocks", "lone_blocks")
@@ -37,6 +37,23 @@ def noise_table(noise: pd.DataFrame) -> _core.NoiseTable:
         {name: columns[name] for name in _INTEGERS if name in columns},
         {name: columns[name] for name in _NUMBERS if name in columns},
     )
+
+
+def zero_layers(results: Any) -> dict[str, list[str]]:
+    """Trace -> its layers whose gradients are numerically zero; only traces that have some.
+
+    From the table of noise of a Results; docs/definitions.md, section 14.
+    """
+    noise = results.noise
+    whole = noise[noise["without"].isna()]
+    found = {}
+    for trace, part in whole.groupby("trace", sort=False, observed=True):
+        names = ["sum_squared_reference", "sum_noise", "elements"]
+        sums = part.groupby("tensor", sort=False, observed=True)[names].sum()
+        zero = _core.numerically_zero(*(sums[name].to_numpy(float) for name in names))
+        if zero.any():
+            found[str(trace)] = [str(name) for name in sums.index[zero]]
+    return found
 
 
 @guarded

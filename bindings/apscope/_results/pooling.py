@@ -23,6 +23,7 @@ __all__ = [
     "OWN_REDUCTIONS",
     "PARTS",
     "SUMMED",
+    "after_gap",
     "coded",
     "frame_of",
     "headline_rows",
@@ -48,6 +49,16 @@ PARTS = columns_that_pool("part")
 
 #: Reductions that belong to a scheme and replace the topologies.
 OWN_REDUCTIONS: tuple[str, ...] = _core.OWN_REDUCTIONS
+
+
+def after_gap(rows: pd.DataFrame) -> np.ndarray:
+    """Whether a scheme's memory, at the row's step, is of an earlier step than the one before."""
+    if "note" not in rows:
+        return np.zeros(len(rows), bool)
+    notes = rows["note"].astype("category")
+    such = [note for note in notes.cat.categories if _core.AFTER_GAP in str(note)]
+    return notes.isin(such).to_numpy()
+
 
 #: Columns of a row's errors.
 _LOSSES = (

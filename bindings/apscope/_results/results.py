@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._arrays.checks import made_by, of_type
+from .._core import AFTER_GAP
+from .._text import clip
 from .codes import CodedColumns, coded_of
 from .columns import Columns, frame_of, length
 from .csv_table import read_csv
@@ -24,6 +26,14 @@ if TYPE_CHECKING:
     from ..cost import Network
 
 __all__ = ["Results"]
+
+
+def _named(names: Sequence[str]) -> str:
+    """The first names of a list, and how many more there are."""
+    shown = 6
+    more = f" and {len(names) - shown} more" if len(names) > shown else ""
+    return ", ".join(clip(name) for name in names[:shown]) + more
+
 
 #: The table of noise if it is unknown.
 NO_NOISE: Columns = {
@@ -222,6 +232,38 @@ class Results:
             f"all gradients of {', '.join(names)} are zero, so no error can be relative to them: "
             "every NMSE and cosine is empty"
             if names
+            else ""
+        )
+
+    @property
+    def numerically_zero(self) -> str:
+        """A sentence about layers whose gradients are numerically zero; empty if there are none."""
+        from .noise import zero_layers
+
+        found = [
+            _named(layers) + (f" of {trace}" if self.noise["trace"].nunique() > 1 else "")
+            for trace, layers in zero_layers(self).items()
+        ]
+        return (
+            f"numerically zero, rounding errors alone: {'; '.join(found)}; layer_cosine and the "
+            "worst layer omit them"
+            if found
+            else ""
+        )
+
+    @property
+    def without_rank(self) -> str:
+        """A sentence about schemes with memory on steps with gaps; empty if there are none."""
+        rows = self._coded(["scheme", "note"])
+        if "note" not in rows:
+            return ""
+        such = [note for note in rows["note"].cat.categories if AFTER_GAP in str(note)]
+        specs = [str(spec) for spec in rows.loc[rows["note"].isin(such), "scheme"].unique()]
+        return (
+            f"{_named(specs)}: the memory at some steps is that of an earlier step than the one "
+            "before, which was not replayed, so the errors are not those of a run and have no "
+            "rank; replay consecutive steps"
+            if specs
             else ""
         )
 

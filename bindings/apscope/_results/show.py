@@ -26,7 +26,7 @@ _SHOWN = {
     "layer_cosine": "cosine of a layer", "worst_layer": "worst layer",
     "underflow_wire": "underflow, wire", "relative_bias": "relative bias",
     "volume": "volume", "speedup": "speed-up", "skipped": "skipped", "overflowed": "overflowed",
-    "nonfinite": "steps with NaN or inf",
+    "nonfinite": "steps with NaN or inf", "gaps": "steps after a gap",
 }  # fmt: skip
 #: The same at a prompt, the most important first: the last may not fit on a terminal.
 _AT_A_PROMPT = (
@@ -39,6 +39,7 @@ _AT_A_PROMPT = (
     "worst_layer",
     "underflow_wire",
     "nonfinite",
+    "gaps",
 )
 _PERCENT = ("underflow_wire", "relative_bias")
 _NAMES = ("trace", "scheme", "topology", "worst_layer")
@@ -94,8 +95,16 @@ def results_text(results: Results) -> str:
             "",
         ]
     return "\n".join(
-        [*lines, *(sentence for sentence in (results.not_finite, results.all_zero) if sentence)]
+        [*lines, *remarks(results)]
     ).rstrip()
+
+
+def remarks(results: Results) -> list[str]:
+    """The sentences that a reader of any ranking needs."""
+    sentences = (
+        results.not_finite, results.all_zero, results.without_rank, results.numerically_zero,
+    )  # fmt: skip
+    return [sentence for sentence in sentences if sentence]
 
 
 def results_html(results: Results) -> str:
@@ -122,6 +131,7 @@ def results_html(results: Results) -> str:
             f"Ranked by {by}, schemes without overflow first; <code>results.summary()</code> has "
             "every topology and column."
         )
+        parts += [html.escape(sentence) for sentence in remarks(results)]
     return paragraphs(parts)
 
 
@@ -131,7 +141,7 @@ def _columns(ranking: pd.DataFrame, wanted: tuple[str, ...]) -> list[str]:
         c
         for c in wanted
         if ranking[c].notna().any()
-        and (c not in ("skipped", "overflowed", "nonfinite") or ranking[c].any())
+        and (c not in ("skipped", "overflowed", "nonfinite", "gaps") or ranking[c].any())
     ]
 
 

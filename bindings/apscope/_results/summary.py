@@ -35,12 +35,13 @@ __all__ = [
 
 #: Columns of `summary`, in order.
 COLUMNS = (
-    "trace", "scheme", "family", "format", "topology", "error_over_noise", "error_over_noise_low",
-    "error_over_noise_high", "pooled_error_over_noise", "pooled_error_over_noise_low",
+    "trace", "scheme", "family", "format", "topology", "error_over_noise",
+    "error_over_noise_corrected", "error_over_noise_low", "error_over_noise_high",
+    "pooled_error_over_noise", "pooled_error_over_noise_corrected", "pooled_error_over_noise_low",
     "pooled_error_over_noise_high", "step_nmse",
     "layer_cosine", "worst_nmse", "worst_layer", "worst_step", "nmse",
     "relative_bias", "expected_variance", "underflow_wire", "underflow_reduced", "volume", "time",
-    "speedup", "skipped", "overflowed", "nonfinite",
+    "speedup", "skipped", "overflowed", "nonfinite", "gaps",
 )  # fmt: skip
 
 
@@ -84,7 +85,8 @@ def summary(
     -------
     DataFrame
         `COLUMNS`; sorted by trace, then real topologies before ``exact``, then schemes without
-        overflow first, then by ``error_over_noise``, then by ``step_nmse``. Topologies as replayed,
+        ``gaps`` first, then those without overflow, then by ``error_over_noise``, then by
+        ``step_nmse``. Topologies as replayed,
         the scheme's own reduction, or "" (the wire) for traces without reduced rows; last
         ``exact``, an ideal that no system runs: no sum is rounded, so it has only the wire's error.
 
@@ -93,7 +95,8 @@ def summary(
           NaN if the noise is unknown.
         - ``pooled_error_over_noise``: mean over the steps of the step's squared error divided by
           its noise.
-        - ``..._low``, ``..._high``: 95 % intervals of both, because the noise is estimated from the
+        - ``..._corrected``: both without the bias of the noise's estimate, which is low in the
+          typical block; ``..._low``, ``..._high``: their 95 % intervals, because the noise is estimated from the
           workers; the error is taken as exact. NaN for fewer than three workers, and for a bare
           table of rows.
         - ``step_nmse``: mean over the steps of the step's NMSE, its squared errors divided by its
@@ -115,6 +118,11 @@ def summary(
         - ``skipped``, ``overflowed``: numbers of such steps.
         - ``nonfinite``: number of the trace's steps with gradients that are NaN or infinite. The
           numbers above do not include them: in such a step only finite values were compared.
+        - ``gaps``: number of steps at which a scheme with memory had that of an earlier step than
+          the one before, which was not replayed. Its errors are not those of a run, and it has no
+          rank.
+
+        ``layer_cosine`` and the worst layer omit layers whose gradients are numerically zero.
 
         NaN if a scheme needs inputs that the trace lacks, or a column of one of the rows is empty.
 

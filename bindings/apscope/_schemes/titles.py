@@ -19,7 +19,7 @@ _NAMES = {
 }
 #: Values that are unclear without their keys.
 _VALUES = {
-    "scale=best": "best constant",
+    "by=step_nmse": "by NMSE",
     "rounding=stochastic": "stochastic rounding",
     "unit=model": "a scale per step",
     "unit=row": "a scale per row",
@@ -42,8 +42,12 @@ def title(spec: str) -> str:
         return spec  # of another process with more schemes
     if scheme.body:
         return scheme.spec
-    head = f"{_NAMES.get(scheme.name, scheme.name.replace('_', ' '))} {_format(scheme)}".strip()
-    return ", ".join([head, *(_value(key, value) for key, value in _own(scheme))])
+    name, keys = _NAMES.get(scheme.name, scheme.name.replace("_", " ")), _own(scheme)
+    if scheme.name == "loss_scaling" and scheme.keys["scale"] in ("largest", "best"):
+        name = f"{scheme.keys['scale']} constant"
+        keys = [(key, value) for key, value in keys if key != "scale"]
+    head = f"{name} {_format(scheme)}".strip()
+    return ", ".join([head, *(_value(key, value) for key, value in keys)])
 
 
 def titles(specs: Iterable[str]) -> Callable[[str], str]:

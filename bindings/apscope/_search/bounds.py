@@ -25,12 +25,12 @@ sums of four million terms (n 2^-53 times the sum of the magnitudes each).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 
-from .._results.pooling import coded, headline_rows, losses, quotient, step_losses
+from .._results.pooling import after_gap, coded, headline_rows, losses, quotient, step_losses
 from .floor import FLOOR
 
 #: Figures that can be minimized; for the cosine, its negative.
@@ -53,6 +53,8 @@ class Bounds:
         Recorded step numbers.
     splits : mapping of str to int
         The group of rivals of every split, by spec; in the order of K.
+    left_out : collection of str
+        Layers without a cosine and a worst error: those that are numerically zero.
     """
 
     # Of a split in a cell on a step that it was not seen on, (K, C, S): at least this.
@@ -65,7 +67,9 @@ class Bounds:
         cells: Mapping[str, int],
         steps: Sequence[int],
         splits: Mapping[str, int],
+        left_out: Collection[str] = (),
     ) -> None:
+        self._left_out = left_out if figure in ("layer_cosine", "worst_nmse") else ()
         self._figure, self._cells = figure, dict(cells)
         self._steps = {step: i for i, step in enumerate(steps)}
         self._splits = {spec: k for k, spec in enumerate(splits)}
@@ -78,10 +82,11 @@ class Bounds:
         if figure == "error_over_noise":
             over = _added(np.nan_to_num(lost["noise_blocks"]), at, shape[1:])
         else:
+            reference = np.where(self._counts(rows), lost["reference"], 0.0)
             over = (
-                _added(lost["reference"] > 0, at, shape[1:])
+                _added(reference > 0, at, shape[1:])
                 if figure == "layer_cosine"
-                else _added(lost["reference"], at, shape[1:]) > 0
+                else _added(reference, at, shape[1:]) > 0
             )
         self._over = over.sum(axis=1).astype(float)
         least = over * {"error_over_noise": FLOOR, "layer_cosine": -1.0}.get(figure, 0.0)
@@ -97,6 +102,9 @@ class Bounds:
     def _step(self, rows: pd.DataFrame) -> np.ndarray:
         return rows["step"].map(self._steps).to_numpy(int)
 
+    def _counts(self, rows: pd.DataFrame) -> np.ndarray:
+        return ~rows["tensor"].isin(self._left_out).to_numpy()
+
     def know(self, splits: Sequence[int], terms: np.ndarray) -> None:
         """Lower bounds for splits, (splits, tensors, steps) of `floor.least_terms`."""
         shape = len(splits), *self._least.shape[1:]
@@ -104,7 +112,9 @@ class Bounds:
         if self._figure == "step_nmse":
             reference = np.zeros(shape[1:])
             np.add.at(reference, list(self._cells.values()), self._reference)
-        for t, cell in enumerate(self._cells.values()):
+        for t, (name, cell) in enumerate(self._cells.items()):
+            if name in self._left_out:
+                continue
             if self._figure == "worst_nmse":
                 np.maximum(
                     found[:, cell],
@@ -144,9 +154,13 @@ class Bounds:
                 value, there = step_losses(lost)
                 if self._figure == "layer_cosine":
                     value = lost["cosine"]
+            there &= self._counts(rows)
             terms = np.where(there, -value if self._figure == "layer_cosine" else value, 0.0)
             overflow, of = lost["overflow"], of[where]
-        terms = np.where(overflow > 0, np.inf, terms)
+        # Without a rank: neither ahead of another, nor a reason to stop one.
+        gaps = np.bincount(where, after_gap(rows)) > 0
+        gaps = gaps if self._figure == "step_nmse" else gaps[where]
+        terms = np.where((overflow > 0) | gaps, np.inf, terms)
         k, c, _ = np.unravel_index(of, (*self._sums.shape, len(self._steps)))
         (np.maximum if self._figure == "worst_nmse" else np.add).at(self._sums, (k, c), terms)
         self._seen[split, step] = True

@@ -13,6 +13,7 @@ from .._arrays.checks import flag, text
 from .._arrays.float_environment import guarded
 from .._replay.replay import replay
 from .._results.joined import in_order
+from .._results.noise import zero_layers
 from .._results.results import Results
 from .._results.summary import headline, summary
 from .._traces.opening import as_trace
@@ -29,7 +30,7 @@ STEP_BY_STEP = ("none", "aps", "cpd", "hfp8", "current_scaling", "stochastic")
 #: Columns of a summary; empty if a split was stopped.
 _FIGURES = (
     "error_over_noise", "step_nmse", "layer_cosine", "worst_nmse", "underflow_wire", "volume",
-    "skipped", "overflowed", "nonfinite",
+    "skipped", "overflowed", "nonfinite", "gaps",
 )  # fmt: skip
 #: Columns of `search`, in order.
 COLUMNS = (
@@ -98,7 +99,8 @@ def search(
     -------
     DataFrame
         One row per layer (``all`` by default) and split, layer by layer; the best first, then
-        splits with overflow, then those that were stopped. Ties are in the order of `schemes`,
+        splits with overflow, then schemes with memory on steps with ``gaps``, then those that were
+        stopped. Ties are in the order of `schemes`,
         named formats first, then by exponent bits, special values (``ieee``, ``fn``, ``finite``)
         and bias. `COLUMNS`:
 
@@ -164,6 +166,7 @@ def search(
         cells,
         about["steps"],
         {s.scheme.spec: s.format.exponent_bits for s in splits},
+        [] if by == "layer" else [name for names in zero_layers(survey).values() for name in names],
     )
     exact = [k for k, s in enumerate(splits) if ends_in_format(s.scheme.spec, s.format, topology)]
     if stop and exact and figure != "layer_cosine" and (survey.frame["noise_blocks"] > 0).any():
@@ -266,10 +269,11 @@ def _ranked(
             [
                 -error if figure == "layer_cosine" else error,
                 whole["overflowed"].fillna(0) > 0,
+                whole["gaps"].fillna(0) > 0,
                 whole["stopped"],
             ]
         )
         tables.append(whole.iloc[order])
     return pd.concat(tables, ignore_index=True).astype(
-        dict.fromkeys(("skipped", "overflowed", "nonfinite"), "Int64")
+        dict.fromkeys(("skipped", "overflowed", "nonfinite", "gaps"), "Int64")
     )[list(COLUMNS)]

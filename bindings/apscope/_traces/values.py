@@ -8,6 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
+from .. import _core
 from .._replay.replay import replay
 from .._results.results import Results
 from .._text import printable
@@ -64,9 +67,8 @@ def rows_of(results: Results, table: str, columns: str) -> Iterator[tuple[Any, .
     )
 
 
-def values_of(trace: Trace, steps: list[int]) -> dict[str, Values]:
-    """Tensor -> its values, at these step numbers."""
-    results = replay(trace, "none:fp32", topology=(), steps=steps, check=False)
+def values_of(results: Results, trace: Trace) -> dict[str, Values]:
+    """Tensor -> its values, of a replay of some steps."""
     found = {name: Values() for name in trace.tensors}
     for stage, name, count, nan, infinite, squares in rows_of(
         results, "frame", "stage tensor counted nan infinite sum_squared_reference"
@@ -117,7 +119,8 @@ def describe_values(trace: Trace, most: int = 20) -> str:
     )
     if not steps:
         return ""
-    found, all_of_them = values_of(trace, steps), Values()
+    results = replay(trace, "none:fp32", topology=(), steps=steps, check=False)
+    found, all_of_them = values_of(results, trace), Values()
     for values in found.values():
         all_of_them.add(values)
     sizes = {
@@ -158,10 +161,31 @@ def describe_values(trace: Trace, most: int = 20) -> str:
         [
             *lines,
             *_oddities(all_of_them),
+            *_rounding_noise(results),
             "",
             "exponents, of all tensors",
             *histogram(all_of_them.exponents),
         ]
+    )
+
+
+def _rounding_noise(results: Results) -> list[str]:
+    """A remark on layers whose gradients are numerically zero: docs/definitions.md, section 14."""
+    sums: dict[str, np.ndarray] = {}
+    _, all_workers = results.as_columns("noise")["without"]
+    rows = rows_of(results, "noise", "tensor sum_squared_reference sum_noise elements")
+    for (name, *numbers), whole in zip(rows, all_workers):
+        if whole:
+            sums[name] = sums.get(name, np.zeros(3)) + numbers
+    zero = _core.numerically_zero(*np.array(list(sums.values())).reshape(-1, 3).T)
+    names = [printable(name, 100) for name, is_zero in zip(sums, zero) if is_zero]
+    return (
+        [
+            f"numerically zero, rounding errors alone: {', '.join(names)}; errors in them mean "
+            "nothing"
+        ]
+        if names
+        else []
     )
 
 

@@ -30,6 +30,11 @@ def adder(to: _ActionsContainer) -> Add:
     return add
 
 
+def listed(given: list[str] | None) -> list[str] | None:
+    """The words of a repeatable option, each a list with commas."""
+    return None if given is None else [word for part in given for word in part.split(",") if word]
+
+
 def add_results(add: Add) -> None:
     """The folder of results that is read."""
     add("results RESULTS", "a folder written by apscope replay")

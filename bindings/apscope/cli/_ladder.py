@@ -8,7 +8,7 @@ import pandas as pd
 
 from .._results.ladder import FORMATS, RULES, RUNGS, ladder
 from .._text import printable
-from ._arguments import add_part_of_trace, add_shape, add_threads, adder, open_results
+from ._arguments import add_part_of_trace, add_shape, add_threads, adder, listed, open_results
 from ._table import on_terminal, print_csv, print_json, print_table, warn
 
 EXAMPLE = "apscope ladder notebooks/data/digits --formats e4m3,e3m4 --steps 0:8"
@@ -16,9 +16,13 @@ HELP = "the gain of finer scales: the error by rung and format"
 DESCRIPTION = (
     "Prints the error of every rung of the ladder of scales, from one scale for all steps "
     "to one for 16 elements, in units of the noise of the batch (1: as large as the noise; "
-    "for a trace of one worker, the NMSE of a step), and the factor by which a finer scale "
+    "of a trace of one worker it is unknown) and as the NMSE of a step, and the factor by which a finer scale "
     "lowers it, with a 95 % interval over the steps. docs/definitions.md, section 17."
 )
+
+
+#: Numbers of steps that are marked beside an error.
+_MARKS = (("overflowed", "overflow"), ("skipped", "skipped"))
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,7 +30,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "source TRACE|RESULTS", "a trace, which is replayed through all rungs, or results with some"
     )
-    add("--formats F,G,...", f"by default {','.join(FORMATS)}; for results all that they have")
+    add(
+        "--formats F,G,...",
+        f"repeatable; by default {','.join(FORMATS)}; for results all that they have",
+        action="append",
+    )
     add(
         "--rule",
         "rule of every scale: the largest that fits (tight), or APS's own (ceil)",
@@ -40,7 +48,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    formats = None if args.formats is None else [f for f in args.formats.split(",") if f]
+    formats = listed(args.formats)
     results = open_results(args.source)
     if results is not None:
         if args.steps or args.workers is not None:
@@ -77,10 +85,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print(trace: str, table: pd.DataFrame) -> None:
-    """Two tables of a trace: errors, and factors; one column per format."""
+    """Two tables of a trace, errors and factors, one column per format; what the rungs are."""
     noisy = table["error_over_noise"].notna().any()
     unit = (
-        "typical error over the noise of the batch"
+        "typical error over the noise of the batch / step NMSE"
         if noisy
         else "NMSE of a step (one worker: the noise of the batch is unknown)"
     )
@@ -88,18 +96,15 @@ def _print(trace: str, table: pd.DataFrame) -> None:
     formats = list(dict.fromkeys(table["format"]))
     rungs = [rung for rung in RUNGS if (table["rung"] == rung.name).any()]
     cell = table.set_index(["rung", "format"])
-    column = "error_over_noise" if noisy else "step_nmse"
 
     def error(rung: str, name: str) -> str:
         if (rung, name) not in cell.index:
             return ""
         row = cell.loc[(rung, name)]
-        mark = "".join(
-            f" ({row[what]} {word})"
-            for what, word in (("overflowed", "overflow"), ("skipped", "skipped"))
-            if row[what]
-        )
-        return f"{row[column]:.2g}{mark}"
+        mark = "".join(f" ({row[what]} {word})" for what, word in _MARKS if row[what])
+        mark += "*" if row["gaps"] else ""
+        both = f"{row['error_over_noise']:.2g} / " if noisy else ""
+        return f"{both}{row['step_nmse']:.2g}{mark}"
 
     def factor(rung: str, name: str) -> str:
         row = cell.loc[(rung, name)] if (rung, name) in cell.index else None
@@ -115,10 +120,12 @@ def _print(trace: str, table: pd.DataFrame) -> None:
     trace = printable(trace)
     print(f"{trace}: {unit}, {topology}, {table['steps'].max()} steps")
     print_table(
-        ["one scale per", *formats, ""],
-        [[r.name, *(error(r.name, f) for f in formats), r.meaning] for r in rungs],
-        ["one scale per", ""],
+        ["one scale per", *formats],
+        [[r.name, *(error(r.name, f) for f in formats)] for r in rungs],
+        ["one scale per"],
     )
+    if table["gaps"].any():
+        print("* memory of an earlier step, because steps are missing: no rank, no factor")
     print(
         f"\n{trace}: error of the coarser rung divided by this one's, 95 % interval over the steps"
     )
@@ -128,4 +135,6 @@ def _print(trace: str, table: pd.DataFrame) -> None:
         [[f"{r.finer_than} -> {r.name}", *(factor(r.name, f) for f in formats)] for r in steps],
         ["from -> to"],
     )
+    print()
+    print_table(["the rungs", ""], [[r.name, r.meaning] for r in rungs], ["the rungs", ""])
     print()

@@ -15,7 +15,7 @@ from .._search.search import BY, search
 from .._search.splits import BITS, SCHEMES, SPECIALS
 from .._text import count_of, printable
 from .._traces.opening import open_trace
-from ._arguments import add_shape, add_threads, adder
+from ._arguments import add_shape, add_threads, adder, listed
 from ._table import json_rows, on_terminal, print_csv, print_frame, print_table
 
 EXAMPLE = """\
@@ -56,7 +56,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--specials KIND,...",
-        f"kinds of top codes: {', '.join(SPECIALS)}; by default all, and the named formats",
+        f"kinds of top codes: {', '.join(SPECIALS)}; repeatable; by default all, and the named "
+        "formats",
+        action="append",
     )
     add(
         "--minimize FIGURE",
@@ -83,7 +85,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     trace = open_trace(args.trace)
     table = search(
-        trace, args.bits, schemes=args.scheme or SCHEMES, specials=args.specials,
+        trace, args.bits, schemes=args.scheme or SCHEMES, specials=listed(args.specials),
         minimize=args.minimize, by=args.by, topology=args.topology,
         steps=args.steps, workers=args.workers, stop=not args.no_stop, threads=args.threads,
         progress=on_terminal(),
@@ -153,17 +155,24 @@ def _line(layer: str, table: pd.DataFrame, widths: list[int], figure: str) -> li
 
 
 def _nearest(best: pd.Series, table: pd.DataFrame, figure: str) -> str:
-    """The format, and its figure in place of the best split."""
+    """The format, its figure, and its scheme if that differs in more than the format.
+
+    A named format has its usual bias: where the best split has another, which is a constant scale,
+    the best scheme of the format may be one with a scale.
+    """
     name = best["nearest_named"]
     if name == best["format"]:
         return f"{name}, itself"
-    rows = table[table["scheme"] == as_scheme(best["scheme"].replace(best["format"], name)).spec]
+    rows = table[table["format"] == name]
     if not len(rows):
         return name
-    row = rows.iloc[0]
+    row = rows.iloc[0]  # the best: rows are in the order of rank
+    own = as_scheme(best["scheme"].replace(best["format"], name)).spec
+    called = name if row["scheme"] == own else f"{name} ({row['scheme']})"
     if not math.isfinite(row["bound"]) or (not row["stopped"] and row["overflowed"]):
-        return f"{name}: overflow"
-    return f"{name}: {('at most ' if figure == 'layer_cosine' else 'at least ') * bool(row['stopped'])}{_number(row['bound'], figure)}"
+        return f"{called}: overflow"
+    at = ("at most " if figure == "layer_cosine" else "at least ") * bool(row["stopped"])
+    return f"{called}: {at}{_number(row['bound'], figure)}"
 
 
 def _number(value: float, figure: str) -> str:

@@ -23,15 +23,17 @@ DESCRIPTION = (
     "Ranks the schemes of a replay by error_over_noise, the typical block's squared error "
     "over the noise of the batch (1: as large as the noise); for a trace of one worker by "
     "step_nmse, the mean over the steps of the step's NMSE. A skipped step counts as lost, "
-    "and schemes with overflow come last. --by shows layers, roles or steps: one --column, "
+    "schemes with overflow come last, and after them schemes with memory on steps with gaps. --by shows layers, roles or steps: one --column, "
     "schemes across; all columns for a single --scheme. docs/definitions.md, sections 14 "
     "and 16, defines the columns. On a terminal columns that do not fit are omitted."
 )
 
 #: Columns for a terminal, the most important first.
 SHORT = ("scheme", "topology", "error_over_noise", "step_nmse", "skipped", "overflowed",
-         "nonfinite", "underflow_wire", "underflow_reduced", "volume", "speedup",
+         "nonfinite", "gaps", "underflow_wire", "underflow_reduced", "volume", "speedup",
          "layer_cosine", "worst_nmse", "relative_bias", "worst_layer")  # fmt: skip
+#: Columns that are shown only if a number is not 0.
+_COUNTS = ("skipped", "overflowed", "nonfinite", "gaps")
 #: The same for one scheme by layer, role or step.
 SHORT_BY = (*SHORT[2:], "worst_step")
 
@@ -130,7 +132,7 @@ def _telling(table: pd.DataFrame, short: tuple[str, ...], everything: bool) -> p
     # error_over_noise, for one worker.
     columns = [c for c in short if c in table and table[c].notna().any()]
     return table[
-        [c for c in columns if c not in ("skipped", "overflowed", "nonfinite") or table[c].any()]
+        [c for c in columns if c not in _COUNTS or table[c].any()]
     ]
 
 

@@ -112,7 +112,11 @@ def print_csv(table: pd.DataFrame) -> None:
         print(text.getvalue().decode(), end="")
 
 
-def warn(results: Results, of: Sequence[str] = ("incomplete", "not_finite", "all_zero")) -> None:
+#: Properties of a Results: remarks that a reader of its numbers needs.
+_REMARKS = ("incomplete", "not_finite", "all_zero", "without_rank", "numerically_zero")
+
+
+def warn(results: Results, of: Sequence[str] = _REMARKS) -> None:
     """Print remarks on these results on standard error."""
     for sentence in (getattr(results, name) for name in of):
         if sentence and sys.stderr is not None:

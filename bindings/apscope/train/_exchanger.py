@@ -41,7 +41,7 @@ class Exchanger:
     ----------
     spec : Scheme, Plan or str
         Any scheme, hybrid or plan, except one that chooses in hindsight over all steps
-        (``scale=best``) or needs the full batch's gradient.
+        (``scale=largest``, ``scale=best``) or needs the full batch's gradient.
     shapes : mapping of str to shape
         The parameters' names, in the model's order.
     workers : int

@@ -39,7 +39,7 @@ class Workers:
     workers : int
     exchange : Scheme, Plan or str
         Any scheme, hybrid or plan, except one that chooses in hindsight over all steps
-        (``scale=best``) or needs the full batch's gradient. ``hybrid(steps:0:100=...;else=...)``
+        (``scale=largest``, ``scale=best``) or needs the full batch's gradient. ``hybrid(steps:0:100=...;else=...)``
         is a schedule over steps.
     topology : str
         For schemes that add in a format; the others have their own reduction.

@@ -31,11 +31,13 @@ struct SummaryRow {
     std::string scheme, family, format, topology;
     double error_over_noise = 0;  ///< typical block's squared error over the noise of the batch,
                                   ///< for ranking; NaN for one worker
-    /// Ends of its 95 % interval: the noise is estimated from the workers; the error is taken as
-    /// exact. NaN for fewer than three workers.
+    /// Without the bias of the noise's estimate, and the ends of its 95 % interval, in which it
+    /// lies: the noise is estimated from the workers; the error is taken as exact. NaN for fewer
+    /// than three workers.
+    double error_over_noise_corrected = 0;
     double error_over_noise_low = 0, error_over_noise_high = 0;
     /// Mean over the steps of the step's squared error over its noise, and its interval.
-    double pooled_error_over_noise = 0;
+    double pooled_error_over_noise = 0, pooled_error_over_noise_corrected = 0;
     double pooled_error_over_noise_low = 0, pooled_error_over_noise_high = 0;
     /// Mean over the steps of the step's NMSE, for ranking if the noise is unknown.
     double step_nmse = 0;
@@ -53,6 +55,9 @@ struct SummaryRow {
     std::int64_t skipped = 0, overflowed = 0;  ///< numbers of such steps
     /// Steps of the trace with NaN or infinite gradients, which are omitted.
     std::int64_t nonfinite = 0;
+    /// Steps at which the scheme's memory is of an earlier step than the one before, which was not
+    /// replayed; such a scheme has no rank and is last.
+    std::int64_t gaps = 0;
 };
 
 /// Options of a breakdown by layer, role or step.

@@ -16,7 +16,7 @@ int main(int argc, char** argv) {
                     trace.tensors().size());
 
         const apscope::Results results = apscope::replay(
-            trace, {"none:bf16", "none:e4m3", "aps:e4m3", "loss_scaling:e4m3,scale=best"},
+            trace, {"none:bf16", "none:e4m3", "aps:e4m3", "loss_scaling:e4m3,scale=largest"},
             {.topologies = {"ring", "tree"}});
 
         std::printf("%-30s %-8s %10s %12s %10s  %s\n", "scheme", "topology", "step_nmse",

@@ -58,9 +58,11 @@ SummaryRow summary_row(const Results::Data& data, const RowTable& table,
     row.format = summary.format[i];
     row.topology = summary.topology[i];
     row.error_over_noise = number("error_over_noise");
+    row.error_over_noise_corrected = number("error_over_noise_corrected");
     row.error_over_noise_low = number("error_over_noise_low");
     row.error_over_noise_high = number("error_over_noise_high");
     row.pooled_error_over_noise = number("pooled_error_over_noise");
+    row.pooled_error_over_noise_corrected = number("pooled_error_over_noise_corrected");
     row.pooled_error_over_noise_low = number("pooled_error_over_noise_low");
     row.pooled_error_over_noise_high = number("pooled_error_over_noise_high");
     row.step_nmse = number("step_nmse");
@@ -80,6 +82,7 @@ SummaryRow summary_row(const Results::Data& data, const RowTable& table,
     row.skipped = summary.figures.integer("skipped", i);
     row.overflowed = summary.figures.integer("overflowed", i);
     row.nonfinite = summary.figures.integer("nonfinite", i);
+    row.gaps = summary.figures.integer("gaps", i);
     return row;
 }
 

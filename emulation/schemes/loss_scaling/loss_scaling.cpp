@@ -1,13 +1,30 @@
 // loss_scaling: one constant scale for every tensor and step.
 //
-// scale=best is the power of two that aps would take if everything selected were one tensor: by the
-// same rule from the largest amax of all tensors and steps. The best a single scale can do, known
-// only in hindsight.
+// scale=largest is the power of two that aps would take if everything selected were one tensor: by
+// the same rule from the largest amax of all tensors and steps. scale=best is the power of two that
+// errs least, found by a search over all steps, for each topology. Both are known only in
+// hindsight.
 #include <algorithm>
+#include <stdexcept>
+#include <string>
 
+#include "emulation/schemes/shared/best_constant.h"
 #include "emulation/schemes/shared/float_scheme.h"
 
 namespace apscope::detail {
+
+namespace {
+
+// A key that another value of `scale` gives a meaning.
+void refuse_unless_default(const SchemeArguments& arguments, const char* key, const char* usual,
+                           const char* belongs_to) {
+    if (arguments.text(key) == usual) return;
+    throw std::invalid_argument(std::string(key) + "=" + arguments.text(key) + " belongs to " +
+                                belongs_to + ", and the scale is " + arguments.text("scale") +
+                                "; leave it out");
+}
+
+}  // namespace
 
 SchemeDefinition loss_scaling_definition() {
     return {.class_name = "LossScaling",
@@ -16,25 +33,43 @@ SchemeDefinition loss_scaling_definition() {
             .needs = "gradients (activation gradients for more than a lower bound)",
             .takes_format = true,
             .keys = float_keys(
-                {{"scale", "1024", "S: a positive fp32 number, or best"},
+                {{"scale", "1024",
+                  "S: a positive fp32 number; largest: the largest power of two that never "
+                  "saturates; best: the power of two that errs least, with overflow=saturate also "
+                  "one that clips"},
                  headroom_key("workers",
-                              "scale=best: room left for the sum: workers, sqrt_workers or one"),
+                              "scale=largest: room left for the sum: workers, sqrt_workers or one"),
                  {"rule", "ceil",
-                  "scale=best: ceil: E - ceil(log2(H amax)), as aps; tight: the largest shift with "
-                  "H amax 2^s <= largest"}}),
+                  "scale=largest: ceil: E - ceil(log2(H amax)), as aps; tight: the largest shift "
+                  "with H amax 2^s <= largest"},
+                 {"by", "error_over_noise",
+                  "scale=best: the figure that is least: error_over_noise, or step_nmse, which also "
+                  "counts where the noise is unknown"}}),
             .note = "lower bound",
             .build = [](const SchemeArguments& arguments) -> SchemeParts {
+        constexpr std::array<std::string_view, 2> figures{"error_over_noise", "step_nmse"};
         const ShiftRule rule = ShiftRule::of(arguments);
-        if (arguments.text("scale") != "best")
+        const auto by = arguments.one_of<ByFigure>("by", figures);
+        const std::string& scale = arguments.text("scale");
+        if (scale == "best") {
+            refuse_unless_default(arguments, "rule", "ceil", "scale=largest");
+            refuse_unless_default(arguments, "headroom", "workers", "scale=largest");
+            SchemeParts parts = float_scheme(arguments, 0);
+            // NOLINTNEXTLINE(bugprone-unchecked-optional-access): float_scheme makes one
+            parts.choose = choose_best_constant(*parts.float_encoder, by);
+            parts.looks_ahead = true;
+            return parts;
+        }
+        refuse_unless_default(arguments, "by", "error_over_noise", "scale=best");
+        if (scale != "largest")
             return float_scheme(arguments, 0,
-                                choose_constant(scale_of(arguments.scale("scale", "best"))));
-        const auto best = [rule](const SelectionInput& input, State&) {
+                                choose_constant(scale_of(arguments.scale("scale", "largest, best"))));
+        return float_scheme(arguments, 0, [rule](const SelectionInput& input, State&) {
             double amax = 0.0;
             for (const AgreedStatistics& s : input.statistics) amax = std::max(amax, s.amax);
             return std::vector<Decision>(input.statistics.size(),
                                          power_of_two(rule.own(amax, input.workers)));
-        };
-        return float_scheme(arguments, 0, best);
+        });
     }};
 }
 

@@ -294,7 +294,7 @@ TEST(CudaReplayOfBundledTraces, EveryRow) {
         const Trace t =
             Trace::open(std::filesystem::path(APSCOPE_ROOT) / "notebooks" / "data" / name);
         ReplayOptions options =
-            asked(t, {"aps:e4m3", "aps:e5m2,rounding=stochastic", "loss_scaling:fp16,scale=best",
+            asked(t, {"aps:e4m3", "aps:e5m2,rounding=stochastic", "loss_scaling:fp16,scale=largest",
                       "stochastic:bf16,random_bits=8", "dynamic_loss_scaling:e4m3",
                       "hybrid(last=none:fp16;else=aps:e4m3)"});
         const std::size_t count = options.steps.size();

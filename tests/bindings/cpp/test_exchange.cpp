@@ -99,7 +99,7 @@ TEST(CppExchange, RefusesWhatCannotBe) {
     EXPECT_EQ(error("sign"), "a gradient has 9 elements, the first gradient 10");
     spans.clear();
     EXPECT_EQ(error("sign"), "there are no workers; give a row for each");
-    EXPECT_THROW(TrainingExchange("loss_scaling:e4m3,scale=best", {{"a", "other", {2}}}, 2),
+    EXPECT_THROW(TrainingExchange("loss_scaling:e4m3,scale=largest", {{"a", "other", {2}}}, 2),
                  std::invalid_argument);
 }
 

@@ -133,6 +133,9 @@ def test_a_table_of_single_schemes_is_their_summary(request, name):
         for column in (*COMPARED, "error_over_noise_low", "error_over_noise_high"):
             if own["overflowed"] and column in ("step_nmse", "layer_cosine"):
                 continue  # a mixture that overflows is never chosen; its errors are infinite here
+            if ranked.at[spec, "gaps"] and column.startswith(("error_over_noise", "step_nmse")):
+                assert np.isnan(own[column]), (spec, column)  # memory, and steps with gaps: no rank
+                continue
             assert own[column] == pytest.approx(ranked.at[spec, column], rel=1e-12), (spec, column)
 
 
@@ -152,13 +155,13 @@ def test_schemes_that_look_at_several_layers_are_told(request):
     trace = request.config.rootpath / "notebooks/data/resnet18"
     plan = apscope.recommend(
         trace,
-        ["loss_scaling:e3m4,scale=best", "none:fp16"],
+        ["loss_scaling:e3m4,scale=largest", "none:fp16"],
         minimize="step_nmse",
         max_volume=0.3,
         holdout=False,
     )
     rows = plan.figures.set_index("what")["step_nmse"]
-    assert plan.about["changed"] == ["loss_scaling:e3m4,scale=best"] and "not separable" in str(
+    assert plan.about["changed"] == ["loss_scaling:e3m4,scale=largest"] and "not separable" in str(
         plan
     )
     assert rows["plan replayed"] < 0.5 * rows["plan"] < rows["single"]
@@ -175,7 +178,7 @@ def test_a_mixture_that_fails_when_it_is_replayed_is_chosen_again_without_what_c
 
     monkeypatch.setattr(module, "_fails", lambda plan: not plan._banned)
     trace = request.config.rootpath / "notebooks/data/resnet18"
-    candidates = ["loss_scaling:e3m4,scale=best", "aps:e3m0", "none:fp16"]
+    candidates = ["loss_scaling:e3m4,scale=largest", "aps:e3m0", "none:fp16"]
     plan = apscope.recommend(trace, candidates, minimize="step_nmse", max_volume=0.3, holdout=False)
     assert set(plan.layers["scheme"]) == {"aps:e3m0", "none:fp16"} and plan.single == candidates[0]
     assert f"only alone, not in mixtures: {candidates[0]}" in str(plan)

@@ -98,7 +98,7 @@ SPECS = [
 ]  # fmt: skip
 REPLAYED = [
     *SPECS,
-    "loss_scaling:e4m3,scale=best",
+    "loss_scaling:e4m3,scale=largest",
     "dynamic_loss_scaling:fp16",
     "deepspeed_loss_scaling:e5m2",
     "enhanced_loss_scaling:e5m2",

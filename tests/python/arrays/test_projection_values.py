@@ -208,6 +208,16 @@ def test_both_are_an_error_of_one_sentence(name):
         CALLS[name](ruonding="to_odd")
 
 
+@pytest.mark.parametrize("name", CALLS)
+def test_an_unknown_keyword_is_answered_with_all_that_there_are(name):
+    """Its own keywords too, whichever functions share its options."""
+    with pytest.raises(TypeError, match="^unexpected keyword argument 'zzz'; there are ") as error:
+        CALLS[name](zzz="ring")
+    listed = str(error.value).partition("there are ")[2].split(", ")
+    signature = inspect.signature(getattr(apscope, name)).parameters.values()
+    assert listed == [p.name for p in signature if p.kind is p.KEYWORD_ONLY]
+
+
 @pytest.mark.parametrize(
     "name", ["allreduce", "cast_statistics", "quantize_blocks", "encode_blocks", "add", "sum"]
 )

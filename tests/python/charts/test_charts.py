@@ -27,7 +27,7 @@ SPECS = [
     "none:fp32",
     "none:fp16",
     "none:e4m3",
-    "loss_scaling:e3m4,scale=best,rule=tight",
+    "loss_scaling:e3m4,scale=largest,rule=tight",
     "aps:e3m4,rule=tight,unit=model",
     "aps:e3m4,rule=tight",
     "aps:e3m0",
@@ -189,7 +189,7 @@ def test_a_remedy_loses_less_there_and_sends_as_much_where_one_does(results):
     rows = headline_rows(results.frame)
     table = by_layer(rows).set_index(["scheme", "layer"])
     found = 0
-    for scheme in ("loss_scaling:e3m4,scale=best,rule=tight", "aps:e3m0", "none:e4m3"):
+    for scheme in ("loss_scaling:e3m4,scale=largest,rule=tight", "aps:e3m0", "none:e4m3"):
         for row in layer_map(rows, scheme).rows[:WORST]:
             own, others = (
                 table.loc[(scheme, row.name)],
@@ -434,7 +434,7 @@ def test_names_that_are_cut_alike_get_a_longer_end_not_the_whole_name():
 
 def test_titles_say_what_differs():
     said = {"aps:e3m4,rule=tight": "APS e3m4, tight", "none:bf16": "bf16",
-            "loss_scaling:e5m2,scale=best": "loss scaling e5m2, best constant",
+            "loss_scaling:e5m2,scale=largest": "largest constant e5m2",
             "qsgd:levels=127": "QSGD, levels 127",
             "aps:e3m4,rule=tight,unit=32": "APS e3m4, tight, a scale for 32",
                 "of another process": "of another process"}  # fmt: skip

@@ -129,7 +129,7 @@ def test_A4_flushes_no_more_than_a_loss_scale_that_obeys_the_same_headroom(trace
 @pytest.mark.parametrize("name", FORMATS)
 def test_A4_the_best_loss_scale_without_headroom_gains_at_most_log2_W_and_one_binade(trace, name):
     aps = rows(trace, f"aps:{name}")
-    best = rows(trace, f"loss_scaling:{name},scale=best,headroom=one,rule=tight")
+    best = rows(trace, f"loss_scaling:{name},scale=largest,headroom=one,rule=tight")
     gain = int(best.scale_exponent[0]) - int(aps.scale_exponent.min())
     assert 0 <= gain <= math.ceil(math.log2(trace.workers)) + 1
 

@@ -17,7 +17,7 @@ from apscope.record import TraceWriter
 
 #: the schemes that take their power of two from H amax by the same rule: here one tensor is all
 #: that a loss scale serves
-SCALES = ["aps:{}", "loss_scaling:{},scale=best"]
+SCALES = ["aps:{}", "loss_scaling:{},scale=largest"]
 IEEE = [
     (2, 1),
     (2, 3),
@@ -229,7 +229,7 @@ def test_A1p_the_first_workers_whose_tight_loss_scale_overflows(name, topology, 
         for order in ("sequential", "tree"):
             for a in (amax[-1], *amax[::40]):
                 got = apscope.exchange(
-                    f"loss_scaling:{name},scale=best,rule={rule}",
+                    f"loss_scaling:{name},scale=largest,rule={rule}",
                     np.full((workers, 1), a),
                     topology=order,
                 )
@@ -265,7 +265,7 @@ def test_one_loss_scale_for_all_is_the_aps_scale_of_the_largest_tensor(tmp_path)
                     trace, f"aps:{name}{keys}", steps=steps, topology=[]
                 ).frame.set_index(["step", "tensor"])
                 loss = apscope.replay(
-                    trace, f"loss_scaling:{name},scale=best{keys}", steps=steps, topology=[]
+                    trace, f"loss_scaling:{name},scale=largest{keys}", steps=steps, topology=[]
                 ).frame
                 assert (loss.scale_exponent == aps.scale_exponent.loc[largest].iloc[0]).all(), (
                     keys,

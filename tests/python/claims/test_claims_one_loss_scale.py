@@ -22,7 +22,7 @@ def aps(f):
 
 
 def loss_scaling(f):
-    return f"loss_scaling:{f},scale=best,rule=tight"
+    return f"loss_scaling:{f},scale=largest,rule=tight"
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from apscope.cli._table import print_table
 from apscope.record import TraceWriter
 from tests.python.argv import command
 
-SCHEMES = ["none:fp32", "aps:e4m3", "loss_scaling:e4m3,scale=best", "qsgd"]
+SCHEMES = ["none:fp32", "aps:e4m3", "loss_scaling:e4m3,scale=largest", "qsgd"]
 
 
 @pytest.fixture(scope="module")
@@ -126,15 +126,15 @@ def test_a_comparison_is_a_table_a_trace(capsys, folder, results):
         "compare",
         folder,
         "aps:e4m3",
-        "loss_scaling:e4m3,headroom=workers,scale=best",
+        "loss_scaling:e4m3,headroom=workers,scale=largest",
         "--topology",
         "ring",
     )
     assert (
-        "digits: a = aps:e4m3 (ring), b = loss_scaling:e4m3,headroom=workers,scale=best (ring)\n"
+        "digits: a = aps:e4m3 (ring), b = loss_scaling:e4m3,headroom=workers,scale=largest (ring)\n"
         in out
     )
-    wanted = results.compare("aps:e4m3", "loss_scaling:e4m3,scale=best", "ring")
+    wanted = results.compare("aps:e4m3", "loss_scaling:e4m3,scale=largest", "ring")
     lines = [
         line
         for line in out.splitlines()
@@ -189,7 +189,7 @@ def test_the_summary_by_layer_has_schemes_across_and_of_one_all_columns(capsys, 
     assert above.split() == ["loss_scaling:e4m3,"] and heads.split() == [
         "layer",
         "none:fp32",
-        "scale=best",
+        "scale=largest",
         "aps:e4m3",
         "qsgd",
     ]
@@ -257,13 +257,13 @@ def test_json_and_csv_are_the_table_of_python(capsys, folder, results, words, ta
 
 def test_one_scheme_against_several_is_a_table_of_them_and_one_of_layers(capsys, folder, results):
     tables = tables_of(
-        printed(capsys, "compare", folder, "aps:e4m3", "qsgd", "loss_scaling:e4m3,scale=best")
+        printed(capsys, "compare", folder, "aps:e4m3", "qsgd", "loss_scaling:e4m3,scale=largest")
     )
     heads, *lines = tables["digits: a = aps:e4m3, all layers"]
     assert heads.split()[:3] == ["b", "error_over_noise_a", "error_over_noise_b"]
-    wanted = results.compare("aps:e4m3", ["qsgd", "loss_scaling:e4m3,scale=best"])
+    wanted = results.compare("aps:e4m3", ["qsgd", "loss_scaling:e4m3,scale=largest"])
     wanted = wanted[wanted.trace == "digits"]
-    assert [line.split()[0] for line in lines] == ["qsgd", "loss_scaling:e4m3,scale=best"]
+    assert [line.split()[0] for line in lines] == ["qsgd", "loss_scaling:e4m3,scale=largest"]
     assert [int(line.split()[4]) for line in lines] == wanted[wanted.whole].wins.tolist()
     _, _, *lines = tables["digits: geometric_ratio by layer, the NMSE of a over that of each"]
     layers = wanted[~wanted.whole]
@@ -296,7 +296,7 @@ def test_two_results_are_compared_and_what_one_lacks_is_listed(
     for line in (f"Only {folder} has 1 trace: characters",
                  f"Only {folder} has 2 layers: norm.weight, norm.bias",
                  f"Only {folder} has 1 step: 3",
-                 f"Only {folder} has 2 schemes: none:fp32, loss_scaling:e4m3,scale=best",
+                 f"Only {folder} has 2 schemes: none:fp32, loss_scaling:e4m3,scale=largest",
                  f"Only {folder} has 1 reduction: sequential",
                  f"Only {second} has 1 scheme: aps:e2m5"):  # fmt: skip
         assert line in out.splitlines()

@@ -80,6 +80,33 @@ def test_wrong_formats_are_refused_in_a_sentence(name, says):
     assert "\n" not in str(error.value)
 
 
+def test_formats_of_elements_and_scales_may_be_named():
+    named = BlockFormat(element="e2m1fn", scale=apscope.FloatFormat("e8m0fnu"), block_size=16)
+    assert named == BlockFormat("mxfp4,block=16")
+    assert BlockFormat(name="mxfp4") == BlockFormat("mxfp4")
+
+
+@pytest.mark.parametrize(
+    "given, fields, says",
+    [
+        ((), {"element": "e3m0", "block_size": 16}, "^BlockFormat needs scale, such as"),
+        ((), {}, "^BlockFormat needs element and scale, such as"),
+        ((), {"element": "e3m0", "scale": 8}, "^format is of type int; give a FloatFormat"),
+        ((), {"element": "e3m0", "scale": "e8m0fnu", "block": 16}, "did you mean block_size\\?$"),
+        ((), {"element": "e3m0", "scale": "e8m0fnu", "block_size": "x"}, "^block_size='x' must be"),
+        ((), {"element": "e3m0", "scale": "e8m0fnu", "rule": 3}, "^rule=3 must be a string"),
+        ((), {"element": "e3m0", "scale": "e8m0fnu", "tensor_scale": 2}, "^tensor_scale=2 must be"),
+        (("mxfp4",), {"block_size": 16}, "^BlockFormat takes a name alone"),
+        (("mxfp4", 16), {}, "^BlockFormat takes a name alone"),
+        ((4,), {}, "^name=4 must be a string"),
+    ],
+)
+def test_wrong_arguments_are_refused_in_a_sentence(given, fields, says):
+    with pytest.raises(TypeError, match=says) as error:
+        BlockFormat(*given, **fields)
+    assert "\n" not in str(error.value)
+
+
 @pytest.mark.parametrize(
     "text, says",
     [

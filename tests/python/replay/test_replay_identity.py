@@ -168,11 +168,11 @@ def test_the_seed_moves_stochastic_rows_only(traces):
 
 
 def test_selection_defines_what_the_replay_knows(traces):
-    # scale=best depends on the selected steps and tensors only.
-    all_of = apscope.replay(traces[0], "loss_scaling:e4m3,scale=best", topology=[]).frame
+    # scale=largest depends on the selected steps and tensors only.
+    all_of = apscope.replay(traces[0], "loss_scaling:e4m3,scale=largest", topology=[]).frame
     some = apscope.replay(
         traces[0],
-        "loss_scaling:e4m3,scale=best",
+        "loss_scaling:e4m3,scale=largest",
         topology=[],
         tensors="norm",
         steps="1150:",

@@ -31,11 +31,11 @@ SCHEMES = [
     "none:e4m3,overflow=nan",
     "none:e4m3,rounding=stochastic,overflow=saturate",
     "loss_scaling:fp16,scale=1000",
-    "loss_scaling:e4m3,scale=best",
-    "loss_scaling:e5m2,scale=best,headroom=sqrt_workers",
-    "loss_scaling:e5m2,scale=best,headroom=one",
-    "loss_scaling:e4m3,scale=best,rule=tight",
-    "loss_scaling:e3m0,scale=best,headroom=sqrt_workers,rule=tight",
+    "loss_scaling:e4m3,scale=largest",
+    "loss_scaling:e5m2,scale=largest,headroom=sqrt_workers",
+    "loss_scaling:e5m2,scale=largest,headroom=one",
+    "loss_scaling:e4m3,scale=largest,rule=tight",
+    "loss_scaling:e3m0,scale=largest,headroom=sqrt_workers,rule=tight",
     "loss_scaling:e4m3,scale=1000,rounding=stochastic,random_bits=5",
     "dynamic_loss_scaling:fp16,growth_interval=1",
     "dynamic_loss_scaling:e4m3",
@@ -238,7 +238,7 @@ def test_a_selection_is_all_that_the_replay_knows(tmp_path):
     for spec in [
         "aps:e4m3",
         "aps:e4m3,unit=model",
-        "loss_scaling:e4m3,scale=best",
+        "loss_scaling:e4m3,scale=largest",
         "dynamic_loss_scaling:e4m3,init=1e+07,growth_interval=1",
     ]:
         chosen = {step: {"a": gradients[step]["a"][:3]} for step in (2, 3)}
@@ -252,7 +252,7 @@ def test_a_selection_is_all_that_the_replay_knows(tmp_path):
     "spec",
     [
         "none:e4m3",
-        "loss_scaling:e4m3,scale=best",
+        "loss_scaling:e4m3,scale=largest",
         "dynamic_loss_scaling:e4m3",
         "aps:e4m3",
         "aps:e5m2",

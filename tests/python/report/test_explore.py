@@ -10,7 +10,7 @@ import apscope
 from apscope._report import page
 from tests.python.browser import CHROMIUM, Browser
 
-SPECS = ["none:bf16", "aps:e3m4", "loss_scaling:e3m4,scale=best"]
+SPECS = ["none:bf16", "aps:e3m4", "loss_scaling:e3m4,scale=largest"]
 
 
 @pytest.fixture(scope="module")

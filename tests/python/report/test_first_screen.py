@@ -1,4 +1,4 @@
-"""The first screen: a verdict of at most 20 words per trace, its command, three charts; nothing of
+"""The first screen: a verdict of at most 34 words per trace, its command, three charts; nothing of
 it needs a script."""
 
 import re
@@ -11,13 +11,15 @@ import pytest
 import apscope
 from apscope._charts.front import front_chart
 from apscope._report import answer, first, page
+from apscope._report.text import figure
 from apscope.cli import main
 from tests.python.browser import CHROMIUM, Browser
 
 TRACES = ["digits", "digits_w64", "characters", "resnet18", "transformer"]
-SCHEMES = ["none:fp32", "none:fp16", "none:e4m3", "loss_scaling:e3m4,scale=best,rule=tight",
+SCHEMES = ["none:fp32", "none:fp16", "none:e4m3", "loss_scaling:e3m4,scale=largest,rule=tight",
+           "loss_scaling:e3m4,scale=best,overflow=saturate",
            "aps:e3m4,rule=tight,unit=model", "aps:e3m4,rule=tight",
-           "loss_scaling:e4m3fn,scale=best,rule=tight", "aps:e4m3fn,rule=tight",
+           "loss_scaling:e4m3fn,scale=largest,rule=tight", "aps:e4m3fn,rule=tight",
                "stochastic:e4m3"]  # fmt: skip
 
 
@@ -46,13 +48,13 @@ def words_of(markup):
     ).split()
 
 
-def test_a_verdict_has_at_most_20_words_and_all_before_the_first_table_160(text):
+def test_a_verdict_has_at_most_34_words_and_all_before_the_first_table_220(text):
     found = re.findall(r'<p class="verdict">(.*?)</p>', text, re.DOTALL)
     assert len(found) == 5 and all(
-        8 <= len(words_of(v.replace("<wbr>", ""))) <= 20 for v in found
+        8 <= len(words_of(v.replace("<wbr>", ""))) <= 34 for v in found
     ), [words_of(v) for v in found]
     before = text[text.index("<body>") : text.index("<table")].replace("<wbr>", "")
-    assert len(words_of(before[: before.index('<section id="numbers"')])) <= 160
+    assert len(words_of(before[: before.index('<section id="numbers"')])) <= 220
 
 
 def test_the_verdict_is_that_of_the_summary(results):
@@ -61,19 +63,25 @@ def test_the_verdict_is_that_of_the_summary(results):
         rows = answer.headline(table[table["trace"] == trace], "ring")
         said = first.verdict(rows, answer.bits_of(results.frame))
         sound = rows[
-            (rows["overflowed"] == 0) & (rows["skipped"] == 0) & (rows["volume"] <= 0.251)
+            (rows[["overflowed", "skipped", "gaps"]] == 0).all(axis=1) & (rows["volume"] <= 0.251)
         ].set_index("scheme")
         own = sound.loc[said["scheme"]]
         assert (
             own["error_over_noise"] <= 1.01 * sound["error_over_noise"].min()
             and said["share"] == "¼"
         )
-        shown = own["error_over_noise"]  # the interval holds it
-        low, high = (
-            min(own["error_over_noise_low"], shown),
-            max(own["error_over_noise_high"], shown),
-        )
-        assert said["error"] == f"{first.fraction(low)}–{first.fraction(high)}"
+        low, shown, high = (own[f"error_over_noise_{n}"] for n in ("low", "corrected", "high"))
+        assert low < shown < high and said["error"] == first.fraction(shown)
+        assert said["interval"] == f"{first.fraction(low)}–{first.fraction(high)}"
+        assert said["nmse"] == figure(own["step_nmse"], 2)
+        least = sound["step_nmse"].min()
+        if own["step_nmse"] > 1.01 * least:
+            other = sound.loc[said["other_scheme"]]
+            assert other["step_nmse"] <= 1.01 * least
+            assert said["other_nmse"] == figure(other["step_nmse"], 2)
+            assert said["other_error"] == first.fraction(other["error_over_noise"])
+        else:
+            assert "other" not in said
 
 
 def test_the_chart_of_error_against_bytes_names_the_scheme_of_the_verdict(results):
@@ -144,12 +152,14 @@ def rows(**columns):
         "volume": [0.125, 0.25, 0.5],
         "overflowed": [0, 0, 0],
         "skipped": [0, 0, 0],
+        "gaps": [0, 0, 0],
     } | columns
     names = ["none:e3m0", "aps:e4m3", "none:fp16"]
     return pd.DataFrame(
         {
             "scheme": names,
             "step_nmse": [0.4, 0.002, 1e-6],
+            "error_over_noise_corrected": np.nan,
             "error_over_noise_low": np.nan,
             "error_over_noise_high": np.nan,
             **about,
@@ -165,6 +175,7 @@ def test_what_is_chosen():
     # for it.
     assert first.chosen(rows(volume=[0.13, 0.2508, 0.5]), {})[0]["scheme"] == "aps:e4m3"
     assert first.chosen(rows(overflowed=[0, 1, 0]), {})[0]["scheme"] == "none:e3m0"
+    assert first.chosen(rows(gaps=[0, 1, 0]), {})[0]["scheme"] == "none:e3m0"
     best, share = first.chosen(rows(overflowed=[1, 0, 0], skipped=[0, 2, 0]), {})
     assert best["scheme"] == "none:fp16" and share == "½"
     # Among equal schemes the first of the request.

@@ -20,10 +20,10 @@ from apscope._report.text import figure
 from apscope.cli import main
 from apscope.record import TraceWriter
 
-SCHEMES = ["none:fp32", "none:bf16", "none:fp16", "none:e4m3", "loss_scaling:e4m3,scale=best",
-           "aps:e4m3", "loss_scaling:e3m4,scale=best", "aps:e3m4",
-           "loss_scaling:e3m4,scale=best,rule=tight", "aps:e3m4,rule=tight",
-           "loss_scaling:e5m2,scale=best", "aps:e5m2", "stochastic:e3m4",
+SCHEMES = ["none:fp32", "none:bf16", "none:fp16", "none:e4m3", "loss_scaling:e4m3,scale=largest",
+           "aps:e4m3", "loss_scaling:e3m4,scale=largest", "aps:e3m4",
+           "loss_scaling:e3m4,scale=largest,rule=tight", "aps:e3m4,rule=tight",
+           "loss_scaling:e5m2,scale=largest", "aps:e5m2", "stochastic:e3m4",
            "dynamic_loss_scaling:e4m3", "qsgd", "zero_blocks"]  # fmt: skip
 
 
@@ -64,10 +64,10 @@ def test_comparisons_say_in_what_two_schemes_differ_and_have_one_rule(results):
     _, duels = told(results)
     row = duels[
         (duels["a"] == "aps:e3m4,rule=tight")
-        & (duels["b"] == "loss_scaling:e3m4,scale=best,rule=tight")
+        & (duels["b"] == "loss_scaling:e3m4,scale=largest,rule=tight")
     ].iloc[0]
     assert row["differ"] == [
-        ("scale", "one per layer and step", "one for all steps, the best in hindsight")
+        ("scale", "one per layer and step", "one for all steps, the largest that never saturates")
     ]
     assert row["ratio"] == pytest.approx(row["error_over_noise_a"] / row["error_over_noise_b"])
     one_scale = duels[duels["b"].map(answer.one_scale)]
@@ -78,7 +78,7 @@ def test_comparisons_say_in_what_two_schemes_differ_and_have_one_rule(results):
     text = page(results)
     first = text[: text.index('id="repeat"')]
     assert "because" not in first and "dominate" not in first
-    assert "scale: one per layer and step / one for all steps, the best in hindsight" in text
+    assert "scale: one per layer and step / one for all steps, the largest that never saturates" in text
 
 
 def test_a_lossless_wide_scheme_is_no_winner_and_a_baseline_no_rival(results):
@@ -96,34 +96,34 @@ def test_a_lossless_wide_scheme_is_no_winner_and_a_baseline_no_rival(results):
 
 def test_level_schemes_are_called_level(results):
     _, duels = told(results)
-    row = duels[(duels["a"] == "aps:e5m2") & (duels["b"] == "loss_scaling:e5m2,scale=best")].iloc[0]
+    row = duels[(duels["a"] == "aps:e5m2") & (duels["b"] == "loss_scaling:e5m2,scale=largest")].iloc[0]
     assert row["verdict"] == "level" and row["ratio"] == pytest.approx(1, abs=LEVEL)
 
 
 def test_each_comparison_is_like_with_like(results):
     _, duels = told(results)
     met = set(zip(duels["a"], duels["b"]))
-    assert ("aps:e3m4", "loss_scaling:e3m4,scale=best") in met and (
+    assert ("aps:e3m4", "loss_scaling:e3m4,scale=largest") in met and (
         "aps:e3m4",
         "stochastic:e3m4",
     ) in met
     assert all(
         apscope.schemes.as_scheme(a).format == apscope.schemes.as_scheme(b).format for a, b in met
     )
-    assert ("aps:e3m4", "loss_scaling:e4m3,scale=best") not in met
+    assert ("aps:e3m4", "loss_scaling:e4m3,scale=largest") not in met
 
 
 def test_without_aps_the_best_meets_the_best_of_other_families(trace):
     results = apscope.replay(
         trace,
-        ["none:e4m3", "stochastic:e4m3", "loss_scaling:e4m3,scale=best"],
+        ["none:e4m3", "stochastic:e4m3", "loss_scaling:e4m3,scale=largest"],
         steps=[0, 8],
         topology=["ring"],
     )
     _, duels = told(results)
     assert set(duels["a"]) == {"stochastic:e4m3"} and set(duels["b"]) == {
         "none:e4m3",
-        "loss_scaling:e4m3,scale=best",
+        "loss_scaling:e4m3,scale=largest",
     }
     assert "at ¼ of the bytes" in page(results) or "at all of the bytes" in page(results)
 
@@ -283,7 +283,7 @@ def test_a_scheme_that_loses_nothing_is_told_so(tmp_path):
             writer.add(0, worker, "large", np.float32([1, 2, 4]))
             writer.add(0, worker, "small", np.float32([1, 2, 4]) * np.float32(2.0**-30))
         writer.end_step(0)
-    text = page(apscope.replay(tmp_path / "exact", ["aps:e4m3", "loss_scaling:e4m3,scale=best"]))
+    text = page(apscope.replay(tmp_path / "exact", ["aps:e4m3", "loss_scaling:e4m3,scale=largest"]))
     assert "∞" in text or "1, 0, 2" in text
 
 

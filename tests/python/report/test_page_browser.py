@@ -18,9 +18,9 @@ pytestmark = pytest.mark.skipif(
     CHROMIUM is None, reason="Chromium is not installed (Debian: chromium)"
 )
 
-SCHEMES = ["none:fp32", "none:bf16", "none:e4m3", "loss_scaling:e4m3,scale=best", "aps:e4m3",
+SCHEMES = ["none:fp32", "none:bf16", "none:e4m3", "loss_scaling:e4m3,scale=largest", "aps:e4m3",
            "aps:e4m3,rounding=stochastic", "stochastic:e4m3",
-           "loss_scaling:e3m4,scale=best", "aps:e3m4", "dynamic_loss_scaling:e4m3", "qsgd",
+           "loss_scaling:e3m4,scale=largest", "aps:e3m4", "dynamic_loss_scaling:e4m3", "qsgd",
                "hybrid(last=qsgd;else=aps:e4m3)"]  # fmt: skip
 READY = "document.documentElement?.classList.contains('ready')"
 
@@ -105,7 +105,7 @@ def test_the_aggregation_gives_the_numbers_of_summary(opened, results):
 
 
 def test_layers_of_a_pair_are_those_of_compare(opened, results):
-    a, b = "aps:e3m4", "loss_scaling:e3m4,scale=best"
+    a, b = "aps:e3m4", "loss_scaling:e3m4,scale=largest"
     opened.run(
         f"Object.assign(apscopePage.state, {{a: {a!r}, b: {b!r}, trace: 'digits', topology: "
         f"'ring'}}); apscopePage.update(); apscopePage.drawAll()"
@@ -131,7 +131,7 @@ def test_layers_of_a_pair_are_those_of_compare(opened, results):
 
 def test_wins_of_the_page_are_those_of_compare(browser, request, tmp_path):
     """Also near ties, which fp32 cannot distinguish."""
-    specs = ["none:e5m2", "aps:e5m2", "loss_scaling:e5m2,scale=best"]
+    specs = ["none:e5m2", "aps:e5m2", "loss_scaling:e5m2,scale=largest"]
     results = apscope.replay(
         request.config.rootpath / "notebooks/data/digits", specs, topology="ring"
     )

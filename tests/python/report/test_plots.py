@@ -13,7 +13,7 @@ from apscope._results.pooling import headline_rows, headline_topology, pool
 
 SCHEMES = [
     "none:e4m3",
-    "loss_scaling:e4m3,scale=best,headroom=one",
+    "loss_scaling:e4m3,scale=largest,headroom=one",
     "dynamic_loss_scaling:e4m3",
     "aps:e4m3",
     "aps:e5m2",
@@ -118,14 +118,14 @@ def test_axes_have_labels_with_units(results):
 
 def test_histogram_holds_every_finite_value_before_and_the_moved_ones_after(results):
     ax = plots.exponent_histogram(
-        results, "e4m3", scheme="loss_scaling:e4m3,scale=best,headroom=one"
+        results, "e4m3", scheme="loss_scaling:e4m3,scale=largest,headroom=one"
     )
     before, after = (
         [p.get_data() for p in ax.patches if hasattr(p, "get_data")][0],
         [p.get_data() for p in ax.patches if hasattr(p, "get_data")][-1],
     )
     scale = int(
-        results.frame.query("scheme == 'loss_scaling:e4m3,scale=best,headroom=one'")[
+        results.frame.query("scheme == 'loss_scaling:e4m3,scale=largest,headroom=one'")[
             "scale_exponent"
         ].iloc[0]
     )

@@ -16,7 +16,7 @@ from apscope.plots._names import shown, wrapped
 from apscope.plots._style import looks
 from apscope.schemes import APS, LossScaling
 
-SPECS = ["none:bf16", "aps:e3m4", "loss_scaling:e3m4,scale=best", "qsgd"]
+SPECS = ["none:bf16", "aps:e3m4", "loss_scaling:e3m4,scale=largest", "qsgd"]
 STEPS = [0, 8, 10, 1500]
 OF_ONE = [
     plots.error_map,
@@ -90,7 +90,7 @@ def test_a_scheme_is_taken_in_any_spelling(results, plot):
     expected = png(call("aps:e3m4"))
     assert png(call(APS("e3m4"))) == expected
     assert png(call("aps:e3m4,headroom=workers,rule=ceil")) == expected
-    assert png(call("loss_scaling:e3m4,scale=best")) != expected or plot == "sqnr_against_bits"
+    assert png(call("loss_scaling:e3m4,scale=largest")) != expected or plot == "sqnr_against_bits"
 
 
 @pytest.mark.parametrize("plot", WITH_SCHEME)
@@ -121,7 +121,7 @@ def test_the_ladder_draws_a_line_a_format_and_the_noise(request, results):
     for name in ("e4m3", "e3m4"):
         errors = table[
             (table["format"] == name)
-            & table["rung"].isin(["constant", "step", "layer", "1024", "32"])
+            & table["rung"].isin(["largest constant", "step", "layer", "1024", "32"])
         ]["error_over_noise"]
         assert tuple(np.round(np.log10(errors.to_numpy()), 6)) in lines
     assert (
@@ -267,7 +267,7 @@ def test_points_of_costs_are_the_summarys_and_the_front_has_no_better_one(result
 
 
 def test_nmse_ratio_is_of_the_two_schemes_in_every_cell(results):
-    ax = plots.nmse_ratio(results, "aps:e3m4", "loss_scaling:e3m4,scale=best", topology="tree")
+    ax = plots.nmse_ratio(results, "aps:e3m4", "loss_scaling:e3m4,scale=largest", topology="tree")
     cells, labels = ax.collections[0].get_array(), [t.get_text() for t in ax.get_yticklabels()]
     for step in STEPS:
         pair = [
@@ -375,8 +375,8 @@ def test_names_are_shortened_in_the_middle_and_keep_their_ends():
     assert shown("blocks.0." + "x" * 3000 + ".weight", 20).endswith(".weight")
     assert shown("a\nb") == "a\\nb"
     assert (
-        wrapped("loss_scaling:e4m3,scale=best,headroom=one,rounding=stochastic")
-        == "loss_scaling:e4m3,scale=best,\nheadroom=one,\nrounding=stochastic"
+        wrapped("loss_scaling:e4m3,scale=largest,headroom=one,rounding=stochastic")
+        == "loss_scaling:e4m3,scale=largest,\nheadroom=one,\nrounding=stochastic"
     )
 
 
@@ -396,7 +396,7 @@ def test_colours_mean_families(results):
     assert drawn["made elsewhere"].colour == FAMILIES["other"].colour
     many = looks([f"aps:e{e}m{m}" for e in range(2, 8) for m in range(1, 7)])
     assert len(set(many.values())) >= 32
-    line = plots.bias_over_steps(results, LossScaling("e3m4", scale="best")).lines[-1]
+    line = plots.bias_over_steps(results, LossScaling("e3m4", scale="largest")).lines[-1]
     assert line.get_color() == FAMILIES["loss scaling"].colour
 
 

@@ -428,7 +428,7 @@ def test_a_replay_gives_pythons_numbers(dumps, outside, trace):
         "none:e4m3",
         "none:e3m0",
         "aps:e4m3,rounding=stochastic",
-        "loss_scaling:e3m4,scale=best",
+        "loss_scaling:e3m4,scale=largest",
         "qsgd",
         "sign_vote",
         "mx",

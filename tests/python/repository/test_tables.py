@@ -87,15 +87,29 @@ def test_what_the_readme_says_of_its_table(tables, replayed):
         "aps:e3m4", "aps:e3m4,rule=tight"
     ) == ["rule"]
     assert aspects("aps:e3m4,rounding=stochastic", "stochastic:e3m4") == ["headroom", "sums"]
-    constant, step, layer = (scheme.format("e3m4") for scheme in tables.SCHEMES[:3])
+    constant, step, layer, best = (scheme.format("e3m4") for scheme in tables.SCHEMES[:4])
     assert aspects(constant, step) == aspects(step, layer) == ["scale"]
+    assert aspects(best, constant) == ["rule", "scale", "overflow"]
     ladder = tables.ladder_of(replayed)["error_over_noise"].unstack()
-    assert (ladder["constant"] / ladder["layer"]).drop("e3m4", level="format").max() < 1.5
+    assert (ladder["largest constant"] / ladder["layer"]).drop("e3m4", level="format").max() < 1.5
     e3m4 = ladder.xs("e3m4", level="format")
+    rungs = e3m4
+    e3m4 = e3m4[list(tables.RUNGS)]
     assert (e3m4.loc[["digits", "characters"]] < 0.1).all(axis=None) and (
         e3m4.loc["transformer"] > 1
     ).all()
-    assert (e3m4.loc[["digits_w64", "resnet18"], "constant"] > 0.1).all()
+    assert (e3m4.loc[["digits_w64", "resnet18"], "largest constant"] > 0.1).all()
+    both = tables.ladder_of(replayed)[["error_over_noise", "step_nmse"]].xs(
+        "e3m4", level="format"
+    )
+    # The best by a figure is not worse than the largest by it, nor than the best by the other.
+    for rung, figure in zip(tables.CLIPPING, both):
+        least = both[figure].unstack()[[tables.RUNGS[0], *tables.CLIPPING]].min(axis=1)
+        assert (both[figure].unstack()[rung] <= least * (1 + 1e-9)).all()
+    won = rungs["best constant"] < rungs["layer"]
+    assert f"On {tables.names([t for t in tables.TRACES if won[t]])} the best constant" in tables.clipping(
+        tables.ladder_of(replayed)
+    )
     table = tables.chosen(replayed).set_index("scheme")
     assert not table[["skipped", "overflowed"]].any(axis=None)
     assert table.loc[layer, "volume"] == pytest.approx(0.25, abs=0.001) and table.loc[
@@ -177,12 +191,12 @@ def test_a_table_is_best_first_and_tells_what_was_skipped(tables):
 def test_the_picture_shows_the_ladder(picture, tmp_path, monkeypatch):
     table = picture.ladders()
     errors = table.set_index(["trace", "format", "rung"])["error_over_noise"].unstack()[
-        ["constant", "step", "layer", "1024", "32"]
+        ["largest constant", "step", "layer", "1024", "32"]
     ]
     assert len(errors) == 12 and set(errors.index.get_level_values("trace")) == set(picture.TRACES)
     low, high = picture.LIMITS
     assert ((errors > low) & (errors < high)).all(axis=None), "a line leaves the picture"
-    gain = errors["constant"] / errors["layer"]
+    gain = errors["largest constant"] / errors["layer"]
     assert (gain.xs("e5m2", level="format") < 1.01).all() and (
         gain.xs("e3m4", level="format") > 4
     ).all()

@@ -200,7 +200,7 @@ def test_a_comparison_is_the_reverse_of_its_reverse(results):
 
 def test_any_spelling_of_a_scheme_is_taken_and_an_absent_one_told(results):
     assert results.compare(
-        "aps:e4m3,headroom=workers", apscope.schemes.LossScaling("e4m3", scale="best")
+        "aps:e4m3,headroom=workers", apscope.schemes.LossScaling("e4m3", scale="largest")
     ).equals(results.compare("aps:e4m3", LOSS_SCALING))
     assert len(results.compare("mine(1)", "aps:e4m3"))  # no scheme of this process
     with pytest.raises(

@@ -16,7 +16,7 @@ from apscope._html import MAX_ROWS
 from apscope._results.summary import ranked
 from apscope.schemes import APS, Hybrid, Scheme, definitions
 
-SPECS = ["none:bf16", "aps:e3m4", "loss_scaling:e3m4,scale=best", "qsgd"]
+SPECS = ["none:bf16", "aps:e3m4", "loss_scaling:e3m4,scale=largest", "qsgd"]
 EVIL = [
     "<script>alert(1)</script>",
     '"><img src=x onerror=alert(1)>',

@@ -16,7 +16,7 @@ SPECS = {
     "loss_scaling": [
         "loss_scaling:e5m2",
         "loss_scaling:e4m3,scale=3",
-        "loss_scaling:e4m3,scale=best,headroom=sqrt_workers",
+        "loss_scaling:e4m3,scale=largest,headroom=sqrt_workers",
     ],
     "dynamic_loss_scaling": ["dynamic_loss_scaling:fp16,init=256"],
     "aps": [
@@ -31,7 +31,7 @@ SPECS = {
 ALL = [spec for specs in SPECS.values() for spec in specs]
 DRAWN = [spec for spec in ALL if "stochastic" in spec or "qsgd" in spec]
 #: schemes that take their scale from the gradients
-SCALED = ["loss_scaling:e4m3,scale=best", *SPECS["aps"], *SPECS["stochastic"], *SPECS["qsgd"]]
+SCALED = ["loss_scaling:e4m3,scale=largest", *SPECS["aps"], *SPECS["stochastic"], *SPECS["qsgd"]]
 PER_PAIR = """
     counted nonzero underflow overflow nan infinite cosine nmse sqnr_db relative_bias max_ulp
 """.split()

@@ -172,9 +172,9 @@ def test_formats_truth_values_and_dtypes_are_values_of_keys():
         "e4m3", aps=True
     ) == Scheme("cpd:e4m3")
     assert (
-        LossScaling("e4m3", scale="best")
-        == LossScaling("e4m3", scale="best", headroom="workers")
-        == Scheme("loss_scaling:e4m3,scale=best")
+        LossScaling("e4m3", scale="largest")
+        == LossScaling("e4m3", scale="largest", headroom="workers")
+        == Scheme("loss_scaling:e4m3,scale=largest")
     )
     assert ErrorFeedback(Sign(), decay=0.5).spec == "error_feedback(sign),decay=0.5"
     assert FracTrain(least_scale=1e-8).spec == "fractrain"
@@ -236,7 +236,7 @@ def test_an_editor_completes_what_has_not_run(typed, offered):
             "unit=layer must be model, bucket:SIZE .as bucket:25MB., "
             "tensor, row or an integer from 1 to",
         ),
-        ("loss_scaling:e4m3,scale=x", "scale=x must be best or a positive fp32 number"),
+        ("loss_scaling:e4m3,scale=x", "scale=x must be largest, best or a positive fp32 number"),
         ("dynamic_loss_scaling:e4m3,init=x", "init=x must be auto or a positive fp32 number"),
     ],
 )

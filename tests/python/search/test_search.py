@@ -144,6 +144,26 @@ def test_the_text_names_the_best_and_the_nearest(capsys, digits, table):
     )
 
 
+def test_the_nearest_named_format_has_the_best_of_its_schemes(capsys, digits):
+    """A bias is a constant scale, so a named format alone would be far worse than the best split
+    with another bias, and than the row of its exponent bits."""
+    out = printed(capsys, digits, *"--bits 8 --steps 0:4 --by layer".split())
+    (line,) = [line for line in out.splitlines() if line.startswith("conv1.weight ")]
+    assert line.split()[-4] == "none:e3m4fnb7"
+    assert line.split()[-3:-1] == ["e3m4fn", "(aps:e3m4fn,rule=tight):"]
+    table = apscope.search(digits, 8, by="layer", steps="0:4").set_index(["layer", "scheme"])
+    value = table.at[("conv1.weight", "aps:e3m4fn,rule=tight"), "error_over_noise"]
+    assert line.split()[-1] == f"{value:.2g}"
+
+
+def test_repeated_kinds_of_top_codes_add_up(capsys, digits):
+    one, two = (
+        json.loads(printed(capsys, digits, *f"--bits 4 --steps 0:2 --json {kinds}".split()))
+        for kinds in ("--specials ieee,fn", "--specials ieee --specials fn")
+    )
+    assert one == two
+
+
 def test_the_text_has_a_row_a_layer(capsys, digits):
     words = (
         "--bits 4 --by layer --steps 0:5 --scheme none:{format} --specials ieee --minimize "

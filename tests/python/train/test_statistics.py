@@ -87,7 +87,7 @@ def test_elements_without_noise_or_not_finite_do_not_count():
 
 
 def test_the_constant_is_that_of_the_recorded_steps():
-    spec = "loss_scaling:e3m4,scale=best,overflow=saturate"
+    spec = "loss_scaling:e3m4,scale=largest,overflow=saturate"
     assert in_hindsight(spec) and not in_hindsight("loss_scaling:e3m4,scale=4")
     assert not in_hindsight("aps:e3m4")
     trace = apscope.open_trace(DATA / "digits")
@@ -105,7 +105,7 @@ def test_the_constant_is_that_of_the_recorded_steps():
     )
     assert of_trace("aps:e3m4", DATA / "digits", "ring") == "aps:e3m4"
     assert (
-        constant("loss_scaling:e4m3,scale=best,rule=tight", -3) == "loss_scaling:e4m3,scale=0.125"
+        constant("loss_scaling:e4m3,scale=largest,rule=tight", -3) == "loss_scaling:e4m3,scale=0.125"
     )
     frames = [
         apscope.replay(DATA / "digits", [s], topology=["ring"], progress=False).frame[

@@ -167,8 +167,8 @@ def test_inputs_of_schemes_that_need_more():
 @pytest.mark.parametrize(
     "options, words",
     [
-        ({"spec": "loss_scaling:e4m3,scale=best"}, "chooses its scale in hindsight"),
-        ({"spec": "hybrid(last=loss_scaling:e4m3,scale=best;else=sign)"}, "in hindsight"),
+        ({"spec": "loss_scaling:e4m3,scale=largest"}, "chooses its scale in hindsight"),
+        ({"spec": "hybrid(last=loss_scaling:e4m3,scale=largest;else=sign)"}, "in hindsight"),
         ({"workers": 0}, "workers=0"),
         ({"topology": "star"}, "star"),
         ({"seed": -1}, "seed=-1"),

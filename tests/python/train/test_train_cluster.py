@@ -18,7 +18,7 @@ TABLES = ("results.csv", "results.parquet", "verdicts.csv", "statistics.csv")
 TOML = """
 gate = 0.01
 seeds = 2
-schemes = ["error_feedback(aps:e3m0)", "stochastic:e4m3", "loss_scaling:e3m4,scale=best,overflow=saturate"]
+schemes = ["error_feedback(aps:e3m0)", "stochastic:e4m3", "loss_scaling:e3m4,scale=largest,overflow=saturate"]
 record_steps = 2
 
 [[task]]

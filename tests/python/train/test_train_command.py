@@ -148,7 +148,7 @@ def test_a_constant_scale_is_that_of_the_fp32_run_and_names_change_no_run(tmp_pa
 gate = 0.01
 seeds = 1
 record_steps = 3
-schemes = ["loss_scaling:e3m4,scale=best,overflow=saturate"]
+schemes = ["loss_scaling:e3m4,scale=largest,overflow=saturate"]
 
 [[task]]
 name = "digits"
@@ -158,14 +158,14 @@ steps = 6
     (tmp_path / "a.toml").write_text(text.format(name="one"))
     assert main(["train", str(tmp_path / "a.toml"), "-o", str(tmp_path / "out")]) == 0
     spec = constant_of(
-        "loss_scaling:e3m4,scale=best,overflow=saturate",
+        "loss_scaling:e3m4,scale=largest,overflow=saturate",
         tmp_path / "out/traces/one-convolutional",
         "ring",
     )
-    assert "scale=best" not in spec
+    assert "scale=largest" not in spec
     own = train(Run(replace(TASKS["digits"]["convolutional"], steps=6), spec, 0, 8, "ring"))
     rows = pd.read_parquet(tmp_path / "out/results.parquet")
-    found = rows[rows["scheme"] == "loss_scaling:e3m4,scale=best,overflow=saturate"]
+    found = rows[rows["scheme"] == "loss_scaling:e3m4,scale=largest,overflow=saturate"]
     assert list(found["loss"]) == own["loss"] and set(rows["task"]) == {"one"}
     before = sorted(p.name for p in (tmp_path / "out/runs").iterdir())
     (tmp_path / "a.toml").write_text(text.format(name="two"))
@@ -224,10 +224,10 @@ def test_more_seeds_train_only_what_is_missing(trained, tmp_path, monkeypatch, e
 
 def test_what_cannot_be_trained_is_refused_before_anything_is_written(tmp_path, capsys):
     path, out = tmp_path / "e.toml", tmp_path / "out"
-    hindsight = "hybrid(first=loss_scaling:e4m3,scale=best;else=none:fp16)"
+    hindsight = "hybrid(first=loss_scaling:e4m3,scale=largest;else=none:fp16)"
     path.write_text(TINY.format(seeds=1).replace("stochastic:e4m3", hindsight))
     assert main(["train", str(path), "-o", str(out)]) == 2 and not out.exists()
-    assert "scale=best" in capsys.readouterr().err
+    assert "scale=largest" in capsys.readouterr().err
     path.write_text(TINY.format(seeds=1))
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "thesis.txt").touch()

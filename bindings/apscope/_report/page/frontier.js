@@ -50,7 +50,7 @@ function drawOne(place, key, view, measure) {
   const unit = measures[measure];
   const low = Math.max(floor, Math.min(...points.map((p) => p.y || floor)) / 2);
   for (const p of points) p.drawn = Math.max(p.y, low);
-  const sound = (p) => !p.overflowed && !p.skipped;
+  const sound = (p) => !p.overflowed && !p.skipped && !p.gaps;
   const front = stepFront(points.filter(sound), key === "volume" ? same : 0);
   const text = (p) =>
     [
@@ -60,6 +60,7 @@ function drawOne(place, key, view, measure) {
       `underflow on the wire ${percent(p.underflow_wire)}`,
       ...(p.skipped ? [`skipped ${p.skipped} steps`] : []),
       ...(p.overflowed ? [`overflow in ${p.overflowed} steps`] : []),
+      ...(p.gaps ? [`${p.gaps} steps after a gap: no rank`] : []),
     ].join("\n");
   const families = [...new Set(points.map((p) => p.family))];
   const first = front.map((p) => p.scheme).slice(0, 12);

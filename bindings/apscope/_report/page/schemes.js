@@ -24,11 +24,13 @@ export function schemesPart(box, state, redraw) {
   const marked = (r) =>
     figure(r.step_nmse) +
     (r.overflowed ? ` †${r.overflowed}` : "") +
-    (r.skipped ? ` ‡${r.skipped}` : "");
+    (r.skipped ? ` ‡${r.skipped}` : "") +
+    (r.gaps ? ` §${r.gaps}` : "");
   const table = new Table({
     name: "schemes",
     caption:
-      "Schemes. † steps with overflow, which count at least 1; ‡ skipped steps, which count 1",
+      "Schemes. † steps with overflow, which count at least 1; ‡ skipped steps, which count 1; " +
+      "§ steps at which a scheme's memory is of an earlier step: no rank, last",
     sort: "rank",
     search: true,
     columns: [

@@ -29,7 +29,8 @@ export function nmse(rows, i) {
 
 // One record a scheme and topology of rows [from, to) whose layer has kept[code]; kept = null keeps
 // all. Traces without reduced rows are summarised at the wire, topology "".
-export function summarize(rows, [from, to], kept = null) {
+// Layers with zero[code] are numerically zero: they have no cosine and no worst error.
+export function summarize(rows, [from, to], kept = null, zero = null) {
   const { step, tensor, scheme, topology, stage } = rows;
   const topologies = topology.levels.length;
   const wire = stage.levels.indexOf("wire");
@@ -64,7 +65,7 @@ export function summarize(rows, [from, to], kept = null) {
           steps.size,
         )),
       );
-    add(g, rows, i, steps.get(step[i]));
+    add(g, rows, i, steps.get(step[i]), !zero?.[tensor.codes[i]]);
   }
   // Of the wire's rows for all topologies, and for this one.
   const sent = (g) =>
@@ -100,7 +101,7 @@ function group(scheme, code, topology, steps) {
 const SKIPPED = 1,
   OVERFLOWED = 2;
 
-function add(g, rows, i, step) {
+function add(g, rows, i, step, judged) {
   g.error[step] += squared(rows, i);
   g.reference[step] += rows.sum_squared_reference[i];
   g.signed += signed(rows, i);
@@ -118,7 +119,7 @@ function add(g, rows, i, step) {
     else g.varianceKnown = false;
   }
   // A row whose truth is all zero is ignored; one without numbers makes the total unknown.
-  if (!(rows.overflow[i] > 0 || rows.sum_squared_reference[i] !== 0)) return;
+  if (!judged || !(rows.overflow[i] > 0 || rows.sum_squared_reference[i] !== 0)) return;
   const known = skipped || !Number.isNaN(rows.sum_squared_error[i]);
   g.cosine += skipped || rows.overflow[i] > 0 ? 0 : known ? rows.cosine[i] || 0 : NaN;
   g.cells++;

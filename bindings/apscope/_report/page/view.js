@@ -33,10 +33,21 @@ export function traceOf(data, name, code) {
       ]),
     ),
     pooled: new Map(),
+    numericallyZero: zeroLayers(data, name, rows),
     modelled: new Map(
       data.modelled.filter((m) => m.trace === name).map((m) => [`${m.scheme} ${m.topology}`, m]),
     ),
   };
+}
+
+// By code of a layer: 1 for those whose gradients are numerically zero, in this trace.
+function zeroLayers(data, trace, rows) {
+  const zero = new Uint8Array(rows.tensor.levels.length);
+  for (const [name, layer] of data.numericallyZero) {
+    const code = rows.tensor.levels.indexOf(layer);
+    if (name === trace && code >= 0) zero[code] = 1;
+  }
+  return zero;
 }
 
 // Layers that a filter keeps: all (""), those of a role ("role conv"), or one ("layer
@@ -68,19 +79,23 @@ export function look(data, trace, state) {
       rows,
       trace.span,
       layers.length === trace.layers.length ? null : mask,
+      state.layer?.startsWith("layer ") ? null : trace.numericallyZero,
     );
     trace.pooled.set(
       state.layer,
-      records.map((r) => ({
-        ...r,
-        ...schemes.get(r.scheme),
-        ...pick(trace.modelled.get(`${r.scheme} ${r.topology}`), [
-          "volume",
-          "time",
-          "speedup",
-          "nonfinite",
-        ]),
-      })),
+      records
+        .map((r) => ({
+          ...r,
+          ...schemes.get(r.scheme),
+          ...pick(trace.modelled.get(`${r.scheme} ${r.topology}`), [
+            "volume",
+            "time",
+            "speedup",
+            "nonfinite",
+            "gaps",
+          ]),
+        }))
+        .map((r) => (r.gaps ? { ...r, rank: NaN } : r)),
     );
   }
   const topologiesOf = (spec) => (trace.topologies.get(spec) ?? []).filter(Boolean);

@@ -6,8 +6,8 @@
 #include <random>
 #include <vector>
 
-#include "analysis/statistics/batch_noise.h"
 #include "core/fixed_exp2.h"
+#include "emulation/allreduce/batch_noise.h"
 #include "emulation/machine/simd.h"
 
 namespace apscope::detail {

@@ -1,4 +1,4 @@
-#include "analysis/statistics/batch_noise.h"
+#include "emulation/allreduce/batch_noise.h"
 
 #include <algorithm>
 #include <array>

@@ -1,0 +1,82 @@
+#include "analysis/summary/zero_layers.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "analysis/summary/groups.h"
+#include "analysis/summary/losses.h"
+
+namespace apscope::detail {
+
+namespace {
+
+using C = NumberColumn;
+
+// The mean is at most twice its standard error: no gradient is seen in the noise.
+constexpr double no_signal = 4.0;
+// Squares: noise of 2^-16 of the model's. Rounding errors of cancelling fp32 sums are at 2^-17 or
+// less, gradients of parameters that change the output far above.
+constexpr double rounding_noise = 0x1p-32;
+
+}  // namespace
+
+std::vector<std::uint8_t> numerically_zero(std::span<const LayerSums> layers) {
+    LayerSums all;
+    for (const LayerSums& layer : layers) {
+        all.noise += or_zero(layer.noise);
+        all.elements += layer.elements;
+    }
+    std::vector<std::uint8_t> found;
+    for (const LayerSums& l : layers) {
+        found.push_back(l.noise > 0.0 && l.reference <= no_signal * l.noise &&
+                        l.noise * all.elements <= rounding_noise * all.noise * l.elements);
+    }
+    return found;
+}
+
+std::vector<std::uint8_t> rows_of_zero_layers(const RowTable& table) {
+    std::vector<std::uint8_t> found(table.rows, 0);
+    const auto has = [&](C column) {
+        return table.numbers[static_cast<std::size_t>(column)].size() == table.rows;
+    };
+    if (!has(C::sum_noise) || !has(C::sum_squared_reference) || !has(C::count)) return found;
+    const auto noise = table[C::sum_noise], reference = table[C::sum_squared_reference],
+               count = table[C::count];
+    const auto divided = [&](const Groups& groups, const Codes& column) {
+        return groups.divided(column.levels, [&](std::size_t i) { return column.of_row[i]; });
+    };
+    const Groups traces = divided(Groups(table.rows), table.trace);
+    const Groups layers = divided(traces, table.tensor);
+    const Groups places = divided(layers, table.step);
+    // The largest of a place's rows: pairs that overflow are in no scheme's reference.
+    std::vector<LayerSums> of_place(places.size()), of_layer(layers.size());
+    for (std::size_t i = 0; i < table.rows; ++i) {
+        if (table.wire[i]) continue;
+        LayerSums& place = of_place[places.of_row[i]];
+        place.reference = std::max(place.reference, or_zero(reference[i]));
+        place.noise = std::max(place.noise, or_zero(noise[i]));
+        place.elements = std::max(place.elements, or_zero(count[i]));
+    }
+    const std::vector<std::uint32_t> layer_of = places.owners(layers);
+    for (std::size_t p = 0; p < of_place.size(); ++p) {
+        LayerSums& layer = of_layer[layer_of[p]];
+        layer.reference += of_place[p].reference;
+        layer.noise += of_place[p].noise;
+        layer.elements += of_place[p].elements;
+    }
+    const std::vector<std::uint32_t> trace_of = layers.owners(traces);
+    std::vector<std::uint8_t> zero(layers.size(), 0);
+    for (std::size_t t = 0; t < traces.size(); ++t) {
+        std::vector<LayerSums> own;
+        for (std::size_t l = 0; l < of_layer.size(); ++l)
+            if (trace_of[l] == t) own.push_back(of_layer[l]);
+        const std::vector<std::uint8_t> flags = numerically_zero(own);
+        std::size_t next = 0;
+        for (std::size_t l = 0; l < of_layer.size(); ++l)
+            if (trace_of[l] == t) zero[l] = flags[next++];
+    }
+    for (std::size_t i = 0; i < table.rows; ++i) found[i] = zero[layers.of_row[i]];
+    return found;
+}
+
+}  // namespace apscope::detail

@@ -1,0 +1,121 @@
+#include "emulation/schemes/shared/best_constant.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <stdexcept>
+#include <vector>
+
+#include "emulation/schemes/shared/shifts.h"
+
+namespace apscope::detail {
+
+namespace {
+
+// Exponents that are tried: from `below` under the largest that never saturates to `above` over it.
+constexpr int below = 2, above = 64;
+// Evaluated at once: reading and the noise cost as much as several.
+constexpr int together = 4;
+// More than the rounding of the sums.
+constexpr double margin = 1e-9;
+
+// A figure as a sum over steps; its order is that of the figures.
+struct Figure {
+    double log2 = 0.0, nmse = 0.0;
+    std::uint64_t blocks = 0, steps = 0, overflow = 0;
+
+    void add(const StepErrors& step) {
+        log2 += step.log2_over_noise;
+        blocks += step.noise_blocks;
+        overflow += step.overflow;
+        if (step.squared_reference == 0.0) return;
+        nmse += step.squared_error / step.squared_reference;
+        ++steps;
+    }
+    // Infinite with overflow; 0 if there is nothing to err in. Where the noise is unknown the NMSE.
+    double value(ByFigure by) const {
+        if (overflow > 0) return std::numeric_limits<double>::infinity();
+        if (by == ByFigure::error_over_noise && blocks > 0)
+            return log2 / static_cast<double>(blocks);
+        return steps > 0 ? nmse / static_cast<double>(steps) : 0.0;
+    }
+};
+
+class Search {
+public:
+    Search(const SelectionInput& input, const FloatEncoder& encoder, ByFigure by)
+        : input_(input), encoder_(encoder), by_(by) {}
+
+    int best() {
+        double amax = 0.0;
+        for (const AgreedStatistics& s : input_.statistics) amax = std::max(amax, s.amax);
+        if (amax == 0.0) return 0;
+        const ShiftRule never{encoder_.grid.format, Headroom::workers, true};
+        const int start = never.own(amax, input_.workers);
+        evaluate(start - below, start + together - 1);
+        while (!lost_from_here_on() && values_.rbegin()->first < start + above) {
+            const int next = values_.rbegin()->first + 1;
+            evaluate(next, next + together - 1);
+        }
+        const auto before = [&](int a, int b) {  // of equals the nearest to the start
+            if (values_[a] != values_[b]) return values_[a] < values_[b];
+            return std::abs(a - start) < std::abs(b - start);
+        };
+        int found = start;
+        for (const auto& [exponent, value] : values_)
+            if (before(exponent, found)) found = exponent;
+        return found;
+    }
+
+private:
+    void evaluate(int first, int last) {
+        std::vector<Decision> decisions;
+        for (int exponent = first; exponent <= last; ++exponent)
+            decisions.push_back(power_of_two(exponent));
+        std::vector<Figure> found(decisions.size()), least(decisions.size());
+        for (std::size_t step = 0; step < input_.steps; ++step) {
+            std::vector<std::size_t> tensors;
+            for (std::size_t tensor = 0; tensor < input_.tensors; ++tensor)
+                if (input_.serves(step, tensor)) tensors.push_back(tensor);
+            const std::vector<ErrorsAhead> errors =
+                input_.ahead->errors(step, tensors, encoder_, decisions);
+            for (std::size_t d = 0; d < errors.size(); ++d) {
+                found[d].add(errors[d].found);
+                least[d].add(errors[d].least);
+            }
+        }
+        for (std::size_t d = 0; d < found.size(); ++d)
+            values_[first + static_cast<int>(d)] = found[d].value(by_);
+        least_ = least.back().value(by_);
+    }
+    // Whether the largest exponent so far, and every larger one, has more than some other: the
+    // least that they can come to rises with the exponent.
+    bool lost_from_here_on() const {
+        double best = std::numeric_limits<double>::infinity();
+        for (const auto& [exponent, value] : values_) best = std::min(best, value);
+        const double size = std::abs(best) + (by_ == ByFigure::error_over_noise ? 30.0 : 0.0);
+        return least_ > best + margin * size;
+    }
+
+    const SelectionInput& input_;
+    const FloatEncoder& encoder_;
+    ByFigure by_;
+    std::map<int, double> values_;  // by exponent; in logarithms, or the NMSE
+    double least_ = 0.0;  // of the largest exponent so far and all above
+};
+
+}  // namespace
+
+Choose choose_best_constant(const FloatEncoder& encoder, ByFigure by) {
+    return [encoder, by](const SelectionInput& input, State&) {
+        if (input.ahead == nullptr)
+            throw std::invalid_argument(
+                "scale=best is searched among the results of whole steps, which are not known here; "
+                "use scale=largest or a number");
+        const int exponent = Search(input, encoder, by).best();
+        return std::vector<Decision>(input.statistics.size(), power_of_two(exponent));
+    };
+}
+
+}  // namespace apscope::detail

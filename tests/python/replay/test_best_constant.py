@@ -1,0 +1,220 @@
+"""`scale=best` against a plain loop that replays every constant and reads its figure."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import apscope
+from apscope.cli import main
+from apscope.record import TraceWriter
+
+BELOW = 2  # docs/definitions.md, section 8
+
+
+def exponent(results, topology):
+    """The shift of `scale=best` for a topology, in every row of it."""
+    frame = results.frame
+    (found,) = set(frame.loc[frame["topology"] == topology, "scale_exponent"].dropna())
+    return int(found)
+
+
+def figure_of(results, scheme, topology, figure):
+    table = results.summary().set_index(["scheme", "topology"])
+    row = table.loc[(apscope.schemes.as_scheme(scheme).spec, topology)]
+    return float("inf") if row["overflowed"] else float(row[figure])
+
+
+def by_loop(trace, keys, topology, figure, binades=24):
+    """The exponent with the least figure among all that are defined, by replaying each."""
+    spec = f"loss_scaling:{keys},scale={{}}"
+    largest = apscope.replay(trace, spec.format("largest,rule=tight"), topology=topology)
+    start = int(largest.frame["scale_exponent"].dropna().iloc[0])
+    tried = range(start - BELOW, start + binades)
+    specs = {k: spec.format(2.0**k) for k in tried}
+    results = apscope.replay(trace, list(specs.values()), topology=topology)
+    found = {k: figure_of(results, specs[k], topology, figure) for k in tried}
+    least = min(found.values())
+    # Equal but for the last bits: equal sums, added up in another order. Then the nearest to the start.
+    level = [k for k in tried if found[k] <= least * (1 + 1e-14)]
+    return min(level, key=lambda k: (abs(k - start), k))
+
+
+def written(path, workers, seed):
+    """A trace of random gradients whose magnitudes span many binades."""
+    random = np.random.default_rng(seed)
+    with TraceWriter(path, workers=workers, reduction="mean") as writer:
+        for step in range(3):
+            for worker in range(workers):
+                for name, shape in (("conv", (5, 7)), ("norm", (3,)), ("head", (9000,))):
+                    spread = np.exp2(3 * random.standard_normal(shape) - 9)
+                    g = (random.standard_normal(shape) * spread).astype(np.float32)
+                    writer.add(step, worker, name, g)
+            writer.end_step(step)
+    return path
+
+
+FORMATS = ("e3m4", "e2m5", "e4m3fn", "e5m2", "e2m1fn", "e3m0")
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("by", ["error_over_noise", "step_nmse"])
+def test_the_best_constant_is_that_of_the_loop_over_all(request, name, by):
+    digits = request.config.rootpath / "notebooks/data/digits"
+    trace = apscope.open_trace(digits)
+    keys = f"{name},overflow=saturate"
+    best = apscope.replay(trace, f"loss_scaling:{keys},scale=best,by={by}", topology=["ring"])
+    for topology in ("ring", "exact"):
+        assert exponent(best, topology) == by_loop(trace, keys, topology, by), topology
+
+
+@pytest.mark.parametrize("workers", [1, 2, 5])
+@pytest.mark.parametrize(
+    "keys",
+    [
+        "e3m4,overflow=saturate",
+        "e3m4",
+        "e2m2,overflow=saturate,accumulate=fp32",
+        "e3m2fn,overflow=saturate,accumulate=exact",
+        "e4m3,overflow=saturate,rounding=stochastic",
+        "e2m3fn,overflow=saturate,hop_rounding=toward_zero,accumulate=bf16",
+    ],
+)
+def test_every_reduction_and_rounding_has_its_own_best(tmp_path, workers, keys):
+    trace = written(tmp_path / "t", workers, seed=workers)
+    topologies = ["ring", "tree", "sequential+kahan"]
+    best = apscope.replay(trace, f"loss_scaling:{keys},scale=best", topology=topologies)
+    figure = "error_over_noise" if workers > 1 else "step_nmse"
+    for topology in (*topologies, "exact"):
+        assert exponent(best, topology) == by_loop(trace, keys, topology, figure), topology
+
+
+def test_its_rows_are_those_of_the_constant(request):
+    trace = request.config.rootpath / "notebooks/data/digits"
+    best = apscope.replay(
+        trace, "loss_scaling:e3m4,scale=best,overflow=saturate", topology=["ring", "tree"]
+    )
+    for topology in ("ring", "tree", "exact"):
+        scale = 2.0 ** exponent(best, topology)
+        fixed = apscope.replay(
+            trace, f"loss_scaling:e3m4,scale={scale},overflow=saturate", topology=["ring", "tree"]
+        ).frame
+        own = best.frame[best.frame["topology"] == topology].drop(columns="scheme")
+        for stage, named in (("wire", ""), ("reduced", topology)):
+            wanted = fixed[(fixed["stage"] == stage) & (fixed["topology"] == named)]
+            found = own[own["stage"] == stage].assign(topology=named)
+            found = found.astype({"topology": wanted["topology"].dtype})
+            pd.testing.assert_frame_equal(
+                found.reset_index(drop=True), wanted.drop(columns="scheme").reset_index(drop=True)
+            )
+
+
+def test_threads_and_shards_change_nothing(tmp_path):
+    trace = written(tmp_path / "t", 4, seed=9)
+    spec = "loss_scaling:e3m4,scale=best,overflow=saturate"
+    one = apscope.replay(trace, spec, topology=["ring"], threads=1).frame
+    assert apscope.replay(trace, spec, topology=["ring"], threads=4).frame.equals(one)
+    parts = [apscope.replay(trace, spec, topology=["ring"], shard=(i, 3)) for i in range(3)]
+    assert apscope.merge(parts).frame.equals(one)
+
+
+def test_a_policy_searches_over_its_own_items(tmp_path):
+    trace = written(tmp_path / "t", 3, seed=2)
+    best = "loss_scaling:e3m4,scale=best,overflow=saturate"
+    mixed = apscope.replay(trace, f"hybrid(name:head={best};else=none:fp32)", topology=["ring"]).frame
+    alone = apscope.replay(trace, best, topology=["ring"], tensors="head").frame
+    own = mixed[mixed["tensor"] == "head"].reset_index(drop=True).drop(columns="scheme")
+    assert own.equals(alone.drop(columns="scheme"))
+
+
+def test_without_anything_to_lose_the_scale_is_1(tmp_path):
+    with TraceWriter(tmp_path / "t", workers=2) as writer:
+        for worker in range(2):
+            writer.add(0, worker, "w", np.zeros(5, np.float32))
+        writer.end_step(0)
+    best = apscope.replay(tmp_path / "t", "loss_scaling:e3m4,scale=best,overflow=saturate")
+    assert set(best.frame["scale_exponent"].dropna()) == {0}
+
+
+def test_an_exchange_searches_for_one_tensor():
+    random = np.random.default_rng(4)
+    spread = np.exp2(3 * random.standard_normal(500))
+    x = (random.standard_normal((3, 500)) * spread).astype(np.float32)
+    spec = "loss_scaling:e2m1fn,overflow=saturate,scale={}"
+    found = apscope.exchange(spec.format("best,by=step_nmse"), x, topology="ring")
+    errors = {}
+    for k in range(-12, 13):
+        y = apscope.exchange(spec.format(2.0**k), x, topology="ring")
+        errors[k] = np.square(y.reduced - x.sum(axis=0, dtype=np.float64)).sum()
+    assert found.scale_exponent == min(errors, key=errors.get)
+
+
+@pytest.mark.parametrize(
+    ("spec", "says"),
+    [
+        ("loss_scaling:e3m4,scale=best,rule=tight", "rule=tight belongs to scale=largest"),
+        ("loss_scaling:e3m4,scale=best,headroom=one", "headroom=one belongs to scale=largest"),
+        ("loss_scaling:e3m4,by=step_nmse", "by=step_nmse belongs to scale=best"),
+        ("loss_scaling:e3m4,scale=best,by=cosine", "by=cosine"),
+        ("loss_scaling:e3m4,scale=middle", "scale=middle.*largest, best or a positive"),
+    ],
+)
+def test_keys_of_another_scale_are_refused_in_a_sentence(spec, says):
+    with pytest.raises(ValueError, match=says) as error:
+        apscope.schemes.as_scheme(spec)
+    assert "\n" not in str(error.value)
+
+
+def test_a_scheme_around_it_is_refused(request):
+    trace = request.config.rootpath / "notebooks/data/digits"
+    with pytest.raises(ValueError, match="chooses its scale by the results of whole steps"):
+        apscope.replay(trace, "error_feedback(loss_scaling:e3m4,scale=best)", steps="0:2")
+
+
+#: Error over noise and step NMSE of constants and of APS, as another programme measured them: the
+#: largest that never saturates; the best by either figure, with its scale; one per layer.
+MEASURED = {
+    ("digits", "e3m4"): {
+        "largest constant": (None, 0.019, 0.109),
+        "best constant": (8, 0.0035, 0.018),
+        "layer": (None, 0.0036, 0.0013),
+    },
+    ("characters", "e3m4"): {
+        "largest constant": (None, 0.033, 0.0058),
+        "best constant": (64, 0.0021, 0.081),
+        "best constant, NMSE": (8, 0.0103, 0.0021),
+        "layer": (None, 0.0034, 0.0019),
+    },
+    ("resnet18", "e3m4"): {
+        "largest constant": (None, 0.26, 0.169),
+        "best constant": (32, 0.0011, 0.25),
+        "best constant, NMSE": (2, 0.0089, 0.021),
+        "layer": (None, 0.0045, 0.0033),
+    },
+    ("transformer", "e3m4"): {
+        "largest constant": (None, 9.3, 0.026),
+        "best constant": (1024, 0.12, 0.68),
+        "best constant, NMSE": (16, 3.8, 0.0047),
+        "layer": (None, 2.2, 0.0047),
+    },
+    ("digits", "e2m5"): {
+        "largest constant": (None, 0.35, 0.218),
+        "best constant": (4, 0.013, 0.12),
+        "layer": (None, 0.077, 0.028),
+    },
+}
+
+
+@pytest.mark.parametrize(("trace", "name"), MEASURED)
+def test_the_ladder_has_constants_that_clip_as_measured_elsewhere(request, capsys, trace, name):
+    path = str(request.config.rootpath / "notebooks/data" / trace)
+    assert main(["ladder", path, "--formats", name, "--json"]) == 0
+    rows = {row["rung"]: row for row in json.loads(capsys.readouterr().out)}
+    for rung, (scale, noise, nmse) in MEASURED[trace, name].items():
+        row = rows[rung]
+        if scale is not None:
+            assert row["scale_exponent"] == np.log2(scale), rung
+        # Two digits are known of most.
+        assert row["error_over_noise"] == pytest.approx(noise, rel=0.05), rung
+        assert row["step_nmse"] == pytest.approx(nmse, rel=0.05), rung

@@ -1,0 +1,170 @@
+"""What has no rank: schemes with memory on steps with gaps, and layers that are numerically zero."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import apscope
+from apscope.cli import main
+from apscope.record import TraceWriter
+from tests.python.summary_tables import random_results
+from tests.reference.summaries import same, summed_up, zero_layers
+
+MEMORY = [
+    "error_feedback(aps:e3m0)",
+    "aps:e3m4,rule=tight,unit=model,delay=1",
+    "dynamic_loss_scaling:e4m3",
+]
+NOTE = "memory of an earlier step"
+
+
+@pytest.fixture(scope="module")
+def digits(request):
+    return request.config.rootpath / "notebooks/data/digits"
+
+
+def test_a_row_after_a_gap_has_a_note(digits):
+    frame = apscope.replay(digits, [*MEMORY, "aps:e3m4"], topology="ring").frame
+    steps = sorted(set(frame["step"]))
+    after = {b for a, b in zip(steps, steps[1:]) if b != a + 1}
+    assert after and steps[0] not in after
+    noted = frame["note"].str.contains(NOTE)
+    assert (noted == (frame["scheme"] != "aps:e3m4") & frame["step"].isin(after)).all()
+    assert "lower bound; " + NOTE in set(frame["note"])
+
+
+def test_consecutive_steps_have_no_note_and_a_rank(digits):
+    results = apscope.replay(digits, [*MEMORY, "aps:e3m4"], topology="ring", steps="3:9")
+    assert not results.frame["note"].str.contains(NOTE).any() and results.without_rank == ""
+    assert (results.summary()["gaps"] == 0).all()
+
+
+def test_a_scheme_on_steps_with_gaps_ranks_behind_all_others(digits, capsys):
+    specs = [*MEMORY, "none:e3m0", "none:e4m3,overflow=infinity"]
+    results = apscope.replay(digits, specs, topology="ring", steps=[0, 1, 34, 240])
+    table = results.summary()
+    ring = table[table["topology"] == "ring"]
+    last = ring["scheme"].tolist()[-3:]
+    assert set(last) == {apscope.schemes.as_scheme(s).spec for s in MEMORY}
+    assert ring["gaps"].tolist() == [0, 0, 2, 2, 2]
+    assert all(spec in results.without_rank for spec in last)
+    assert results.without_rank in repr(results)
+
+
+def test_the_ladder_has_no_factor_of_a_rung_on_steps_with_gaps(digits, capsys):
+    table = apscope.ladder(apscope.open_trace(digits), ["e3m4"]).set_index("rung")
+    assert table.at["step, delayed", "gaps"] > 0 and np.isnan(table.at["step, delayed", "factor"])
+    assert table.at["layer", "factor"] > 1
+    assert main(["ladder", str(digits), "--formats", "e3m4", "--steps", "0:9"]) == 0
+    assert "no rank" not in "".join(capsys.readouterr())
+    assert main(["ladder", str(digits), "--formats", "e3m4"]) == 0
+    out, err = capsys.readouterr()
+    assert "*" in out and "no rank" in out and "aps:e3m4,rule=tight,unit=model,delay=1" in err
+
+
+def test_a_plan_and_a_search_never_choose_it(digits):
+    best = "error_feedback(stochastic:fp16)"
+    steps = [0, 1, 8, 34, 240, 1500]
+    plan = apscope.recommend(digits, [best, "aps:e3m4"], max_volume=4.0, steps=steps)
+    assert set(plan.layers["scheme"]) == {"aps:e3m4"} and plan.single == "aps:e3m4"
+    with pytest.raises(ValueError, match="and on consecutive steps if it has memory"):
+        apscope.recommend(digits, [best], max_volume=4.0, steps=steps)
+    table = apscope.search(
+        digits, 6, schemes=["error_feedback(none:{format})", "none:{format}"], steps=steps
+    )
+    known = table[~table["stopped"]]
+    assert (known["gaps"] > 0).any() and known["gaps"].iloc[0] == 0
+    assert known["gaps"].gt(0).is_monotonic_increasing
+
+
+@pytest.fixture(scope="module")
+def normed(tmp_path_factory):
+    """`shift` has a gradient of rounding errors; `small` as little, but with a mean; `calm` and
+    `weight` are those of any layer."""
+    path, random = tmp_path_factory.mktemp("normed") / "t", np.random.default_rng(5)
+    with TraceWriter(path, workers=6, reduction="mean") as writer:
+        for step in range(4):
+            for worker in range(6):
+                for name, shape, scale, mean in (
+                    ("weight", (40, 30), 1e-2, 0.0),
+                    ("shift", (16,), 1e-8, 0.0),
+                    ("small", (16,), 1e-8, 1e-6),
+                    ("calm", (16,), 1e-5, 0.0),
+                ):
+                    g = random.normal(mean, scale, shape).astype(np.float32)
+                    writer.add(step, worker, name, g)
+            writer.end_step(step)
+    return path
+
+
+def test_a_layer_of_rounding_errors_is_not_the_worst(normed):
+    results = apscope.replay(normed, ["none:e4m3", "none:e5m2"], topology="ring")
+    whole = results.frame
+    assert zero_layers(whole, "t") == {"shift"}
+    assert "shift" in results.numerically_zero and "small" not in results.numerically_zero
+    for row in results.summary().itertuples():
+        assert row.worst_layer != "shift"
+        own = whole[(whole["scheme"] == row.scheme) & (whole["topology"] == row.topology)]
+        kept = own[own["tensor"] != "shift"]["cosine"].fillna(0.0)
+        assert row.layer_cosine == pytest.approx(kept.mean(), rel=1e-12)
+    # By itself the layer has its own figures.
+    by_layer = results.by("layer", "layer_cosine")
+    assert by_layer.notna().all(axis=None) and (by_layer.loc[("t", "shift")] == 0).all()
+
+
+def test_info_and_the_ranking_name_it(normed, capsys, tmp_path):
+    assert main(["info", str(normed)]) == 0
+    assert "numerically zero, rounding errors alone: shift;" in capsys.readouterr().out
+    assert main(["replay", str(normed), "--scheme", "none:e4m3", "-o", str(tmp_path / "r")]) == 0
+    capsys.readouterr()
+    assert main(["summary", str(tmp_path / "r")]) == 0
+    assert "numerically zero, rounding errors alone: shift;" in capsys.readouterr().err
+    assert "shift" in repr(apscope.Results.open(tmp_path / "r"))
+
+
+def test_a_search_by_the_worst_layer_leaves_it_out(normed):
+    for figure in ("worst_nmse", "layer_cosine"):
+        found = apscope.search(normed, 6, minimize=figure)
+        whole = apscope.search(normed, 6, minimize=figure, stop=False)
+        assert found["scheme"][0] == whole["scheme"][0]
+        kept = ~found["stopped"]
+        assert np.allclose(found["bound"][kept], found[figure][kept], rtol=1e-9)
+
+
+def test_summaries_of_such_tables_are_those_of_plain_loops():
+    frame = random_results().frame.copy()
+    layer = (frame["trace"] == "first") & (frame["tensor"] == "norm") & (frame["stage"] != "wire")
+    for name in ("sum_squared_reference", "sum_squared_error", "sum_noise"):
+        frame.loc[layer, name] = frame.loc[layer, name] * 2.0**-80
+    frame.loc[layer, "sum_squared_reference"] = frame.loc[layer, "sum_noise"].fillna(0.0)
+    gap = (frame["scheme"] == "aps:e4m3") & (frame["step"] == 7)
+    frame.loc[gap, "note"] = frame.loc[gap, "note"] + f"; {NOTE}"
+    assert zero_layers(frame, "first") == {"norm"}
+    found = apscope.Results(frame, frame.iloc[:0], {"traces": []}).summary()
+    assert found["gaps"].any()
+    for one in found[found["trace"] == "first"].to_dict("records"):
+        by_hand = summed_up(frame, one["trace"], one["scheme"], one["topology"])
+        for column in ("layer_cosine", "worst_nmse", "worst_layer", "gaps"):
+            assert same(one[column], by_hand[column]), (one["scheme"], one["topology"], column)
+
+
+def test_a_number_is_in_its_own_interval(digits):
+    results = apscope.replay(digits, ["aps:e3m4", "none:e4m3", "aps:e3m0"], topology="ring")
+    table = results.summary()
+    for name in ("error_over_noise", "pooled_error_over_noise"):
+        rows = table[table[f"{name}_low"].notna() & np.isfinite(table[name])]
+        assert len(rows)
+        assert (rows[f"{name}_low"] <= rows[f"{name}_corrected"]).all()
+        assert (rows[f"{name}_corrected"] <= rows[f"{name}_high"]).all()
+    # What is corrected is above the interval here.
+    assert (table["error_over_noise"] > table["error_over_noise_high"]).any()
+    plan = apscope.recommend(results, max_volume=0.3, minimize="error_over_noise")
+    for row in plan.figures.itertuples():
+        assert row.error_over_noise_low < row.error_over_noise_corrected < row.error_over_noise_high
+        said = f"{row.error_over_noise_corrected:.3g} [{row.error_over_noise_low:.3g}, "
+        assert said in str(plan)
+
+
+def test_a_bare_table_without_notes_still_has_a_summary(digits):
+    frame = apscope.replay(digits, "aps:e3m4", topology="ring", steps="0:2").frame
+    assert isinstance(apscope.Results(frame, frame.iloc[:0], {}).summary(), pd.DataFrame)
