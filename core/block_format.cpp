@@ -279,8 +279,8 @@ void validate(const BlockFormat& f) {
         refuse("rule='ratio' needs a scale format with a zero, for blocks of zeros, which " +
                f.scale.name() + " is not; use e4m3fn");
     }
-    if (f.rule == ScaleRule::ratio && (f.nonfinite == BlockNonfinite::torchao ||
-                                       f.nonfinite == BlockNonfinite::torchao_0_18)) {
+    if (f.rule == ScaleRule::ratio &&
+        (f.nonfinite == BlockNonfinite::torchao || f.nonfinite == BlockNonfinite::torchao_0_18)) {
         refuse("nonfinite='" + std::string(to_string(f.nonfinite)) +
                "' belongs to the rules that give powers of two; with rule='ratio' use apart or "
                "transformer_engine");

@@ -93,7 +93,9 @@ def markdown(table: pd.DataFrame, words: tuple[str, ...] = ()) -> list[str]:
         dropped = [
             f"{row[name]} {'step' if row[name] == 1 else 'steps'} {word}"
             for name, word in (
-                ("skipped", "skipped"), ("overflowed", "overflowed"), ("gaps", "after a gap: no rank")
+                ("skipped", "skipped"),
+                ("overflowed", "overflowed"),
+                ("gaps", "after a gap: no rank"),
             )
             if row[name]
         ]
@@ -193,10 +195,7 @@ def narrow(ladder: pd.DataFrame) -> list[str]:
         rungs = ladder.xs((trace, "e3m4"), level=("trace", "format"))
         errors = [both(rungs.loc[rung]) for rung in (RUNGS[0], *CLIPPING, *RUNGS[1:])]
         workers = apscope.open_trace(DATA / trace).workers
-        beside = [
-            both(ladder.loc[(trace, "e4m3fn", rung)])
-            for rung in (RUNGS[0], RUNGS[-1])
-        ]
+        beside = [both(ladder.loc[(trace, "e4m3fn", rung)]) for rung in (RUNGS[0], RUNGS[-1])]
         lines.append(
             f"| `{trace}` | {workers}, {rungs['steps'].iloc[0]} | "
             f"{' | '.join([*errors, *(factor(rungs.loc[r]) for r in RUNGS[1:]), *beside])} |"
@@ -222,7 +221,10 @@ def clipping(ladder: pd.DataFrame) -> str:
         return " and ".join(
             f"{name} is that of APS times {figure(found[column].min(), 2)} to "
             f"{figure(found[column].max(), 2)}"
-            for column, name in (("error_over_noise", "error over noise"), ("step_nmse", "step NMSE"))
+            for column, name in (
+                ("error_over_noise", "error over noise"),
+                ("step_nmse", "step NMSE"),
+            )
         )
 
     split = gains(CLIPPING[0])

@@ -5,9 +5,9 @@
 
 #include <cstdint>
 
-#include "emulation/allreduce/batch_noise.h"
 #include "core/fixed_shape_sum.h"
 #include "core/host_device.h"
+#include "emulation/allreduce/batch_noise.h"
 
 namespace apscope::detail {
 

@@ -25,8 +25,7 @@ AgreedStatistics read_item(const ItemViews& item, ExponentHistogram& histogram,
 }  // namespace
 
 FirstPass first_pass(const Trace& trace, const ReplayOptions& options, const WorkList& work,
-                     const WantedStatistics& wanted,
-                     const std::vector<std::size_t>& pairs,
+                     const WantedStatistics& wanted, const std::vector<std::size_t>& pairs,
                      const std::function<void(std::size_t)>& visited,
                      const std::function<void()>& report) {
     const std::size_t tensors = options.tensors.size();

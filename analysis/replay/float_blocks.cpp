@@ -53,8 +53,8 @@ std::vector<RowSums> reduced_rows(const FloatEncoder& encoder, std::span<const T
         row.adds_moments = known && (row.hops_draw || (draws && !has_hops));
         row.moments = !known             ? Moments::none
                       : row.adds_moments ? Moments::closed_form
-                      : draws          ? Moments::none
-                                       : Moments::deterministic;
+                      : draws            ? Moments::none
+                                         : Moments::deterministic;
         if (row.moments == Moments::none && item.draws > 1)
             row.samples = DrawSamples(static_cast<std::size_t>(item.draws));
     }
@@ -82,9 +82,9 @@ FloatBlocks::FloatBlocks(const FloatEncoder& encoder, const Decision& decision,
     account_.ulps = scale_;
     account_.ulps->units = item.divisor() / by.before;
     account_.wire().float_grid = true;
-    account_.wire().moments = !draws_     ? Moments::deterministic
+    account_.wire().moments = !draws_    ? Moments::deterministic
                               : by.any() ? Moments::none
-                                          : Moments::closed_form;
+                                         : Moments::closed_form;
     finds_moments_ = (draws_ || hops_draw_) && !by.any();
     if (account_.wire().moments == Moments::none && item.draws > 1) account_.sample_sent();
     if (!exchange_.is_narrow()) return;
@@ -160,9 +160,9 @@ void FloatBlocks::send(std::size_t w, ItemAccount& account) {
     sent.add_block<double>(buffers_.x, exchanged.decoded[w], &scale_, bias, variance);
     sent.count_limits(buffers_.x, exchange_.rounded(w), scale_);
     const double *wide = buffers_.x.data(), *y = exchanged.decoded[w].data();
-    add_sent(w, sent, wide, y,
-             BeyondLargest<double>{wide, exchange_.rounded(w).data(), scale_.scale,
-                                   scale_.largest});
+    add_sent(
+        w, sent, wide, y,
+        BeyondLargest<double>{wide, exchange_.rounded(w).data(), scale_.scale, scale_.largest});
 }
 
 void FloatBlocks::reduce(std::size_t r, std::span<double> y, HopMoments* hops) {

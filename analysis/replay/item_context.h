@@ -6,8 +6,8 @@
 #include <span>
 #include <string_view>
 
-#include "emulation/allreduce/batch_noise.h"
 #include "core/philox.h"
+#include "emulation/allreduce/batch_noise.h"
 #include "emulation/allreduce/topology.h"
 #include "emulation/machine/buffers.h"
 #include "emulation/machine/row_kernels.h"

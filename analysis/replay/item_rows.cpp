@@ -35,8 +35,9 @@ bool have_same_sums(const Streamed& a, const Streamed& b) {
 
 // The item as a scheme with a choice for one topology sees it.
 ItemContext item_of(const Streamed& s, ItemContext item) {
-    if (s.path) item.topologies = item.topologies.subspan(*s.path == 0 ? 0 : *s.path - 1,
-                                                          *s.path == 0 ? 0 : 1);
+    if (s.path)
+        item.topologies =
+            item.topologies.subspan(*s.path == 0 ? 0 : *s.path - 1, *s.path == 0 ? 0 : 1);
     return item;
 }
 

@@ -8,9 +8,9 @@
 #include <cstdint>
 #include <span>
 
-#include "emulation/allreduce/batch_noise.h"
 #include "analysis/statistics/error_split.h"
 #include "core/rounding.h"
+#include "emulation/allreduce/batch_noise.h"
 
 namespace apscope::detail {
 

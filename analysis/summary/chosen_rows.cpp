@@ -148,8 +148,7 @@ std::vector<std::uint32_t> wire_rows(const RowTable& table, std::span<const std:
                                      std::string_view topology) {
     std::vector<std::uint32_t> found;
     std::ranges::copy_if(rows, std::back_inserter(found), [&](std::uint32_t row) {
-        return table.wire[row] &&
-               (table.topology[row].empty() || table.topology[row] == topology);
+        return table.wire[row] && (table.topology[row].empty() || table.topology[row] == topology);
     });
     return found;
 }

@@ -124,7 +124,8 @@ std::vector<Cell> cells_of(const RowTable& table, const SchemeRows& scheme, cons
                nonzero = table[C::nonzero], error = table[C::sum_squared_error];
     const std::vector<Cells> parts = parts_of(table);
     const bool reduced = topology != "wire";
-    const Places wire(table, scheme.wire_of(topology)), exact(table, reduced ? scheme.rows_of("exact") : Rows());
+    const Places wire(table, scheme.wire_of(topology)),
+        exact(table, reduced ? scheme.rows_of("exact") : Rows());
     const auto sent_only = [&](std::uint32_t row, const Cells& values) {
         return table.skipped[row] ? 0.0 : values[row];
     };

@@ -53,8 +53,8 @@ struct Underflow {
 std::vector<double> on_the_wire(const RowTable& table, const Summary& summary,
                                 std::optional<Part> part) {
     const Groups groups = by_columns(table, {&table.trace, &table.scheme}, part);
-    const Groups paths = groups.divided(
-        table.topology.levels, [&](std::size_t i) { return table.topology.of_row[i]; });
+    const Groups paths = groups.divided(table.topology.levels,
+                                        [&](std::size_t i) { return table.topology.of_row[i]; });
     const auto underflow = table[C::underflow], nonzero = table[C::nonzero];
     std::vector<Underflow> sums(paths.size());
     for (std::size_t i = 0; i < table.rows; ++i) {
@@ -131,8 +131,7 @@ std::vector<std::uint8_t> steps_after_gaps(const RowTable& table, const ChosenRo
     for (const std::string& note : table.note.names)
         such.push_back(note.find(after_gap) != std::string::npos);
     for (std::size_t i = 0; i < rows.size(); ++i)
-        found[steps.of_row[i]] |=
-            such[static_cast<std::size_t>(table.note.of_row[rows.row[i]])];
+        found[steps.of_row[i]] |= such[static_cast<std::size_t>(table.note.of_row[rows.row[i]])];
     return found;
 }
 

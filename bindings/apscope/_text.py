@@ -30,9 +30,7 @@ def escaped(text: str, bytes_too: bool = True) -> str:
     """
     if not _ODD.search(text):
         return text
-    return "".join(
-        c if c == "\n" or c.isprintable() else _escape(c, bytes_too) for c in text
-    )
+    return "".join(c if c == "\n" or c.isprintable() else _escape(c, bytes_too) for c in text)
 
 
 def _escape(c: str, bytes_too: bool) -> str:

@@ -39,9 +39,12 @@ BlockShape block_shape(const Shape& shape) {
 BlockFormat from_fields(const FloatFormat& element, const FloatFormat& scale, int block_size,
                         const std::string& rule, bool twos_complement, bool tensor_scale,
                         const std::string& nonfinite) {
-    const BlockFormat f{element,      twos_complement,
-                        scale,        block_size,
-                        parse_scale_rule(rule), tensor_scale,
+    const BlockFormat f{element,
+                        twos_complement,
+                        scale,
+                        block_size,
+                        parse_scale_rule(rule),
+                        tensor_scale,
                         parse_block_nonfinite(nonfinite)};
     validate(f);
     return f;

@@ -40,8 +40,7 @@ ExchangeRun::ExchangeRun(const SchemeParts& parts, const TrainingStep& step, Sta
     if (is_one()) read_piece(0);
     else if (!takes_) take_all();
     if (parts.selects() && !parts.sees_special)
-        step_.nonfinite =
-            is_one() ? special_.size() : agreed_statistics(gradients).nonfinite;
+        step_.nonfinite = is_one() ? special_.size() : agreed_statistics(gradients).nonfinite;
     const std::vector<RowReader> rows = readers();
     std::optional<SumsAhead> ahead;
     if (parts.looks_ahead) ahead.emplace(look_ahead());
@@ -64,9 +63,10 @@ void ExchangeRun::check(const Row& row, std::size_t length, const char* part) co
 
 SumsAhead ExchangeRun::look_ahead() const {
     if (topologies_.size() > 1)
-        throw std::invalid_argument("there are " + std::to_string(topologies_.size()) +
-                                    " topologies, but this scheme's scale depends on the reduction; "
-                                    "give one topology");
+        throw std::invalid_argument(
+            "there are " + std::to_string(topologies_.size()) +
+            " topologies, but this scheme's scale depends on the reduction; "
+            "give one topology");
     return {topologies_.empty() ? Topology{} : topologies_[0], 1, [this](std::size_t, std::size_t) {
         return GradientRows{{gradients_.begin(), gradients_.end()}, step_.key};
     }};

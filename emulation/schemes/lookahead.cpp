@@ -179,8 +179,7 @@ std::vector<ErrorsAhead> SumsAhead::errors(std::size_t step, std::span<const std
     std::vector<std::vector<ErrorsAhead>> of_piece(pieces.list.size());
     parallel_for(pieces.list.size(), threads_, [&](std::size_t i) {
         const Pieces::Piece& piece = pieces.list[i];
-        of_piece[i] =
-            piece_errors(pieces.items[piece.item], piece, encoder, decisions, topology_);
+        of_piece[i] = piece_errors(pieces.items[piece.item], piece, encoder, decisions, topology_);
     });
     std::vector<ErrorsAhead> errors(decisions.size());
     for (const std::vector<ErrorsAhead>& piece : of_piece) {

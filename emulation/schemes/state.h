@@ -108,9 +108,9 @@ private:
         if constexpr (std::is_integral_v<Number>) {
             constexpr bool is_signed = std::is_signed_v<Number> && !std::is_same_v<Number, bool>;
             constexpr double most = std::is_same_v<Number, bool> ? 1.0
-                                    : sizeof(Number) < 8 ? static_cast<double>(
-                                                               std::numeric_limits<Number>::max())
-                                                         : 0x1p53;
+                                    : sizeof(Number) < 8
+                                        ? static_cast<double>(std::numeric_limits<Number>::max())
+                                        : 0x1p53;
             if (!(number <= most && number >= (is_signed ? -most : 0.0)) ||
                 number != std::floor(number))
                 refuse(name, number);

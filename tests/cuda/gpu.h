@@ -97,8 +97,8 @@ bool report(const std::string& what, const std::vector<T>& expected, const std::
     return wrong == 0;
 }
 
-// The edges of every binade and random bits: 2^17 numbers, of which `small` takes every 61st. Random
-// finite numbers of 2^-spread .. 2^spread.
+// The edges of every binade and random bits: 2^17 numbers, of which `small` takes every 61st.
+// Random finite numbers of 2^-spread .. 2^spread.
 std::vector<float> edge_numbers();
 std::vector<float> random_numbers(std::size_t n, int spread, std::uint32_t seed);
 

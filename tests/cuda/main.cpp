@@ -20,8 +20,7 @@ int main(int argc, char** argv) try {
         else if (argument == "--only-quantize") others = false;
         else if (argument == "--small") small = true;
         else if (argument == "--quick") quick = true;
-        else if (argument == "--seconds" && i + 1 < argc)
-            quantize_seconds = std::atof(argv[++i]);
+        else if (argument == "--seconds" && i + 1 < argc) quantize_seconds = std::atof(argv[++i]);
         else if (argument == "--json" && i + 1 < argc) json = argv[++i];
         else if (argument.starts_with("-")) throw std::invalid_argument("no option " + argument);
         else names.push_back(argument);
@@ -36,7 +35,8 @@ int main(int argc, char** argv) try {
     std::printf("%s, compute capability %d.%d, %d multiprocessors\n", device.name, device.major,
                 device.minor, device.multiProcessorCount);
     found.device = device.name;
-    if (names.empty() && !quick && proofs) names = {"e4m3", "e4m3fn", "e5m2", "fp16", "bf16", "e3m0"};
+    if (names.empty() && !quick && proofs)
+        names = {"e4m3", "e4m3fn", "e5m2", "fp16", "bf16", "e3m0"};
     bool right = true;
     for (const auto prove : {prove_codes, prove_statistics, prove_all_reduce, prove_blocks,
                              prove_matmul, prove_replay}) {

@@ -27,8 +27,8 @@ void beside_copy(const std::string& what, double bytes, const std::function<void
     const double floor = (before + after) / 2;
     std::printf("%-44s %9.3f ms %8.0f GB/s   copy %8.3f ms   ratio %.2f\n", what.c_str(),
                 seconds * 1e3, bytes / seconds * 1e-9, floor * 1e3, seconds / floor);
-    found.timings.push_back({what, seconds * 1e3, seconds / floor, "device copy",
-                             bytes / seconds * 1e-9, "GB/s"});
+    found.timings.push_back(
+        {what, seconds * 1e3, seconds / floor, "device copy", bytes / seconds * 1e-9, "GB/s"});
     std::fflush(stdout);
 }
 

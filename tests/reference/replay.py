@@ -255,7 +255,13 @@ def with_volumes(row: dict, scheme: Scheme, workers: int, n: int) -> dict:
     f = scheme.f if accumulate == "format" and not scheme.gathers else FORMATS.get(accumulate)
     wide = f and f.is_signed + f.exponent_bits + f.mantissa_bits
     volume, intra = volumes(
-        row["topology"] if row["stage"] == "reduced" else "", workers, n, row["wire_bits"], row["side_bits"], wide, scheme.name != "qsgd"
+        row["topology"] if row["stage"] == "reduced" else "",
+        workers,
+        n,
+        row["wire_bits"],
+        row["side_bits"],
+        wide,
+        scheme.name != "qsgd",
     )
     return row | {
         "volume": volume,
@@ -289,8 +295,7 @@ def extras(x, decoded, codes, scale: float, scheme: Scheme) -> dict:
     normal = as_float(max(limits.smallest_normal, limits.smallest)) * before
     row["subnormal"] = int((np.isfinite(x) & (v > 0) & (v < normal)).sum())
     row["saturated"] = int(saturates(x, codes, scale, scheme).sum())
-    row["max_ulp"] = max_ulp(
-        x, decoded, scale, 1 / before, emin(scheme.f), scheme.f.mantissa_bits)
+    row["max_ulp"] = max_ulp(x, decoded, scale, 1 / before, emin(scheme.f), scheme.f.mantissa_bits)
     return row | grid(scale, scheme)
 
 
@@ -314,9 +319,7 @@ def reduced(reference, y, scale: float, scheme: Scheme, unit: float) -> dict:
             "scale_exponent": None,
             "max_ulp": None,
         }
-    row["max_ulp"] = max_ulp(
-        reference, y, scale, unit, emin(scheme.f), scheme.f.mantissa_bits
-    )
+    row["max_ulp"] = max_ulp(reference, y, scale, unit, emin(scheme.f), scheme.f.mantissa_bits)
     return row | grid(scale, scheme)
 
 

@@ -28,7 +28,8 @@ FLOAT_KEYS = {
 }
 KEYS = {
     "none": FLOAT_KEYS,
-    "loss_scaling": FLOAT_KEYS | {"scale": "1024", "headroom": "workers", "rule": "ceil", "by": "error_over_noise"},
+    "loss_scaling": FLOAT_KEYS
+    | {"scale": "1024", "headroom": "workers", "rule": "ceil", "by": "error_over_noise"},
     "dynamic_loss_scaling": FLOAT_KEYS
     | {"init": "auto", "growth": "2", "backoff": "0.5", "growth_interval": "2000"},
     "aps": FLOAT_KEYS
@@ -206,7 +207,9 @@ def scales(
                     plan[step, name] = 1.0, False
                 case "loss_scaling":
                     plan[step, name] = (
-                        largest_scale if keys["scale"] == "largest" else float(np.float32(keys["scale"])),
+                        largest_scale
+                        if keys["scale"] == "largest"
+                        else float(np.float32(keys["scale"])),
                         False,
                     )
                 case "dynamic_loss_scaling":

@@ -147,9 +147,9 @@ def _proposal(names: Sequence[str], named: Sequence[Named], used: str, known: bo
             pieces.append(numbers[i][0] if vary or not kind or kind == "part" else r"\d+")
     if not any(vary and kind != "part" for kind, vary in zip(kinds, varying)) and not part:
         return ""
-    pattern = "".join(
-        re.escape(text) + piece for text, piece in zip(texts, [*pieces, ""])
-    ) + BARE_PATTERN
+    pattern = (
+        "".join(re.escape(text) + piece for text, piece in zip(texts, [*pieces, ""])) + BARE_PATTERN
+    )
     command = f"pass --pattern {shlex.quote(pattern)}"
     if "micro" in used_groups:
         command += " and --accumulate fp32 or own, which adds the micro-batches"
@@ -159,8 +159,10 @@ def _proposal(names: Sequence[str], named: Sequence[Named], used: str, known: bo
             "becomes a trace"
         )
     if guessed:
-        swap = "" if len(guessed) == 1 and not free else (
-            "; swap the groups' names if they are the other way round"
+        swap = (
+            ""
+            if len(guessed) == 1 and not free
+            else ("; swap the groups' names if they are the other way round")
         )
         return f"if they are {' and '.join(_PLURAL[group] for group in guessed)}, {command}{swap}"
     return command

@@ -167,9 +167,7 @@ def _joined(batches: dict[int, Place]) -> Place:
     return replace(first, later=tuple(later))
 
 
-def _check_micro(
-    found_at: dict[tuple[int, int, str], dict[int, Place]], options: Options
-) -> int:
+def _check_micro(found_at: dict[tuple[int, int, str], dict[int, Place]], options: Options) -> int:
     """The number of micro-batches, which every worker must have at every step."""
     of_worker: dict[tuple[int, int], set[int]] = {}
     for (step, worker, _), batches in found_at.items():

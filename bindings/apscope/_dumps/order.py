@@ -36,9 +36,7 @@ def order_tensors(
         return (list(tensors), FILES) if ordered and not sorted_keys else (by_name, NATURAL)
     try:
         names = [
-            line.strip()
-            for line in read_utf8(given, TEXT_LENGTH).splitlines()
-            if line.strip()
+            line.strip() for line in read_utf8(given, TEXT_LENGTH).splitlines() if line.strip()
         ]
     except OSError as error:
         raise ValueError(

@@ -10,9 +10,7 @@ _WORKER = r"(?i:worker|rank|gpu|device|process|proc|replica)[_.=-]?(?P<worker>\d
 _MICRO = r"(?i:micro[_-]?batch|micro[_-]?step|micro|mb)[_.=-]?(?P<micro>\d+)"
 #: Whole parts of a path, which may be one letter: a letter elsewhere belongs to a tensor's name.
 _STEP_PART = r"(?i:(?:global_step|step|iteration|iter|it)[_.=-]?|s)(?P<step>\d+)"
-_WORKER_PART = (
-    r"(?i:(?:worker|rank|gpu|device|process|proc|replica)[_.=-]?|w)(?P<worker>\d+)"
-)
+_WORKER_PART = r"(?i:(?:worker|rank|gpu|device|process|proc|replica)[_.=-]?|w)(?P<worker>\d+)"
 _BEFORE = r"(?:.*?[/_.-])?"
 _TENSOR = r"(?P<tensor>.+)"
 _SEPARATOR = "[/_.-]"

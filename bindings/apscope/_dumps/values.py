@@ -117,9 +117,11 @@ def _divided(values: np.ndarray, scale: float, what: str, allowed: bool) -> np.n
     # A product with the fp32 reciprocal.
     factor = np.float32(1 / scale)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        return (values * values.dtype.type(factor) if values.dtype == np.float64 else (
-            values.astype(np.float32) * factor
-        )).astype(np.float32)
+        return (
+            values * values.dtype.type(factor)
+            if values.dtype == np.float64
+            else (values.astype(np.float32) * factor)
+        ).astype(np.float32)
 
 
 def _narrow(values: np.ndarray, word: str) -> np.ndarray:

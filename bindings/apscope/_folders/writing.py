@@ -299,8 +299,7 @@ def _is_ours(path: Path, name: str) -> bool:
         names = os.listdir(path)
         try:
             return (
-                not names
-                or json.loads(read_limited(path / MARK, _LONGEST)).get("writes") == name
+                not names or json.loads(read_limited(path / MARK, _LONGEST)).get("writes") == name
             )
         except ValueError:
             return names == [MARK]  # half of a mark; no user's file is lost

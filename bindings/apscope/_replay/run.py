@@ -17,8 +17,8 @@ from .._results.stored import OnFile, Stored
 from .._schemes.lists import schemes_of
 from .._schemes.scheme import Scheme
 from .._traces.json_number import json_number
-from .._traces.opening import as_trace
 from .._traces.loss_scale import warn_of_loss_scale
+from .._traces.opening import as_trace
 from .._traces.order import warn_of_guessed_order
 from .._traces.selection import parse_steps
 from .._traces.trace import Trace
@@ -144,7 +144,9 @@ def run_replay(
     if not chosen:
         raise ValueError("there is no scheme to replay; give at least one, such as 'aps:e4m3'")
     topologies = list(
-        dict.fromkeys(_core.parse_topology(text("topology", t)) for t in _as_list("topology", topology))
+        dict.fromkeys(
+            _core.parse_topology(text("topology", t)) for t in _as_list("topology", topology)
+        )
     )
     index, count = check_shard(shard)
     seed = integer("seed", seed, 0, 2**64 - 1)

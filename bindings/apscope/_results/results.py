@@ -65,7 +65,11 @@ class Results:
         noise: pd.DataFrame | Columns | OnFile | None = None,
     ) -> None:
         for name, table in {"frame": frame, "histograms": histograms, "noise": noise}.items():
-            if not (isinstance(table, dict) or hasattr(table, "columns") or (name, table) == ("noise", None)):
+            if not (
+                isinstance(table, dict)
+                or hasattr(table, "columns")
+                or (name, table) == ("noise", None)
+            ):
                 of_type(name, table, (), "a DataFrame")
         of_type("provenance", provenance, dict, "the dict of a replay's results")
         self._tables: dict[str, pd.DataFrame | Columns | OnFile] = {

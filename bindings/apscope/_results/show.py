@@ -94,9 +94,7 @@ def results_text(results: Results) -> str:
             "compare(a, b) show where errors are",
             "",
         ]
-    return "\n".join(
-        [*lines, *remarks(results)]
-    ).rstrip()
+    return "\n".join([*lines, *remarks(results)]).rstrip()
 
 
 def remarks(results: Results) -> list[str]:

@@ -146,9 +146,7 @@ class Experiment:
             raise ValueError(f"{path}: {error}") from None
         try:
             experiment = parse(told)
-            tasks = tuple(
-                _with_text(task, path.parent, allow_outside) for task in experiment.tasks
-            )
+            tasks = tuple(_with_text(task, path.parent, allow_outside) for task in experiment.tasks)
             return replace(experiment, tasks=tasks)
         except (ValueError, TypeError) as error:
             raise ValueError(f"{path}: {error}") from None

@@ -27,9 +27,7 @@ def run(args: argparse.Namespace) -> int:
     with writing_results(args.output, args.force) as writing:
         merged = merge(args.results)
         merged._write(writing, args.csv)
-    say(
-        f"{args.output}: {count_of(len(merged), 'row')} of {count_of(len(args.results), 'folder')}"
-    )
+    say(f"{args.output}: {count_of(len(merged), 'row')} of {count_of(len(args.results), 'folder')}")
     if left_out := csv_left_out(len(merged), args.csv):
         say(left_out)
     return 0

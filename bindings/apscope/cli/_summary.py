@@ -131,9 +131,7 @@ def _telling(table: pd.DataFrame, short: tuple[str, ...], everything: bool) -> p
         return table.drop(columns="trace")
     # error_over_noise, for one worker.
     columns = [c for c in short if c in table and table[c].notna().any()]
-    return table[
-        [c for c in columns if c not in _COUNTS or table[c].any()]
-    ]
+    return table[[c for c in columns if c not in _COUNTS or table[c].any()]]
 
 
 def _print_scales(table: pd.DataFrame) -> None:

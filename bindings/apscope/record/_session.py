@@ -282,9 +282,7 @@ class Session:
         """Stops if another process of this recording did."""
         for process, mark, path in self._said("stopped"):
             if process != self.process and self._marks.get(str(process)) == mark:
-                raise StopRecording(
-                    f"process {process} stopped: {read_utf8(path, TEXT_LENGTH)}"
-                )
+                raise StopRecording(f"process {process} stopped: {read_utf8(path, TEXT_LENGTH)}")
 
     def collect(self, patience: float = 0.0) -> None:
         """Process 0: commits steps that all have written; waits for others up to `patience` s."""
@@ -429,10 +427,7 @@ class Session:
                     manifest = self.path / "manifest.json"
                     remove_uncommitted(
                         self.path,
-                        [
-                            step["number"]
-                            for step in read_json(manifest, MANIFEST_LENGTH)["steps"]
-                        ]
+                        [step["number"] for step in read_json(manifest, MANIFEST_LENGTH)["steps"]]
                         if manifest.exists()
                         else [],
                     )

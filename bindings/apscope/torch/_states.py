@@ -126,9 +126,7 @@ def check_optimizer(state: Any, optimizer: Any) -> None:
         raise ValueError("the state's optimizer has groups without parameters")
     counts, own = ([len(g["params"]) for g in one] for one in (groups, mine))
     if counts != own:
-        raise ValueError(
-            f"the state's optimizer has groups of {counts} parameters, not of {own}"
-        )
+        raise ValueError(f"the state's optimizer has groups of {counts} parameters, not of {own}")
     for group, theirs in zip(mine, groups, strict=True):
         if missing := sorted(group.keys() - theirs.keys()):
             raise ValueError(f"the state's optimizer has no {missing[0]}")

@@ -12,8 +12,8 @@ from .. import _core
 from .._arrays.checks import integer, text
 from .._schemes.scheme import Scheme, as_scheme
 from .._text import clip
-from ..torch._states import check_state
 from .._traces.roles import Roles, guess_role, said
+from ..torch._states import check_state
 
 if TYPE_CHECKING:
     from .._advice.plan import Plan
@@ -196,6 +196,4 @@ def _memory(given: Any) -> dict[str, dict[str, Any]]:
                     f"the state's memory '{clip(name)}' has {clip(repr(part))}, which must be a "
                     "vector of float64"
                 )
-    return {
-        name: {part: row.numpy() for part, row in rows.items()} for name, rows in given.items()
-    }
+    return {name: {part: row.numpy() for part, row in rows.items()} for name, rows in given.items()}

@@ -13,8 +13,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from .._advice.plan import Plan
 from .._schemes.scheme import Scheme, as_scheme
-from ..torch._states import check_state
 from .._traces.roles import Roles, plain_name
+from ..torch._states import check_state
 from ._exchanger import STATE, Exchanger
 from ._gathering import gathered
 

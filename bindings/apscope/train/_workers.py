@@ -11,8 +11,8 @@ from torch.func import functional_call, grad_and_value, vmap
 
 from .._arrays.checks import integer
 from .._schemes.scheme import Scheme
-from ..torch._states import check_model, check_optimizer, check_state, load_optimizer
 from .._traces.roles import Roles, plain_name
+from ..torch._states import check_model, check_optimizer, check_state, load_optimizer
 from ._exchanger import Exchanger
 from ._quantized.registry import is_quantized
 

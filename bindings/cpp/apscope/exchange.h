@@ -90,8 +90,8 @@ struct TrainedStep {
 /// hybrid, with its memory. The same bits as `apscope.train.Workers`, on any number of threads.
 class APSCOPE_API TrainingExchange {
 public:
-    /// @param scheme    A spec, except of a scheme that chooses in hindsight (`scale=largest`, `scale=best`) or
-    /// needs
+    /// @param scheme    A spec, except of a scheme that chooses in hindsight (`scale=largest`,
+    /// `scale=best`) or needs
     ///                  the gradient of the full batch.
     /// @param tensors   Of different names.
     /// @param workers   At least one.

@@ -127,7 +127,8 @@ private:
 /// of `apscope.replay` in Python, bit for bit.
 ///
 /// @param trace    The gradients.
-/// @param schemes  Specs, such as `aps:e4m3`, `loss_scaling:e4m3,scale=largest`; docs/schemes.md lists
+/// @param schemes  Specs, such as `aps:e4m3`, `loss_scaling:e4m3,scale=largest`; docs/schemes.md
+/// lists
 ///                 them.
 /// @param options  The part of the trace, and the reduction orders.
 /// @throws std::invalid_argument  Unknown schemes, topologies, steps or tensors; more workers than

@@ -79,8 +79,8 @@ struct BlockScale {
 };
 APSCOPE_HD BlockScale block_scale(const BlockRounding& c, const TensorScale& tensor, float amax,
                                   bool has_nan, bool has_infinity) {
-    const bool nan = c.nonfinite == BlockNonfinite::apart        ? has_nan && !c.element_has_nan
-                     : c.nonfinite == BlockNonfinite::torchao    ? has_nan || has_infinity
+    const bool nan = c.nonfinite == BlockNonfinite::apart          ? has_nan && !c.element_has_nan
+                     : c.nonfinite == BlockNonfinite::torchao      ? has_nan || has_infinity
                      : c.nonfinite == BlockNonfinite::torchao_0_18 ? has_nan
                                                                    : false;
     if (nan) return {bits_cast<double>(nan_bits<double>), 0, 0};
@@ -169,8 +169,8 @@ struct EncodeBlocksStep {
             has_infinity |= magnitude == infinity_bits<float>;
             if (magnitude < infinity_bits<float> && magnitude > largest) largest = magnitude;
         }
-        const BlockScale scale = block_scale(
-            cast, tensor, bits_cast<float>(largest), has_nan, has_infinity);
+        const BlockScale scale =
+            block_scale(cast, tensor, bits_cast<float>(largest), has_nan, has_infinity);
         if (scales != nullptr)
             scales[b] = static_cast<std::uint8_t>(encode_one(narrowed(scale.value), scale_codec));
         for (std::uint64_t j = 0; j < place.count; ++j) {

@@ -57,8 +57,7 @@ struct BlockGrid {
 
 // Of lines of `line` elements, or of one.
 BlockRow encode_block_row(std::span<const double> x, const BlockGrid& grid,
-                          const BlockSettings& settings,
-                          std::size_t line = BlockLines().line);
+                          const BlockSettings& settings, std::size_t line = BlockLines().line);
 
 // The row as a message, a piece of a tensor of `size` elements: payload of element codes; the
 // tensor's scales are side information. If words were drawn, bias and variance follow exactly from

@@ -65,8 +65,7 @@ void encode_runs(const RowPiece& p, std::span<const double> scales, std::size_t 
     const std::size_t n = x.size();
     const RowCast rows(grid.format, grid.projection);
     const double divisor = grid.division.of(p.step.workers).before;
-    const bool drawn = is_stochastic(grid.projection.rounding),
-               divides = divisor != 1.0;
+    const bool drawn = is_stochastic(grid.projection.rounding), divides = divisor != 1.0;
     // Two draws in a row: their moments are not known.
     m.prepare(n, true, drawn && !divides);
     m.certain = !drawn;

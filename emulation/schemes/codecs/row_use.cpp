@@ -19,8 +19,7 @@ struct Look {
                                    Found* found) {
         constexpr std::size_t lanes = 16;
         const GridLimits grid = *given;
-        const UlpScale ulps =
-            ulp_scale(grid.emin, grid.mantissa_bits, 1.0, 1.0 / grid.divisor);
+        const UlpScale ulps = ulp_scale(grid.emin, grid.mantissa_bits, 1.0, 1.0 / grid.divisor);
         const double infinite = bits_cast<double>(infinity_bits<double>);
         std::uint64_t subnormal[lanes] = {}, saturated[lanes] = {};
         double most[lanes] = {};

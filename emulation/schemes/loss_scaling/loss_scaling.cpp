@@ -27,26 +27,27 @@ void refuse_unless_default(const SchemeArguments& arguments, const char* key, co
 }  // namespace
 
 SchemeDefinition loss_scaling_definition() {
-    return {.class_name = "LossScaling",
-            .summary = "one constant scale S: rounds S g, divides the sum by S",
-            .source = "Micikevicius et al., Mixed Precision Training, ICLR 2018 (arXiv:1710.03740)",
-            .needs = "gradients (activation gradients for more than a lower bound)",
-            .takes_format = true,
-            .keys = float_keys(
-                {{"scale", "1024",
-                  "S: a positive fp32 number; largest: the largest power of two that never "
-                  "saturates; best: the power of two that errs least, with overflow=saturate also "
-                  "one that clips"},
-                 headroom_key("workers",
-                              "scale=largest: room left for the sum: workers, sqrt_workers or one"),
-                 {"rule", "ceil",
-                  "scale=largest: ceil: E - ceil(log2(H amax)), as aps; tight: the largest shift "
-                  "with H amax 2^s <= largest"},
-                 {"by", "error_over_noise",
-                  "scale=best: the figure that is least: error_over_noise, or step_nmse, which also "
-                  "counts where the noise is unknown"}}),
-            .note = "lower bound",
-            .build = [](const SchemeArguments& arguments) -> SchemeParts {
+    return {
+        .class_name = "LossScaling",
+        .summary = "one constant scale S: rounds S g, divides the sum by S",
+        .source = "Micikevicius et al., Mixed Precision Training, ICLR 2018 (arXiv:1710.03740)",
+        .needs = "gradients (activation gradients for more than a lower bound)",
+        .takes_format = true,
+        .keys = float_keys(
+            {{"scale", "1024",
+              "S: a positive fp32 number; largest: the largest power of two that never "
+              "saturates; best: the power of two that errs least, with overflow=saturate also "
+              "one that clips"},
+             headroom_key("workers",
+                          "scale=largest: room left for the sum: workers, sqrt_workers or one"),
+             {"rule", "ceil",
+              "scale=largest: ceil: E - ceil(log2(H amax)), as aps; tight: the largest shift "
+              "with H amax 2^s <= largest"},
+             {"by", "error_over_noise",
+              "scale=best: the figure that is least: error_over_noise, or step_nmse, which also "
+              "counts where the noise is unknown"}}),
+        .note = "lower bound",
+        .build = [](const SchemeArguments& arguments) -> SchemeParts {
         constexpr std::array<std::string_view, 2> figures{"error_over_noise", "step_nmse"};
         const ShiftRule rule = ShiftRule::of(arguments);
         const auto by = arguments.one_of<ByFigure>("by", figures);
@@ -62,8 +63,8 @@ SchemeDefinition loss_scaling_definition() {
         }
         refuse_unless_default(arguments, "by", "error_over_noise", "scale=best");
         if (scale != "largest")
-            return float_scheme(arguments, 0,
-                                choose_constant(scale_of(arguments.scale("scale", "largest, best"))));
+            return float_scheme(
+                arguments, 0, choose_constant(scale_of(arguments.scale("scale", "largest, best"))));
         return float_scheme(arguments, 0, [rule](const SelectionInput& input, State&) {
             double amax = 0.0;
             for (const AgreedStatistics& s : input.statistics) amax = std::max(amax, s.amax);

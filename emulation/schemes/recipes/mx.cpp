@@ -67,8 +67,7 @@ SchemeDefinition mx_definition() {
         scheme.encode = [grid, by_rows](const RowPiece& p, Message& m) {
             BlockSettings settings{p.stream(grid.projection.random_bits), {}};
             settings.first_element = p.place.first;
-            const std::size_t line =
-                by_rows ? row_length(p.step, p.place.size) : BlockLines().line;
+            const std::size_t line = by_rows ? row_length(p.step, p.place.size) : BlockLines().line;
             state_blocks(m, encode_block_row(p.x, grid, settings, line), p.x, p.place.size, grid,
                          p.packs());
         };

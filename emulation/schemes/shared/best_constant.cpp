@@ -110,9 +110,9 @@ private:
 Choose choose_best_constant(const FloatEncoder& encoder, ByFigure by) {
     return [encoder, by](const SelectionInput& input, State&) {
         if (input.ahead == nullptr)
-            throw std::invalid_argument(
-                "scale=best is searched among the results of whole steps, which are not known here; "
-                "use scale=largest or a number");
+            throw std::invalid_argument("scale=best is searched among the results of whole steps, "
+                                        "which are not known here; "
+                                        "use scale=largest or a number");
         const int exponent = Search(input, encoder, by).best();
         return std::vector<Decision>(input.statistics.size(), power_of_two(exponent));
     };

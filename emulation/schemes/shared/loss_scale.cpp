@@ -56,8 +56,8 @@ std::vector<Decision> GradScaler::run(const SelectionInput& input, const FoundIn
 
 // With eps = 2^-m of a format with m mantissa bits and t its smallest normal number or smallest
 // positive one, the larger, a rounding takes |v| to at most (1 + eps) |v| + t. So a message is at
-// most c(x) = (1 + eps) S |x| + t, and a sum of W of them, rounded at each of at most W hops, at most
-// (1 + eps')^W (sum of c(x) + W t').
+// most c(x) = (1 + eps) S |x| + t, and a sum of W of them, rounded at each of at most W hops, at
+// most (1 + eps')^W (sum of c(x) + W t').
 bool FoundInf::could_overflow(const AgreedStatistics& s, double scale, int workers,
                               const Topology& topology) const {
     const auto grown = [](const FloatFormat& f) { return 1.0 + std::ldexp(1.0, -f.mantissa_bits); };
@@ -84,8 +84,7 @@ bool FoundInf::operator()(const SelectionInput& input, std::size_t step, double 
             close.push_back(tensor);
     }
     if (scale == 0.0 || close.empty()) return false;
-    if (clamps(encoder_.grid.projection.overflow) &&
-        clamps(encoder_.reduction.projection.overflow))
+    if (clamps(encoder_.grid.projection.overflow) && clamps(encoder_.reduction.projection.overflow))
         return false;
     return !input.ahead->sums_are_finite(step, close, encoder_, scale_of(scale));
 }

@@ -11,8 +11,8 @@ namespace apscope::detail {
 // Elements of a row; a tensor of fewer than two axes is one row. At least 1.
 inline std::size_t row_length(const TrainingStep& step, std::size_t elements) {
     const bool has_rows = step.shape.size() > 1 && elements > 0;
-    return std::max<std::size_t>(
-        1, has_rows ? elements / static_cast<std::size_t>(step.shape[0]) : elements);
+    return std::max<std::size_t>(1, has_rows ? elements / static_cast<std::size_t>(step.shape[0])
+                                             : elements);
 }
 
 }  // namespace apscope::detail

@@ -129,7 +129,8 @@ SchemeDefinition bit_centering_definition() {
             around = centre;
             delta = std::sqrt(sum_of_squares(*centre)) / mu / (std::ldexp(1.0, bits - 1) - 1.0);
             if (!std::isfinite(delta))
-                throw std::invalid_argument("the state's 'centre' has elements that are not finite");
+                throw std::invalid_argument(
+                    "the state's 'centre' has elements that are not finite");
             return theta;
         };
         scheme.encode = [fp32, random_bits, box = integer_box(bits)](const RowPiece& p,

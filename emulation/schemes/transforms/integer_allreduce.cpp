@@ -179,9 +179,8 @@ SchemeDefinition integer_allreduce_definition() {
                      {"chunk", "256", "consecutive elements that share a scale"},
                      {"rounding", "ties_to_even", "ties_to_even or stochastic"},
                      {"scale", "power_of_two", "power_of_two or real"},
-                     headroom_key("workers",
-                                  "room left for the sum: workers (it never overflows), "
-                                  "sqrt_workers or one"),
+                     headroom_key("workers", "room left for the sum: workers (it never overflows), "
+                                             "sqrt_workers or one"),
                      {"sum_overflow", "wrap",
                       "a sum beyond its bits: wrap (two's complement) or saturate (after every "
                       "addition, in rank order)"},

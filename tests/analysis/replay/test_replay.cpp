@@ -88,8 +88,8 @@ protected:
 TEST_F(ReplayTest, ThreadsGiveTheSameRows) {
     const Trace t = trace();
     const ReplayResult one = replay(t, options(1)), many = replay(t, options(4));
-    // 4 steps x 2 tensors x (2 summing schemes x (wire, exact, 3 orders), the dynamic loss scale with
-    // a wire for each of exact and 3 orders, 2 gathering x (wire, exact, gather))
+    // 4 steps x 2 tensors x (2 summing schemes x (wire, exact, 3 orders), the dynamic loss scale
+    // with a wire for each of exact and 3 orders, 2 gathering x (wire, exact, gather))
     ASSERT_EQ(one.rows.size(), 8u * (2 * 5 + 2 * 4 + 2 * 3));
     ASSERT_EQ(many.rows.size(), one.rows.size());
     for (std::size_t i = 0; i < one.rows.size(); ++i) {

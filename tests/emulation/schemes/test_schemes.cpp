@@ -138,7 +138,8 @@ TEST(LossScaling, BestHoldsEverySelectedTensor) {
                   .exponent,
               6);
     EXPECT_EQ(
-        decide(parse_scheme("loss_scaling:e4m3,scale=largest"), one_tensor({0.0}, 8))[0].exponent, 0);
+        decide(parse_scheme("loss_scaling:e4m3,scale=largest"), one_tensor({0.0}, 8))[0].exponent,
+        0);
     const Decision odd =
         decide(parse_scheme("loss_scaling:fp16,scale=1000"), one_tensor({1.0}, 8))[0];
     EXPECT_EQ(odd.scale, 1000.0);
@@ -148,8 +149,9 @@ TEST(LossScaling, BestHoldsEverySelectedTensor) {
 TEST(SchemeSpec, IsCanonicalAndParsesBack) {
     for (const char* spec :
          {"none:e4m3", "aps:e4m3,headroom=sqrt_workers,rounding=stochastic", "qsgd",
-          "qsgd:levels=3", "qsgd:levels=3,bucket=128", "loss_scaling:e5m2,scale=largest,headroom=one",
-          "stochastic:e3m0,random_bits=8", "aps:e4m3,accumulate=fp32,hop_rounding=ties_to_even"}) {
+          "qsgd:levels=3", "qsgd:levels=3,bucket=128",
+          "loss_scaling:e5m2,scale=largest,headroom=one", "stochastic:e3m0,random_bits=8",
+          "aps:e4m3,accumulate=fp32,hop_rounding=ties_to_even"}) {
         const Scheme scheme = parse_scheme(spec);
         EXPECT_EQ(parse_scheme(scheme.spec).spec, scheme.spec);
     }

@@ -76,7 +76,10 @@ def test_wrong_packing_is_refused_in_a_sentence():
         (lambda: apscope.pack([1], "e2m1fn"), "^bits='e2m1fn' must be an integer$"),
         (lambda: apscope.unpack(np.uint8([1]), "e2m1fn", 2), "^bits='e2m1fn' must be an integer$"),
         (lambda: apscope.unpack(np.uint8([1]), 4, "2"), "^count='2' must be an integer$"),
-        (lambda: apscope.quantize_blocks([1.0], "mxfp4", axis="x"), "^axis='x' must be an integer$"),
+        (
+            lambda: apscope.quantize_blocks([1.0], "mxfp4", axis="x"),
+            "^axis='x' must be an integer$",
+        ),
     ]:
         with pytest.raises(TypeError, match=says):
             call()

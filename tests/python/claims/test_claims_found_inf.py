@@ -7,7 +7,6 @@ import pytest
 
 import apscope
 from apscope.record import TraceWriter
-
 from tests.python.loss_scaling_claims import DATA
 
 WORKERS = 8
@@ -111,7 +110,7 @@ def path(trace, spec, topology):
     """The scale and the skip of every step."""
     frame = apscope.replay(trace, spec, topology=topology).frame
     rows = frame[(frame.stage == "reduced") & (frame.topology == topology)]
-    return [2.0**int(e) for e in rows.scale_exponent], rows.skipped.astype(bool).tolist()
+    return [2.0 ** int(e) for e in rows.scale_exponent], rows.skipped.astype(bool).tolist()
 
 
 def test_a_path_for_every_topology(tmp_path):
@@ -190,7 +189,9 @@ def test_deepspeeds_rule_on_sums(tmp_path, version, consecutive):
         overflow = 4 * scale * g >= 65520
         wanted.append((scale, overflow))
         if overflow:
-            scale, left, last = (max(scale / 2, 1.0), left, i) if left == 1 else (scale, left - 1, i)
+            scale, left, last = (
+                (max(scale / 2, 1.0), left, i) if left == 1 else (scale, left - 1, i)
+            )
             continue
         since = i - last
         grows = since > 1 and (since - 1) % 5 == 0 if version == "2025" else since % 5 == 0

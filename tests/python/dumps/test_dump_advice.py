@@ -23,9 +23,7 @@ def test_ranks_of_deepspeed_names_get_a_pattern_with_a_worker(tmp_path):
     with pytest.raises(ValueError, match="are under 'dp_rank_00_grads', .*pass --pattern") as error:
         convert(tmp_path, tmp_path / "run", reduction="mean")
     assert "--tensors" not in str(error.value)
-    trace = convert(
-        tmp_path, tmp_path / "run", reduction="mean", pattern=pattern_of(error)
-    ).trace
+    trace = convert(tmp_path, tmp_path / "run", reduction="mean", pattern=pattern_of(error)).trace
     assert trace.workers == 4 and set(trace.tensors) == set(ARRAYS)
     assert [trace.read(0, "fc.bias", rank)[0] for rank in range(4)] == [0, 1, 2, 3]
 
@@ -82,7 +80,9 @@ def test_steps_in_a_list_under_every_name(tmp_path, names):
     assert trace.steps == (0, 1, 2) and trace.tensors == names
     assert [trace.read(s, "w")[0] for s in range(3)] == [1, 2, 3]
     options["pattern"] = options["pattern"].replace("<step>", "<worker>")
-    trace = convert(tmp_path / "all.pt", tmp_path / "ranks", **options | {"workers": None, "step_axis": "none"}).trace
+    trace = convert(
+        tmp_path / "all.pt", tmp_path / "ranks", **options | {"workers": None, "step_axis": "none"}
+    ).trace
     assert trace.workers == 3
 
 
@@ -126,8 +126,11 @@ def test_one_letter_folders_are_steps_and_workers(tmp_path, name):
 
 
 def test_layers_that_are_called_w_and_s_stay_layers(tmp_path):
-    layers = {f"{name}.{kind}": np.ones(2 + i, np.float32)
-              for i, name in enumerate(("w0", "s1", "w2")) for kind in ("weight", "bias")}
+    layers = {
+        f"{name}.{kind}": np.ones(2 + i, np.float32)
+        for i, name in enumerate(("w0", "s1", "w2"))
+        for kind in ("weight", "bias")
+    }
     np.savez(tmp_path / "step_3.npz", **layers)
     trace = convert(tmp_path, tmp_path / "run", reduction="mean", workers=1).trace
     assert trace.tensors == tuple(layers) and trace.steps == (3,)
@@ -135,7 +138,9 @@ def test_layers_that_are_called_w_and_s_stay_layers(tmp_path):
 
 def test_a_name_with_a_newline_is_a_name(tmp_path):
     """The finding: no default pattern matched it."""
-    np.savez(tmp_path / "step_0.npz", **{"a\nb": np.ones(3, np.float32), "c": np.ones(2, np.float32)})
+    np.savez(
+        tmp_path / "step_0.npz", **{"a\nb": np.ones(3, np.float32), "c": np.ones(2, np.float32)}
+    )
     trace = convert(tmp_path, tmp_path / "run", reduction="mean", workers=1).trace
     assert trace.tensors == ("a\nb", "c") and trace.read(0, "a\nb").tolist() == [1, 1, 1]
 

@@ -36,10 +36,7 @@ def save_pt(arrays, path):
 def divisors(trace):
     """Step -> the loss scale that its gradients were divided by."""
     found = trace.manifest.metadata.get("divided_by_loss_scale", "")
-    begun = {
-        int(step): float(scale)
-        for scale, step in re.findall(r"(\S+) from step (\d+)", found)
-    }
+    begun = {int(step): float(scale) for scale, step in re.findall(r"(\S+) from step (\d+)", found)}
     assert all(step.loss_scale is None for step in trace.manifest.steps)
     return [
         next((begun[s] for s in sorted(begun, reverse=True) if s <= step), None)

@@ -52,14 +52,14 @@ def test_the_same_gradients_dumped_both_ways_are_the_same_trace(tmp_path, dtype)
         loss_scale="recorded",
         **raw,
     )
-    without = convert(dump(tmp_path / "plain", False, dtype), tmp_path / "two", reduction="mean", **raw)
+    without = convert(
+        dump(tmp_path / "plain", False, dtype), tmp_path / "two", reduction="mean", **raw
+    )
     one, two = values(with_scale.trace), values(without.trace)
     assert all(np.array_equal(one[key], two[key]) for key in two) and len(one) == len(two) == 12
     for step in range(3):
         name = f"step_{step:08d}/worker_0001.safetensors"
-        digests = [
-            (result.trace.path / name).stat().st_size for result in (with_scale, without)
-        ]
+        digests = [(result.trace.path / name).stat().st_size for result in (with_scale, without)]
         assert digests[0] == digests[1]  # the same dtypes
     about = with_scale.trace.manifest
     assert about.metadata["divided_by_loss_scale"] == "65536 from step 0, 32768 from step 2"
@@ -105,26 +105,33 @@ def test_what_a_format_flushes_does_not_depend_on_how_they_were_dumped(tmp_path)
         convert(dump(tmp_path / "s", True), tmp_path / "a", loss_scale="recorded", **options).trace,
         convert(dump(tmp_path / "p", False), tmp_path / "b", **options).trace,
     ]
-    rows = [
-        apscope.replay(trace, "none:e4m3fn", topology="ring").summary() for trace in traces
-    ]
-    assert rows[0].drop(columns="trace", errors="ignore").equals(
-        rows[1].drop(columns="trace", errors="ignore")
+    rows = [apscope.replay(trace, "none:e4m3fn", topology="ring").summary() for trace in traces]
+    assert (
+        rows[0]
+        .drop(columns="trace", errors="ignore")
+        .equals(rows[1].drop(columns="trace", errors="ignore"))
     )
 
 
 def test_a_number_given_divides_every_step(tmp_path):
     trace = convert(
-        dump(tmp_path / "d", True, scales=(1024.0,)), tmp_path / "run", reduction="mean", loss_scale=1024
+        dump(tmp_path / "d", True, scales=(1024.0,)),
+        tmp_path / "run",
+        reduction="mean",
+        loss_scale=1024,
     ).trace
-    plain = convert(dump(tmp_path / "p", False, scales=(1024.0,)), tmp_path / "two", reduction="mean")
+    plain = convert(
+        dump(tmp_path / "p", False, scales=(1024.0,)), tmp_path / "two", reduction="mean"
+    )
     assert np.array_equal(trace.read(0, "w", 1), plain.trace.read(0, "w", 1))
     assert trace.manifest.metadata["divided_by_loss_scale"] == "1024 from step 0"
 
 
 def test_fp16_whose_quotient_is_below_fp16_is_stored_as_fp32(tmp_path):
     np.savez(tmp_path / "step0.npz", w=np.array([2**-10, 1.0, np.inf, -0.0], np.float16))
-    trace = convert(tmp_path, tmp_path / "run", reduction="mean", loss_scale=2.0**16, workers=1).trace
+    trace = convert(
+        tmp_path, tmp_path / "run", reduction="mean", loss_scale=2.0**16, workers=1
+    ).trace
     found = trace.read(0, "w")
     assert found.dtype == np.float32 and found.tolist() == [2.0**-26, 2.0**-16, np.inf, 0.0]
     assert np.signbit(found[3])
@@ -139,7 +146,7 @@ def test_a_quotient_that_is_no_fp32_value_is_refused_or_rounded_by_request(tmp_p
     args = (tmp_path, tmp_path / "run")
     with pytest.raises(
         ValueError,
-        match=rf"step0.npz: array 'w': its element 1 \(.*\) divided by the loss scale .* is not an "
+        match=r"step0.npz: array 'w': its element 1 \(.*\) divided by the loss scale .* is not an "
         r"fp32 value; pass --round-to-fp32 to round it as torch.amp.GradScaler does$",
     ):
         convert(*args, reduction="mean", loss_scale=scale, workers=1)

@@ -39,7 +39,9 @@ def test_micro_batches_are_added_in_fp32_in_ascending_order(tmp_path, name):
         dump(tmp_path / "dump", name), tmp_path / "run", reduction="mean", accumulate="fp32"
     )
     trace = result.trace
-    assert trace.tensors == ("fc.weight", "fc.bias") and trace.steps == (0, 3) and trace.workers == 2
+    assert (
+        trace.tensors == ("fc.weight", "fc.bias") and trace.steps == (0, 3) and trace.workers == 2
+    )
     assert "16 files: 2 steps x 2 workers x 4 micro-batches, 2 tensors" in result.understood
     for s, w in ((0, 0), (3, 1)):
         for key in trace.tensors:
@@ -108,7 +110,12 @@ def test_division_comes_after_the_sum(tmp_path):
             loss_scale=np.float32(4),
         )
     trace = convert(
-        tmp_path, tmp_path / "run", reduction="mean", accumulate="fp32", loss_scale="recorded", workers=1
+        tmp_path,
+        tmp_path / "run",
+        reduction="mean",
+        accumulate="fp32",
+        loss_scale="recorded",
+        workers=1,
     ).trace
     assert trace.read(0, "w").tolist() == [2.0**22, 0]
 

@@ -97,7 +97,9 @@ def test_a_none_of_all_steps_is_left_out_with_a_word(tmp_path):
         torch.save([torch.ones(2), None, torch.ones(3)], tmp_path / "lists" / f"step{s}.pt")
     result = convert(tmp_path / "dump", tmp_path / "run", reduction="mean", workers=1)
     assert result.trace.tensors == ("a", "b")
-    assert "2 tensors without a value anywhere (None) left out, the first step0/frozen" in result.notes
+    assert (
+        "2 tensors without a value anywhere (None) left out, the first step0/frozen" in result.notes
+    )
     result = convert(tmp_path / "lists", tmp_path / "two", reduction="mean", workers=1)
     assert "2 tensors without a value anywhere (None) left out, the first step0/1" in result.notes
 
@@ -109,7 +111,10 @@ def test_info_lists_a_few_tensors_and_counts_all(tmp_path, capsys, count):
         names = [f"e{i}.w" for i in range(count) if w == 0] + ["shared.w"]
         np.savez(
             tmp_path / f"step0_rank{w}.npz",
-            **{name: random.normal(size=2 + i).astype(np.float32) for i, name in enumerate(names[::-1])},
+            **{
+                name: random.normal(size=2 + i).astype(np.float32)
+                for i, name in enumerate(names[::-1])
+            },
         )
     convert(tmp_path, tmp_path / "run", reduction="sum", missing="zeros")
     capsys.readouterr()
@@ -124,7 +129,7 @@ def test_zeros_with_a_sample_and_with_workers_that_must_differ(tmp_path):
     for w in range(2):
         np.savez(
             tmp_path / f"step0_rank{w}.npz",
-            **{"shared": np.full(9000, w + 1, np.float32)},
+            shared=np.full(9000, w + 1, np.float32),
             **({"own": np.ones(9001, np.float32)} if w else {}),
         )
     trace = convert(tmp_path, tmp_path / "run", reduction="sum", missing="zeros", sample=0.4).trace

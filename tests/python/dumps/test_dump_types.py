@@ -63,7 +63,11 @@ def test_an_odd_number_of_packed_values_per_row(tmp_path):
         struct.pack("<Q", len(text)) + text + bytes([0x21, 0x43, 0x65])
     )
     trace = convert(tmp_path, tmp_path / "run", reduction="mean", worker_axis=0).trace
-    assert trace.read(0, "w", 1).tolist() == [2, 3, 4] and trace.read(0, "w").tolist() == [.5, 1, 1.5]
+    assert trace.read(0, "w", 1).tolist() == [2, 3, 4] and trace.read(0, "w").tolist() == [
+        0.5,
+        1,
+        1.5,
+    ]
 
 
 MAKE_DTENSORS = """
@@ -116,9 +120,7 @@ def test_dtensors_are_read_or_called_shards(tmp_path):
 
 def test_a_meta_tensor_is_called_so_and_can_be_left_out(tmp_path):
     torch = pytest.importorskip("torch")
-    torch.save(
-        {"w": torch.empty(4, 3, device="meta"), "b": torch.ones(2)}, tmp_path / "step_0.pt"
-    )
+    torch.save({"w": torch.empty(4, 3, device="meta"), "b": torch.ones(2)}, tmp_path / "step_0.pt")
     with pytest.raises(
         ValueError, match="step_0.pt: array 'w' is a tensor on the meta device, which has a shape"
     ):
@@ -176,5 +178,8 @@ def test_raw_types_by_array(tmp_path, capsys):
         convert(tmp_path, tmp_path / "no", reduction="mean", raw_dtype={"[": "bfloat16"})
     with pytest.raises(ValueError, match="array 'head' has dtype uint8, which is not a gradient's"):
         convert(
-            tmp_path / "step0.npz", tmp_path / "no", reduction="mean", raw_dtype={"wide": "bfloat16"}
+            tmp_path / "step0.npz",
+            tmp_path / "no",
+            reduction="mean",
+            raw_dtype={"wide": "bfloat16"},
         )

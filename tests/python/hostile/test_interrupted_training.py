@@ -22,9 +22,7 @@ SPEC = "fractrain"  # it needs the loss of every step
 
 @pytest.fixture
 def group(tmp_path):
-    dist.init_process_group(
-        "gloo", init_method=f"file://{tmp_path}/meeting", rank=0, world_size=1
-    )
+    dist.init_process_group("gloo", init_method=f"file://{tmp_path}/meeting", rank=0, world_size=1)
     yield
     dist.destroy_process_group()
 

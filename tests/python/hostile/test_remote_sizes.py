@@ -137,7 +137,10 @@ print("there", flush=True)
 signal.pause()
 """
     process = subprocess.Popen(
-        [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, cwd=request.config.rootpath
+        [sys.executable, "-c", script],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=request.config.rootpath,
     )
     assert process.stdout.readline() == "there\n"
     (left,) = here.iterdir()

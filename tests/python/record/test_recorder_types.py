@@ -194,7 +194,9 @@ def test_float64_is_rounded_by_request(tmp_path, how):
         (p["w"] * torch.tensor(values)).sum().backward()
         torch.optim.SGD(p.parameters(), lr=0.1).step()
 
-    with pytest.raises(ValueError, match=r"element 0 \(0\.1\) is not an fp32 value; pass round_to_fp32=True"):
+    with pytest.raises(
+        ValueError, match=r"element 0 \(0\.1\) is not an fp32 value; pass round_to_fp32=True"
+    ):
         with Recorder(tmp_path / "no", every=1, quiet=True) as rec:
             record(rec)
     with Recorder(tmp_path / "run", every=1, quiet=True, round_to_fp32=True) as rec:

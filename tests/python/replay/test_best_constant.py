@@ -122,7 +122,9 @@ def test_threads_and_shards_change_nothing(tmp_path):
 def test_a_policy_searches_over_its_own_items(tmp_path):
     trace = written(tmp_path / "t", 3, seed=2)
     best = "loss_scaling:e3m4,scale=best,overflow=saturate"
-    mixed = apscope.replay(trace, f"hybrid(name:head={best};else=none:fp32)", topology=["ring"]).frame
+    mixed = apscope.replay(
+        trace, f"hybrid(name:head={best};else=none:fp32)", topology=["ring"]
+    ).frame
     alone = apscope.replay(trace, best, topology=["ring"], tensors="head").frame
     own = mixed[mixed["tensor"] == "head"].reset_index(drop=True).drop(columns="scheme")
     assert own.equals(alone.drop(columns="scheme"))

@@ -78,7 +78,10 @@ def test_comparisons_say_in_what_two_schemes_differ_and_have_one_rule(results):
     text = page(results)
     first = text[: text.index('id="repeat"')]
     assert "because" not in first and "dominate" not in first
-    assert "scale: one per layer and step / one for all steps, the largest that never saturates" in text
+    assert (
+        "scale: one per layer and step / one for all steps, the largest that never saturates"
+        in text
+    )
 
 
 def test_a_lossless_wide_scheme_is_no_winner_and_a_baseline_no_rival(results):
@@ -96,7 +99,9 @@ def test_a_lossless_wide_scheme_is_no_winner_and_a_baseline_no_rival(results):
 
 def test_level_schemes_are_called_level(results):
     _, duels = told(results)
-    row = duels[(duels["a"] == "aps:e5m2") & (duels["b"] == "loss_scaling:e5m2,scale=largest")].iloc[0]
+    row = duels[
+        (duels["a"] == "aps:e5m2") & (duels["b"] == "loss_scaling:e5m2,scale=largest")
+    ].iloc[0]
     assert row["verdict"] == "level" and row["ratio"] == pytest.approx(1, abs=LEVEL)
 
 

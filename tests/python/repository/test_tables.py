@@ -99,16 +99,15 @@ def test_what_the_readme_says_of_its_table(tables, replayed):
         e3m4.loc["transformer"] > 1
     ).all()
     assert (e3m4.loc[["digits_w64", "resnet18"], "largest constant"] > 0.1).all()
-    both = tables.ladder_of(replayed)[["error_over_noise", "step_nmse"]].xs(
-        "e3m4", level="format"
-    )
+    both = tables.ladder_of(replayed)[["error_over_noise", "step_nmse"]].xs("e3m4", level="format")
     # The best by a figure is not worse than the largest by it, nor than the best by the other.
     for rung, figure in zip(tables.CLIPPING, both):
         least = both[figure].unstack()[[tables.RUNGS[0], *tables.CLIPPING]].min(axis=1)
         assert (both[figure].unstack()[rung] <= least * (1 + 1e-9)).all()
     won = rungs["best constant"] < rungs["layer"]
-    assert f"On {tables.names([t for t in tables.TRACES if won[t]])} the best constant" in tables.clipping(
-        tables.ladder_of(replayed)
+    assert (
+        f"On {tables.names([t for t in tables.TRACES if won[t]])} the best constant"
+        in tables.clipping(tables.ladder_of(replayed))
     )
     table = tables.chosen(replayed).set_index("scheme")
     assert not table[["skipped", "overflowed"]].any(axis=None)

@@ -28,8 +28,20 @@ def table(digits):
 
 #: Error over noise of `digits` as another programme measured it, to two digits.
 MEASURED = {
-    "e4m3": {"largest constant": 0.0055, "step": 0.0051, "layer": 0.0051, "1024": 0.0051, "32": 0.0051},
-    "e3m4": {"largest constant": 0.0187, "step": 0.0057, "layer": 0.0036, "1024": 0.0034, "32": 0.0016},
+    "e4m3": {
+        "largest constant": 0.0055,
+        "step": 0.0051,
+        "layer": 0.0051,
+        "1024": 0.0051,
+        "32": 0.0051,
+    },
+    "e3m4": {
+        "largest constant": 0.0187,
+        "step": 0.0057,
+        "layer": 0.0036,
+        "1024": 0.0034,
+        "32": 0.0016,
+    },
     "e2m5": {"largest constant": 0.35, "step": 0.158, "layer": 0.077, "1024": 0.069, "32": 0.014},
 }
 
@@ -72,7 +84,9 @@ def test_every_rung_pays_for_its_scales(table):
     e3m4 = table.loc["e3m4"]["volume"]
     for rung, scales in (("step", 1), ("layer", layers), ("32", 62)):
         assert e3m4[rung] - 0.25 == pytest.approx(scales / (4 * n), abs=2e-4)
-    assert e3m4["largest constant"] == 0.25 and e3m4["16"] > e3m4["32"] > e3m4["1024"] > e3m4["layer"]
+    assert (
+        e3m4["largest constant"] == 0.25 and e3m4["16"] > e3m4["32"] > e3m4["1024"] > e3m4["layer"]
+    )
 
 
 def test_a_format_and_a_rule_are_checked():
@@ -149,7 +163,9 @@ def test_what_schemes_differ_in():
     assert differences("aps:e3m4,rule=tight", "loss_scaling:e3m4,scale=largest,rule=tight") == [
         ("scale", "one per layer and step", "one for all steps, the largest that never saturates")
     ]
-    assert [d[0] for d in differences("aps:e3m4", "loss_scaling:e3m4,scale=largest,rule=tight")] == [
+    assert [
+        d[0] for d in differences("aps:e3m4", "loss_scaling:e3m4,scale=largest,rule=tight")
+    ] == [
         "rule",
         "scale",
     ]
@@ -213,7 +229,12 @@ def test_compare_says_what_differs_and_what_to_replay(request, capsys, tmp_path)
     capsys.readouterr()
     assert (
         main(
-            ["compare", str(tmp_path / "r"), "aps:e3m4", "loss_scaling:e3m4,scale=largest,rule=tight"]
+            [
+                "compare",
+                str(tmp_path / "r"),
+                "aps:e3m4",
+                "loss_scaling:e3m4,scale=largest,rule=tight",
+            ]
         )
         == 0
     )

@@ -22,9 +22,7 @@ CASES: list[Case] = [
     Case("mx:block_format=blocks:e3m2/block=8/rule=even", special=False),
     Case("nvfp4", order=False),
     Case("nvfp4:rounding=stochastic,rht=false,agree=local", order=False, special=False),
-    Case(
-        "nvfp4:rounding=ties_to_even,scale=e5m3fnu,tensor_scale=false", order=False, scaled=False
-    ),
+    Case("nvfp4:rounding=ties_to_even,scale=e5m3fnu,tensor_scale=false", order=False, scaled=False),
     Case("nvfp4:rounding=ties_to_even,nonfinite=transformer_engine", order=False, special=False),
     Case("nvfp4:rounding=ties_to_even,four_over_six=mse"),
 ]

@@ -94,9 +94,7 @@ def test_nvfp4_without_the_transform_sends_what_quantize_blocks_gives():
     spec = "nvfp4:rounding=ties_to_even,rht=false,agree=local"
     for nonfinite in ("apart", "transformer_engine"):
         e = apscope.exchange(f"{spec},nonfinite={nonfinite}", x)
-        wanted = [
-            apscope.quantize_blocks(row.ravel(), f"nvfp4,nonfinite={nonfinite}") for row in x
-        ]
+        wanted = [apscope.quantize_blocks(row.ravel(), f"nvfp4,nonfinite={nonfinite}") for row in x]
         same(e.sent.reshape(3, -1), np.stack(wanted))
     # Agreed over the workers, an infinity of one makes S = 1 for all.
     e = apscope.exchange(spec.replace("local", "max") + ",nonfinite=transformer_engine", x)

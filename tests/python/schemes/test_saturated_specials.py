@@ -145,7 +145,7 @@ def test_what_columns_count(tmp_path):
 def test_functions_of_a_caller_get_finite_numbers():
     seen = []
 
-    def update(step, state, intended, sent, reduced):  # noqa: ARG001
+    def update(step, state, intended, sent, reduced):
         seen.append((intended.copy(), sent.copy()))
 
     scheme = apscope.schemes.define("watches", "none:e4m3fn,overflow=saturate", update=update)

@@ -28,7 +28,9 @@ def test_the_same_skips_and_weights_as_torch_for_50_steps(tmp_path, ranks):
     assert steps == [(skipped, weight) for _, skipped, weight in found["torch"]]
     assert steps == [(skipped, weight) for _, skipped, weight in found["hook"]]
     # 10 S overflows in no worker at S = 4096, and 4 (or 2) of them do in the sum.
-    assert [skipped for skipped, _ in steps[:3]] == ([True, True, False] if ranks == 4 else [True, False, False])
+    assert [skipped for skipped, _ in steps[:3]] == (
+        [True, True, False] if ranks == 4 else [True, False, False]
+    )
     assert sum(skipped for skipped, _ in steps) >= 5
     scales = [scale for scale, *_ in found["torch"]]
     assert scales[0] == 4096 and len(set(scales)) > 1

@@ -105,7 +105,8 @@ def test_the_constant_is_that_of_the_recorded_steps():
     )
     assert of_trace("aps:e3m4", DATA / "digits", "ring") == "aps:e3m4"
     assert (
-        constant("loss_scaling:e4m3,scale=largest,rule=tight", -3) == "loss_scaling:e4m3,scale=0.125"
+        constant("loss_scaling:e4m3,scale=largest,rule=tight", -3)
+        == "loss_scaling:e4m3,scale=0.125"
     )
     frames = [
         apscope.replay(DATA / "digits", [s], topology=["ring"], progress=False).frame[
