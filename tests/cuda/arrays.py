@@ -90,7 +90,7 @@ def outcome(call: Call, x: Any) -> tuple[str, Any]:
     """The bits of a result, or the kind of the exception."""
     try:
         y = call(x)
-    except Exception as error:  # compared below: both must refuse, or neither
+    except Exception as error:  # noqa: BLE001  # compared below: both must refuse, or neither
         return type(error).__name__, str(error)
     y = y.cpu().numpy() if isinstance(y, torch.Tensor) else np.asarray(y)
     return f"{y.dtype} {y.shape}", y.tobytes()

@@ -38,7 +38,7 @@ def check_groups(names: Sequence[str], named: Sequence[Named], used: str) -> Non
     ValueError
         The sentence proposes a pattern that keeps every array, if their numbers allow one.
     """
-    _check_lists(names, named, used)
+    _check_lists(named, used)
     groups: dict[str, set[str]] = {}
     for name in names:
         group, slash, rest = name.partition("/")
@@ -65,7 +65,7 @@ def check_groups(names: Sequence[str], named: Sequence[Named], used: str) -> Non
     )
 
 
-def _check_lists(names: Sequence[str], named: Sequence[Named], used: str) -> None:
+def _check_lists(named: Sequence[Named], used: str) -> None:
     """Refuses lists of arrays of one shape under every name: {"w": [step 0, step 1]}."""
     if used != BARE_PATTERN:
         return

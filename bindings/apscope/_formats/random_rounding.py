@@ -93,8 +93,8 @@ RULES: dict[str, Callable[[np.ndarray, int], np.ndarray]] = {
     "stochastic": lambda eta, n: np.floor(eta * 2.0**n) / 2.0**n,
     "stochastic_b": lambda eta, n: np.floor(eta * 2.0**n + 0.5) / 2.0**n,
     "stochastic_c": lambda eta, n: np.rint(eta * 2.0**n) / 2.0**n,
-    "stochastic_equal": lambda eta, n: np.where(eta > 0, 0.5, 0.0),
-    "stochastic_exact": lambda eta, n: eta,
+    "stochastic_equal": lambda eta, _: np.where(eta > 0, 0.5, 0.0),
+    "stochastic_exact": lambda eta, _: eta,
 }
 WIDTHS = range(1, 41)
 
@@ -252,8 +252,9 @@ def _count(run: Run, lower: float, upper: float) -> Iterator[tuple[float, int, i
 
 
 def _by_bisection(run: Run, upper: float) -> list[Rule]:
-    """The rules whose steps are those at which 65536 fixed draws change between 0 and the smallest
-    value, where fp32 has fractions of any size; none if draws are not fixed there.
+    """The rules with the steps at which 65536 fixed draws change between 0 and the smallest value.
+
+    There fp32 has fractions of any size. None if draws are not fixed there.
     """
     n = 1 << 16
     low, high = np.zeros(n, np.uint32), np.full(n, np.float32(upper).view(np.uint32))
@@ -290,8 +291,9 @@ def _by_bisection(run: Run, upper: float) -> list[Rule]:
 def _groups(
     run: Run, f: FloatFormat, values: np.ndarray, near: int, rule: Rule | None
 ) -> tuple[tuple[float, float], tuple[str, ...]]:
-    """The frequencies at ties above an even and an odd significand near 1; and, for a rule, the
-    kinds of values at which it does not hold.
+    """The frequencies at ties near 1, and the kinds of values at which a rule does not hold.
+
+    Of ties: above an even and above an odd significand.
     """
     last = len(values) - 2
     normal = int(np.searchsorted(values, f.smallest_normal))
