@@ -59,7 +59,7 @@ def copy_remote(system: Any, files: Sequence[tuple[str, Path, int | None]]) -> N
     stop = Event()
     with ThreadPoolExecutor(min(_AT_ONCE, max(len(files), 1))) as pool:
         try:
-            for _ in pool.map(lambda file: _copy(system, *file, stop), files):
+            for _ in pool.map(lambda f: _copy(system, f[0], f[1], f[2], stop), files):
                 pass
         finally:
             stop.set()

@@ -6,9 +6,9 @@ A pipe could block the reader for ever, and a device such as /dev/zero has no en
 from __future__ import annotations
 
 import errno
+import io
 import os
 import stat
-from typing import BinaryIO
 
 _KINDS = (
     (stat.S_ISFIFO, "a pipe"),
@@ -18,7 +18,7 @@ _KINDS = (
 )
 
 
-def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
+def open_regular(path: str | os.PathLike[str]) -> io.BufferedReader:
     """A stream of the bytes of a regular file, or of one that a link leads to.
 
     Raises
