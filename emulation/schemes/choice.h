@@ -61,8 +61,8 @@ struct StepErrors {
 
     void merge(const StepErrors& next);
 };
-// Of one decision, and the least that it or any larger power of two as scale can come to: results
-// are values of the accumulator's grid, and not beyond its end.
+// Of one decision; of the last of several also the least that it or any larger power of two as
+// scale can come to: results are values of the accumulator's grid, and not beyond its end.
 struct ErrorsAhead {
     StepErrors found, least;
 };

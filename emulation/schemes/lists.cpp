@@ -32,9 +32,9 @@ std::vector<std::string> main_schemes() {
         for (const std::string& spec : {"none:" + f, constant, aps}) specs.push_back(spec);
         if (rungs)
             for (const std::string& spec :
-                 {constant + ",rule=tight", "loss_scaling:" + f + ",scale=best,overflow=saturate",
-                  aps + ",rule=tight,unit=model", aps + ",rule=tight"})
+                 {constant + ",rule=tight", aps + ",rule=tight,unit=model", aps + ",rule=tight"})
                 specs.push_back(spec);
+        if (f == "e3m4") specs.push_back("loss_scaling:e3m4,scale=best,overflow=saturate");
         if (draws)
             for (const std::string& spec : {aps + ",rounding=stochastic", "stochastic:" + f})
                 specs.push_back(spec);

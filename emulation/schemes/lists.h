@@ -11,8 +11,8 @@ namespace apscope::detail {
 // APS, by its own rule; stochastic rounding with partial sums rounded in the ring, and with
 // gathered codes, at fp32's volume. For hardware's two formats and e3m4, by the rule without a
 // spare binade, one scale for all steps, one per step and one per layer (APS): three rungs of the
-// ladder that differ in nothing else; and the best constant, which may clip. Loss scales as in
-// training systems; QSGD with 4 and 8 bits.
+// ladder that differ in nothing else; in e3m4, where it matters, also the best constant, which may
+// clip. Loss scales as in training systems; QSGD with 4 and 8 bits.
 std::vector<std::string> main_schemes();
 
 // Those, then every other scheme of the registry: those that are not named in the list with their

@@ -150,6 +150,7 @@ std::vector<ErrorsAhead> piece_errors(const GradientRows& item, const Pieces::Pi
             const std::span<const double> block_noise = noise_of(&noise, first, n);
             sums.add_up(piece.first + first, std::span(y, n));
             errors[d].found.merge(errors_of(reference, std::span(y, n), block_noise));
+            if (d + 1 < decisions.size()) continue;
             std::transform(reference.begin(), reference.end(), y, nearest);
             errors[d].least.merge(errors_of(reference, std::span(y, n), block_noise));
         }

@@ -19,10 +19,10 @@ int main(int argc, char** argv) {
             trace, {"none:bf16", "none:e4m3", "aps:e4m3", "loss_scaling:e4m3,scale=largest"},
             {.topologies = {"ring", "tree"}});
 
-        std::printf("%-30s %-8s %10s %12s %10s  %s\n", "scheme", "topology", "step_nmse",
+        std::printf("%-32s %-8s %10s %12s %10s  %s\n", "scheme", "topology", "step_nmse",
                     "layer_cosine", "underflow", "worst layer");
         for (const apscope::SummaryRow& row : results.summary()) {
-            std::printf("%-30s %-8s %10.3e %12.6f %10.4f  %s\n", row.scheme.c_str(),
+            std::printf("%-32s %-8s %10.3e %12.6f %10.4f  %s\n", row.scheme.c_str(),
                         row.topology.c_str(), row.step_nmse, row.layer_cosine,
                         row.underflow_reduced, row.worst_layer.c_str());
         }
