@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import functools
+from collections.abc import Callable
 from typing import Any, Unpack
 
 import numpy as np
@@ -23,13 +24,14 @@ __all__ = [
 BLOCKS = Options(RoundingOptions, overflow="saturate")
 
 #: The arguments of `BlockFormat` besides a name, and what makes each of them.
-_FIELDS = {
+_FIELDS: dict[str, Callable[[Any], Any]] = {
     "element": as_format,
     "scale": as_format,
     "block_size": functools.partial(integer, "block_size", low=-(2**31), high=2**31 - 1),
     "rule": functools.partial(text, "rule"),
     "twos_complement": functools.partial(flag, "twos_complement"),
     "tensor_scale": functools.partial(flag, "tensor_scale"),
+    "nonfinite": functools.partial(text, "nonfinite"),
 }
 _make = BlockFormat.__init__
 

@@ -75,8 +75,8 @@ def _check_lists(named: Sequence[Named], used: str) -> None:
         if not slash or not last.isdecimal():
             return
         lists.setdefault(above, []).append(n)
-    above = [text.rpartition("/")[2] for text in lists]
-    if any(word.isdecimal() or _LISTS.fullmatch(word) for word in above):
+    parents = [text.rpartition("/")[2] for text in lists]
+    if any(word.isdecimal() or _LISTS.fullmatch(word) for word in parents):
         return
     counts = {tuple(n.item.address.rpartition("/")[2] for n in of) for of in lists.values()}
     if (

@@ -55,7 +55,7 @@ def _real(values: np.ndarray, word: str) -> np.ndarray:
     """The values in a floating-point type of NumPy's; exact."""
     if word not in CODES:
         return values
-    codes = np.ascontiguousarray(values).view(numpy_dtype(word))
+    codes = np.ascontiguousarray(values).view(np.dtype(numpy_dtype(word)))
     return np.asarray(decode(codes, CODES[word]), dtype=np.float32).reshape(values.shape)
 
 

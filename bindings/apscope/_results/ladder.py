@@ -203,10 +203,11 @@ def ladder(
             coarser = next(r.finer_than for r in RUNGS if r.name == rung)
             logs = steps[trace, spec]
             factor = (np.nan,) * 3
-            pair = [(trace, s) for s in (wanted.get((name, coarser)), spec) if s is not None]
+            before = wanted.get((name, coarser)) if coarser else None
+            pair = [(trace, s) for s in (before, spec) if s is not None]
             # A scheme with memory on steps with gaps has no rank, so no factor either.
             if len(pair) == 2 and all(p in steps and not table.at[p, "gaps"] for p in pair):
-                factor = factor_of(steps[trace, wanted[name, coarser]], logs)
+                factor = factor_of(steps[pair[0]], logs)
             rows.append(
                 dict(table.loc[(trace, spec)])
                 | {
