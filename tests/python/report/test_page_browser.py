@@ -80,6 +80,7 @@ def test_the_aggregation_gives_the_numbers_of_summary(opened, results):
     summary = results.summary()
     # The page has no noise by worker, and pools it nowhere.
     absent = (
+        "error_over_noise_corrected",
         "error_over_noise_low",
         "error_over_noise_high",
         *(c for c in summary if c.startswith("pooled")),

@@ -376,7 +376,7 @@ def test_names_are_shortened_in_the_middle_and_keep_their_ends():
     assert shown("a\nb") == "a\\nb"
     assert (
         wrapped("loss_scaling:e4m3,scale=largest,headroom=one,rounding=stochastic")
-        == "loss_scaling:e4m3,scale=largest,\nheadroom=one,\nrounding=stochastic"
+        == "loss_scaling:e4m3,\nscale=largest,headroom=one,\nrounding=stochastic"
     )
 
 
