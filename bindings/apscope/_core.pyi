@@ -8,7 +8,7 @@ import numpy.typing
 import os
 import pathlib
 import typing
-__all__: list[str] = ['BlockFormat', 'COLUMNS', 'ChosenRows', 'FileInfo', 'FloatEnvironment', 'FloatFormat', 'LIMITS', 'Manifest', 'NOT_MEASURABLE', 'NoiseTable', 'OWN_REDUCTIONS', 'Pairing', 'Projection', 'Quantizer', 'ReplayOptions', 'RowTable', 'SafetensorsFile', 'StepExchange', 'StepInfo', 'TensorInfo', 'Trace', 'TrainingStep', 'agreed_bits', 'all_schemes', 'allreduce', 'arithmetic', 'arithmetic_path', 'bench', 'best_simd_level', 'bias_of_log_variance', 'cast_plan', 'cast_statistics', 'check_memory', 'check_shard', 'collective_cost', 'cpd_cast', 'cpd_exponent', 'cpd_gemm', 'decode', 'decode_blocks', 'encode', 'encode_blocks', 'exchange', 'fsdp_divisors', 'headline_topology', 'is_one_number', 'is_own_reduction', 'log_bias', 'losses_of_sums', 'machine_memory', 'main_schemes', 'make_scheme', 'named_block_formats', 'named_formats', 'narrow', 'optimal_levels', 'ordered_dot', 'ordered_matmul', 'ordered_sum', 'overflow_modes', 'pack', 'packed_size', 'parse_scheme', 'parse_topology', 'part_seconds', 'quantize', 'quantize_blocks', 'read_statistics', 'replay', 'rounding_modes', 'rounding_word', 'scheme_definitions', 'set_simd_level', 'simd_level', 'steps_between', 'steps_numbered', 'stream_seed', 'student_t', 'sum_path', 'tensors_matching', 'topologies', 'underflow_modes', 'unpack', 'widen', 'work_costs']
+__all__: list[str] = ['AFTER_GAP', 'BlockFormat', 'COLUMNS', 'ChosenRows', 'FileInfo', 'FloatEnvironment', 'FloatFormat', 'LIMITS', 'Manifest', 'NOT_MEASURABLE', 'NoiseTable', 'OWN_REDUCTIONS', 'Pairing', 'Projection', 'Quantizer', 'ReplayOptions', 'RowTable', 'SafetensorsFile', 'StepExchange', 'StepInfo', 'TensorInfo', 'Trace', 'TrainingStep', 'agreed_bits', 'all_schemes', 'allreduce', 'arithmetic', 'arithmetic_path', 'bench', 'best_simd_level', 'bias_of_log_variance', 'cast_plan', 'cast_statistics', 'check_memory', 'check_shard', 'collective_cost', 'cpd_cast', 'cpd_exponent', 'cpd_gemm', 'decode', 'decode_blocks', 'encode', 'encode_blocks', 'exchange', 'fsdp_divisors', 'headline_topology', 'is_one_number', 'is_own_reduction', 'log_bias', 'losses_of_sums', 'machine_memory', 'main_schemes', 'make_scheme', 'named_block_formats', 'named_formats', 'narrow', 'numerically_zero', 'optimal_levels', 'ordered_dot', 'ordered_matmul', 'ordered_sum', 'overflow_modes', 'pack', 'packed_size', 'parse_scheme', 'parse_topology', 'part_seconds', 'quantize', 'quantize_blocks', 'read_statistics', 'replay', 'rounding_modes', 'rounding_word', 'scheme_definitions', 'set_simd_level', 'simd_level', 'steps_between', 'steps_numbered', 'stream_seed', 'student_t', 'sum_path', 'tensors_matching', 'topologies', 'underflow_modes', 'unpack', 'widen', 'work_costs']
 class FloatEnvironment:
     def __enter__(self) -> None:
         ...
@@ -262,15 +262,17 @@ class BlockFormat:
         ...
     def __hash__(self) -> int:
         ...
-    @typing.overload
-    def __init__(self, name: str) -> None:
-        ...
-    @typing.overload
-    def __init__(self, name: typing.Any) -> None:
-        ...
-    @typing.overload
-    def __init__(self, *, element: FloatFormat, scale: FloatFormat, block_size: typing.SupportsInt | typing.SupportsIndex = 32, rule: str = 'floor', twos_complement: bool = False, tensor_scale: bool = False, nonfinite: str = 'apart') -> None:
-        ...
+    def __init__(self, *given: typing.Any, **fields: typing.Any) -> None:
+        """
+        __init__(*args, **kwargs)
+        Overloaded function.
+
+        1. __init__(self: apscope._core.BlockFormat, name: str) -> None
+
+        2. __init__(self: apscope._core.BlockFormat, name: object) -> None
+
+        3. __init__(self: apscope._core.BlockFormat, *, element: apscope._core.FloatFormat, scale: apscope._core.FloatFormat, block_size: typing.SupportsInt | typing.SupportsIndex = 32, rule: str = 'floor', twos_complement: bool = False, tensor_scale: bool = False, nonfinite: str = 'apart') -> None
+        """
     def __repr__(self) -> str:
         ...
     def __setstate__(self, arg0: str) -> None:
@@ -553,6 +555,10 @@ class RowTable:
         ...
     def pooled_rows(self, by_stage: bool, by_topology: bool) -> ChosenRows:
         ...
+    def rows_of_zero_layers(self) -> numpy.ndarray[typing.Any, numpy.dtype[typing.Any]]:
+        """
+        Which rows belong to a layer whose gradients are numerically zero.
+        """
     def step_time(self, network: dict, elements: typing.SupportsFloat | typing.SupportsIndex | None, bucket_bytes: typing.SupportsFloat | typing.SupportsIndex | None, side: str, side_collective: str, baseline: str, not_measurable: str) -> dict:
         ...
     def summary(self, rows: ChosenRows, batch_factor: typing.SupportsFloat | typing.SupportsIndex, noise: NoiseTable, by: str | None = None) -> dict:
@@ -695,6 +701,10 @@ def named_formats() -> list:
     ...
 def narrow(x: numpy.typing.NDArray[numpy.float64], out: numpy.typing.NDArray[numpy.float32]) -> None:
     ...
+def numerically_zero(reference: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], noise: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], elements: typing.Annotated[numpy.typing.ArrayLike, numpy.float64]) -> numpy.ndarray[typing.Any, numpy.dtype[typing.Any]]:
+    """
+    Which layers of one trace are numerically zero, from sums over its steps.
+    """
 def optimal_levels(x: numpy.typing.NDArray[numpy.float32], k: typing.SupportsInt | typing.SupportsIndex, method: str, candidates: typing.SupportsInt | typing.SupportsIndex) -> tuple[numpy.typing.NDArray[numpy.float64], float]:
     ...
 @typing.overload
@@ -779,6 +789,7 @@ def widen(x: numpy.typing.NDArray[numpy.float32], out: numpy.typing.NDArray[nump
     ...
 def work_costs(trace: Trace, options: ReplayOptions) -> list:
     ...
+AFTER_GAP: str = 'memory of an earlier step'
 COLUMNS: tuple[tuple[str, str, int, str], ...]
 LIMITS: dict = {'spec_depth': 64, 'spec_length': 1000000, 'pattern_length': 100000, 'pattern_memory': 67108864, 'name_length': 4096, 'json_depth': 64, 'safetensors_header': 100000000, 'manifest_length': 1000000000, 'workers': 1000000, 'quoted': 100}
 NOT_MEASURABLE: str = 'not measurable on this trace: needs '
