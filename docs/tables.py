@@ -231,8 +231,8 @@ def clipping(ladder: pd.DataFrame) -> str:
     won = split[(split["error_over_noise"] < 1) & (split["step_nmse"] > 1)]
     trades = (
         f" On {names([t for t in TRACES if t in won.index])} the best constant by error over noise errs less than APS by "
-        "that figure and more by step NMSE: it clips the few largest gradients, of which the "
-        "typical block knows nothing."
+        "that figure and more by step NMSE: it clips the few largest gradients, which the typical "
+        "block does not contain."
         if len(won)
         else ""
     )
@@ -314,6 +314,7 @@ def found(results: apscope.Results) -> list[str]:
         clipping(ladder),
         matters(results, ladder),
         against_loss_scaling(),
+        against_dynamic_loss_scaling(),
     ]
 
 
@@ -352,6 +353,35 @@ def against_loss_scaling() -> str:
         "formats and rules that have the least error over noise: error over noise and step NMSE "
         f"with loss scaling are those with APS times {told}. `scale=best` and `scale=largest` are "
         "constants that are chosen with all steps known; the best may clip."
+    )
+
+
+def against_dynamic_loss_scaling() -> str:
+    """Skipped steps of torch's rule, and both errors on the steps that it keeps."""
+    specs = ("dynamic_loss_scaling:e4m3", "aps:e4m3")
+    frame = apscope.replay([DATA / name for name in TRACES], specs, topology="ring").frame
+    frame = frame[(frame["stage"] == "reduced") & (frame["topology"] == "ring")]
+    told = []
+    for name in TRACES:
+        rows = frame[frame["trace"] == name]
+        dropped = set(rows.loc[rows["skipped"].astype(bool), "step"])
+        sums = (
+            rows[~rows["step"].isin(dropped)]
+            .groupby(["scheme", "step"], observed=True)[
+                ["sum_squared_error", "sum_squared_reference"]
+            ]
+            .sum()
+        )
+        nmse = (sums["sum_squared_error"] / sums["sum_squared_reference"]).groupby("scheme").mean()
+        one, other = (figure(nmse[spec], 2) for spec in specs)
+        told.append(
+            f"{len(dropped)} of {rows['step'].nunique()} steps, {one} and {other} (`{name}`)"
+        )
+    return (
+        "- **APS against a dynamic loss scale**, torch's rule from the first recorded step: "
+        "`dynamic_loss_scaling:e4m3` skips every step whose sum overflows, until its scale is "
+        f"small enough. Skipped, and step NMSE of the others beside that of `{specs[1]}` on the "
+        f"same steps: {listed(told)}."
     )
 
 

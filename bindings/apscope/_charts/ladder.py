@@ -83,7 +83,7 @@ def ladder_chart(table: pd.DataFrame) -> Chart:
                 look,
                 "diamond",
                 _says(r, getattr(r, column), unit),
-                label="best constant" if i == 0 else "",
+                label="best constant" if r.Index == clipping.index[0] else "",
             )
             for r in clipping[clipping["format"] == name].itertuples()
         ]

@@ -264,9 +264,8 @@ class Results:
         such = [note for note in rows["note"].cat.categories if AFTER_GAP in str(note)]
         specs = [str(spec) for spec in rows.loc[rows["note"].isin(such), "scheme"].unique()]
         return (
-            f"{_named(specs)}: the memory at some steps is that of an earlier step than the one "
-            "before, which was not replayed, so the errors are not those of a run and have no "
-            "rank; replay consecutive steps"
+            "no rank, because their memory needs consecutive steps and some are missing: "
+            f"{_named(specs)}"
             if specs
             else ""
         )

@@ -7,6 +7,7 @@
 #include "core/rounding.h"
 #include "emulation/schemes/codecs/uniform_row.h"
 #include "emulation/schemes/definition.h"
+#include "emulation/schemes/lookahead.h"
 #include "emulation/schemes/shared/headroom.h"
 
 using namespace apscope;
@@ -90,10 +91,18 @@ TEST(Headroom, LargestShiftIsTheLargest) {
 }
 
 TEST(DynamicLossScaling, FollowsTheGoldenSequence) {
-    // Constant amax 10 in fp16 overflows iff 10 S >= 65520: 32768, 16384, 8192 at steps 0, 1, 2
-    // are halved away, 4096 holds; then one growth and one skip an interval.
+    // A sum of 10 in fp16 overflows iff 10 S >= 65520: 32768, 16384, 8192 at steps 0, 1, 2
+    // are halved away, 4096 holds; then one growth and one skip an interval. Each of the four
+    // workers sends a quarter of it, which overflows at 32768 alone.
     const Scheme scheme = parse_scheme("dynamic_loss_scaling:fp16,init=32768,growth_interval=3");
-    const std::vector<Decision> d = decide(scheme, one_tensor(std::vector<double>(12, 10.0), 8));
+    const float quarter[] = {2.5f};
+    const SumsAhead ahead(parse_topology("ring"), 1, [&](std::size_t, std::size_t) {
+        return GradientRows{std::vector<std::span<const float>>(4, quarter)};
+    });
+    SelectionInput input = one_tensor(std::vector<double>(12, 2.5), 4);
+    for (AgreedStatistics& s : input.statistics) s.largest_sum = 10.0;
+    input.ahead = &ahead;
+    const std::vector<Decision> d = decide(scheme, input);
     const double scales[] = {32768, 16384, 8192, 4096, 4096, 4096,
                              8192,  4096,  4096, 4096, 8192, 4096};
     const bool skipped[] = {true, true,  true,  false, false, false,
@@ -107,7 +116,7 @@ TEST(DynamicLossScaling, FollowsTheGoldenSequence) {
 TEST(DynamicLossScaling, SkipsNonFiniteStepsAndEndsAtZero) {
     const Scheme scheme = parse_scheme("dynamic_loss_scaling:fp16");
     for (const Decision& d : decide(scheme, one_tensor({1.0}, 2, 1))) EXPECT_TRUE(d.skipped);
-    // 65536 halved 166 times is 0 in fp32; from there on nothing can be unscaled.
+    // 65536 halved 166 times is 0 in fp32.
     const std::vector<Decision> d = decide(scheme, one_tensor(std::vector<double>(170, 1.0), 2, 1));
     EXPECT_GT(d[165].scale, 0.0);
     EXPECT_EQ(d[166].scale, 0.0);

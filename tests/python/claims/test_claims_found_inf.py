@@ -201,3 +201,22 @@ def test_deepspeeds_rule_on_sums(tmp_path, version, consecutive):
             scale *= 2
     assert path(recorded(tmp_path / "t", steps), spec, "ring") == tuple(map(list, zip(*wanted)))
     assert sum(skipped for _, skipped in wanted) > 3
+
+
+@pytest.mark.parametrize("keys", ["", ",divide=1"])
+@pytest.mark.parametrize("topology", ["sequential", "sequential+kahan", "exact"])
+def test_a_branch_of_a_hybrid_looks_at_its_own_tensors(keys, topology):
+    """As a replay of these tensors alone."""
+    spec = f"dynamic_loss_scaling:e4m3{keys}"
+
+    def skips(spec):
+        frame = apscope.replay(
+            DATA / "digits",
+            spec,
+            topology=topology,
+            tensors=r"norm\.bias" if "(" not in spec else None,
+        ).frame
+        rows = frame[(frame.stage == "reduced") & (frame.topology == topology)]
+        return rows[rows.tensor == "norm.bias"].skipped.astype(bool).tolist()
+
+    assert skips(f"hybrid(name:norm.bias={spec};else=none:fp32)") == skips(spec)
