@@ -114,6 +114,8 @@ def of_the_reference(x: np.ndarray) -> dict:
         "count": x.size,
         "counted": int(finite.sum()),
         "nonzero": int((x0 != 0).sum()),
+        "nan": int(np.isnan(x).sum()),
+        "infinite": int(np.isinf(x).sum()),
         "sum_squared_reference": over_workers(x0 * x0),
         "sum_absolute_reference": over_workers(abs(x0)),
     }

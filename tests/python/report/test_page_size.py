@@ -39,9 +39,9 @@ def written(results):
     return text, time.process_time() - began
 
 
-def test_the_main_schemes_take_4_mb_and_10_s(everything):
+def test_the_main_schemes_take_4_2_mb_and_10_s(everything):
     text, seconds = written(schemes_of(everything, {s.spec for s in main_schemes()}))
-    assert len(text.encode()) <= 4_000_000
+    assert len(text.encode()) <= 4_200_000
     assert seconds <= 10 * min(2.0, busy())
 
 
@@ -90,7 +90,7 @@ def test_a_trace_of_161_layers_is_replayed_summarised_and_reported_within_bounds
     )
     for command, seconds in (("replay", 6), ("summary", 3.5), ("report", 12)):
         assert found[command][1] <= seconds * slow, command
-    assert found["bytes"]["results.csv"] <= 110e6 and found["bytes"]["report.html"] <= 6e6
+    assert found["bytes"]["results.csv"] <= 110e6 and found["bytes"]["report.html"] <= 6.1e6
     if CHROMIUM is None:
         pytest.skip("Chromium is not installed (Debian: chromium)")
     assert found["browser"].pop("open") <= 3 * busy()

@@ -65,7 +65,7 @@ def test_where_stochastic_rounding_and_error_feedback_leave_the_line(root, table
 
 
 def test_what_the_convolutional_net_loses_at_e3m4(root, table):
-    constant = "loss_scaling:e3m4,scale=best,overflow=saturate"
+    constant = "loss_scaling:e3m4,scale=largest,overflow=saturate"
 
     def cost(task, scheme):
         row = table[(table.task == task) & (table.scheme == scheme)].iloc[0]
