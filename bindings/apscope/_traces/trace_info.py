@@ -42,7 +42,7 @@ def describe(trace: Trace) -> str:
         lines.append(f"{kind:<20} {_at(recorded[kind], len(trace.steps))}")
     listed = [key for key in manifest.metadata if is_absent(key)]
     lines += [
-        f"{printable(key):<20} {printable(str(value), 200)}"
+        f"{printable(key):<20} {_word(key, value)}{printable(str(value), 200)}"
         for key, value in manifest.metadata.items()
         if key not in listed[_SHOWN:]
     ]
@@ -80,6 +80,13 @@ def _steps(trace: Trace) -> str:
     texts = [str(a) if a == b else f"{a}-{b}" for a, b in runs]
     shown = texts if len(texts) <= 24 else [*texts[:12], "...", *texts[-11:]]
     return f"{len(trace.steps)}: " + ", ".join(shown) if texts else "0"
+
+
+def _word(key: str, value: str) -> str:
+    """The word before the steps of absent gradients."""
+    if not is_absent(key):
+        return ""
+    return "step " if value.isdecimal() else "steps "
 
 
 def _at(steps: tuple[int, ...], total: int) -> str:
