@@ -84,7 +84,7 @@ def convert(
     model: str = "",
     roles: Roles = None,
     round_to_fp32: bool = False,
-    raw_dtype: str | Mapping[str, str] | None = None,
+    raw_dtype: str | Mapping[str, str] | Sequence[tuple[str, str]] | None = None,
     densify: bool = False,
     trust_pickle: bool = False,
     python: str | None = None,
@@ -143,7 +143,8 @@ def convert(
         Otherwise they are refused, unless `round_to_fp32` allows rounding. Required if the files
         have one.
     accumulation : int, optional
-        Number of backward passes that each gradient is the sum of; stored in the metadata.
+        Number of backward passes that each gradient is the sum of; stored in the metadata. With
+        `accumulate` it can only be the number of micro-batches, which is stored without it.
     accumulate : {"fp32", "own"}, optional
         Add the arrays of one step, worker and tensor that differ in the number of the micro-batch
         (``micro_0``, or the pattern's group ``micro``), in ascending order, rounding after every
@@ -159,10 +160,10 @@ def convert(
         Round float64 values that are not fp32 values to fp32, ties to even, instead of refusing
         them. Quotients by a loss scale are rounded as GradScaler does it: a product with the
         scale's fp32 reciprocal.
-    raw_dtype : str or mapping of str to str, optional
+    raw_dtype : str, mapping of str to str or sequence of (str, str), optional
         The type of arrays of integers or of untyped bytes: ``bfloat16``, ``float8_e4m3fn`` and so
-        on. A mapping gives types by regular expressions of ``folder/file/key``; the first with a
-        match counts.
+        on. A mapping, or pairs, give types by regular expressions of ``folder/file/key``; the
+        first with a match counts.
     densify : bool
         Fill sparse tensors with zeros instead of refusing them.
     trust_pickle : bool
@@ -229,6 +230,11 @@ def convert(
             apart.settle(used, {item.entry.key for item in dump.items})
             layout = lay_out(named, options, files.text)
             _check_last(layout)
+            if accumulate is not None and accumulation not in (None, layout.micro):
+                raise ValueError(
+                    f"accumulation is {accumulation}, but {layout.micro} micro-batches are added; "
+                    "leave out --accumulation"
+                )
             names, origin = order_tensors(
                 layout.tensors, dump.ordered(layout), None if order is None else os.fspath(order)
             )
