@@ -15,7 +15,7 @@ from typing import Any
 from .._folders.reading import read_limited
 from .._folders.writing import clear_left, refuse_dangling
 from .._limits import TEXT_LENGTH
-from .._text import count_of
+from .._text import count_of, plain_number
 from .._traces.absent import add_absent
 from .._traces.loss_scale import add_divisor
 from .._traces.opening import open_trace
@@ -138,7 +138,9 @@ def convert(
         same values is refused.
     loss_scale : float or "recorded", optional
         The factor that the gradients still include because the loss was scaled, 1 for none;
-        ``"recorded"`` uses the files' ``loss_scale``, or their state of a GradScaler. The gradients
+        ``"recorded"`` uses the files' ``loss_scale``, or their state of a GradScaler: a step's own
+        number, else one of all steps. Another number than 1 must be that of every step that has
+        one. The gradients
         are divided by it, exactly: by a power of two, or where no quotient has to be rounded.
         Otherwise they are refused, unless `round_to_fp32` allows rounding. Required if the files
         have one.
@@ -302,7 +304,7 @@ def convert(
 
 
 #: Changes when the same arguments give other values: an older, unfinished trace is not continued.
-_RULES = 2
+_RULES = 3
 #: Arguments that decide the content of the trace.
 _DECISIVE = (
     "reduction", "pattern", "worker_axis", "step_axis", "workers", "steps", "tensors", "sample",
@@ -417,7 +419,8 @@ def _done(layout: Layout, scales: Mapping[int, float], accumulate: str | None) -
         kind = "fp32" if accumulate == "fp32" else "the arrays' own dtype"
         done.append(f"{layout.micro} micro-batches are added in {kind}, in ascending order")
     if scales:
-        done.append(f"gradients are divided by their loss scale, {scales[layout.steps[0]]:g} first")
+        first = plain_number(scales[layout.steps[0]])
+        done.append(f"gradients are divided by their loss scale, {first} first")
     if layout.zeros:
         total = len(layout.steps) * layout.workers * len(layout.tensors)
         s, w, t = layout.zeros[0]

@@ -212,7 +212,9 @@ def write_trace(
                     bar.update()
                 ranks.append(digest)
             if not unequal and ranks[0] is not None:
-                unequal = _differ({rank.digest() for rank in ranks if rank is not None}, layout, step)
+                unequal = _differ(
+                    {rank.digest() for rank in ranks if rank is not None}, layout, step
+                )
             writer.end_step(step, **head.numbers.get(step, {}))
             workshop.sync.begin(step_folder(writer.path, step).iterdir())
             for unit in used_up[step].values():

@@ -63,7 +63,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     what(
         "--loss-scale X",
         "the factor that gradients still include, and are divided by, 1 for none; 'recorded': "
-        "loss_scale of the files",
+        "loss_scale of the files, from which another number than 1 must not differ",
         type=_loss_scale,
     )
     what(
