@@ -218,6 +218,7 @@ def convert(
                 fingerprint(
                     list(files.files),
                     {key: said[key] for key in _DECISIVE}
+                    | {"raw": [(regex.pattern, word) for regex, word in options.raw]}
                     | {"order": _contents(order), "rules": _RULES},
                 )
             )
@@ -310,7 +311,7 @@ _DECISIVE = (
     "reduction", "pattern", "worker_axis", "step_axis", "workers", "steps", "tensors", "sample",
     "stage", "loss_divided_by_workers",
     "loss_scale", "accumulation", "accumulate", "missing", "name", "model", "round_to_fp32",
-    "raw_dtype", "densify",
+    "densify",
 )  # fmt: skip
 
 
