@@ -22,6 +22,12 @@ def clip(name: str, longest: int = 60) -> str:
     )
 
 
+def plain_number(value: float) -> str:
+    """A number with all its digits: an integer below 2^53 as one, else the shortest that is it."""
+    value = float(value)
+    return f"{value:.0f}" if value.is_integer() and abs(value) < 2**53 else repr(value)
+
+
 def escaped(text: str, bytes_too: bool = True) -> str:
     r"""Lines whose control characters, and those that change a text's direction, are escaped.
 

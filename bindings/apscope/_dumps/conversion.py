@@ -15,7 +15,7 @@ from typing import Any
 from .._folders.reading import read_limited
 from .._folders.writing import clear_left, refuse_dangling
 from .._limits import TEXT_LENGTH
-from .._text import count_of
+from .._text import count_of, plain_number
 from .._traces.absent import add_absent
 from .._traces.loss_scale import add_divisor
 from .._traces.opening import open_trace
@@ -84,7 +84,7 @@ def convert(
     model: str = "",
     roles: Roles = None,
     round_to_fp32: bool = False,
-    raw_dtype: str | Mapping[str, str] | None = None,
+    raw_dtype: str | Mapping[str, str] | Sequence[tuple[str, str]] | None = None,
     densify: bool = False,
     trust_pickle: bool = False,
     python: str | None = None,
@@ -138,12 +138,15 @@ def convert(
         same values is refused.
     loss_scale : float or "recorded", optional
         The factor that the gradients still include because the loss was scaled, 1 for none;
-        ``"recorded"`` uses the files' ``loss_scale``, or their state of a GradScaler. The gradients
+        ``"recorded"`` uses the files' ``loss_scale``, or their state of a GradScaler: a step's own
+        number, else one of all steps. Another number than 1 must be that of every step that has
+        one. The gradients
         are divided by it, exactly: by a power of two, or where no quotient has to be rounded.
         Otherwise they are refused, unless `round_to_fp32` allows rounding. Required if the files
         have one.
     accumulation : int, optional
-        Number of backward passes that each gradient is the sum of; stored in the metadata.
+        Number of backward passes that each gradient is the sum of; stored in the metadata. With
+        `accumulate` it can only be the number of micro-batches, which is stored without it.
     accumulate : {"fp32", "own"}, optional
         Add the arrays of one step, worker and tensor that differ in the number of the micro-batch
         (``micro_0``, or the pattern's group ``micro``), in ascending order, rounding after every
@@ -159,10 +162,10 @@ def convert(
         Round float64 values that are not fp32 values to fp32, ties to even, instead of refusing
         them. Quotients by a loss scale are rounded as GradScaler does it: a product with the
         scale's fp32 reciprocal.
-    raw_dtype : str or mapping of str to str, optional
+    raw_dtype : str, mapping of str to str or sequence of (str, str), optional
         The type of arrays of integers or of untyped bytes: ``bfloat16``, ``float8_e4m3fn`` and so
-        on. A mapping gives types by regular expressions of ``folder/file/key``; the first with a
-        match counts.
+        on. A mapping, or pairs, give types by regular expressions of ``folder/file/key``; the
+        first with a match counts.
     densify : bool
         Fill sparse tensors with zeros instead of refusing them.
     trust_pickle : bool
@@ -215,6 +218,7 @@ def convert(
                 fingerprint(
                     list(files.files),
                     {key: said[key] for key in _DECISIVE}
+                    | {"raw": [(regex.pattern, word) for regex, word in options.raw]}
                     | {"order": _contents(order), "rules": _RULES},
                 )
             )
@@ -229,6 +233,11 @@ def convert(
             apart.settle(used, {item.entry.key for item in dump.items})
             layout = lay_out(named, options, files.text)
             _check_last(layout)
+            if accumulate is not None and accumulation not in (None, layout.micro):
+                raise ValueError(
+                    f"accumulation is {accumulation}, but {layout.micro} micro-batches are added; "
+                    "leave out --accumulation"
+                )
             names, origin = order_tensors(
                 layout.tensors, dump.ordered(layout), None if order is None else os.fspath(order)
             )
@@ -296,13 +305,13 @@ def convert(
 
 
 #: Changes when the same arguments give other values: an older, unfinished trace is not continued.
-_RULES = 2
+_RULES = 3
 #: Arguments that decide the content of the trace.
 _DECISIVE = (
     "reduction", "pattern", "worker_axis", "step_axis", "workers", "steps", "tensors", "sample",
     "stage", "loss_divided_by_workers",
     "loss_scale", "accumulation", "accumulate", "missing", "name", "model", "round_to_fp32",
-    "raw_dtype", "densify",
+    "densify",
 )  # fmt: skip
 
 
@@ -411,7 +420,8 @@ def _done(layout: Layout, scales: Mapping[int, float], accumulate: str | None) -
         kind = "fp32" if accumulate == "fp32" else "the arrays' own dtype"
         done.append(f"{layout.micro} micro-batches are added in {kind}, in ascending order")
     if scales:
-        done.append(f"gradients are divided by their loss scale, {scales[layout.steps[0]]:g} first")
+        first = plain_number(scales[layout.steps[0]])
+        done.append(f"gradients are divided by their loss scale, {first} first")
     if layout.zeros:
         total = len(layout.steps) * layout.workers * len(layout.tensors)
         s, w, t = layout.zeros[0]

@@ -103,16 +103,24 @@ def raw_word(word: str, raw: str | None) -> str:
     return raw if raw is not None and width == (2 if raw == "BF16" else 1) else word
 
 
-def raw_types(raw: str | Mapping[str, str] | None) -> tuple[tuple[re.Pattern[str], str], ...]:
+def raw_types(
+    raw: str | Mapping[str, str] | Sequence[tuple[str, str]] | None,
+) -> tuple[tuple[re.Pattern[str], str], ...]:
     """The words of ``--raw-dtype``, each with the expression of the addresses that it is for.
 
     Raises
     ------
     ValueError
-        An unknown name, or not a regular expression.
+        An unknown name, not a regular expression, or not a pair.
     """
     found = []
-    for address, name in ({"": raw} if isinstance(raw, str) else raw or {}).items():
+    pairs = [("", raw)] if isinstance(raw, str) else raw or ()
+    for pair in pairs.items() if isinstance(pairs, Mapping) else pairs:
+        if isinstance(pair, str) or len(pair) != 2:
+            raise ValueError(
+                f"raw_dtype has {pair!r}, which is not a pair of a regular expression and a type"
+            )
+        address, name = pair
         try:
             found.append((re.compile(address), code_word(name)))
         except re.error as error:

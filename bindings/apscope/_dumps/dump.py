@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from statistics import fmean
 
 import numpy as np
 
 from .._arrays.casts import decode
 from .dtypes import CODES, numpy_dtype
 from .layout import Layout, Options
-from .names import Item, Named, number_of
+from .names import Item, Named, list_of, number_of
 from .patterns import compiled
+from .step_numbers import Number, NumbersOf, of_steps
 from .units import Apart, Readers, Unit, told
 
 
@@ -27,9 +27,7 @@ class Dump:
         self.notes: list[str] = []
         self._ordered: dict[str, bool] = {}
         self._nones: list[str] = []  # addresses
-        self._numbers: list[
-            tuple[Unit, str, str, float, int | None]
-        ] = []  # address, kind, value, step if given by an axis
+        self._numbers: list[Number] = []
         axes = [axis for axis in (options.worker_axis, options.step_axis) if isinstance(axis, int)]
         taken: dict[str, None] = {}
         for unit in units:
@@ -42,31 +40,32 @@ class Dump:
                 apart.tell(unit.stem, error)
                 continue
             with told(unit.label):
-                found: list[tuple[str, str, float, int | None]] = [
-                    (path, kind, value, None)
-                    for path, value in reader.scalars.items()
-                    if (kind := number_of(path))
-                ]
+                beside = NumbersOf(unit)
+                for path, value in reader.scalars.items():
+                    if (kind := number_of(path)) is not None:
+                        beside.add(path, kind, value)
+                    elif (of := list_of(path)) is not None:
+                        beside.add_to_list(of, value)
                 for entry in reader.entries:
                     item = Item(unit, entry)
                     word = options.word(item)
                     shape = [length for axis, length in enumerate(entry.shape) if axis not in axes]
-                    kind = number_of(entry.key or unit.stem, shape)
+                    name = entry.key or unit.stem
+                    kind, of = number_of(name, shape), list_of(name, shape)
                     values_lack = entry.layout != "dense" or entry.refusal
-                    if kind is None or values_lack or numpy_dtype(word) is None:
+                    if (kind is None and of is None) or values_lack or numpy_dtype(word) is None:
                         self.items.append(item)
-                    else:
-                        taken[re.split("[/.]", entry.key or unit.stem)[-1]] = None
+                        continue
+                    taken[re.split("[/.]", name if of is None else of)[-1]] = None
+                    count = math.prod(entry.shape)
+                    if kind is not None:
                         values = _decoded(reader.read(entry.key), word)
-                        found += [
-                            (entry.key, kind, value, step)
-                            for value, step in _by_step(values, options.step_axis)
-                        ]
-            for path, kind, value, step in found:
-                if kind:
-                    self._numbers.append(
-                        (unit, f"{unit.stem}/{path}" if path else unit.stem, kind, value, step)
-                    )
+                        for value, step in _by_step(values, options.step_axis):
+                            beside.add(entry.key, kind, value, step)
+                    elif of is not None:
+                        one = _decoded(reader.read(entry.key), word).item() if count == 1 else 0.0
+                        beside.add_to_list(of if entry.key else "", one, count)
+                self._numbers += beside.numbers
             self._nones += [f"{unit.stem}/{path}" for path in reader.nones if not number_of(path)]
             self._ordered[unit.label] = reader.ordered
             self.notes += [note for note in reader.notes if note not in self.notes]
@@ -114,56 +113,9 @@ class Dump:
     def numbers(
         self, layout: Layout, pattern: str, loss_scale: float | str | None
     ) -> tuple[dict[int, dict[str, float]], dict[int, float]]:
-        """Loss (the workers' mean) and learning rate of every step that has them; loss scales."""
-        regex = compiled(pattern)
-        # A file with only numbers may be of any step.
-        steps: dict[str, set[int]] = {unit.label: set(layout.steps) for unit, *_ in self._numbers}
-        steps |= {item.unit.label: set() for item in self.items}
-        for step, _, unit in layout.files():
-            steps.setdefault(unit.label, set()).add(step)
-        found: dict[int, dict[str, list[float]]] = {step: {} for step in layout.steps}
-        for unit, address, key, value, counted in self._numbers:
-            match = regex.fullmatch(address if "tensor" in regex.groupindex else unit.stem)
-            named = match.groupdict().get("step") if match else None
-            own = counted if named is None else int(named)
-            of = steps[unit.label] if own is None else steps[unit.label] & {own}
-            if key == "loss_scale" and value != 1 and loss_scale is None and of:
-                raise ValueError(
-                    f"{unit.label} has the loss scale {value:g}, and nothing says whether its "
-                    "gradients still include it; pass --loss-scale "
-                    f"{'recorded' if len(of) == 1 else f'{value:g}'} if they do, so that they are "
-                    "divided by it, --loss-scale 1 if they were unscaled"
-                )
-            if len(of) == 1:
-                found[next(iter(of))].setdefault(key, []).append(value)
-        if loss_scale == "recorded" and (
-            lost := [step for step, values in found.items() if "loss_scale" not in values]
-        ):
-            raise ValueError(
-                f"loss_scale is 'recorded', but the files of step {lost[0]} have no loss_scale; "
-                "give the number"
-            )
-        numbers: dict[int, dict[str, float]] = {}
-        scales: dict[int, float] = {}
-        for step, values in found.items():
-            numbers[step] = {
-                key: fmean(several) for key, several in values.items() if key != "loss_scale"
-            }
-            if loss_scale == "recorded":
-                if len(set(values["loss_scale"])) > 1:
-                    raise ValueError(
-                        f"the files of step {step} have several loss scales, "
-                        f"{values['loss_scale'][0]:g} and others; a step has one"
-                    )
-                scale = scales[step] = values["loss_scale"][0]
-                if not (math.isfinite(scale) and scale > 0):
-                    raise ValueError(
-                        f"the files of step {step} have the loss scale {scale:g}, and gradients "
-                        "can be divided only by a number above 0; leave the step out with --steps"
-                    )
-            elif loss_scale is not None and loss_scale != 1:
-                scales[step] = float(loss_scale)
-        return numbers, scales if any(scale != 1 for scale in scales.values()) else {}
+        """Loss and learning rate of every step that has them; loss scales (`of_steps`)."""
+        seen = [item.unit for item in self.items]
+        return of_steps(self._numbers, layout, pattern, seen, loss_scale)
 
 
 def _decoded(values: np.ndarray, word: str) -> np.ndarray:

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._limits import check_fits
 from .dtypes import plain, word_of
-from .reader import Entry, Index, Reader, single_numbers, taken
+from .reader import Entry, Index, Reader, numbers_of, taken
 from .sources import File
 
 
@@ -39,7 +39,7 @@ class Hdf5Reader(Reader):
         entries: list[Entry] = []
         notes: list[str] = []
         self.ordered = self._walk(h5py, self._file["/"], "", entries, notes)
-        self.entries, self.notes, self.scalars = entries, notes, single_numbers(self._file.attrs)
+        self.entries, self.notes, self.scalars = entries, notes, numbers_of(self._file.attrs)
 
     def _walk(
         self, h5py: Any, group: Any, path: str, entries: list[Entry], notes: list[str]

@@ -384,7 +384,7 @@ def _check_missing(
     if whole:
         remedies.append(
             f"select the {count_of(len(whole), 'complete step')} with --steps "
-            f"{_range(whole, steps)}"
+            f"{range_of(whole, steps)}"
         )
     if len(lost) < len(tensors):
         remedies.append("leave tensors out with --tensors")
@@ -397,10 +397,10 @@ def _check_missing(
     )
 
 
-def _range(whole: list[int], steps: list[int]) -> str:
+def range_of(whole: Sequence[int], steps: Sequence[int]) -> str:
     """The value of ``--steps`` that selects `whole` from `steps`."""
     between = [s for s in steps if whole[0] <= s <= whole[-1]]
-    if between == whole:
+    if between == list(whole):
         return f"{whole[0]}:{whole[-1] + 1}"
     return ",".join(map(str, whole[:8])) + (",..." if len(whole) > 8 else "")
 

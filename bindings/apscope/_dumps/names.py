@@ -81,6 +81,19 @@ def number_of(name: str, shape: Sequence[int] = ()) -> str | None:
     )
 
 
+def list_of(name: str, shape: Sequence[int] = ()) -> str | None:
+    """The name of a list of loss scales that an array is, or that a value is in; else None.
+
+    ``loss_scale/0`` is in ``loss_scale``, which an array of several elements is.
+    """
+    whole = re.sub(r"/\d+$", "", name, flags=re.ASCII)
+    if whole == name and not shape:
+        return None
+    if whole != name and any(length != 1 for length in shape):
+        return None
+    return whole if number_of(whole, (1,)) == "loss_scale" else None
+
+
 #: Optimizers' state of every parameter.
 _OPTIMIZER = re.compile(
     r"(?:.*[/.])?(?:exp_avg|exp_avg_sq|max_exp_avg_sq|exp_inf|momentum_buffer|square_avg|grad_avg|acc_delta|state[/.][^/]+[/.](?:step|sum|prev))"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .._folders.reading import read_utf8
+from .._folders.reading import read_utf8, refuse_special
 from .._limits import TEXT_LENGTH
 from .._traces.order import FILES, GIVEN, NATURAL
 from .sources import natural
@@ -34,6 +34,7 @@ def order_tensors(
         # layers.10 before layers.2: not intended.
         sorted_keys = list(tensors) == sorted(tensors) != by_name
         return (list(tensors), FILES) if ordered and not sorted_keys else (by_name, NATURAL)
+    refuse_special(given)
     try:
         names = [
             line.strip() for line in read_utf8(given, TEXT_LENGTH).splitlines() if line.strip()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -25,17 +26,25 @@ class Entry:
     refusal: str = ""  # why it has no values here: words that follow its name
 
 
-def single_numbers(attributes: Mapping[str, Any]) -> dict[str, float]:
-    """The attributes of a file that are one number, or the text of one."""
+def numbers_of(attributes: Mapping[str, Any]) -> dict[str, float]:
+    """The attributes of a file that are numbers, or the text of one.
+
+    Those of a list, or of a text such as ``[1, 2]``, become ``NAME/0``, ``NAME/1`` and so on.
+    """
     found = {}
     for name, value in attributes.items():
-        if isinstance(value, str | int | float | np.generic) or (
-            isinstance(value, np.ndarray) and value.size == 1
-        ):
-            with suppress(ValueError, TypeError):
-                found[name] = float(
-                    value.item() if isinstance(value, np.ndarray | np.generic) else value
-                )
+        several = value
+        if isinstance(value, np.ndarray):
+            several = value.ravel().tolist() if value.size != 1 else value.item()
+        elif isinstance(value, np.generic):
+            several = value.item()
+        elif isinstance(value, str) and re.fullmatch(r"\s*\[.*\]\s*", value, re.DOTALL):
+            several = value.strip()[1:-1].split(",")
+        listed = isinstance(several, list | tuple)
+        for i, one in enumerate(several if listed else [several]):
+            if isinstance(one, str | bytes | int | float):
+                with suppress(ValueError, OverflowError):
+                    found[f"{name}/{i}" if listed else name] = float(one)
     return found
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from .._json import parse_json
 from .._limits import JSON_LENGTH, SAFETENSORS_HEADER, check_fits
 from .dtypes import numpy_dtype, unpacked
-from .reader import Entry, Index, Reader, single_numbers
+from .reader import Entry, Index, Reader, numbers_of
 from .sources import File
 
 
@@ -32,7 +32,7 @@ class SafetensorsReader(Reader):
             raise ValueError("its header must be an object of tensors")
         self._begin = 8 + length
         told = header.pop("__metadata__", None)
-        self.scalars = single_numbers(told) if isinstance(told, dict) else {}
+        self.scalars = numbers_of(told) if isinstance(told, dict) else {}
         entries, self._ranges = [], {}
         for key, about in header.items():
             if not isinstance(about, dict) or set(about) != {"dtype", "shape", "data_offsets"}:

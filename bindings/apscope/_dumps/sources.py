@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, cast
 
 from .._folders.arriving import SizeError, copy_remote
 from .._folders.one_file import new_path
-from .._folders.reading import open_regular
+from .._folders.reading import open_regular, refuse_special
 from .._results.folders import check_readable
 
 #: Hidden files that belong to a dump; others, and hidden folders, are ignored.
@@ -156,6 +156,7 @@ class Source:
         if self._is_file:
             return [self._local_file(path, path.name)]
         if not path.is_dir():
+            refuse_special(path)
             raise ValueError(f"{path} does not exist")
         check_readable(path)
         found = []

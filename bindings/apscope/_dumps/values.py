@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from .._arrays.casts import decode, quantize
+from .._text import plain_number
 from ..record._safetensors import BFLOAT16
 from .dtypes import CODES, numpy_dtype, to_store
 
@@ -109,7 +110,7 @@ def _divided(values: np.ndarray, scale: float, what: str, allowed: bool) -> np.n
         index = int(np.flatnonzero(~exact.ravel())[0])
         raise ValueError(
             f"{what}: its element {index} ({values.ravel()[index].item()!r}) divided by the loss "
-            f"scale {scale:.17g} is not an fp32 value; pass --round-to-fp32 to round it as "
+            f"scale {plain_number(scale)} is not an fp32 value; pass --round-to-fp32 to round it as "
             "torch.amp.GradScaler does"
         )
     if math.frexp(scale)[0] == 0.5:

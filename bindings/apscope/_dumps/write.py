@@ -212,8 +212,9 @@ def write_trace(
                     bar.update()
                 ranks.append(digest)
             if not unequal and ranks[0] is not None:
-                _check_unequal({rank.digest() for rank in ranks if rank is not None}, layout, step)
-                unequal = True
+                unequal = _differ(
+                    {rank.digest() for rank in ranks if rank is not None}, layout, step
+                )
             writer.end_step(step, **head.numbers.get(step, {}))
             workshop.sync.begin(step_folder(writer.path, step).iterdir())
             for unit in used_up[step].values():
@@ -221,8 +222,17 @@ def write_trace(
                     file.forget()
 
 
-def _check_unequal(digests: set[bytes], layout: Layout, step: int) -> None:
-    if len(digests) == 1 and digests != {hashlib.blake2b().digest()}:
+def _differ(digests: set[bytes], layout: Layout, step: int) -> bool:
+    """Whether the workers' gradients at a step differ, by their digests; False if all are zeros.
+
+    Raises
+    ------
+    ValueError
+        They are equal, and not zeros.
+    """
+    if digests == {hashlib.blake2b().digest()}:
+        return False
+    if len(digests) == 1:
         label = next(
             place.item.unit.label for (s, _, _), place in layout.places.items() if s == step
         )
@@ -231,3 +241,4 @@ def _check_unequal(digests: set[bytes], layout: Layout, step: int) -> None:
             "after an all-reduce; pass --stage reduced or clipped, or --stage local if they are "
             "each worker's own"
         )
+    return True

@@ -9,7 +9,7 @@ import numpy as np
 from .._limits import check_fits
 from .dtypes import plain, word_of
 from .hdf5 import library
-from .reader import Entry, Index, Reader, single_numbers, taken
+from .reader import Entry, Index, Reader, numbers_of, taken
 from .sources import Source
 
 
@@ -29,7 +29,7 @@ class ZarrReader(Reader):
         self._arrays: dict[str, Any] = (
             {"": opened} if isinstance(opened, zarr.Array) else dict(_walk(zarr, opened, ""))
         )
-        self.scalars = single_numbers(dict(opened.attrs))
+        self.scalars = numbers_of(dict(opened.attrs))
         self.entries = [
             Entry(key, word_of(array.dtype), array.shape) for key, array in self._arrays.items()
         ]

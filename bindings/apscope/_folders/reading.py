@@ -18,6 +18,28 @@ _KINDS = (
 )
 
 
+def refuse_special(path: str | os.PathLike[str], wanted: str = "a regular file") -> None:
+    """Refuses a pipe, a device or a socket, also at the end of a link, without opening it.
+
+    Raises
+    ------
+    ValueError
+        It is one; the sentence says that `wanted` would be right.
+    """
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):
+        return  # its reader reports that
+    if not stat.S_ISDIR(mode):
+        _refuse(path, mode, wanted)
+
+
+def _refuse(path: str | os.PathLike[str], mode: int, wanted: str) -> None:
+    if not stat.S_ISREG(mode):
+        what = next((name for test, name in _KINDS if test(mode)), "not a file")
+        raise ValueError(f"{os.fspath(path)} is {what}; give {wanted}")
+
+
 def open_regular(path: str | os.PathLike[str]) -> io.BufferedReader:
     """A stream of the bytes of a regular file, or of one that a link leads to.
 
@@ -39,9 +61,7 @@ def open_regular(path: str | os.PathLike[str]) -> io.BufferedReader:
         mode = os.fstat(place).st_mode
         if stat.S_ISDIR(mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
-        if not stat.S_ISREG(mode):
-            what = next((name for test, name in _KINDS if test(mode)), "not a file")
-            raise ValueError(f"{os.fspath(path)} is {what}; give a regular file")
+        _refuse(path, mode, "a regular file")
     except BaseException:
         os.close(place)
         raise

@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from .._folders.reading import refuse_special
 from .._folders.writing import Writing, clear_left, halves, refuse_dangling
 from .._json import read_json
 from .._text import clip, count_of
@@ -68,7 +69,7 @@ def check_readable(folder: str | os.PathLike[str]) -> Path:
     Raises
     ------
     ValueError
-        It exists and cannot be read, or is a file.
+        It exists and cannot be read, or is a file, a pipe or a device.
     """
     folder = Path(folder)
     try:
@@ -77,6 +78,7 @@ def check_readable(folder: str | os.PathLike[str]) -> Path:
     except PermissionError:
         raise ValueError(f"{folder} cannot be read: permission denied") from None
     except NotADirectoryError:
+        refuse_special(folder, "a folder")
         remedy = _CONVERT if folder.name.lower().endswith(_DUMPS) else "give a folder"
         raise ValueError(f"{folder} is a file; {remedy}") from None
     except OSError:
@@ -162,6 +164,7 @@ def check_results_folder(folder: str | os.PathLike[str], force: bool = False) ->
             f"the results folder {folder} cannot be written: permission denied"
         ) from None
     if place.exists() and not place.is_dir():
+        refuse_special(folder, "a folder for the results")
         raise ValueError(f"{folder} is a file; give a folder for the results")
     while not place.exists():
         place = place.parent

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable
 
+from .._text import plain_number
 from .trace import Trace
 
 
@@ -12,9 +13,9 @@ def add_divisor(metadata: dict[str, str], step: int, scale: float) -> None:
     """Adds that a step's gradients were divided by `scale`: ``divided_by_loss_scale``."""
     text = metadata.get("divided_by_loss_scale", "")
     last = text.rsplit(", ", 1)[-1]
-    if last.partition(" ")[0] != f"{scale:g}":
+    if last.partition(" ")[0] != plain_number(scale):
         metadata["divided_by_loss_scale"] = ", ".join(
-            filter(None, [text, f"{scale:g} from step {step}"])
+            filter(None, [text, f"{plain_number(scale)} from step {step}"])
         )
 
 
@@ -32,8 +33,8 @@ def warn_of_loss_scale(trace: Trace, specs: Iterable[str]) -> None:
     if (left := scales_left(trace)) and set(specs) != {"none:fp32"}:
         step, scale = next(iter(left.items()))
         warnings.warn(
-            f"trace '{trace.name}' has gradients that are multiplied by a loss scale, {scale:g} at "
-            f"step {step}, so what a format without a scale of its own flushes or overflows is "
+            f"trace '{trace.name}' has gradients that are multiplied by a loss scale, "
+            f"{plain_number(scale)} at step {step}, so what a format without a scale of its own flushes or overflows is "
             "that of the multiplied values; convert with --loss-scale, or record, so that they are "
             "divided by it",
             stacklevel=3,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .._replay.progress import Bar
-from .._text import count_of, printable
+from .._text import count_of, plain_number, printable
 from .absent import count_absent, is_absent
 from .loss_scale import scales_left
 from .trace import KINDS, Trace
@@ -33,7 +33,11 @@ def describe(trace: Trace) -> str:
         values = [getattr(step, key) for step in manifest.steps]
         known = [value for value in values if value is not None]
         if known:
-            lines.append(f"{label:<10} {known[0]:.6g} at first, {known[-1]:.6g} at last{left}")
+            first, last = (
+                plain_number(value) if key == "loss_scale" else f"{value:.6g}"
+                for value in (known[0], known[-1])
+            )
+            lines.append(f"{label:<10} {first} at first, {last} at last{left}")
     if absent := count_absent(manifest.metadata, trace.steps, trace.workers):
         total = len(trace.steps) * trace.workers * len(trace.tensors)
         lines.append(f"absent     {absent:,} of {count_of(total, 'gradient')}, recorded as zeros")
@@ -42,7 +46,7 @@ def describe(trace: Trace) -> str:
         lines.append(f"{kind:<20} {_at(recorded[kind], len(trace.steps))}")
     listed = [key for key in manifest.metadata if is_absent(key)]
     lines += [
-        f"{printable(key):<20} {printable(str(value), 200)}"
+        f"{printable(key):<20} {_word(key, value)}{printable(str(value), 200)}"
         for key, value in manifest.metadata.items()
         if key not in listed[_SHOWN:]
     ]
@@ -80,6 +84,13 @@ def _steps(trace: Trace) -> str:
     texts = [str(a) if a == b else f"{a}-{b}" for a, b in runs]
     shown = texts if len(texts) <= 24 else [*texts[:12], "...", *texts[-11:]]
     return f"{len(trace.steps)}: " + ", ".join(shown) if texts else "0"
+
+
+def _word(key: str, value: str) -> str:
+    """The word before the steps of absent gradients."""
+    if not is_absent(key):
+        return ""
+    return "step " if value.isdecimal() else "steps "
 
 
 def _at(steps: tuple[int, ...], total: int) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import pandas as pd
 
 from .._folders.durable import digest_of
-from .._folders.reading import open_regular
+from .._folders.reading import open_regular, refuse_special
 from .._folders.writing import Writing, refuse_dangling
 from .._json import read_json
 from .._schemes.scheme import as_scheme
@@ -45,6 +45,7 @@ def check_folder(out: str | os.PathLike[str]) -> Path:
     out = Path(out)
     refuse_dangling(out)
     if out.exists() and not out.is_dir():
+        refuse_special(out, "a folder for the experiment")
         raise ValueError(f"{out} is a file; give a folder for the experiment")
     if out.is_dir() and not (out / "experiment.json").exists():
         held = sorted(p.name for p in out.iterdir() if not p.name.startswith("."))

@@ -63,7 +63,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     what(
         "--loss-scale X",
         "the factor that gradients still include, and are divided by, 1 for none; 'recorded': "
-        "loss_scale of the files",
+        "loss_scale of the files, from which another number than 1 must not differ",
         type=_loss_scale,
     )
     what(
@@ -177,10 +177,9 @@ def _loss_scale(text: str) -> float | str:
         return text
 
 
-def _raw(texts: list[str]) -> str | dict[str, str] | None:
-    """One NAME, REGEX -> NAME (the empty expression matches everything), or None."""
-    types = {text.rpartition("=")[0]: text.rpartition("=")[2] for text in texts}
-    return types.get("", types) if len(types) == 1 else types or None
+def _raw(texts: list[str]) -> list[tuple[str, str]]:
+    """Every REGEX and NAME; the empty expression matches everything."""
+    return [(text.rpartition("=")[0], text.rpartition("=")[2]) for text in texts]
 
 
 def _rule(text: str) -> tuple[re.Pattern, str]:

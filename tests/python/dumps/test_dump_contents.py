@@ -264,8 +264,13 @@ def test_numbers_belong_to_the_step_that_their_key_or_file_says(tmp_path):
         {"step_1": {"w": torch.ones(3)}, "step_2": {"w": torch.ones(3)}, "loss_scale": 4.0},
         tmp_path / "one.pt",
     )
-    with pytest.raises(ValueError, match="pass --loss-scale 4 if they do"):
+    with pytest.raises(ValueError, match="pass --loss-scale recorded if they do"):
         convert(tmp_path / "one.pt", tmp_path / "run-one", reduction="mean", workers=1)
+    trace = convert(
+        tmp_path / "one.pt", tmp_path / "run-one", reduction="mean", workers=1,
+        loss_scale="recorded",
+    ).trace  # fmt: skip
+    assert divisors(trace) == [4, 4]
 
 
 def test_numbers_of_stacked_arrays_and_of_every_dtype(tmp_path):

@@ -175,3 +175,15 @@ def test_fp8_has_no_sum_of_its_own(tmp_path):
     assert convert(tmp_path, tmp_path / "run", accumulate="fp32", **options).trace.read(
         0, "w"
     ).tolist() == [2, 2, 2]
+
+
+def test_another_number_of_passes_than_of_micro_batches_is_refused(tmp_path):
+    options = {"reduction": "mean", "accumulate": "fp32"}
+    with pytest.raises(
+        ValueError,
+        match="accumulation is 2, but 3 micro-batches are added; leave out --accumulation$",
+    ):
+        convert(dump(tmp_path / "dump", micro=3), tmp_path / "run", accumulation=2, **options)
+    assert not (tmp_path / "run").exists()
+    trace = convert(tmp_path / "dump", tmp_path / "run", accumulation=3, **options).trace
+    assert trace.manifest.metadata["accumulation"] == "3"

@@ -47,7 +47,10 @@ def test_experts_of_other_ranks_are_zeros_by_request(tmp_path, capsys):
     assert about["no_gradient_so_zeros: expert.0.w of worker 1"] == "0-2"
     assert about["no_gradient_so_zeros: shared of worker 1"] == "1"
     assert command("info {} --no-values", tmp_path / "run") == 0
-    assert "absent     13 of 30 gradients, recorded as zeros\n" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "absent     13 of 30 gradients, recorded as zeros\n" in out
+    assert "no_gradient_so_zeros: shared of worker 1 step 1\n" in out
+    assert "no_gradient_so_zeros: expert.0.w of worker 1 steps 0-2\n" in out
 
 
 def test_tensors_of_other_ranks_keep_their_layer(tmp_path):
@@ -135,3 +138,14 @@ def test_zeros_with_a_sample_and_with_workers_that_must_differ(tmp_path):
     trace = convert(tmp_path, tmp_path / "run", reduction="sum", missing="zeros", sample=0.4).trace
     assert trace.shapes["own"] == (8192,) or trace.shapes["own"] == (4905,)
     assert not trace.read(0, "own", 0).any() and trace.read(0, "own", 1).all()
+
+
+def test_workers_must_differ_after_a_first_step_of_zeros(tmp_path):
+    dump = tmp_path / "dump"
+    dump.mkdir()
+    for s in range(3):
+        for w in range(2):
+            np.savez(dump / f"step{s}_rank{w}.npz", w=0 * ONES if s < 2 else ONES)
+    with pytest.raises(ValueError, match="all 2 workers have the same gradients at step 2, as"):
+        convert(dump, tmp_path / "run", reduction="mean")
+    assert not (tmp_path / "run").exists()

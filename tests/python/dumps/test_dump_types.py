@@ -183,3 +183,18 @@ def test_raw_types_by_array(tmp_path, capsys):
             reduction="mean",
             raw_dtype={"wide": "bfloat16"},
         )
+
+
+def test_the_first_of_several_raw_types_for_the_same_arrays_counts(tmp_path):
+    codes = np.array([0.5, -2, 6], ml_dtypes.float8_e4m3fn).view(np.uint8)
+    np.savez(tmp_path / "step0.npz", w=codes)
+    types = "--raw-dtype float8_e4m3fn --raw-dtype float8_e5m2"
+    line = f"convert {{}} {{}} --reduction mean --workers 1 {types}"
+    assert command(line, tmp_path / "step0.npz", tmp_path / "run") == 0
+    assert open_trace(tmp_path / "run").read(0, "w").tolist() == [0.5, -2, 6]
+    pairs = [("w", "float8_e4m3fn"), ("w", "float8_e5m2")]
+    options = {"reduction": "mean", "workers": 1}
+    trace = convert(tmp_path / "step0.npz", tmp_path / "two", raw_dtype=pairs, **options).trace
+    assert trace.read(0, "w").tolist() == [0.5, -2, 6]
+    with pytest.raises(ValueError, match=r"raw_dtype has 'bfloat16', which is not a pair of a reg"):
+        convert(tmp_path / "step0.npz", tmp_path / "no", raw_dtype=["bfloat16"], **options)

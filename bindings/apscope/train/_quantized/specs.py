@@ -10,6 +10,7 @@ from ..._arrays.inputs import FormatLike, as_format
 from ..._arrays.projection import Projection
 from ..._core import BlockFormat, FloatFormat
 from ..._schemes.scheme import Scheme, as_scheme
+from ..._text import plain_number
 from ...torch._weights import UPDATES
 
 
@@ -257,8 +258,8 @@ class LossScale:
 
     def __str__(self) -> str:
         kind = "dynamic" if self.dynamic else "constant"
-        return f"{kind}, at first {self.initial:g}" + (
-            f", at least {', '.join(f'{s:g} from step {t}' for t, s in self.minimum)}"
+        return f"{kind}, at first {plain_number(self.initial)}" + (
+            f", at least {', '.join(f'{plain_number(s)} from step {t}' for t, s in self.minimum)}"
             if self.minimum
             else ""
         )
