@@ -62,7 +62,7 @@ struct StepErrors {
     void merge(const StepErrors& next);
 };
 // Of one decision; of the last of several also the least that it or any larger power of two as
-// scale can come to: results are values of the accumulator's grid, and not beyond its end.
+// scale can come to, by the end of the results' range and, where known, their precision.
 struct ErrorsAhead {
     StepErrors found, least;
 };

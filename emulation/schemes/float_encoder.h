@@ -37,6 +37,10 @@ struct Reduction {
     static Reduction gathered();
     bool gathers() const { return collective == Collective::all_gather; }
     bool draws() const { return !gathers() && is_stochastic(projection.rounding); }
+    // Whether partial sums are rounded to the accumulator: the last of them is the sum.
+    bool rounds(const Topology& topology, int workers) const {
+        return workers > 1 && !exact && !gathers() && topology.kind != Topology::Kind::exact;
+    }
     friend bool operator==(const Reduction&, const Reduction&) = default;
 };
 

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "core/fixed_shape_sum.h"
+#include "core/rounding.h"
 #include "emulation/allreduce/batch_noise.h"
 #include "emulation/machine/parallel.h"
 #include "emulation/machine/row_kernels.h"
@@ -78,20 +79,50 @@ bool are_finite(const GradientRows& item, const Pieces::Piece& piece, const Floa
     return true;
 }
 
+double rounded_up(double x, const FloatFormat& format) {
+    return round_one(
+        x, make_cast<double>(format, {RoundingMode::toward_positive, Overflow::saturate}));
+}
+
+// What no sum of this many rounded numbers exceeds, none of them above `code`: with eps = 2^-m of
+// a format with m mantissa bits and t the larger of its smallest normal and positive numbers, a
+// rounding takes x to at most (1 + eps) x + t.
+double largest_sum(double code, int workers, const FloatFormat& accumulate, bool kahan) {
+    if (kahan) return accumulate.largest();  // the compensation is not bounded so
+    const double w = workers,
+                 t = std::max(accumulate.smallest_normal(), accumulate.smallest_positive()),
+                 grown = std::pow(1.0 + std::ldexp(1.0, -accumulate.mantissa_bits), w);
+    return std::min(accumulate.largest(), grown * (w * code + w * t));
+}
+
+// What no result with a scale of 1 exceeds: every message has the largest code, and every rounding
+// goes up.
+double largest_result(const FloatEncoder& encoder, int workers, const Topology& topology) {
+    const Reduction& r = encoder.reduction;
+    const Divisors by = encoder.grid.division.of(workers);
+    const double w = workers;
+    double code = encoder.grid.format.largest();
+    if (by.before != 1.0) code = rounded_up(code / by.before, encoder.grid.format);
+    if (r.exact || r.gathers() || topology.kind == Topology::Kind::exact)
+        return w * code * by.before;
+    double sum = code;
+    if (r.rounds(topology, workers)) sum = largest_sum(code, workers, r.accumulate, topology.kahan);
+    if (by.after != 1.0) sum = rounded_up(sum / by.after, r.accumulate);
+    return by.any() ? w * sum : sum;
+}
+
 // What no result with this power of two as scale, or a larger one, can be nearer to a sum than: it
-// is not beyond the end of its range, and it is a number of the accumulator's precision.
+// is not beyond the end of its range, and, where rounding it to the accumulator was the last that
+// happened to it, it is a number of that precision.
 class NearestPossible {
 public:
-    NearestPossible(const FloatEncoder& encoder, const Decision& decision, std::size_t workers,
-                    bool exact) {
-        const Reduction& r = encoder.reduction;
-        const bool rounds = !exact && !r.exact && !r.gathers();
-        double end = static_cast<double>(workers) * encoder.grid.format.largest();
-        for (std::size_t hop = 0; rounds && hop < workers; ++hop)  // each may round up
-            end *= 1.0 + std::ldexp(1.0, 1 - r.accumulate.precision());
-        if (rounds) end = std::min(end, r.accumulate.largest());
-        end_ = end / decision.scale;
-        if (rounds) splitter_ = std::ldexp(1.0, 53 - r.accumulate.precision()) + 1.0;
+    NearestPossible(const FloatEncoder& encoder, const Decision& decision, int workers,
+                    const Topology& topology) {
+        end_ = largest_result(encoder, workers, topology) / decision.scale;
+        end_ *= 1.0 + 0x1p-40;  // it is rounded itself
+        const bool divides = encoder.grid.division.of(workers).any();
+        if (encoder.reduction.rounds(topology, workers) && !divides)
+            splitter_ = std::ldexp(1.0, 53 - encoder.reduction.accumulate.precision()) + 1.0;
     }
     double operator()(double sum) const {
         const double inside = std::clamp(sum, -end_, end_);
@@ -135,7 +166,6 @@ std::vector<ErrorsAhead> piece_errors(const GradientRows& item, const Pieces::Pi
     for (const std::span<const float> row : item.rows)
         rows.push_back(row.subspan(piece.first, piece.end - piece.first));
     const BatchNoise noise = batch_noise(rows, false);
-    const bool exact = topology.kind == Topology::Kind::exact;
     std::vector<ErrorsAhead> errors(decisions.size());
     std::vector<double> references(piece.end - piece.first, -0.0);  // -0 + x is x
     for (const std::span<const float> row : rows)
@@ -143,7 +173,8 @@ std::vector<ErrorsAhead> piece_errors(const GradientRows& item, const Pieces::Pi
     double y[sum_block];
     for (std::size_t d = 0; d < decisions.size(); ++d) {
         PieceSums sums(item, encoder, decisions[d], topology);
-        const NearestPossible nearest(encoder, decisions[d], rows.size(), exact);
+        const NearestPossible nearest(encoder, decisions[d], static_cast<int>(rows.size()),
+                                      topology);
         for (std::size_t first = 0; first < references.size(); first += sum_block) {
             const std::size_t n = std::min(sum_block, references.size() - first);
             const auto reference = std::span<const double>(references).subspan(first, n);

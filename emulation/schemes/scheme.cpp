@@ -25,16 +25,11 @@ const SchemeParts& Scheme::own_parts() const {
 }
 
 const SchemeParts& Scheme::inner_parts() const {
-    if (own_parts().looks_ahead)
-        throw std::invalid_argument(
-            "scheme '" + spec +
-            "' chooses its scale by the results of whole steps, which a scheme around it does not "
-            "know before; use a constant scale or scale=largest");
-    if (!parts.joins_tensors) return parts;
+    if (!own_parts().joins_tensors) return parts;
     throw std::invalid_argument(
         "scheme '" + spec +
-        "' has one scale for several tensors of a step, but a scheme around it sees one at a "
-        "time; use a scheme that scales each tensor separately");
+        "' has one scale for several tensors, but a scheme around it sees one tensor of one step; "
+        "use a scheme that scales each tensor separately, or loss_scaling with a number as scale");
 }
 
 }  // namespace apscope::detail

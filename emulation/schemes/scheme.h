@@ -70,8 +70,8 @@ struct SchemeParts {
     bool sees_special = false;  // elements that are not finite do not bypass it
     bool rounds_special = false;  // they reach encode() alone, which works element by element
     bool rounds_turned = false;  // encode() turns what it rounds to another basis, and back
-    // Of choose(): needs the sums of AgreedStatistics; gives several tensors of a step one scale;
-    // asks what a step's reduction would come to, so that every topology has decisions of its own.
+    // Of choose(): needs the sums of AgreedStatistics; gives several tensors one scale; asks what a
+    // step's reduction would come to, so that every topology has decisions of its own.
     bool wants_sums = false, joins_tensors = false, looks_ahead = false;
 
     // Parts
@@ -174,7 +174,7 @@ struct Scheme {
     // Throws std::invalid_argument for a policy, whose branches are schemes of their own.
     const SchemeParts& own_parts() const;
     // The same for a combinator, which sees one tensor at a time. Also throws for a scheme whose
-    // scales apply to several tensors, or that looks ahead.
+    // scales apply to several tensors.
     const SchemeParts& inner_parts() const;
 };
 

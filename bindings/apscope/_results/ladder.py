@@ -45,7 +45,8 @@ RUNGS = (
         "best constant",
         "loss_scaling:{format},scale=best,overflow=saturate",
         None,
-        "one scale for all steps: the one with the least error over noise; it may clip",
+        "one scale for all steps: the one with the least error over noise, or where the noise is "
+        "unknown (one worker) the least step NMSE; it may clip",
     ),
     Rung(
         "best constant, NMSE",

@@ -63,19 +63,13 @@ SchemeDefinition error_feedback_definition() {
             .body = SchemeDefinition::Body::scheme,
             .keys = {{"decay", "1", "factor on the error that is carried over, 0 to 1"}},
             .build = [](const SchemeArguments& arguments) -> SchemeParts {
-        const SchemeParts& inner = arguments.inner->parts;
+        const SchemeParts& inner = arguments.inner->inner_parts();
         if (inner.feeds_errors_back) {
             throw std::invalid_argument("scheme '" + arguments.inner->spec +
                                         "' has its own error feedback; use it without "
                                         "error_feedback, or put another scheme in it");
         }
-        if (inner.choose && inner.keeps_state) {
-            throw std::invalid_argument(
-                "scheme '" + arguments.inner->spec +
-                "' decides over all tensors of a step, which error_feedback does not see; use a "
-                "scheme that scales each tensor separately");
-        }
-        return with_errors(arguments.inner->inner_parts(), arguments.number("decay", 0.0, 1.0));
+        return with_errors(inner, arguments.number("decay", 0.0, 1.0));
     }};
 }
 

@@ -35,8 +35,9 @@ SchemeDefinition loss_scaling_definition() {
         .takes_format = true,
         .keys = float_keys(
             {{"scale", "1024",
-              "S: a positive fp32 number; largest: the largest power of two that never "
-              "saturates; best: the power of two that errs least, with overflow=saturate also "
+              "S: a positive fp32 number; largest: the largest power of two that, with "
+              "headroom=workers, saturates nothing before the roundings of the sums; best: the "
+              "power of two that errs least, with overflow=saturate also "
               "one that clips"},
              headroom_key("workers",
                           "scale=largest: room left for the sum: workers, sqrt_workers or one"),
@@ -58,19 +59,21 @@ SchemeDefinition loss_scaling_definition() {
             SchemeParts parts = float_scheme(arguments, 0);
             // NOLINTNEXTLINE(bugprone-unchecked-optional-access): float_scheme makes one
             parts.choose = choose_best_constant(*parts.float_encoder, by);
-            parts.looks_ahead = true;
+            parts.joins_tensors = parts.looks_ahead = true;
             return parts;
         }
         refuse_unless_default(arguments, "by", "error_over_noise", "scale=best");
         if (scale != "largest")
             return float_scheme(
                 arguments, 0, choose_constant(scale_of(arguments.scale("scale", "largest, best"))));
-        return float_scheme(arguments, 0, [rule](const SelectionInput& input, State&) {
+        SchemeParts parts = float_scheme(arguments, 0, [rule](const SelectionInput& input, State&) {
             double amax = 0.0;
             for (const AgreedStatistics& s : input.statistics) amax = std::max(amax, s.amax);
             return std::vector<Decision>(input.statistics.size(),
                                          power_of_two(rule.own(amax, input.workers)));
         });
+        parts.joins_tensors = true;
+        return parts;
     }};
 }
 

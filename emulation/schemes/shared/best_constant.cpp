@@ -51,8 +51,7 @@ public:
         double amax = 0.0;
         for (const AgreedStatistics& s : input_.statistics) amax = std::max(amax, s.amax);
         if (amax == 0.0) return 0;
-        const ShiftRule never{encoder_.grid.format, Headroom::workers, true};
-        const int start = never.own(amax, input_.workers);
+        const int start = largest_that_fits(amax);
         evaluate(start - below, start + together - 1);
         while (!lost_from_here_on() && values_.rbegin()->first < start + above) {
             const int next = values_.rbegin()->first + 1;
@@ -69,6 +68,17 @@ public:
     }
 
 private:
+    // The largest exponent with which nothing saturates: W amax fits into the format, and into the
+    // accumulator if sums are rounded to it.
+    int largest_that_fits(double amax) const {
+        const auto own = [&](const FloatFormat& format) {
+            return ShiftRule{format, Headroom::workers, true}.own(amax, input_.workers);
+        };
+        const int format = own(encoder_.grid.format);
+        return encoder_.reduction.rounds(input_.ahead->topology(), input_.workers)
+                   ? std::min(format, own(encoder_.reduction.accumulate))
+                   : format;
+    }
     void evaluate(int first, int last) {
         std::vector<Decision> decisions;
         for (int exponent = first; exponent <= last; ++exponent)
@@ -112,7 +122,7 @@ Choose choose_best_constant(const FloatEncoder& encoder, ByFigure by) {
         if (input.ahead == nullptr)
             throw std::invalid_argument("scale=best is searched among the results of whole steps, "
                                         "which are not known here; "
-                                        "use scale=largest or a number");
+                                        "use a number as scale");
         const int exponent = Search(input, encoder, by).best();
         return std::vector<Decision>(input.statistics.size(), power_of_two(exponent));
     };

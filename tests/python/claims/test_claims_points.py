@@ -208,7 +208,7 @@ def test_points_take_any_gathered_scheme_and_refuse_the_others():
     # And the second is qsgd's of what was left.
     assert np.allclose(u, np.rint(u), atol=1e-5) and u.any()
     for inner in """
-        onebit_adam birder sign_vote error_feedback(sign) dynamic_loss_scaling:fp16
+        onebit_adam birder sign_vote error_feedback(sign) aps:e4m3,delay=1
     """.split():
         with pytest.raises(ValueError, match="residual needs a scheme that is gathered"):
             apscope.schemes.Residual(inner)

@@ -26,11 +26,23 @@ def figure_of(results, scheme, topology, figure):
     return float("inf") if row["overflowed"] else float(row[figure])
 
 
-def by_loop(trace, keys, topology, figure, binades=24):
-    """The exponent with the least figure among all that are defined, by replaying each."""
+def start_of(trace, keys):
+    """The largest exponent that fits into a format."""
+    largest = apscope.replay(
+        trace, f"loss_scaling:{keys},scale=largest,rule=tight", topology="ring"
+    )
+    return int(largest.frame["scale_exponent"].dropna().iloc[0])
+
+
+def by_loop(trace, keys, topology, figure, binades=24, accumulate=None):
+    """The exponent with the least figure among all that are defined, by replaying each.
+
+    `accumulate`: a format into which the sums must fit, too.
+    """
     spec = f"loss_scaling:{keys},scale={{}}"
-    largest = apscope.replay(trace, spec.format("largest,rule=tight"), topology=topology)
-    start = int(largest.frame["scale_exponent"].dropna().iloc[0])
+    start = start_of(trace, keys)
+    if accumulate is not None and topology != "exact":
+        start = min(start, start_of(trace, accumulate))
     tried = range(start - BELOW, start + binades)
     specs = {k: spec.format(2.0**k) for k in tried}
     results = apscope.replay(trace, list(specs.values()), topology=topology)
@@ -88,6 +100,60 @@ def test_every_reduction_and_rounding_has_its_own_best(tmp_path, workers, keys):
     figure = "error_over_noise" if workers > 1 else "step_nmse"
     for topology in (*topologies, "exact"):
         assert exponent(best, topology) == by_loop(trace, keys, topology, figure), topology
+
+
+@pytest.mark.parametrize("divide", ["before", "sqrt", "fsdp", "4", "64"])
+@pytest.mark.parametrize("workers", [3, 6])
+def test_a_division_in_the_format_has_its_own_best(tmp_path, workers, divide):
+    trace = written(tmp_path / "t", workers, seed=workers)
+    for keys in ("e3m4,overflow=saturate", "e2m3fn,overflow=saturate,accumulate=bf16"):
+        keys = f"{keys},divide={divide}"
+        best = apscope.replay(
+            trace, f"loss_scaling:{keys},scale=best,by=step_nmse", topology=["ring"]
+        )
+        for topology in ("ring", "exact"):
+            assert exponent(best, topology) == by_loop(trace, keys, topology, "step_nmse"), topology
+
+
+@pytest.mark.parametrize("divide", ["before", "sqrt", "fsdp", "4"])
+@pytest.mark.parametrize("name", ["digits", "characters"])
+def test_the_best_constant_of_divided_sums_of_a_recording(request, name, divide):
+    trace = request.config.rootpath / "notebooks/data" / name
+    keys = f"e3m4,overflow=saturate,divide={divide}"
+    best = apscope.replay(
+        trace, f"loss_scaling:{keys},scale=best,by=step_nmse", topology="ring", steps="0:4"
+    )
+    least = figure_of(best, f"loss_scaling:{keys},scale=best,by=step_nmse", "ring", "step_nmse")
+    fixed = [f"loss_scaling:{keys},scale={2.0**k}" for k in range(10)]
+    results = apscope.replay(trace, fixed, topology="ring", steps="0:4")
+    assert all(least <= figure_of(results, one, "ring", "step_nmse") for one in fixed)
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("topology", ["ring", "sequential+kahan"])
+@pytest.mark.parametrize(
+    ("name", "accumulate"),
+    [
+        ("e5m3", "e2m4"),
+        ("e5m3", "e3m2"),
+        ("e5m3", "e2m1fn"),
+        ("e2m5", "e3m0"),
+        ("e2m3fn", "e2m1fn"),
+    ],
+)
+def test_sums_in_a_narrower_format_have_their_own_best(
+    tmp_path, workers, topology, name, accumulate
+):
+    """Of one worker nothing is rounded to it; of several, sums must fit into it."""
+    trace = written(tmp_path / "t", workers, seed=7)
+    keys = f"{name},overflow=saturate,accumulate={accumulate}"
+    best = apscope.replay(
+        trace, f"loss_scaling:{keys},scale=best,by=step_nmse", topology=[topology]
+    )
+    narrow = accumulate if workers > 1 else None
+    for place in (topology, "exact"):
+        found = by_loop(trace, keys, place, "step_nmse", 40, narrow)
+        assert exponent(best, place) == found, place
 
 
 def test_its_rows_are_those_of_the_constant(request):
@@ -168,10 +234,43 @@ def test_keys_of_another_scale_are_refused_in_a_sentence(spec, says):
     assert "\n" not in str(error.value)
 
 
-def test_a_scheme_around_it_is_refused(request):
-    trace = request.config.rootpath / "notebooks/data/digits"
-    with pytest.raises(ValueError, match="chooses its scale by the results of whole steps"):
-        apscope.replay(trace, "error_feedback(loss_scaling:e3m4,scale=best)", steps="0:2")
+@pytest.mark.parametrize(
+    "inner",
+    [
+        "loss_scaling:e3m4,scale=best",
+        "loss_scaling:e3m4,scale=largest",
+        "dynamic_loss_scaling:e3m4",
+        "aps:e3m4,unit=model",
+    ],
+)
+@pytest.mark.parametrize(
+    "outer", ["error_feedback({})", "residual({})", "hybrid(last=error_feedback({});else=sign)"]
+)
+def test_a_scheme_around_a_scale_of_several_tensors_is_refused(inner, outer):
+    words = "one scale for several tensors.*loss_scaling with a number as scale"
+    with pytest.raises(ValueError, match=words):
+        apscope.schemes.as_scheme(outer.format(inner))
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        "aps:e3m4,delay=1",
+        "aps:e3m4,frozen=3",
+        "adaptive_loss_scaling:e3m4,interval=2",
+        "delayed_scaling:e4m3fn",
+        "fp8_allreduce:e4m3fn",
+    ],
+)
+def test_error_feedback_keeps_the_memory_of_a_scale(tmp_path, inner):
+    """Without anything carried over the rows are the scheme's own, at every step."""
+    trace = written(tmp_path / "t", 3, seed=5)
+    own = apscope.replay(trace, inner, topology=["ring", "tree"]).frame
+    around = apscope.replay(
+        trace, f"error_feedback({inner}),decay=0", topology=["ring", "tree"]
+    ).frame
+    columns = ["stage", "topology", "step", "tensor", "nmse", "scale_exponent"]
+    pd.testing.assert_frame_equal(around[columns], own[columns])
 
 
 #: Error over noise and step NMSE of constants and of APS, as another programme measured them: the

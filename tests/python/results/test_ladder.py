@@ -241,3 +241,19 @@ def test_compare_says_what_differs_and_what_to_replay(request, capsys, tmp_path)
     out = capsys.readouterr().out
     assert "how they differ" in out and "one for all steps, the largest that never saturates" in out
     assert "--scheme loss_scaling:e3m4,scale=largest --scheme aps:e3m4,unit=model, and merge" in out
+
+
+def test_the_rung_of_the_best_constant_says_what_it_minimises_without_noise(tmp_path, capsys):
+    """Of one worker `best constant` and `best constant, NMSE` are one scheme in two words."""
+    random = np.random.default_rng(1)
+    with apscope.record.TraceWriter(tmp_path / "t", workers=1) as writer:
+        for step in range(2):
+            writer.add(step, 0, "w", random.standard_normal(300).astype(np.float32))
+            writer.end_step(step)
+    assert main(["ladder", str(tmp_path / "t"), "--formats", "e2m1fn", "--json"]) == 0
+    rows = {row["rung"]: row for row in json.loads(capsys.readouterr().out)}
+    noise, nmse = rows["best constant"], rows["best constant, NMSE"]
+    assert noise["scale_exponent"] == nmse["scale_exponent"]
+    assert main(["ladder", str(tmp_path / "t"), "--formats", "e2m1fn"]) == 0
+    (line,) = [x for x in capsys.readouterr().out.splitlines() if "error over noise, or" in x]
+    assert "unknown (one worker) the least step NMSE" in line

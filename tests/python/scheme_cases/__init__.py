@@ -25,7 +25,7 @@ class Case:
     special: bool = (
         True  #: elements that are not finite are rounded or returned, and change nothing else
     )
-    alone: bool = True  #: a tensor's scale is its own (not: one for several tensors of a step)
+    alone: bool = True  #: a tensor's scale is its own (not: one for several tensors)
     #: run(3 g) = 3 run(g) to rounding: the scale is a real number taken from the gradients
     homogeneous: bool = False
     needs: tuple[

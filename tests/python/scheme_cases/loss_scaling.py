@@ -3,7 +3,7 @@ from . import Case
 CASES: list[Case] = [
     Case("loss_scaling:e5m2", scaled=False),
     Case("loss_scaling:e4m3,scale=3", scaled=False),
-    Case("loss_scaling:e4m3,scale=largest,headroom=sqrt_workers"),
+    Case("loss_scaling:e4m3,scale=largest,headroom=sqrt_workers", alone=False),
     Case("loss_scaling:e4m3,scale=best,overflow=saturate,by=step_nmse", alone=False),
     Case("dynamic_loss_scaling:fp16,init=256", scaled=False),
     Case("deepspeed_loss_scaling:fp16,init=256,window=3,hysteresis=1", scaled=False),

@@ -169,6 +169,7 @@ def test_inputs_of_schemes_that_need_more():
     [
         ({"spec": "loss_scaling:e4m3,scale=largest"}, "chooses its scale in hindsight"),
         ({"spec": "hybrid(last=loss_scaling:e4m3,scale=largest;else=sign)"}, "in hindsight"),
+        ({"spec": "error_feedback(loss_scaling:e4m3,scale=largest)"}, "one scale for several"),
         ({"workers": 0}, "workers=0"),
         ({"topology": "star"}, "star"),
         ({"seed": -1}, "seed=-1"),
