@@ -14,6 +14,11 @@ std::string shown(double number) {
 
 }  // namespace
 
+std::string shortest(double number) {
+    char text[32];
+    return {text, std::to_chars(text, text + sizeof text, number).ptr};
+}
+
 std::string word_or(std::string_view word) {
     return word.empty() ? "" : std::string(word) + " or ";
 }

@@ -1,5 +1,5 @@
-// Parses numbers in names, specs and their keys. The spelling is that of std::from_chars: no
-// blanks, no plus sign, whatever the locale.
+// Parses numbers in names, specs and their keys, and writes them in messages. The spelling is that
+// of std::from_chars: no blanks, no plus sign, whatever the locale.
 #pragma once
 
 #include <algorithm>
@@ -55,6 +55,8 @@ Number parse_value(std::string_view key, std::string_view text, const Accept& ac
 }
 // The most elements, bytes or steps that a key takes: 2^40, or the largest long of 32 bits.
 inline constexpr long largest_count = 1L << std::min(40, std::numeric_limits<long>::digits - 1);
+// The shortest decimal that reads back as the number.
+std::string shortest(double number);
 // For a key that also takes a word: "auto or ".
 std::string word_or(std::string_view word);
 // An integer from min to max, and a finite number from min to max, inclusive.

@@ -24,7 +24,7 @@ TRACE = DATA / "digits"
 TRACES = ("digits", "digits_w64", "characters", "resnet18", "transformer")
 FORMATS = ("e5m2", "e4m3fn", "e3m4")
 RUNGS = ("largest constant", "step", "layer")
-#: Constants that may clip: the best by either figure.
+#: Constants that may clip gradients or their sums: the best by either figure.
 CLIPPING = ("best constant", "best constant, NMSE")
 #: In each format: the three rungs by one rule, the best constant; stochastic rounding with sums rounded in the ring,
 #: and gathered. Between them APS by its own rule.
@@ -37,7 +37,7 @@ WORDS = (
     "largest constant",
     "one per step",
     "one per layer",
-    "best constant, which clips",
+    "best constant, which may clip",
     "APS's own rule",
     "and stochastic rounding",
     "stochastic, gathered",
@@ -231,7 +231,7 @@ def clipping(ladder: pd.DataFrame) -> str:
     won = split[(split["error_over_noise"] < 1) & (split["step_nmse"] > 1)]
     trades = (
         f" On {names([t for t in TRACES if t in won.index])} the best constant by error over noise errs less than APS by "
-        "that figure and more by step NMSE: it clips the few largest gradients, which the typical "
+        "that figure and more by step NMSE: it clips the few largest gradients or their sums, which the typical "
         "block does not contain."
         if len(won)
         else ""
@@ -352,7 +352,7 @@ def against_loss_scaling() -> str:
         "- **APS against loss scaling**, both at a quarter of the bytes and with those of their "
         "formats and rules that have the least error over noise: error over noise and step NMSE "
         f"with loss scaling are those with APS times {told}. `scale=best` and `scale=largest` are "
-        "constants that are chosen with all steps known; the best may clip."
+        "constants that are chosen with all steps known; the best may clip gradients or their sums."
     )
 
 

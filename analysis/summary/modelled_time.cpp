@@ -1,8 +1,6 @@
 #include "analysis/summary/modelled_time.h"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <set>
@@ -11,6 +9,7 @@
 #include <utility>
 
 #include "analysis/summary/losses.h"
+#include "core/parse.h"
 
 namespace apscope::detail {
 
@@ -46,12 +45,6 @@ std::vector<double> buckets_of(const RowTable& table, const ChosenRows& rows, co
         held[g] += 4.0 * values[i];
     }
     return found;
-}
-
-std::string shortest(double value) {
-    std::array<char, 32> digits;
-    const auto end = std::to_chars(digits.begin(), digits.end(), value).ptr;
-    return {digits.begin(), end};
 }
 
 void check(const TimeOptions& options) {

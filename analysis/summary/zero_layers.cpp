@@ -42,27 +42,35 @@ std::vector<std::uint8_t> rows_of_zero_layers(const RowTable& table) {
     if (!has(C::sum_noise) || !has(C::sum_squared_reference) || !has(C::count)) return found;
     const auto noise = table[C::sum_noise], reference = table[C::sum_squared_reference],
                count = table[C::count];
+    const Cells overflow = table.numbers[static_cast<std::size_t>(C::overflow)];
     const auto divided = [&](const Groups& groups, const Codes& column) {
         return groups.divided(column.levels, [&](std::size_t i) { return column.of_row[i]; });
     };
     const Groups traces = divided(Groups(table.rows), table.trace);
     const Groups layers = divided(traces, table.tensor);
     const Groups places = divided(layers, table.step);
-    // The largest of a place's rows: pairs that overflow are in no scheme's reference.
-    std::vector<LayerSums> of_place(places.size()), of_layer(layers.size());
+    // The largest of a place's rows. The reference of a row with overflow lacks those pairs; where
+    // all rows have some, a gradient is larger than any rounding error.
+    struct Place : LayerSums {
+        bool whole = false, overflowed = false;
+    };
+    std::vector<Place> of_place(places.size());
+    std::vector<LayerSums> of_layer(layers.size());
     for (std::size_t i = 0; i < table.rows; ++i) {
         if (table.wire[i]) continue;
-        LayerSums& place = of_place[places.of_row[i]];
+        Place& place = of_place[places.of_row[i]];
+        (has(C::overflow) && overflow[i] > 0 ? place.overflowed : place.whole) = true;
         place.reference = std::max(place.reference, or_zero(reference[i]));
         place.noise = std::max(place.noise, or_zero(noise[i]));
         place.elements = std::max(place.elements, or_zero(count[i]));
     }
     const std::vector<std::uint32_t> layer_of = places.owners(layers);
     for (std::size_t p = 0; p < of_place.size(); ++p) {
+        const Place& place = of_place[p];
         LayerSums& layer = of_layer[layer_of[p]];
-        layer.reference += of_place[p].reference;
-        layer.noise += of_place[p].noise;
-        layer.elements += of_place[p].elements;
+        layer.reference += place.overflowed && !place.whole ? infinity : place.reference;
+        layer.noise += place.noise;
+        layer.elements += place.elements;
     }
     const std::vector<std::uint32_t> trace_of = layers.owners(traces);
     std::vector<std::uint8_t> zero(layers.size(), 0);

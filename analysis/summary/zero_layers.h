@@ -19,7 +19,8 @@ struct LayerSums {
 // Which layers of one trace are numerically zero. None if the noise is unknown.
 std::vector<std::uint8_t> numerically_zero(std::span<const LayerSums> layers);
 
-// Which rows of a table belong to such a layer, by its reduced rows.
+// Which rows of a table belong to such a layer, by its reduced rows. A layer with a step at which
+// all of them overflow is none.
 std::vector<std::uint8_t> rows_of_zero_layers(const RowTable& table);
 
 }  // namespace apscope::detail

@@ -14,6 +14,7 @@ import pandas as pd
 
 from ._arrays.checks import integer, listed, of_type, text
 from ._docstrings import with_sections
+from ._results.pooling import headline_topology, wire_of
 from ._results.results import Results
 from ._results.volume import at_most
 from ._schemes.scheme import Scheme, as_scheme
@@ -152,7 +153,8 @@ def greedy(
         The budget: mean bits per value, over all tensors and steps. Side information below 0.1 % of
         fp32's 32 bits does not count: ``aps:e4m3`` is within 8 bits.
     topology : str
-        The reduced row that is compared; ``""`` for the wire.
+        The reduced row that is compared; ``""`` for the wire, that of the headline topology if
+        what a scheme sends depends on the topology.
 
     Returns
     -------
@@ -169,7 +171,11 @@ def greedy(
         raise ValueError(
             f"the results have {frame.trace.nunique()} traces; greedy chooses the tensors of one"
         )
-    chosen = frame[frame.topology.fillna("") == text("topology", topology)]
+    chosen = frame[
+        (frame.stage != "wire") & (frame.topology == topology)
+        if text("topology", topology)
+        else wire_of(frame, headline_topology(frame))
+    ]
     tables = []
     for spec in specs:
         rows = chosen[chosen.scheme == spec]

@@ -31,10 +31,6 @@ struct FiniteAmax {
     }
 };
 
-}  // namespace
-
-namespace {
-
 void add_sums(AgreedStatistics& agreed, std::span<const float> row) {
     for (std::size_t b = 0; b < row.size(); b += sum_block) {
         const auto finite = [&](std::size_t i) {

@@ -1,8 +1,6 @@
 // Specs: what a scheme is given, and the parser.
 #include <algorithm>
-#include <charconv>
 #include <cmath>
-#include <iterator>
 #include <optional>
 #include <set>
 #include <stdexcept>
@@ -79,13 +77,10 @@ double SchemeArguments::scale(std::string_view key, std::string_view word) const
     const std::optional<double> given = parse_number<double>(text(key));
     const float nearest = given ? static_cast<float>(*given) : 0.0f;
     if (given && !exact(*given) && exact(nearest)) {
-        char digits[32];
-        const char* const end =
-            std::to_chars(std::begin(digits), std::end(digits), static_cast<double>(nearest)).ptr;
         refuse(setting(*this, key) +
                " is neither an fp32 number nor a power of two, as exact products with gradients "
                "need; use " +
-               std::string(static_cast<const char*>(digits), end) + ", the nearest fp32 number");
+               shortest(static_cast<double>(nearest)) + ", the nearest fp32 number");
     }
     return parse_value<double>(
         key, text(key), exact,

@@ -9,7 +9,6 @@
 #include <any>
 #include <cmath>
 #include <cstddef>
-#include <cstdio>
 #include <functional>
 #include <limits>
 #include <map>
@@ -21,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/parse.h"
 #include "emulation/machine/buffers.h"
 
 namespace apscope::detail {
@@ -118,9 +118,7 @@ private:
         return static_cast<Number>(number);
     }
     [[noreturn]] static void refuse(const std::string& name, double number) {
-        char digits[32];
-        std::snprintf(digits, sizeof digits, "%.17g", number);
-        throw std::invalid_argument("the state's '" + name + "' has " + digits +
+        throw std::invalid_argument("the state's '" + name + "' has " + shortest(number) +
                                     ", which is not an integer in its range");
     }
     static std::string numbered(const std::string& name, std::size_t w) {

@@ -113,12 +113,18 @@ def odd(r):
 
 def zero_layers(frame, trace):
     """The layers whose gradients are numerically zero: section 14."""
-    sums = {}
+    sums, whole = {}, set()
     for r in frame[(frame.trace == trace) & (frame.stage == "reduced")].to_dict("records"):
+        if not overflowed([r]):
+            whole.add((r["tensor"], r["step"]))
         most = sums.setdefault(r["tensor"], {}).setdefault(r["step"], [0.0, 0.0, 0.0])
         for i, name in enumerate(("sum_squared_reference", "sum_noise", "count")):
             if held(r[name]):
                 most[i] = max(most[i], r[name])
+    for layer, steps in sums.items():
+        for step in steps:
+            if (layer, step) not in whole:
+                steps[step][0] = math.inf
     layers = {
         layer: [math.fsum(step[i] for step in steps.values()) for i in range(3)]
         for layer, steps in sums.items()

@@ -234,9 +234,11 @@ def _out_of_reach(problem: Problem) -> str:
     for name, value in limits.items():
         low, high = _reached(problem, name)
         if (high < value) if name.startswith("min") else (low > value):
+            ends = [f"{end:.4g}" for end in (low, high)]
+            lies = f"lies between {' and '.join(ends)}" if ends[0] != ends[1] else f"is {ends[0]}"
             return (
                 f"{name}={value:g} is out of reach: the {LIMITS[name]} of these "
-                f"candidates{within} lies between {low:.4g} and {high:.4g}"
+                f"candidates{within} {lies}"
             )
     # Each can be met alone: the reachable value of the first that conflicts with the others.
     for name in limits:

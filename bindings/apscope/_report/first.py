@@ -101,8 +101,8 @@ def verdict(rows: pd.DataFrame, bits: dict[str, int]) -> dict[str, Any]:
 def _by_nmse(rows: pd.DataFrame, bits: dict[str, int], best: pd.Series) -> dict[str, str]:
     """The other figure of the best scheme, and the scheme with the least of it, if that is less.
 
-    A constant that clips the few largest gradients wins by the typical block, which does not see
-    them, and loses by the step NMSE.
+    A constant that clips the few largest gradients, or their sums, wins by the typical block,
+    which does not see them, and loses by the step NMSE.
     """
     found = {"nmse": figure(best["step_nmse"], 2)}
     held, _ = _within(rows, bits)

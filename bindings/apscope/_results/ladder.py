@@ -46,13 +46,14 @@ RUNGS = (
         "loss_scaling:{format},scale=best,overflow=saturate",
         None,
         "one scale for all steps: the one with the least error over noise, or where the noise is "
-        "unknown (one worker) the least step NMSE; it may clip",
+        "unknown (one worker) the least step NMSE; it may clip gradients or their sums",
     ),
     Rung(
         "best constant, NMSE",
         "loss_scaling:{format},scale=best,by=step_nmse,overflow=saturate",
         None,
-        "one scale for all steps: the one with the least step NMSE; it may clip",
+        "one scale for all steps: the one with the least step NMSE; it may clip gradients or their "
+        "sums",
     ),
     Rung(
         "GradScaler",

@@ -12,11 +12,15 @@ import pandas as pd
 from .. import _core
 from .._arrays.float_environment import guarded
 from .codes import coded_of
-from .row_table import objects
+from .row_table import objects, rows_of
 
 __all__ = ["facts", "noise_of", "noise_table", "zero_layers"]
 
 _TEXTS = ("trace", "tensor", "role")
+_OF_ZERO_LAYERS = (
+    "trace", "tensor", "step", "stage", "skipped", "count", "overflow", "sum_squared_reference",
+    "sum_noise",
+)  # fmt: skip
 _INTEGERS = ("step", "workers", "blocks", "noise_blocks", "lone_blocks")
 _NUMBERS = ("sum_squared_reference", "sum_noise", "sum_log2_ratio")
 
@@ -42,17 +46,14 @@ def noise_table(noise: pd.DataFrame) -> _core.NoiseTable:
 def zero_layers(results: Any) -> dict[str, list[str]]:
     """Trace -> its layers whose gradients are numerically zero; only traces that have some.
 
-    From the table of noise of a Results; docs/definitions.md, section 14.
+    From the rows of a Results or its table, as a summary omits them; docs/definitions.md, section
+    14.
     """
-    noise = results.noise
-    whole = noise[noise["without"].isna()]
-    found = {}
-    for trace, part in whole.groupby("trace", sort=False, observed=True):
-        names = ["sum_squared_reference", "sum_noise", "elements"]
-        sums = part.groupby("tensor", sort=False, observed=True)[names].sum()
-        zero = _core.numerically_zero(*(sums[name].to_numpy(float) for name in names))
-        if zero.any():
-            found[str(trace)] = [str(name) for name in sums.index[zero]]
+    rows = rows_of(results, _OF_ZERO_LAYERS)
+    zero = np.flatnonzero(rows.core.rows_of_zero_layers())
+    found: dict[str, list[str]] = {}
+    for trace, layer in dict.fromkeys(zip(rows.cells("trace", zero), rows.cells("tensor", zero))):
+        found.setdefault(trace, []).append(layer)
     return found
 
 

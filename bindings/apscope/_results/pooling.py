@@ -241,7 +241,7 @@ def wire_of(table: pd.DataFrame, topology: str) -> pd.Series:
     """Which rows are the wire's for this topology: those for all of them, and its own.
 
     A scheme whose scale depends on the reduction sends something else for every topology; its rows
-    at the wire have the topology's name (docs/definitions.md, section 7).
+    at the wire have the topology's name (docs/definitions.md, section 1).
     """
     return (table["stage"] == "wire") & table["topology"].isin(["", topology])
 

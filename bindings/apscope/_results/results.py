@@ -244,8 +244,9 @@ class Results:
         """A sentence about layers whose gradients are numerically zero; empty if there are none."""
         from .noise import zero_layers
 
+        several = len(self._coded(["trace"])["trace"].unique()) > 1
         found = [
-            _named(layers) + (f" of {trace}" if self.noise["trace"].nunique() > 1 else "")
+            _named(layers) + (f" of {trace}" if several else "")
             for trace, layers in zero_layers(self).items()
         ]
         return (
@@ -264,7 +265,7 @@ class Results:
         such = [note for note in rows["note"].cat.categories if AFTER_GAP in str(note)]
         specs = [str(spec) for spec in rows.loc[rows["note"].isin(such), "scheme"].unique()]
         return (
-            "no rank, because their memory needs consecutive steps and some are missing: "
+            "no rank, as their memory needs consecutive steps and some are missing: "
             f"{_named(specs)}"
             if specs
             else ""

@@ -9,9 +9,9 @@ import pandas as pd
 from .._results.breakdown import BY, across, by, specs_of
 from .._results.pooling import headline_topology
 from .._results.results import Results
-from .._results.summary import of_topology
+from .._results.summary import COLUMNS, of_topology
 from .._schemes.scheme import as_scheme
-from .._text import count_of, printable, wrapped
+from .._text import clip, count_of, hint, printable, wrapped
 from ._arguments import add_elements, add_results, add_shape, adder
 from ._table import cell, print_csv, print_frame, print_json, print_table, warn
 
@@ -71,6 +71,11 @@ def run(args: argparse.Namespace) -> int:
     results = Results.open(args.results)
     warn(results)
     if args.column is not None and args.by is None:
+        figures = [c for c in COLUMNS if c not in ("trace", "scheme")]
+        if args.column not in figures:
+            raise ValueError(
+                f"unknown --column {clip(args.column)}; {hint(args.column, figures, len(figures))}"
+            )
         raise ValueError(
             f"--column {args.column} is for --by layer, role or "
             "step; without, --all-columns shows all"

@@ -1,6 +1,5 @@
 #include "bindings/cpp/apscope/statistics.h"
 
-#include <charconv>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -15,6 +14,7 @@
 #include "analysis/statistics/result_row.h"
 #include "bindings/cpp/apscope/quantizer.h"
 #include "core/float_environment.h"
+#include "core/parse.h"
 
 namespace apscope {
 namespace {
@@ -35,10 +35,8 @@ void refuse_overlap(std::span<const float> x, std::span<const float> out) {
 float as_float(double value, std::size_t place) {
     const float narrow = static_cast<float>(value);
     if (static_cast<double>(narrow) == value || std::isnan(value)) return narrow;
-    char text[32];
     throw std::invalid_argument(
-        "element " + std::to_string(place) + " is " +
-        std::string(text, std::to_chars(text, text + sizeof text, value).ptr) +
+        "element " + std::to_string(place) + " is " + detail::shortest(value) +
         ", which is not an fp32 number; statistics need fp32 numbers, so convert to float first");
 }
 

@@ -37,8 +37,8 @@ SchemeDefinition loss_scaling_definition() {
             {{"scale", "1024",
               "S: a positive fp32 number; largest: the largest power of two that, with "
               "headroom=workers, saturates nothing before the roundings of the sums; best: the "
-              "power of two that errs least, with overflow=saturate also "
-              "one that clips"},
+              "power of two that errs least, with overflow=saturate also one that clips "
+              "gradients or their sums"},
              headroom_key("workers",
                           "scale=largest: room left for the sum: workers, sqrt_workers or one"),
              {"rule", "ceil",

@@ -301,7 +301,7 @@ def test_one_layer_of_random_halves_is_indistinguishable(results):
     assert len(set(plan.solve(max_volume=0.26, simplest=False).layers["scheme"])) == 2
 
 
-def test_limits_out_of_reach_are_refused_with_what_is_within(whole):
+def test_limits_out_of_reach_are_refused_with_what_is_within(whole, results):
     with pytest.raises(
         ValueError,
         match=r"max_volume=0.1 is out of reach: the volume of these candidates lies between "
@@ -315,6 +315,9 @@ def test_limits_out_of_reach_are_refused_with_what_is_within(whole):
         whole.solve(max_nmse=1e-9)
     with pytest.raises(ValueError, match="min_cosine=1 is out of reach"):
         whole.solve(min_cosine=1.0)
+    # One candidate: there are no two ends.
+    with pytest.raises(ValueError, match=r"the volume of these candidates is 0\.5$"):
+        apscope.recommend(results, ["none:bf16"], max_volume=0.2)
     with pytest.raises(
         ValueError,
         match=r"max_volume=0.2 is out of reach together with max_nmse=0.001: under these the least "

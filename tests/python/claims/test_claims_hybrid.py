@@ -123,6 +123,23 @@ def test_the_wire_can_be_what_is_compared(results):
     )
 
 
+@pytest.mark.parametrize("low", ["dynamic_loss_scaling:e4m3", "loss_scaling:e4m3,scale=best"])
+def test_a_scheme_with_rows_at_the_wire_for_every_topology_is_counted_once(trace, low):
+    results = apscope.replay(trace, [low, "none:fp16"], steps="0:3", topology=["ring", "tree"])
+    frame = results.frame[results.frame.scheme == low]
+    assert set(frame[frame.stage == "wire"].topology) == {"exact", "ring", "tree"}
+    for topology, stage, own in (
+        ("exact", "reduced", "exact"), ("tree", "reduced", "tree"), ("", "wire", "ring"),
+    ):  # fmt: skip
+        rows = frame[(frame.stage == stage) & (frame.topology == own)]
+        error = rows.sum_squared_error.where(~rows.skipped, rows.sum_squared_reference)
+        front = hybrid.greedy(results, low, "none:fp16", bits=12, topology=topology).front
+        assert front.bits[0] == 8 and len(front) > 3
+        assert front.nmse[0] == pytest.approx(
+            error.sum() / rows.sum_squared_reference.sum(), rel=1e-12
+        )
+
+
 def test_names_are_taken_as_they_are(tmp_path):
     names = ["a.b", "axb", "a(1)", "a;b=c&d", "a+b", "a.b.c", "ä/[x]"]
     with TraceWriter(tmp_path / "t", workers=1, reduction="sum") as writer:
@@ -149,7 +166,7 @@ def test_a_skipped_step_is_a_lost_gradient_to_the_greedy_choice():
     low, high = "dynamic_loss_scaling:e4m3,init=65536", "none:fp32"
     results = apscope.replay(DATA / "digits", [low, high], topology="ring")
     front = hybrid.greedy(results, low, high, bits=32.0).front
-    f = results.frame[(results.frame.scheme == low) & (results.frame.topology == "exact")]
+    f = results.frame.query(f"scheme == '{low}' and stage == 'reduced' and topology == 'exact'")
     lost = f.sum_squared_reference[f.skipped].sum()
     assert lost > 0.1 * f.sum_squared_reference.sum()
     assert front.nmse[0] == pytest.approx(

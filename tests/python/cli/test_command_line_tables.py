@@ -321,6 +321,8 @@ def test_two_results_are_compared_and_what_one_lacks_is_listed(
     (["compare", "RESULTS", "RESULTS", "a", "b", "c"], "3 schemes of two results are given"),
     (["compare", "RESULTS", "n" * 5000, "qsgd"], "the results have no scheme 'nnn"),
     (["summary", "RESULTS", "--column", "nmse"], "--column nmse is for --by layer, role or step"),
+    (["summary", "RESULTS", "--column", "nope"], "unknown --column nope; did you mean 'nmse'?"),
+    (["summary", "RESULTS", "--column", "scheme"], "unknown --column scheme; "),
     (["summary", "RESULTS", "--by", "layer", "--column", "nmes"], "did you mean 'nmse'?"),
     (["summary", "RESULTS", "--scheme", "asp:e4m3"],
      "no scheme 'asp:e4m3'; did you mean 'aps:e4m3'?"),

@@ -57,6 +57,15 @@ def test_the_answer_of_the_readme_is_what_its_command_writes(tables, replayed):
     )
 
 
+def test_a_best_constant_that_clips_no_gradient_is_not_said_to_clip(tables, replayed):
+    best = tables.WORDS.index("best constant, which may clip")
+    for name in tables.FORMATS:
+        spec = apscope.schemes.as_scheme(tables.SCHEMES[best].format(name)).spec
+        rows = replayed.frame.query("trace == 'digits' and scheme == @spec and stage == 'wire'")
+        rows = rows[rows["topology"] == "ring"]
+        assert len(rows) and (rows["saturated"] == 0).all(), spec
+
+
 def test_every_numeric_column_is_defined_and_in_the_tables_order(tables):
     """analysis/statistics/result_columns.h is the only list: pages and types follow from it."""
     assert between(tables, "docs/definitions.md", "columns") == tables.numeric_columns()

@@ -112,6 +112,59 @@ def test_a_layer_of_rounding_errors_is_not_the_worst(normed):
     assert by_layer.notna().all(axis=None) and (by_layer.loc[("t", "shift")] == 0).all()
 
 
+@pytest.fixture(scope="module")
+def rare(tmp_path_factory):
+    """Of `rare` one gradient is large and the same in all workers, the others are tiny; `shift` has
+    only tiny ones."""
+    path, random = tmp_path_factory.mktemp("rare") / "t", np.random.default_rng(6)
+    with TraceWriter(path, workers=6, reduction="mean") as writer:
+        for step in range(4):
+            for worker in range(6):
+                for name, shape, scale in (
+                    ("weight", (40, 30), 1e-2), ("rare", (64,), 1e-8), ("shift", (64,), 1e-8),
+                ):  # fmt: skip
+                    g = random.normal(0.0, scale, shape).astype(np.float32)
+                    if name == "rare":
+                        g[5] = 1000.0
+                    writer.add(step, worker, name, g)
+            writer.end_step(step)
+    return path
+
+
+def test_a_layer_whose_large_gradients_overflow_is_judged_and_not_named(rare):
+    specs = ["none:e4m3,overflow=infinity", "none:fp32"]
+    alone, both = (apscope.replay(rare, some, topology="ring") for some in (specs[:1], specs))
+    # The reference of rows with overflow lacks what overflowed: rounding errors alone are left.
+    rows = alone.frame[(alone.frame["tensor"] == "rare") & (alone.frame["stage"] == "reduced")]
+    assert (rows["overflow"] > 0).all()
+    assert (rows["sum_squared_reference"] <= 4 * rows["sum_noise"]).all()
+    for results in (alone, both):
+        assert "rounding errors alone: shift;" in results.numerically_zero
+        table = results.summary().set_index(["scheme", "topology"])
+        assert table.loc[(specs[0], "ring"), ["worst_layer", "worst_nmse"]].tolist() == [
+            "rare",
+            np.inf,
+        ]
+
+
+def test_the_sentence_names_what_the_summary_omits_whatever_rows_are_there(normed):
+    """Rows of two folders side by side, such as of a merge; the table of noise is of one."""
+    whole = apscope.replay(normed, "none:e4m3", topology="ring")
+    other = whole.frame.assign(trace="u")
+    frame = pd.concat([whole.frame, other[other["tensor"] != "weight"]], ignore_index=True)
+    results = apscope.Results(frame, whole.histograms, whole.provenance, whole.noise)
+    # Without `weight` there is nothing beside which `shift` is noise.
+    assert "rounding errors alone: shift of t;" in results.numerically_zero
+    few = apscope.Results(
+        whole.frame[whole.frame["tensor"] != "weight"].reset_index(drop=True),
+        whole.histograms, whole.provenance, whole.noise,
+    )  # fmt: skip
+    omitted = few.summary()["layer_cosine"].iloc[0] != pytest.approx(
+        few.frame[few.frame["topology"] == "ring"]["cosine"].fillna(0.0).mean(), rel=1e-12
+    )
+    assert omitted == ("shift" in few.numerically_zero)
+
+
 def test_info_and_the_ranking_name_it(normed, capsys, tmp_path):
     assert main(["info", str(normed)]) == 0
     assert "numerically zero, rounding errors alone: shift;" in capsys.readouterr().out

@@ -135,6 +135,12 @@ def test_neither_arrays_nor_states_of_the_caller_change():
     )
 
 
+def test_a_states_number_that_is_no_integer_is_quoted_as_short_as_it_can_be():
+    state = {"loss_scale": np.array([128.0, 0.1])}
+    with pytest.raises(ValueError, match=r"'loss_scale' has 0\.1, which is not an integer in"):
+        apscope.exchange("dynamic_loss_scaling:e4m3", G, state=state)
+
+
 @pytest.mark.parametrize(
     ("arguments", "options", "error", "words"),
     [
