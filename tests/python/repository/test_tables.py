@@ -53,7 +53,7 @@ def test_the_answer_of_the_readme_is_what_its_command_writes(tables, replayed):
     assert (
         specs[:3] == ["none:fp32", "none:fp16", "none:bf16"]
         and specs[-1] == "stochastic:e3m4"
-        and len(specs) == 21
+        and len(specs) == 24
     )
 
 
