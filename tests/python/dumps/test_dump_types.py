@@ -73,14 +73,16 @@ def test_an_odd_number_of_packed_values_per_row(tmp_path):
 MAKE_DTENSORS = """
 import sys, torch, torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
+from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
+from torch.testing._internal.distributed.fake_pg import FakeStore
 folder, rank = sys.argv[1], int(sys.argv[2])
-dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2)
+dist.init_process_group("fake", store=FakeStore(), rank=rank, world_size=2)  # nothing is sent
 mesh, t = init_device_mesh("cpu", (2,)), torch.arange(12.0).reshape(4, 3)
-for name, placement in (("shard", Shard(0)), ("copy", Replicate())):
-    torch.save({"w": distribute_tensor(t, mesh, [placement])}, f"{folder}/{name}_rank{rank}.pt")
-torch.save({"w": DTensor.from_local(t, mesh, [Partial()])}, f"{folder}/part_rank{rank}.pt")
-dist.destroy_process_group()
+for name, local, placement in (
+    ("shard", t.chunk(2)[rank].clone(), Shard(0)), ("copy", t, Replicate()), ("part", t, Partial())
+):
+    tensor = DTensor.from_local(local, mesh, [placement], run_check=False)
+    torch.save({"w": tensor}, f"{folder}/{name}_rank{rank}.pt")
 """
 
 
