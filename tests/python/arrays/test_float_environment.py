@@ -295,6 +295,8 @@ def registries() -> list:
         _core.cpd_cast(x, 5, 2),
         _core.cpd_gemm(x, x, 5, 2, 1),
         _core.cpd_exponent(0.3),
+        _core.fsdp_divisors(6),
+        _core.numerically_zero(np.array([1.0, 3e-9]), np.array([0.3, 1e-9]), np.array([7.0, 5.0])),
     ]
     made += [
         apscope.Draws(3).next(),
