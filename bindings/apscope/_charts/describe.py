@@ -110,8 +110,9 @@ class Cells:
 
 
 def number(value: float, digits: int = 2) -> str:
-    """A number for an axis or a tooltip."""
-    return f"{value:.{digits}g}"
+    """A number for an axis or a tooltip: 0.0123, 12, 310, 1.2e+06."""
+    short = f"{value:.{digits}g}"
+    return f"{float(short):.0f}" if 100 <= abs(value) < 1e5 else short
 
 
 def powers(low: float, high: float, most: int = 4) -> list[tuple[float, str]]:
