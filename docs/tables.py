@@ -230,9 +230,9 @@ def clipping(ladder: pd.DataFrame) -> str:
     split = gains(CLIPPING[0])
     won = split[(split["error_over_noise"] < 1) & (split["step_nmse"] > 1)]
     trades = (
-        f" On {names([t for t in TRACES if t in won.index])} the best constant by error over noise errs less than APS by "
-        "that figure and more by step NMSE: it clips the few largest gradients or their sums, which the typical "
-        "block does not contain."
+        f" On {names([t for t in TRACES if t in won.index])} the best constant by error over "
+        "noise errs less than APS by that figure and more by step NMSE: it clips the few largest "
+        "gradients or their sums, which the typical block does not contain."
         if len(won)
         else ""
     )
@@ -277,7 +277,8 @@ def matters(results: apscope.Results, ladder: pd.DataFrame) -> str:
         "error is below 0.1 of the noise with each of the three scales, though with the largest "
         f"constant the layer `{lost['worst_layer']}` of `digits` is lost entirely at one step (NMSE "
         f"{figure(lost['worst_nmse'], 2)}). On {names(list(between.index))} it is "
-        f"{listed([figure(error, 2) for error in between['largest constant']])} with the largest constant, "
+        f"{listed([figure(error, 2) for error in between['largest constant']])} with the largest "
+        "constant, "
         f"{listed([figure(error, 2) for error in between['layer']])} with one scale per layer. On "
         f"{names(list(above.index))} it is above the noise with all three: in the layer "
         f"`{layers.index[0]}` the typical block has a squared error {figure(layers.iloc[0], 2)} "
@@ -380,8 +381,9 @@ def against_dynamic_loss_scaling() -> str:
     return (
         "- **APS against a dynamic loss scale**, torch's rule from the first recorded step: "
         "`dynamic_loss_scaling:e4m3` skips every step whose sum overflows, until its scale is "
-        f"small enough. Skipped, and step NMSE of the others beside that of `{specs[1]}` on the "
-        f"same steps: {listed(told)}."
+        f"small enough. It has one scale for all layers and leaves no room for the sum; "
+        f"`{specs[1]}` has one for each and leaves room. Skipped, and step NMSE of the others "
+        f"beside that of `{specs[1]}` on the same steps: {listed(told)}."
     )
 
 

@@ -128,7 +128,7 @@ struct SchemeParts {
     bool transforms() const { return forward || adjust; }
     bool selects() const { return select || choose; }
     bool updates() const { return update || end; }
-    // In another basis an element is no element's.
+    // In another basis an element of the message belongs to no single element of the gradient.
     bool encodes_special() const { return rounds_special && !forward && !inverse; }
     // Reduces by any topology, as its caller asks; never changes the state.
     bool crosses_topologies() const {

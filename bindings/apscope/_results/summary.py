@@ -96,8 +96,8 @@ def summary(
         - ``pooled_error_over_noise``: mean over the steps of the step's squared error divided by
           its noise.
         - ``..._corrected``: both without the bias of the noise's estimate, which is low in the
-          typical block; ``..._low``, ``..._high``: their 95 % intervals, because the noise is estimated from the
-          workers; the error is taken as exact. NaN for fewer than three workers, and for a bare
+          typical block; ``..._low``, ``..._high``: their 95 % intervals, because the noise is
+          estimated from the workers; the error is taken as exact. NaN for fewer than three workers, and for a bare
           table of rows.
         - ``step_nmse``: mean over the steps of the step's NMSE, its squared errors divided by its
           squared references, all layers. 1 if a scheme skipped the step, at least 1 with overflow.

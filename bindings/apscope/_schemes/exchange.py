@@ -66,8 +66,9 @@ def exchange(
     x : array_like of float32, shape (workers, ...)
         One array per worker. Elements that are not finite are rounded by a float grid (with
         ``overflow=saturate`` an infinity becomes the largest value) and by the blocks of ``mx``
-        and ``nvfp4``, and returned unchanged by other schemes. They count as 0 in the choice of a scale, which learns how many there are:
-        a dynamic loss scale drops such a step, and one whose sums overflow. Not changed.
+        and ``nvfp4``, and returned unchanged by other schemes. They count as 0 in the choice of a
+        scale, which learns how many there are: a dynamic loss scale drops such a step, and one
+        whose sums overflow. Not changed.
     topology : str
         For schemes that add in a format; the others have their own reduction.
     state : mapping, optional

@@ -34,8 +34,8 @@ def warn_of_loss_scale(trace: Trace, specs: Iterable[str]) -> None:
         step, scale = next(iter(left.items()))
         warnings.warn(
             f"trace '{trace.name}' has gradients that are multiplied by a loss scale, "
-            f"{plain_number(scale)} at step {step}, so what a format without a scale of its own flushes or overflows is "
-            "that of the multiplied values; convert with --loss-scale, or record, so that they are "
+            f"{plain_number(scale)} at step {step}, so what a format without a scale of its own "
+            "flushes or overflows is that of the multiplied values; convert with --loss-scale, or record, so that they are "
             "divided by it",
             stacklevel=3,
         )

@@ -1,8 +1,8 @@
 """One constant scale for a whole training, by a rule: from the recorded steps of the fp32 run.
 
-``loss_scaling`` with ``scale=best`` or ``largest`` chooses its scale only in hindsight. In an experiment it is the
-constant that the scheme would have chosen for the recorded fp32 run: it is known before the
-training that uses it, but needs an fp32 run.
+``loss_scaling`` with ``scale=best`` or ``largest`` chooses its scale only in hindsight. In an
+experiment it is the constant that the scheme would have chosen for the recorded fp32 run: it is
+known before the training that uses it, but needs an fp32 run.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ HELP = "the gain of finer scales: the error by rung and format"
 DESCRIPTION = (
     "Prints the error of every rung of the ladder of scales, from one scale for all steps "
     "to one for 16 elements, in units of the noise of the batch (1: as large as the noise; "
-    "of a trace of one worker it is unknown) and as the NMSE of a step, and the factor by which a finer scale "
-    "lowers it, with a 95 % interval over the steps. docs/definitions.md, section 17."
+    "of a trace of one worker it is unknown) and as the NMSE of a step, and the factor by which "
+    "a finer scale lowers it, with a 95 % interval over the steps. docs/definitions.md, section 17."
 )
 
 

@@ -23,8 +23,8 @@ DESCRIPTION = (
     "Ranks the schemes of a replay by error_over_noise, the typical block's squared error "
     "over the noise of the batch (1: as large as the noise); for a trace of one worker by "
     "step_nmse, the mean over the steps of the step's NMSE. A skipped step counts as lost, "
-    "schemes with overflow come last, and after them schemes with memory on steps with gaps. --by shows layers, roles or steps: one --column, "
-    "schemes across; all columns for a single --scheme. docs/definitions.md, sections 14 "
+    "schemes with overflow come last, and after them schemes with memory on steps with gaps. "
+    "--by shows layers, roles or steps: one --column, schemes across; all columns for a single --scheme. docs/definitions.md, sections 14 "
     "and 16, defines the columns. On a terminal columns that do not fit are omitted."
 )
 

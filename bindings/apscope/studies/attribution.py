@@ -50,8 +50,8 @@ def loss_change(
         Local gradients, and the learning rate if none is given.
     scheme : Scheme or str
         Any except ``hybrid``. Its state continues from step to step. As in `exchange`, it gets one
-        tensor at a time: ``scale=largest`` and ``best`` are those of the tensor and step, and a step is skipped
-        tensor by tensor.
+        tensor at a time: ``scale=largest`` and ``best`` are those of the tensor and step, and a
+        step is skipped tensor by tensor.
     topology : str
         For schemes that add in a format.
     workers, steps, tensors, seed

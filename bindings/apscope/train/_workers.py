@@ -39,8 +39,8 @@ class Workers:
     workers : int
     exchange : Scheme, Plan or str
         Any scheme, hybrid or plan, except one that chooses in hindsight over all steps
-        (``scale=largest``, ``scale=best``) or needs the full batch's gradient. ``hybrid(steps:0:100=...;else=...)``
-        is a schedule over steps.
+        (``scale=largest``, ``scale=best``) or needs the full batch's gradient.
+        ``hybrid(steps:0:100=...;else=...)`` is a schedule over steps.
     topology : str
         For schemes that add in a format; the others have their own reduction.
     seed : int, 0 to 2**64 - 1

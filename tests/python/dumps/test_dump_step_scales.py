@@ -10,7 +10,7 @@ from apscope.record import TraceWriter, convert
 from tests.python.argv import command
 from tests.python.torch_process import one_process_with_torch  # noqa: F401  # a fixture for all
 
-#: Above six digits; the second is no power of two.
+#: Above six digits; the second is not a power of two.
 LARGE = (2.0**20, 2.0**20 + 1, 2.0**24)
 
 

@@ -48,7 +48,8 @@ def by_loop(trace, keys, topology, figure, binades=24, accumulate=None):
     results = apscope.replay(trace, list(specs.values()), topology=topology)
     found = {k: figure_of(results, specs[k], topology, figure) for k in tried}
     least = min(found.values())
-    # Equal but for the last bits: equal sums, added up in another order. Then the nearest to the start.
+    # Equal but for the last bits: equal sums, added in another order. Then the nearest to the
+    # start.
     level = [k for k in tried if found[k] <= least * (1 + 1e-14)]
     return min(level, key=lambda k: (abs(k - start), k))
 
