@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import apscope
-from apscope.record import TraceWriter
 from tests.python.loss_scaling_claims import DATA
+from tests.python.recorded import record
 
 WORKERS = 8
 DTYPES = {
@@ -97,13 +97,8 @@ def test_digits_skips_the_steps_whose_sums_overflow(digits, name, init, skips, k
 
 
 def recorded(folder, rows):
-    """A trace of steps (workers, 1)."""
-    with TraceWriter(folder, workers=len(rows[0]), reduction="mean") as writer:
-        for number, workers in enumerate(rows):
-            for w, g in enumerate(workers):
-                writer.add(number, w, "w", np.float32([g]))
-            writer.end_step(number)
-    return apscope.open_trace(folder)
+    """A trace of steps (workers,) of one weight."""
+    return record(folder, [{"w": np.float32(row)[:, None]} for row in rows])
 
 
 def path(trace, spec, topology):

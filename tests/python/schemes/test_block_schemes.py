@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import apscope
-from apscope.record import TraceWriter
+from tests.python.recorded import record
 
 NONFINITE = ["apart", "torchao", "torchao_0.18", "transformer_engine"]
 INF = np.float32(math.inf)
@@ -26,19 +26,6 @@ def gradients(workers=3, shape=(5, 37), seed=0):
 
 def same(got, expected):
     np.testing.assert_array_equal(np.asarray(got, np.float64), np.asarray(expected, np.float64))
-
-
-def record(folder, steps):
-    """steps: one dict of (workers, ...) arrays a step."""
-    with TraceWriter(
-        folder, workers=len(next(iter(steps[0].values()))), reduction="mean"
-    ) as writer:
-        for number, tensors in enumerate(steps):
-            for name, g in tensors.items():
-                for worker, row in enumerate(g):
-                    writer.add(number, worker, name, row)
-            writer.end_step(number)
-    return apscope.open_trace(folder)
 
 
 def fp32_sum(rows):

@@ -10,7 +10,7 @@ import pytest
 import apscope
 from apscope import _core
 from apscope._results.differences import chain, differences
-from apscope.record import TraceWriter
+from tests.python.recorded import record
 
 TYPES = {"fp16": np.float16, "bf16": ml_dtypes.bfloat16, "e4m3fn": ml_dtypes.float8_e4m3fn}
 PLACES = ["before", "sqrt", "fsdp", "8", "1", "1.5"]
@@ -56,14 +56,6 @@ def by_hand(g, dtype, scale, place):
     return np.stack(codes).astype(np.float64) * before / scale, total
 
 
-def record(folder, g, reduction="mean"):
-    with TraceWriter(folder, workers=len(g), reduction=reduction) as writer:
-        for worker, row in enumerate(g):
-            writer.add(0, worker, "x", row)
-        writer.end_step(0)
-    return apscope.open_trace(folder)
-
-
 @pytest.mark.parametrize("workers", [1, 2, 3, 6, 8])
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("name, scale", [("fp16", 1.0), ("bf16", 0.25), ("e4m3fn", 16.0)])
@@ -89,7 +81,7 @@ def test_the_bits_are_those_of_a_plain_loop(name, scale, place, workers):
 def test_a_replay_compares_that_sum(tmp_path, place, reduction):
     g = gradients(6)
     sent, reduced = by_hand(g, np.float16, 1.0, place)
-    trace = record(tmp_path / "t", g, reduction)
+    trace = record(tmp_path / "t", [{"x": g}], reduction)
     rows = apscope.replay(trace, f"none:fp16,divide={place}", topology="sequential").frame
     x = g.astype(np.float64)
     total, divisor = x[0], 6 if reduction == "mean" else 1
@@ -148,7 +140,7 @@ def test_a_scale_per_block_and_a_memory_divide_alike(spec):
 
 def test_expectations_of_two_draws_are_sampled(tmp_path):
     g = (0.01 * np.random.default_rng(3).standard_normal((4, 400))).astype(np.float32)
-    trace = record(tmp_path / "t", g)
+    trace = record(tmp_path / "t", [{"x": g}])
     spec = "none:e4m3,rounding=stochastic,divide=before"
     alone = apscope.replay(trace, spec, topology="ring").frame
     assert alone.expected_bias.isna().all() and alone.expected_variance.isna().all()

@@ -5,23 +5,10 @@ import numpy as np
 import pytest
 
 import apscope
-from apscope.record import TraceWriter
+from tests.python.recorded import record
 
 GRID = ["subnormal", "saturated", "max_ulp"]
 TOPOLOGIES = ["sequential", "tree"]
-
-
-def record(folder, steps, reduction="mean"):
-    """steps: one dict of (workers, n) arrays a step."""
-    with TraceWriter(
-        folder, workers=len(next(iter(steps[0].values()))), reduction=reduction
-    ) as writer:
-        for number, tensors in enumerate(steps):
-            for name, g in tensors.items():
-                for worker, row in enumerate(g):
-                    writer.add(number, worker, name, row)
-            writer.end_step(number)
-    return apscope.open_trace(folder)
 
 
 def values(seed, workers=3, n=100):
