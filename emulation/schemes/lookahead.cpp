@@ -12,6 +12,7 @@
 #include "emulation/machine/row_kernels.h"
 #include "emulation/machine/simd.h"
 #include "emulation/schemes/float_exchange.h"
+#include "emulation/schemes/rounding_bound.h"
 
 namespace apscope::detail {
 
@@ -84,15 +85,11 @@ double rounded_up(double x, const FloatFormat& format) {
         x, make_cast<double>(format, {RoundingMode::toward_positive, Overflow::saturate}));
 }
 
-// What no sum of this many rounded numbers exceeds, none of them above `code`: with eps = 2^-m of
-// a format with m mantissa bits and t the larger of its smallest normal and positive numbers, a
-// rounding takes x to at most (1 + eps) x + t.
+// What no sum of this many rounded numbers exceeds, none of them above `code`.
 double largest_sum(double code, int workers, const FloatFormat& accumulate, bool kahan) {
     if (kahan) return accumulate.largest();  // the compensation is not bounded so
-    const double w = workers,
-                 t = std::max(accumulate.smallest_normal(), accumulate.smallest_positive()),
-                 grown = std::pow(1.0 + std::ldexp(1.0, -accumulate.mantissa_bits), w);
-    return std::min(accumulate.largest(), grown * (w * code + w * t));
+    return std::min(accumulate.largest(),
+                    RoundingBound(accumulate).summed(workers * code, workers));
 }
 
 // What no result with a scale of 1 exceeds: every message has the largest code, and every rounding

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <stdexcept>
 
+#include "emulation/schemes/rounding_bound.h"
 #include "emulation/schemes/shared/float_scheme.h"
 
 namespace apscope::detail {
@@ -54,25 +55,18 @@ std::vector<Decision> GradScaler::run(const SelectionInput& input, const FoundIn
 
 }  // namespace
 
-// With eps = 2^-m of a format with m mantissa bits and t its smallest normal number or smallest
-// positive one, the larger, a rounding takes |v| to at most (1 + eps) |v| + t. So a message is at
-// most c(x) = (1 + eps) S |x| + t, and a sum of W of them, rounded at each of at most W hops, at
-// most (1 + eps')^W (sum of c(x) + W t').
+// Messages are at most what rounding makes of S |x|; their sums what the hops make of those.
 bool FoundInf::could_overflow(const AgreedStatistics& s, double scale, int workers,
                               const Topology& topology) const {
-    const auto grown = [](const FloatFormat& f) { return 1.0 + std::ldexp(1.0, -f.mantissa_bits); };
-    const auto least = [](const FloatFormat& f) {
-        return std::max(f.smallest_normal(), f.smallest_positive());
-    };
     const FloatFormat &grid = encoder_.grid.format, &sum = encoder_.reduction.accumulate;
+    const RoundingBound wire(grid), hops(sum);
     if (!grid.is_signed || !sum.is_signed) return true;  // a negative number has no code
     if (encoder_.grid.division != Division{}) return true;  // rounds twice
-    if (grown(grid) * scale * s.amax + least(grid) > grid.largest()) return true;
+    if (wire.rounded(scale * s.amax) > grid.largest()) return true;
     if (topology.kind == Topology::Kind::exact || encoder_.reduction.exact) return false;
     if (topology.kahan) return true;  // the compensation is not bounded so
-    const double w = workers, messages = grown(grid) * scale * s.largest_sum + w * least(grid),
-                 bound = std::pow(grown(sum), w) * (messages + w * least(sum));
-    return bound * (1.0 + 0x1p-40) > sum.largest();  // the bound itself is rounded
+    const double messages = wire.growth * scale * s.largest_sum + workers * wire.least;
+    return hops.summed(messages, workers) * (1.0 + 0x1p-40) > sum.largest();  // rounded itself
 }
 
 bool FoundInf::operator()(const SelectionInput& input, std::size_t step, double scale) const {

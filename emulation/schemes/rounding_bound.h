@@ -1,0 +1,27 @@
+// What rounding to a format, and sums that are rounded to it, cannot exceed. With eps = 2^-m of a
+// format with m mantissa bits and t its smallest normal number or smallest positive one, the
+// larger, a rounding takes x >= 0 to at most (1 + eps) x + t, in any rounding mode. So a sum of W
+// terms, rounded at each of at most W hops, is at most (1 + eps)^W (sum of the terms + W t).
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/float_format.h"
+
+namespace apscope::detail {
+
+struct RoundingBound {
+    double growth, least;  // 1 + eps; t
+
+    explicit RoundingBound(const FloatFormat& format)
+        : growth(1.0 + std::ldexp(1.0, -format.mantissa_bits)),
+          least(std::max(format.smallest_normal(), format.smallest_positive())) {}
+
+    double rounded(double x) const { return growth * x + least; }
+    double summed(double total, int terms) const {
+        return std::pow(growth, terms) * (total + terms * least);
+    }
+};
+
+}  // namespace apscope::detail
