@@ -147,6 +147,24 @@ def bytes_sent(table: pd.DataFrame) -> Iterator[str]:
         yield f"| `{name}` | {' | '.join(cells)} |"
 
 
+def constants(table: pd.DataFrame) -> Iterator[str]:
+    """One constant scale against APS, by both figures and by the loss, over the tasks."""
+    yield (
+        "| format | error over noise, constant / APS | step NMSE, constant / APS | excess with the "
+        "constant, nats | excess with APS, nats |"
+    )
+    yield "|---|---|---|---|---|"
+    by_rung = table.set_index(["format", "rung", "task"]).sort_index()
+    for name in FORMATS:
+        if (name, "constant") not in by_rung.index:
+            continue
+        constant, layer = by_rung.loc[(name, "constant")], by_rung.loc[(name, "layer")]
+        cells = [constant[figure] / layer[figure] for figure in (USUAL, "step_nmse")]
+        cells += [constant["excess"], layer["excess"]]
+        said = (f"{number(cell.min(), 3)} to {number(cell.max(), 3)}" for cell in cells)
+        yield f"| `{name}` | {' | '.join(said)} |"
+
+
 def claim(table: pd.DataFrame) -> Iterator[str]:
     """APS at eight bits: accuracy against fp32."""
     yield "| task | format | excess, nats | 95 % | accuracy, points | 95 % | verdict at the gate |"
@@ -360,6 +378,7 @@ def sections(table: pd.DataFrame) -> dict[str, list[str]]:
     return {
         "costs": list(costs(table)),
         "volumes": list(bytes_sent(table)),
+        "constants": list(constants(table)),
         "claim": list(claim(table)),
         "choice": [*ranked(replayed[choosing]), "", f"Chosen by this table: {stated(best, law)}"],
         "held out": list(ranked(replayed[~choosing])),
