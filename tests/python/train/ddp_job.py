@@ -4,18 +4,15 @@ Usage: ddp_job.py FOLDER STEPS SPEC... Rank 0 writes, for every spec with SGD an
 weights of every step to FOLDER/weights; each training is resumed in its middle.
 """
 
-import os
 import sys
 
 import torch
-import torch.distributed as dist
-import torch.multiprocessing as mp
 from torch import nn
 from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
 
 from apscope.train import ExchangeState, exchange_hook
-from tests.python.train.jobs import optimizer_of
+from tests.python.train.jobs import optimizer_of, run_ranks
 
 RANKS = 4
 
@@ -63,10 +60,6 @@ def train(number, spec, optimizer, steps):
 
 
 def rank(number, folder, steps, specs):
-    torch.set_num_threads(1)
-    dist.init_process_group(
-        "gloo", init_method=f"file://{folder}/meeting", rank=number, world_size=RANKS
-    )
     seen = {
         f"{optimizer} {spec}": train(number, spec, optimizer, steps)
         for optimizer in ("sgd", "adam")
@@ -74,10 +67,8 @@ def rank(number, folder, steps, specs):
     }
     if number == 0:
         torch.save(seen, f"{folder}/weights")
-    dist.destroy_process_group()
 
 
 if __name__ == "__main__":
     folder, steps, *specs = sys.argv[1:]
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
-    mp.spawn(rank, (folder, int(steps), specs), nprocs=RANKS)
+    run_ranks(rank, RANKS, folder, int(steps), specs)

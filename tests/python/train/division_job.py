@@ -4,18 +4,18 @@ Usage: division_job.py FOLDER RANKS. Rank 0 writes FOLDER/RANKS: every rank's gr
 DDP's compress hooks and FSDP's hook make of them.
 """
 
-import os
 import sys
 
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from torch.distributed.algorithms._comm_hooks.default_hooks import DefaultState, allreduce_hook
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import (
     bf16_compress_hook,
     fp16_compress_hook,
 )
 from torch.nn.parallel import DistributedDataParallel
+
+from tests.python.train.jobs import run_ranks
 
 #: DDP refuses the hook for bf16 without NCCL by its name alone; gloo adds bf16, too.
 HOOKS = {
@@ -52,10 +52,6 @@ class Weighted(torch.nn.Module):
 
 
 def rank(number, folder, ranks):
-    torch.set_num_threads(1)
-    dist.init_process_group(
-        "gloo", init_method=f"file://{folder}/meeting{ranks}", rank=number, world_size=ranks
-    )
     made = {}
     if ranks == 2:  # one addition, which has no order
         for name, hook in HOOKS.items():
@@ -68,9 +64,7 @@ def rank(number, folder, ranks):
     made["fsdp"] = half.float()
     if number == 0:
         torch.save(made, f"{folder}/{ranks}")
-    dist.destroy_process_group()
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
-    mp.spawn(rank, (sys.argv[1], int(sys.argv[2])), nprocs=int(sys.argv[2]))
+    run_ranks(rank, int(sys.argv[2]), sys.argv[1], int(sys.argv[2]))

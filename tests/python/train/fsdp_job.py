@@ -5,12 +5,9 @@ weights of every fifth step to FOLDER/weights; each training is resumed in its m
 FSDP2 gives by itself with an fp16 reduction, what accumulated gradients give, and refused layouts.
 """
 
-import os
 import sys
 
 import torch
-import torch.distributed as dist
-import torch.multiprocessing as mp
 from torch import nn
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
 from torch.distributed.device_mesh import init_device_mesh
@@ -21,7 +18,7 @@ from torch.nn.utils import clip_grad_norm_
 
 from apscope._traces.roles import plain_name
 from apscope.train import ExchangeState, exchange_fsdp
-from tests.python.train.jobs import optimizer_of
+from tests.python.train.jobs import optimizer_of, run_ranks
 
 RANKS = 2
 WRAPPED = "error_feedback(stochastic:e3m2)"  # random words by the parameters' names
@@ -228,10 +225,6 @@ def refused(number):
 
 
 def rank(number, folder, steps, specs):
-    torch.set_num_threads(1)
-    dist.init_process_group(
-        "gloo", init_method=f"file://{folder}/meeting", rank=number, world_size=RANKS
-    )
     seen = {
         f"{optimizer} {spec}": train(number, spec, optimizer, steps)
         for optimizer in ("sgd", "adam")
@@ -249,10 +242,8 @@ def rank(number, folder, steps, specs):
     seen["refused"] = refused(number)
     if number == 0:
         torch.save(seen, f"{folder}/weights")
-    dist.destroy_process_group()
 
 
 if __name__ == "__main__":
     folder, steps, *specs = sys.argv[1:]
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
-    mp.spawn(rank, (folder, int(steps), specs), nprocs=RANKS)
+    run_ranks(rank, RANKS, folder, int(steps), specs)

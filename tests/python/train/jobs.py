@@ -1,11 +1,14 @@
 """Common parts of the jobs of several processes and their tests, and a command that is killed."""
 
+import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
 
 SPECS = [
     "aps:e4m3",
@@ -24,6 +27,21 @@ def optimizer_of(name, parameters):
     if name == "adam":
         return torch.optim.Adam(parameters, lr=0.01)
     return torch.optim.SGD(parameters, lr=0.1, momentum=0.9)
+
+
+def _rank(number, function, ranks, folder, arguments):
+    torch.set_num_threads(1)
+    meeting = f"file://{folder}/meeting{ranks}"
+    dist.init_process_group("gloo", init_method=meeting, rank=number, world_size=ranks)
+    function(number, folder, *arguments)
+    dist.destroy_process_group()
+    os._exit(0)  # gloo's threads can abort a process while Python ends (pytorch issue 190489)
+
+
+def run_ranks(function, ranks, folder, *arguments):
+    """Calls ``function(rank, folder, *arguments)`` in so many gloo processes, which meet in `folder`."""
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    mp.spawn(_rank, (function, ranks, folder, arguments), nprocs=ranks)
 
 
 #: The command line behind a folder of runs, which kills itself when it calls a function while so

@@ -4,18 +4,16 @@ Usage: loop_job.py FOLDER. Rank 0 writes to FOLDER/found, by name, the gradients
 each loop ends with.
 """
 
-import os
 import sys
 
 import torch
-import torch.distributed as dist
-import torch.multiprocessing as mp
 from torch import nn
 from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import clip_grad_norm_
 
 from apscope.train import ExchangeState, cpd, exchange_hook
+from tests.python.train.jobs import run_ranks
 
 RANKS = 2
 
@@ -150,10 +148,6 @@ def by_cpd(number, aps, kahan, batches):
 
 
 def rank(number, folder):
-    torch.set_num_threads(1)
-    dist.init_process_group(
-        "gloo", init_method=f"file://{folder}/meeting", rank=number, world_size=RANKS
-    )
     found = {
         "no_sync": accumulated(number, False),
         "synchronized": accumulated(number, True),
@@ -170,9 +164,7 @@ def rank(number, folder):
         },
     }
     torch.save(found, f"{folder}/found{number}")
-    dist.destroy_process_group()
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
-    mp.spawn(rank, (sys.argv[1],), nprocs=RANKS)
+    run_ranks(rank, RANKS, sys.argv[1])

@@ -5,16 +5,15 @@ Usage: scaler_job.py FOLDER RANKS. Rank 0 writes FOLDER/found: by loop, a list o
 (scale, skipped, weight).
 """
 
-import os
 import sys
 
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from apscope.train import ExchangeState, exchange_hook
+from tests.python.train.jobs import run_ranks
 
 STEPS, INIT, GROWTH = 50, 4096, 6
 SPEC = f"dynamic_loss_scaling:fp16,init={INIT},growth_interval={GROWTH}"
@@ -69,15 +68,11 @@ def by_hook(rank, ranks):
     return found
 
 
-def run(rank, ranks, folder):
-    os.environ["MASTER_ADDR"] = "127.0.0.1"
-    dist.init_process_group("gloo", init_method=f"file://{folder}/met", rank=rank, world_size=ranks)
-    torch.set_num_threads(1)
+def run(rank, folder, ranks):
     found = {"torch": by_grad_scaler(rank, ranks), "hook": by_hook(rank, ranks)}
     if rank == 0:
         torch.save(found, f"{folder}/found")
-    dist.destroy_process_group()
 
 
 if __name__ == "__main__":
-    mp.spawn(run, (int(sys.argv[2]), sys.argv[1]), nprocs=int(sys.argv[2]))
+    run_ranks(run, int(sys.argv[2]), sys.argv[1], int(sys.argv[2]))

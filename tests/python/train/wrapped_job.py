@@ -3,18 +3,17 @@
 Usage: wrapped_job.py FOLDER PLAN. Every rank writes the weights of each case to FOLDER/found{rank}.
 """
 
-import os
 import sys
 
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from torch import nn
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
 from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
 
 from apscope.train import ExchangeState, exchange_hook
+from tests.python.train.jobs import run_ranks
 
 RANKS, STEPS = 4, 4
 #: Random words, a memory and the roles depend on the names.
@@ -119,19 +118,13 @@ def train(
 
 
 def rank(number, folder, plan):
-    torch.set_num_threads(1)
-    dist.init_process_group(
-        "gloo", init_method=f"file://{folder}/meeting", rank=number, world_size=RANKS
-    )
     halves = [dist.new_group([0, 1]), dist.new_group([2, 3])]
     found = {name: train(number, RANKS, *case) for name, case in CASES.items()}
     found["subgroup"] = train(number % 2, 2, group=halves[number // 2])
     found["plan"] = train(number, RANKS, spec=plan)
     found["schedule"] = train(number, RANKS, spec=SCHEDULE, cut=1)
     torch.save(found, f"{folder}/found{number}")
-    dist.destroy_process_group()
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
-    mp.spawn(rank, (sys.argv[1], sys.argv[2]), nprocs=RANKS)
+    run_ranks(rank, RANKS, *sys.argv[1:])
