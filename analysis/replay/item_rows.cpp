@@ -30,25 +30,23 @@ std::vector<FloatBlocks*> run_on_device(std::vector<FloatBlocks>& runs, const It
 bool have_same_sums(const Streamed& a, const Streamed& b) {
     return a.decision->scale == b.decision->scale && a.decision->exponent == b.decision->exponent &&
            a.decision->skipped == b.decision->skipped && a.encoder().grid == b.encoder().grid &&
-           a.encoder().reduction == b.encoder().reduction && a.path == b.path;
+           a.encoder().reduction == b.encoder().reduction &&
+           std::ranges::equal(a.topologies, b.topologies);
 }
 
-// The item as a scheme with a choice for one topology sees it.
+// The item as the scheme sees it.
 ItemContext item_of(const Streamed& s, ItemContext item) {
-    if (s.path)
-        item.topologies =
-            item.topologies.subspan(*s.path == 0 ? 0 : *s.path - 1, *s.path == 0 ? 0 : 1);
+    item.topologies = s.topologies;
     return item;
 }
 
-// The wire's row and the last, which is that topology's.
-void keep_path(std::vector<ResultRow>& rows) {
+}  // namespace
+
+void keep_last(std::vector<ResultRow>& rows) {
     if (rows.size() == 1) return;
     rows[0].topology = rows.back().topology;
     rows.erase(rows.begin() + 1, rows.end() - 1);
 }
-
-}  // namespace
 
 BlockBuffers& Workspace::blocks_of(int workers) {
     if (!blocks) blocks.emplace(workers);
@@ -79,7 +77,7 @@ std::vector<std::vector<ResultRow>> streamed_rows(std::span<const Streamed> sche
     std::vector<std::vector<ResultRow>> rows;
     for (std::size_t s = 0; s < schemes.size(); ++s) {
         rows.push_back(runs[run_of[s]].rows(*schemes[s].scheme, *schemes[s].decision));
-        if (schemes[s].path) keep_path(rows.back());
+        if (schemes[s].for_last) keep_last(rows.back());
     }
     return rows;
 }

@@ -22,12 +22,16 @@ struct Workspace {
 struct Streamed {
     const SchemeParts* scheme;
     const Decision* decision;
-    // Where it chooses for every topology by itself, the one that this choice is for: 0 is exact, r
-    // the item's topology r - 1. The rows are then that topology's, the wire's among them.
-    std::optional<std::size_t> path = {};
+    std::span<const Topology> topologies;
+    // The choice is for the last of these alone, or for `exact` if there are none: the rows are
+    // then that topology's, the wire's among them.
+    bool for_last = false;
 
     const FloatEncoder& encoder() const { return scheme->float_encoder.value(); }
 };
+
+// Of the rows of one choice or message, the wire's and the last, whose topology both then name.
+void keep_last(std::vector<ResultRow>& rows);
 
 // Block by block, or on a device what that can do; rows in the order of the schemes. Those that
 // send and add the same codes are worked out once.

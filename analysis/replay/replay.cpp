@@ -40,7 +40,9 @@ std::vector<ResolvedScheme> resolve(const Manifest& manifest, const ReplayOption
     for (const std::size_t k : options.tensors) tensors.push_back(all[k]);
     std::vector<std::int64_t> numbers;
     for (const std::size_t t : options.steps) numbers.push_back(manifest.steps[t].number);
-    return resolve_policies(options.schemes, tensors, numbers);
+    std::vector<ResolvedScheme> resolved = resolve_policies(options.schemes, tensors, numbers);
+    if (manifest.stage != "local") return resolved;
+    return with_two_phases(options.topologies, resolved);
 }
 
 // The inputs of a scheme that the trace lacks at a step; empty if it has all.
@@ -63,7 +65,9 @@ public:
         : trace_(trace), manifest_(trace.manifest()), options_(std::move(options)),
           schemes_(resolve(manifest_, options_)), work_(manifest_, options_, schemes_) {
         for (const Topology& t : options_.topologies) {
-            if (t.kind != Topology::Kind::exact) topologies_.push_back(t);
+            if (t.kind == Topology::Kind::exact) continue;
+            topologies_.push_back(t);
+            if (t.kind != Topology::Kind::two_phase) orders_.push_back(t);
         }
         for (const ResolvedScheme& scheme : schemes_)
             if (scheme.streams()) scheme.parts().add_to(wanted_);
@@ -127,7 +131,7 @@ private:
     ReplayOptions options_;
     std::vector<ResolvedScheme> schemes_;
     WorkList work_;
-    std::vector<Topology> topologies_;  // exact left out
+    std::vector<Topology> topologies_, orders_;  // exact left out; those that add codes
     WantedStatistics wanted_;
     // By resolved scheme and path; empty for those that do not stream.
     std::vector<std::vector<std::vector<Decision>>> decisions_;
@@ -155,9 +159,12 @@ std::vector<ResultRow> Replay::stream(std::size_t t, std::size_t k, const ItemCo
     std::vector<Streamed> schemes;
     for (const std::size_t s : streaming) {
         const std::size_t paths = decisions_[s].size();
-        for (std::size_t path = 0; path < paths; ++path)
+        for (std::size_t path = 0; path < paths; ++path) {
+            std::span<const Topology> topologies = item.topologies;
+            if (paths > 1) topologies = topologies.subspan(path == 0 ? 0 : path - 1, path == 0 ? 0 : 1);
             schemes.push_back({&schemes_[s].parts(), &decisions_[s][path][t * tensors() + k],
-                               paths > 1 ? std::optional(path) : std::nullopt});
+                               topologies, paths > 1});
+        }
     }
     std::vector<std::vector<ResultRow>> made =
         streamed_rows(schemes, item, workspace.blocks_of(options_.workers), options_.device);
@@ -184,6 +191,7 @@ std::vector<ResultRow> Replay::whole(std::size_t t, std::size_t k, const ItemCon
     const std::string missing = missing_at(scheme, trace_, options_.steps[t]);
     if (!missing.empty()) {
         std::vector<ResultRow> rows = unmeasurable_rows(scheme, missing, item);
+        if (resolved.in_two_phases) keep_last(rows);
         name(rows, t, k, resolved);
         return rows;
     }
@@ -204,6 +212,7 @@ std::vector<ResultRow> Replay::whole(std::size_t t, std::size_t k, const ItemCon
         (what == "weights" ? step.weights : step.full_batch) = held.back().values;
     }
     std::vector<ResultRow> rows = tensor_rows(scheme, step, state, item);
+    if (resolved.in_two_phases) keep_last(rows);
     name(rows, t, k, resolved);
     return rows;
 }
@@ -217,7 +226,7 @@ ItemContext Replay::context(std::size_t t, std::size_t k, const ItemViews& item,
     context.reduces = manifest_.stage == "local";
     context.seed = options_.seed;
     context.draws = options_.draws;
-    if (context.reduces) context.topologies = topologies_;
+    if (context.reduces) context.topologies = orders_;
     context.gradients = item.rows;
     context.noise = &noise;
     return context;
@@ -284,7 +293,7 @@ void Replay::select(std::vector<AgreedStatistics> statistics) {
         // exact, then the topologies: their sums differ, and so may what is chosen by them.
         std::vector<Topology> paths{Topology{}};
         if (resolved.parts().looks_ahead && manifest_.stage == "local")
-            paths.insert(paths.end(), topologies_.begin(), topologies_.end());
+            paths.insert(paths.end(), orders_.begin(), orders_.end());
         for (const Topology& path : paths) decisions_[s].push_back(choose(input, resolved, path));
     }
 }

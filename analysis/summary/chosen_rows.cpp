@@ -26,11 +26,12 @@ std::vector<std::uint8_t> with_reduced(const RowTable& table) {
     return found;
 }
 
-// Puts the rows of each scheme's own reductions under the topologies that cover all its tensors.
+// Puts the rows of a scheme's own reductions under the topologies that other tensors of it have and
+// these have not, and under their own name where every tensor has such a reduction.
 class Covering {
 public:
     Covering(const RowTable& table, std::span<const std::uint32_t> rows, ChosenRows& out)
-        : table_(table), out_(out), pairs_(rows.size()) {
+        : table_(table), out_(out), pairs_(rows.size()), tensors_(rows.size()) {
         const std::vector<std::string>& names = table.topology.names;
         out.topologies = names;
         for (const std::string& name : names) own_.push_back(is_own_name(name));
@@ -41,28 +42,47 @@ public:
         }).divided(table.scheme.levels, [&](std::size_t i) {
             return table.scheme.of_row[rows[i]];
         });
-        std::vector<std::vector<std::int32_t>> alone(pairs_.size());
-        crossing_.resize(pairs_.size());
+        tensors_ = pairs_.divided(table.tensor.levels, [&](std::size_t i) {
+            return table.tensor.of_row[rows[i]];
+        });
+        const std::vector<std::uint32_t> pair_of = tensors_.owners(pairs_);
+        std::vector<std::vector<std::int32_t>> alone(pairs_.size()), crossing(pairs_.size()),
+            own(tensors_.size());
+        covering_.resize(tensors_.size());  // at first: the topologies that a tensor crosses with
+        const auto note = [](std::vector<std::int32_t>& known, std::int32_t code) {
+            if (std::ranges::find(known, code) == known.end()) known.push_back(code);
+        };
         for (std::size_t i = 0; i < rows.size(); ++i) {
             const std::int32_t code = table.topology.of_row[rows[i]];
             const auto place = static_cast<std::size_t>(code);
             if (table.wire[rows[i]] || names[place] == exact) continue;
-            auto& known = own_[place] ? alone[pairs_.of_row[i]] : crossing_[pairs_.of_row[i]];
-            if (std::ranges::find(known, code) == known.end()) known.push_back(code);
+            note(own_[place] ? alone[pairs_.of_row[i]] : crossing[pairs_.of_row[i]], code);
+            note(own_[place] ? own[tensors_.of_row[i]] : covering_[tensors_.of_row[i]], code);
         }
-        for (std::size_t pair = 0; pair < pairs_.size(); ++pair) {
-            if (crossing_[pair].empty() && !alone[pair].empty())
-                crossing_[pair].push_back(joined(alone[pair]));
+        std::vector<bool> whole(pairs_.size(), true);  // every tensor has a reduction of its own
+        for (std::size_t t = 0; t < own.size(); ++t)
+            if (own[t].empty()) whole[pair_of[t]] = false;
+        std::vector<std::int32_t> name(pairs_.size(), -1);
+        for (std::size_t pair = 0; pair < pairs_.size(); ++pair)
+            if (whole[pair] && !alone[pair].empty()) name[pair] = joined(alone[pair]);
+        for (std::size_t t = 0; t < own.size(); ++t) {
+            std::vector<std::int32_t> covered;
+            if (name[pair_of[t]] >= 0) covered.push_back(name[pair_of[t]]);
+            std::ranges::copy_if(crossing[pair_of[t]], std::back_inserter(covered),
+                                 [&](std::int32_t code) {
+                return std::ranges::find(covering_[t], code) == covering_[t].end();
+            });
+            covering_[t] = std::move(covered);
         }
     }
 
     void add(std::size_t i, std::uint32_t row) {
         const std::int32_t code = table_.topology.of_row[row];
-        if (crossing_.empty() || !own_[static_cast<std::size_t>(code)]) {
+        if (covering_.empty() || !own_[static_cast<std::size_t>(code)]) {
             out_.add(row, code);
             return;
         }
-        for (const std::int32_t topology : crossing_[pairs_.of_row[i]]) out_.add(row, topology);
+        for (const std::int32_t topology : covering_[tensors_.of_row[i]]) out_.add(row, topology);
     }
 
 private:
@@ -78,9 +98,9 @@ private:
 
     const RowTable& table_;
     ChosenRows& out_;
-    Groups pairs_;  // of trace and scheme
+    Groups pairs_, tensors_;  // of trace and scheme, and of their tensors
     std::vector<bool> own_;
-    std::vector<std::vector<std::int32_t>> crossing_;  // by pair
+    std::vector<std::vector<std::int32_t>> covering_;  // by tensor: what its own rows count for
 };
 
 std::vector<std::uint32_t> every_row(const RowTable& table) {
@@ -144,12 +164,29 @@ ChosenRows all_rows(const RowTable& table) {
             table.topology.names};
 }
 
+std::vector<std::uint8_t> sent_for(const RowTable& table, std::string_view topology) {
+    std::vector<std::uint8_t> sent(table.rows, 0);
+    Groups tensors(table.rows);
+    for (const Codes* column : {static_cast<const Codes*>(&table.trace),
+                                static_cast<const Codes*>(&table.scheme),
+                                static_cast<const Codes*>(&table.tensor)})
+        tensors = tensors.divided(column->levels, [&](std::size_t i) { return column->of_row[i]; });
+    std::vector<std::uint8_t> named(tensors.size(), 0);
+    for (std::size_t i = 0; i < table.rows && !topology.empty(); ++i) {
+        if (!table.wire[i] || table.topology[i] != topology) continue;
+        sent[i] = named[tensors.of_row[i]] = 1;
+    }
+    for (std::size_t i = 0; i < table.rows; ++i)
+        if (table.wire[i] && table.topology[i].empty() && !named[tensors.of_row[i]]) sent[i] = 1;
+    return sent;
+}
+
 std::vector<std::uint32_t> wire_rows(const RowTable& table, std::span<const std::uint32_t> rows,
                                      std::string_view topology) {
+    const std::vector<std::uint8_t> sent = sent_for(table, topology);
     std::vector<std::uint32_t> found;
-    std::ranges::copy_if(rows, std::back_inserter(found), [&](std::uint32_t row) {
-        return table.wire[row] && (table.topology[row].empty() || table.topology[row] == topology);
-    });
+    std::ranges::copy_if(rows, std::back_inserter(found),
+                         [&](std::uint32_t row) { return sent[row] != 0; });
     return found;
 }
 
@@ -208,13 +245,13 @@ ChosenRows pooled_rows(const RowTable& table, bool by_stage, bool by_topology) {
     ChosenRows out;
     out.topologies = std::move(rows.topologies);
     const std::string headline = headline_topology(topologies_in_order(table));
+    const std::vector<std::uint8_t> sent = sent_for(table, headline);
     const auto none = std::ranges::find(out.topologies, "") - out.topologies.begin();
     if (static_cast<std::size_t>(none) == out.topologies.size()) out.topologies.emplace_back();
     for (std::size_t i = 0; i < table.rows; ++i) {
         if (!table.wire[i]) continue;
-        const std::string& name = table.topology[i];
         if (by_stage && by_topology) out.add(i, table.topology.of_row[i]);
-        else if (name.empty() || name == headline) out.add(i, static_cast<std::int32_t>(none));
+        else if (sent[i]) out.add(i, static_cast<std::int32_t>(none));
     }
     for (std::size_t i = 0; i < rows.size(); ++i) {
         if (!table.wire[rows.row[i]]) out.add(rows.row[i], rows.topology[i]);
@@ -225,8 +262,8 @@ ChosenRows pooled_rows(const RowTable& table, bool by_stage, bool by_topology) {
 ChosenRows of_topology(const RowTable& table, const ChosenRows& rows, std::string_view topology) {
     const auto preference = [&](const std::string& name) {
         if (topology == exact) return name == exact ? 0 : 4;
-        if (!name.empty() && is_own_reduction(name)) return 0;
-        if (name == topology) return 1;
+        if (name == topology) return 0;
+        if (!name.empty() && is_own_reduction(name)) return 1;
         return name == exact || name.empty() ? 3 : 2;
     };
     std::vector<int> of_name;

@@ -1,8 +1,8 @@
 // Which rows summaries, pools and comparisons use: docs/definitions.md, section 14.
 //
 // In a policy some tensors may have their own reduction. A topology covers all tensors, so these
-// rows are included under each topology of the scheme instead of their own; if all tensors have
-// their own, but not the same, under all names joined (`gather+vote`).
+// rows are included under each topology that other tensors of the scheme have and these have not;
+// if all tensors have their own, but not the same, under all names joined (`gather+vote`).
 #pragma once
 
 #include <cstddef>
@@ -41,7 +41,9 @@ std::vector<std::string> topologies_in_order(const RowTable& table);
 std::string headline_topology(std::span<const std::string> in_order);
 
 ChosenRows all_rows(const RowTable& table);
-// The wire's rows of these that are for all topologies, or for this one.
+// Which rows are the wire's for this topology: those that name it, and of a scheme's tensors without
+// such ones those that name none.
+std::vector<std::uint8_t> sent_for(const RowTable& table, std::string_view topology);
 std::vector<std::uint32_t> wire_rows(const RowTable& table, std::span<const std::uint32_t> rows,
                                      std::string_view topology);
 // The reduced rows of these, every topology with all tensors.
@@ -56,7 +58,7 @@ ChosenRows headline_rows(const RowTable& table);
 // `headline_rows`; with the topology or the stage, the wire's before them: with both, of every
 // topology that has its own; else those of the headline's, without its name.
 ChosenRows pooled_rows(const RowTable& table, bool by_stage, bool by_topology);
-// Of these, one topology per trace and scheme: a scheme's own, else `topology`, else its first
+// Of these, one topology per trace and scheme: `topology`, else a scheme's own, else its first
 // other one, else `exact` or the wire; `exact`, if given, for all schemes.
 ChosenRows of_topology(const RowTable& table, const ChosenRows& rows, std::string_view topology);
 

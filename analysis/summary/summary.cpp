@@ -48,38 +48,26 @@ struct Underflow {
     double rate() const { return quotient(underflow.value(), nonzero.value()); }
 };
 
-// The rates of underflow of the wire's rows, for each row of a summary: of those that are for all
-// topologies or for its own.
+// The rates of underflow of the wire's rows for each row of a summary, at its topology.
 std::vector<double> on_the_wire(const RowTable& table, const Summary& summary,
                                 std::optional<Part> part) {
     const Groups groups = by_columns(table, {&table.trace, &table.scheme}, part);
-    const Groups paths = groups.divided(table.topology.levels,
-                                        [&](std::size_t i) { return table.topology.of_row[i]; });
     const auto underflow = table[C::underflow], nonzero = table[C::nonzero];
-    std::vector<Underflow> sums(paths.size());
-    for (std::size_t i = 0; i < table.rows; ++i) {
-        if (!table.wire[i] || table.skipped[i]) continue;
-        sums[paths.of_row[i]].underflow.add(underflow[i]);
-        sums[paths.of_row[i]].nonzero.add(nonzero[i]);
-    }
-    std::map<std::pair<std::uint32_t, std::string_view>, std::size_t> path_of;  // group, topology
-    for (std::size_t path = 0; path < paths.size(); ++path) {
-        const std::uint32_t row = paths.first[path];
-        path_of[{groups.of_row[row], table.topology[row]}] = path;
+    std::map<std::string_view, std::vector<Underflow>> by_topology;  // of every group
+    for (const std::string& topology : summary.topology) {
+        const auto [found, is_new] = by_topology.try_emplace(topology, groups.size());
+        if (!is_new) continue;
+        const std::vector<std::uint8_t> sent = sent_for(table, topology);
+        for (std::size_t i = 0; i < table.rows; ++i) {
+            if (!sent[i] || table.skipped[i]) continue;
+            found->second[groups.of_row[i]].underflow.add(underflow[i]);
+            found->second[groups.of_row[i]].nonzero.add(nonzero[i]);
+        }
     }
     std::vector<double> rates;
-    for (std::size_t g = 0; g < summary.first.size(); ++g) {
-        const std::uint32_t group = groups.of_row[summary.first[g]];
-        Underflow both;
-        for (const std::string_view topology : {"", summary.topology[g].c_str()}) {
-            const auto found = path_of.find({group, topology});
-            if (found == path_of.end()) continue;
-            both.underflow.add(sums[found->second].underflow.value());
-            both.nonzero.add(sums[found->second].nonzero.value());
-            if (summary.topology[g].empty()) break;
-        }
-        rates.push_back(both.rate());
-    }
+    for (std::size_t g = 0; g < summary.first.size(); ++g)
+        rates.push_back(
+            by_topology.at(summary.topology[g])[groups.of_row[summary.first[g]]].rate());
     return rates;
 }
 

@@ -5,6 +5,7 @@
 #include "bindings/module/guarded.h"
 #include "emulation/schemes/definition.h"
 #include "emulation/schemes/exchange_run.h"
+#include "emulation/schemes/two_phase.h"
 
 using namespace apscope;
 using namespace apscope::detail;
@@ -151,8 +152,9 @@ py::dict run_exchange(const MadeSchemes& made, const std::string& spec,
                       const py::dict& earlier, const std::string& topology,
                       const py::object& weights, const py::object& full_batch) {
     using Floats = py::array_t<float, py::array::c_style | py::array::forcecast>;
-    const Scheme scheme = parse_scheme(spec, &made);
-    const SchemeParts& parts = scheme.own_parts();
+    const Topology order = parse_topology(topology);
+    const auto scheme = reduced_by(order, std::make_shared<const Scheme>(parse_scheme(spec, &made)));
+    const SchemeParts& parts = scheme->own_parts();
     TrainingStep step = given;
     step.workers = static_cast<int>(x.shape(0));
     Floats w, b;
@@ -169,11 +171,10 @@ py::dict run_exchange(const MadeSchemes& made, const std::string& spec,
     for (py::ssize_t i = 0; i < x.shape(0); ++i)
         rows.emplace_back(x.data() + static_cast<std::size_t>(i) * n, n);
     State state(to_named_rows(earlier));
-    const std::vector<Topology> topologies{parse_topology(topology)};
     Exchange e;
     {
         const py::gil_scoped_release release;
-        e = exchange(parts, step, state, rows, topologies);
+        e = exchange(parts, step, state, rows, std::span(&order, 1));
     }
     py::dict d;
     Rows values, bias, variance;
@@ -194,7 +195,7 @@ py::dict run_exchange(const MadeSchemes& made, const std::string& spec,
     d["bias"] = bias.size() == values.size() ? py::object(to_array(bias)) : py::none();
     d["variance"] = variance.size() == values.size() ? py::object(to_array(variance)) : py::none();
     d["reduced"] = to_array(e.reduced.at(0));
-    d["reduction"] = parts.crosses_topologies() ? topologies[0].name() : parts.topology;
+    d["reduction"] = parts.crosses_topologies() ? order.name() : parts.topology;
     d["payload"] = payload;
     d["payload_bits"] = payload_bits;
     d["side_bits"] = side_bits;

@@ -62,6 +62,7 @@ void bind_schemes(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>
         return names;
     }();
     m.def("topologies", &topology_names);
+    m.def("orders", &order_names);
     m.def("parse_topology", [](const std::string& name) { return parse_topology(name).name(); },
           py::arg("name"));
 }

@@ -153,6 +153,10 @@ HopTarget checked_hops(std::size_t workers, const FloatFormat& format,
     if (workers == 0)
         throw std::invalid_argument(
             "an all-reduce needs at least one worker; the first axis of x is empty");
+    if (options.topology.kind == Topology::Kind::two_phase)
+        throw std::invalid_argument("topology '" + options.topology.name() +
+                                    "' encodes with a scheme; give exchange() a scheme, as in "
+                                    "exchange('none:e4m3', x, topology='two_phase')");
     HopTarget hops{options.accumulate.value_or(format), options.projection};
     if (options.hop_rounding) hops.projection.rounding = *options.hop_rounding;
     require_counted(options.projection.rounding, "all-reduces");

@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <span>
 #include <stdexcept>
 
 #include "core/limits.h"
+#include "core/named_formats.h"
 #include "core/parse.h"
+#include "core/spec_text.h"
 
 namespace apscope::detail {
 
@@ -21,6 +24,7 @@ struct TopologyForm {
     std::string_view collective;   // of definitions.md section 12
     bool has_groups = false;       // NAME:G
     bool keeps_accumulator = false;  // NAME+kahan, too
+    bool has_phases = false;         // NAME[,key=value...]; no program
 };
 
 namespace {
@@ -80,12 +84,40 @@ constexpr auto forms = std::to_array<TopologyForm>({
     {"ring", ring, "ring"},
     {"tree", tree, "tree"},
     {"hierarchical", hierarchical, "hierarchical", true, true},
+    {"two_phase", nullptr, "shards", false, false, true},
+    {"reduce_scatter", nullptr, "shards", false, false, true},
 });
+constexpr std::string_view scatters = "reduce_scatter";
 
 const TopologyForm* find_form(std::string_view name) {
     const auto* found = std::find_if(forms.begin(), forms.end(),
                                      [&](const TopologyForm& f) { return f.name == name; });
     return found == forms.end() ? nullptr : found;
+}
+
+// sum=, own= and, where sums are encoded again, phase2=.
+TwoPhase phases_of(const std::string& whole, std::string_view name,
+                   std::span<const std::string_view> settings) {
+    TwoPhase phases;
+    phases.finishes = name != scatters;
+    for (const std::string_view setting : settings) {
+        const std::size_t equals = setting.find('=');
+        const std::string_view key = setting.substr(0, equals),
+                               value =
+                                   equals == setting.npos ? "" : setting.substr(equals + 1);
+        if (key == "sum" && (value == "fp32" || value == "exact")) phases.sum = value;
+        else if (key == "sum") phases.sum = parse_format(value).name();
+        else if (key == "own" && (value == "exact" || value == "encoded"))
+            phases.own_exact = value == "exact";
+        else if (key == "phase2" && phases.finishes && value.starts_with('(') &&
+                 value.ends_with(')'))
+            phases.phase2 = value.substr(1, value.size() - 2);
+        else
+            refuse("topology '" + limits::clipped(whole) + "' has '" + limits::clipped(setting) +
+                   "'; its keys are sum=fp32, sum=exact or sum=FORMAT, own=encoded or own=exact" +
+                   (phases.finishes ? " and phase2=(SCHEME), as in phase2=(aps:e5m2)" : ""));
+    }
+    return phases;
 }
 
 // "a, b or c".
@@ -100,9 +132,10 @@ std::string listed(const std::vector<std::string>& names, std::string_view last 
 
 }  // namespace
 
-std::vector<std::string> topology_names() {
+std::vector<std::string> order_names() {
     std::vector<std::string> names{"exact"}, compensated;
     for (const TopologyForm& form : forms) {
+        if (form.has_phases) continue;
         names.push_back(std::string(form.name) + (form.has_groups ? ":G" : ""));
         if (form.keeps_accumulator) compensated.push_back(names.back() + "+kahan");
     }
@@ -110,19 +143,40 @@ std::vector<std::string> topology_names() {
     return names;
 }
 
+std::vector<std::string> topology_names() {
+    std::vector<std::string> names = order_names();
+    for (const TopologyForm& form : forms)
+        if (form.has_phases) names.emplace_back(form.name);
+    return names;
+}
+
 std::string_view collective_name(std::string_view topology) {
-    const TopologyForm* form = find_form(topology.substr(0, topology.find_first_of(":+")));
+    const TopologyForm* form = find_form(topology.substr(0, topology.find_first_of(":+,")));
     return form == nullptr ? "" : form->collective;
+}
+
+std::string TwoPhase::text() const {
+    std::string keys;
+    if (sum != TwoPhase().sum) keys += ",sum=" + sum;
+    if (own_exact) keys += ",own=exact";
+    if (!phase2.empty()) keys += ",phase2=(" + phase2 + ")";
+    return keys;
 }
 
 std::string Topology::name() const {
     if (form == nullptr) return kind == Kind::gather ? "gather" : "exact";
     return std::string(form->name) + (form->has_groups ? ":" + std::to_string(group) : "") +
-           (kahan ? "+kahan" : "");
+           (kahan ? "+kahan" : "") + phases.text();
 }
 
 Topology parse_topology(std::string_view name) {
     const std::string whole(name);
+    const std::vector<std::string_view> pieces = split_outside(name, ',');
+    const TopologyForm* phased = find_form(pieces[0]);
+    if (phased != nullptr && phased->has_phases) {
+        return {Topology::Kind::two_phase, 0, false, phased,
+                phases_of(whole, pieces[0], std::span(pieces).subspan(1))};
+    }
     Topology t;
     if (name.ends_with("+kahan")) {
         t.kahan = true;
@@ -160,7 +214,8 @@ ReductionProgram reduction_program(const Topology& t, int workers, int chunk) {
     ReductionProgram program;
     program.additions_per_hop = t.kahan ? 4 : 1;
     program.hops.reserve(static_cast<std::size_t>(workers));
-    (t.form == nullptr ? sequential : t.form->program)(program, {workers, t.group, chunk});
+    const bool has_program = t.form != nullptr && t.form->program != nullptr;
+    (has_program ? t.form->program : sequential)(program, {workers, t.group, chunk});
     return program;
 }
 

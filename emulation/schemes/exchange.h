@@ -52,6 +52,7 @@ struct TrainingStep {
            learning_rate = std::numeric_limits<double>::quiet_NaN();
     std::span<const float> weights, full_batch;  // empty where not recorded
     bool packs = false;  // messages carry their payload, not its length alone
+    std::size_t row = 0;  // elements of a row of the tensor that this is a part of; 0: by `shape`
 
     // A worker's random words; `hop` keeps apart what one worker draws more than once.
     RandomStream stream(std::size_t worker, int random_bits, std::uint32_t hop = 0) const {

@@ -9,7 +9,7 @@
 #include "core/parse.h"
 #include "emulation/schemes/scheme.h"
 #include "emulation/schemes/shared/pattern.h"
-#include "emulation/schemes/spec_text.h"
+#include "core/spec_text.h"
 
 namespace apscope::detail {
 

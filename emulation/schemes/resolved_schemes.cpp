@@ -1,5 +1,11 @@
 #include "emulation/schemes/resolved_schemes.h"
 
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "emulation/schemes/two_phase.h"
+
 namespace apscope::detail {
 
 std::vector<ResolvedScheme> resolve_policies(std::span<const Scheme> schemes,
@@ -9,9 +15,10 @@ std::vector<ResolvedScheme> resolve_policies(std::span<const Scheme> schemes,
     for (std::size_t s = 0; s < schemes.size(); ++s) {
         const Policy& policy = schemes[s].policy;
         const std::size_t first = resolved.size();
-        if (!schemes[s].is_policy()) resolved.push_back({&schemes[s], s, schemes[s].spec, {}});
+        if (!schemes[s].is_policy())
+            resolved.push_back({kept_by_caller(schemes[s]), s, schemes[s].spec, {}});
         for (const PolicyBranch& branch : policy.branches)
-            resolved.push_back({branch.scheme.get(), s, schemes[s].spec + "/" + branch.scheme->spec,
+            resolved.push_back({branch.scheme, s, schemes[s].spec + "/" + branch.scheme->spec,
                                 std::vector<char>(steps.size() * tensors.size())});
         for (std::size_t k = 0; schemes[s].is_policy() && k < tensors.size(); ++k) {
             const std::vector<std::size_t> branches = policy.branches_for(tensors[k], steps);
@@ -20,6 +27,31 @@ std::vector<ResolvedScheme> resolve_policies(std::span<const Scheme> schemes,
         }
     }
     return resolved;
+}
+
+std::vector<ResolvedScheme> reduced_by(const Topology& topology,
+                                       std::vector<ResolvedScheme> schemes) {
+    for (ResolvedScheme& one : schemes) {
+        const std::shared_ptr<const Scheme> reduced = reduced_by(topology, one.scheme);
+        if (reduced == one.scheme) continue;
+        one.scheme = reduced;
+        one.name += "|" + topology.name();
+        one.in_two_phases = true;
+    }
+    return schemes;
+}
+
+std::vector<ResolvedScheme> with_two_phases(std::span<const Topology> topologies,
+                                            const std::vector<ResolvedScheme>& schemes) {
+    std::vector<ResolvedScheme> all;
+    for (const ResolvedScheme& scheme : schemes) {
+        all.push_back(scheme);
+        for (const Topology& topology : topologies) {
+            std::vector<ResolvedScheme> reduced = reduced_by(topology, {scheme});
+            std::ranges::copy_if(reduced, std::back_inserter(all), &ResolvedScheme::in_two_phases);
+        }
+    }
+    return all;
 }
 
 }  // namespace apscope::detail

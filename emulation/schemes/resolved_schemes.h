@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,11 +13,17 @@
 
 namespace apscope::detail {
 
+// A scheme of the caller, who keeps it.
+inline std::shared_ptr<const Scheme> kept_by_caller(const Scheme& scheme) {
+    return {&scheme, [](const Scheme*) {}};
+}
+
 struct ResolvedScheme {
-    const Scheme* scheme = nullptr;    // no policy
+    std::shared_ptr<const Scheme> scheme;  // no policy
     std::size_t requested = 0;         // index of the scheme it belongs to
     std::string name;  // of its state: a policy's branches are not the same schemes by themselves
     std::vector<char> serves;  // per item; empty: every item
+    bool in_two_phases = false;  // a topology's way to reduce it, beside the scheme as it is
 
     bool serves_item(std::size_t item) const { return serves.empty() || serves[item] != 0; }
     const SchemeParts& parts() const { return scheme->parts; }
@@ -34,5 +41,11 @@ struct ResolvedScheme {
 std::vector<ResolvedScheme> resolve_policies(std::span<const Scheme> schemes,
                                              std::span<const PolicyTensor> tensors,
                                              std::span<const std::int64_t> steps);
+// As this topology reduces them: those that it reduces in two phases become schemes of that.
+std::vector<ResolvedScheme> reduced_by(const Topology& topology,
+                                       std::vector<ResolvedScheme> schemes);
+// The schemes as they are, each followed by what it is in two phases, for every such topology.
+std::vector<ResolvedScheme> with_two_phases(std::span<const Topology> topologies,
+                                            const std::vector<ResolvedScheme>& schemes);
 
 }  // namespace apscope::detail

@@ -12,7 +12,7 @@
 #include "core/parse.h"
 #include "core/rounding_words.h"
 #include "emulation/schemes/definition.h"
-#include "emulation/schemes/spec_text.h"
+#include "core/spec_text.h"
 
 namespace apscope::detail {
 

@@ -127,8 +127,8 @@ std::vector<AgreedStatistics> StepExchange::statistics(const StepGradients& step
 }
 
 std::vector<StepExchange::Task> StepExchange::tasks(const StepGradients& step, int threads) {
-    const std::vector<ResolvedScheme> schemes =
-        resolve_policies(std::span(&scheme_, 1), known_, std::span(&step.number, 1));
+    const std::vector<ResolvedScheme> schemes = reduced_by(
+        topology_, resolve_policies(std::span(&scheme_, 1), known_, std::span(&step.number, 1)));
     const SumsAhead ahead(topology_, threads, [&](std::size_t, std::size_t k) {
         return GradientRows{step.gradients[k], key(k, step.number)};
     });
@@ -147,7 +147,7 @@ std::vector<StepExchange::Task> StepExchange::tasks(const StepGradients& step, i
             std::size_t first = 0;
             do {
                 const std::size_t count = std::min(most, size - first);
-                tasks.push_back({&scheme.parts(), k, first, count, decisions[k], state});
+                tasks.push_back({scheme.scheme, k, first, count, decisions[k], state});
                 first += count;
             } while (first < size);
         }
@@ -163,7 +163,7 @@ void StepExchange::stream(const Task& task, const StepGradients& step) const {
         std::ranges::fill(out.subspan(task.first, task.count), 0.0f);
         return;
     }
-    const FloatEncoder& encoder = task.scheme->float_encoder.value();
+    const FloatEncoder& encoder = task.scheme->parts.float_encoder.value();
     const Topology topology =
         encoder.reduction.gathers() ? Topology{Topology::Kind::gather, 0, false} : topology_;
     const bool exact = topology.kind == Topology::Kind::exact || encoder.reduction.exact;
@@ -201,7 +201,7 @@ bool StepExchange::run(const Task& task, const StepGradients& step) const {
     one.learning_rate = step.learning_rate;
     if (!step.weights.empty()) one.weights = step.weights[task.tensor];
     const std::span<float> out = step.out[task.tensor];
-    ExchangeRun run(*task.scheme, one, *task.state, step.gradients[task.tensor],
+    ExchangeRun run(task.scheme->parts, one, *task.state, step.gradients[task.tensor],
                     std::span(&topology_, 1));
     std::size_t first = 0;
     do {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -57,7 +58,7 @@ private:
     // Elements first .. first + count - 1 of a tensor through a scheme: the whole tensor, unless
     // the scheme streams.
     struct Task {
-        const SchemeParts* scheme;
+        std::shared_ptr<const Scheme> scheme;
         std::size_t tensor, first, count;
         Decision decision;  // of a scheme that streams
         State* state;  // of any other

@@ -14,7 +14,7 @@ namespace apscope::detail {
 // Reductions that belong to a scheme and cross with no topology: what column `topology` calls them.
 namespace reductions {
 inline constexpr std::string_view gather = "gather", vote = "vote", code_sum = "code_sum",
-                                  two_phase = "two_phase", linear = "linear";
+                                  two_phase = "own:two_phase", linear = "linear";
 inline constexpr std::array own{gather, vote, code_sum, two_phase, linear};
 }  // namespace reductions
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 #: Section 14: a reduction that a scheme has of its own.
-OWN_REDUCTIONS = ("gather", "vote", "code_sum", "two_phase", "linear")
+OWN_REDUCTIONS = ("gather", "vote", "code_sum", "own:two_phase", "linear")
 #: The parts of a squared error: section 3.
 PARTS = tuple(
     f"split_{part}"
@@ -26,14 +26,35 @@ def held(value):
 
 
 def rows_of(frame, trace, scheme, topology):
-    """What a topology of a scheme covers: its rows, and those of tensors with a reduction of their
-    own."""
+    """What a topology of a scheme covers: its rows, and those of tensors that have it not, but a
+    reduction of their own."""
     mine = frame[(frame.trace == trace) & (frame.scheme == scheme)].to_dict("records")
     if not any(r["stage"] == "reduced" for r in mine):
         return mine
-    wanted = topology.split("+") if topology != "exact" else ["exact"]
-    own = [] if topology == "exact" else list(OWN_REDUCTIONS)
-    return [r for r in mine if r["stage"] == "reduced" and r["topology"] in [*wanted, *own]]
+    reduced = [r for r in mine if r["stage"] == "reduced"]
+    names = topology.split("+")
+    crossing = [name for name in names if name not in OWN_REDUCTIONS]
+    if topology == "exact" or not crossing:
+        return [r for r in reduced if r["topology"] in names]
+    having = {r["tensor"] for r in reduced if r["topology"] in crossing}
+    return [
+        r
+        for r in reduced
+        if r["topology"] in crossing
+        or (r["tensor"] not in having and r["topology"] in OWN_REDUCTIONS)
+    ]
+
+
+def sent_for(rows, topology):
+    """The wire's rows of these for a topology: those with its name, else a tensor's without one."""
+    wire = [r for r in rows if r["stage"] == "wire"]
+    named = {(r["scheme"], r["tensor"]) for r in wire if r["topology"] == topology}
+    return [
+        r
+        for r in wire
+        if r["topology"] == topology
+        or (r["topology"] == "" and (r["scheme"], r["tensor"]) not in named)
+    ]
 
 
 def loss(rows):
@@ -142,11 +163,7 @@ def summed_up(frame, trace, scheme, topology):
     rows = rows_of(frame, trace, scheme, topology)
     judged = [r for r in rows if r["tensor"] not in zero_layers(frame, trace)]
     of_trace = frame[frame.trace == trace].to_dict("records")
-    wire = [
-        r
-        for r in of_trace
-        if r["scheme"] == scheme and r["stage"] == "wire" and r["topology"] in ("", topology)
-    ]
+    wire = sent_for([r for r in of_trace if r["scheme"] == scheme], topology)
     by_step = [[r for r in rows if r["step"] == step] for step in sorted({r["step"] for r in rows})]
     cells = [
         (math.inf if overflowed([r]) else loss([r]), r["tensor"], r["step"])
@@ -202,12 +219,12 @@ def compared(frame, trace, a, b, topology, layer):
     """One row of a comparison, in loops; `layer` None is all of them."""
 
     def messages(scheme, topology):
-        """Rows at the wire: those for all topologies, and this one's own."""
+        """Rows at the wire for this topology, or for the first."""
         mine = frame[(frame.trace == trace) & (frame.scheme == scheme)].to_dict("records")
         if topology == "wire":
             reduced = [r["topology"] for r in mine if r["stage"] == "reduced"]
             topology = next((t for t in reduced if t not in ("exact", *OWN_REDUCTIONS)), "")
-        return [r for r in mine if r["stage"] == "wire" and r["topology"] in ("", topology)]
+        return sent_for(mine, topology)
 
     def stage(scheme, topology):
         if topology == "wire":

@@ -38,7 +38,7 @@ WORDS = {
     ", ".join(
         t for t in topologies() if t != "exact" and "+" not in t
     ): "orders in which the workers' values are added, each addition rounded to the format",
-    "gather, vote, code_sum, two_phase, linear": "reductions that belong to a scheme: every worker "
+    "gather, vote, code_sum, own:two_phase, linear": "reductions that belong to a scheme: every worker "
     "receives all codes and adds in fp32; the sign of "
     "the majority; integer codes added; the sum "
     "encoded a second time; factors added",

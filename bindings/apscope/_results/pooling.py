@@ -238,12 +238,17 @@ def headline_topology(table: pd.DataFrame) -> str:
 
 
 def wire_of(table: pd.DataFrame, topology: str) -> pd.Series:
-    """Which rows are the wire's for this topology: those for all of them, and its own.
+    """Which rows are the wire's for this topology: those with its name, else those without one.
 
-    A scheme whose scale depends on the reduction sends something else for every topology; its rows
-    at the wire have the topology's name (docs/definitions.md, section 1).
+    What a scheme sends may depend on the reduction: a scale that follows the sums, the scales of
+    two phases. Such rows at the wire have the topology's name (docs/definitions.md, section 1).
     """
-    return (table["stage"] == "wire") & table["topology"].isin(["", topology])
+    wire = table["stage"] == "wire"
+    named = wire & (table["topology"] == topology)
+    if not named.any():
+        return wire & (table["topology"] == "")
+    tensors = pd.MultiIndex.from_frame(table[["trace", "scheme", "tensor"]].astype(str))
+    return named | (wire & (table["topology"] == "") & ~tensors.isin(tensors[named]))
 
 
 def is_own(topology: str) -> bool:

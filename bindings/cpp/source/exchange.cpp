@@ -11,6 +11,7 @@
 #include "emulation/schemes/definition.h"
 #include "emulation/schemes/exchange_run.h"
 #include "emulation/schemes/step_exchange.h"
+#include "emulation/schemes/two_phase.h"
 
 namespace apscope {
 namespace {
@@ -59,9 +60,11 @@ void check(std::string_view scheme, const std::vector<std::string>& needs,
 ExchangeResult exchange(std::string_view scheme, std::span<const std::span<const float>> gradients,
                         const ExchangeInputs& inputs, Memory& memory) {
     const detail::FloatEnvironment environment;
-    const detail::Scheme parsed = detail::parse_scheme(scheme);
-    const detail::SchemeParts& parts = parsed.own_parts();
-    check(parsed.spec, parts.needs, gradients, inputs);
+    const detail::Topology topology = detail::parse_topology(inputs.topology);
+    const auto parsed = detail::reduced_by(
+        topology, std::make_shared<const detail::Scheme>(detail::parse_scheme(scheme)));
+    const detail::SchemeParts& parts = parsed->own_parts();
+    check(parsed->spec, parts.needs, gradients, inputs);
     detail::TrainingStep step;
     step.tensor = inputs.tensor;
     step.role = inputs.role;
@@ -79,7 +82,6 @@ ExchangeResult exchange(std::string_view scheme, std::span<const std::span<const
     step.weights = inputs.weights;
     step.full_batch = inputs.full_batch;
     step.packs = inputs.packs;
-    const detail::Topology topology = detail::parse_topology(inputs.topology);
     detail::State state = state_of(memory);
     detail::Exchange e = detail::exchange(parts, step, state, gradients, std::span(&topology, 1));
     memory = memory_of(state);

@@ -1,4 +1,4 @@
-// The rows of a tensor: its slices along the first axis.
+// The rows of a tensor: its slices along the first axis. A shard of a tensor keeps their length.
 #pragma once
 
 #include <algorithm>
@@ -10,6 +10,7 @@ namespace apscope::detail {
 
 // Elements of a row; a tensor of fewer than two axes is one row. At least 1.
 inline std::size_t row_length(const TrainingStep& step, std::size_t elements) {
+    if (step.row != 0) return step.row;
     const bool has_rows = step.shape.size() > 1 && elements > 0;
     return std::max<std::size_t>(1, has_rows ? elements / static_cast<std::size_t>(step.shape[0])
                                              : elements);

@@ -77,7 +77,7 @@ TEST(SchemeCost, IsWhatSchemesAllocate) {
     int seen = 0;
     for (const std::string& spec : specs()) {
         const Scheme scheme = parse_scheme(spec);
-        const ResolvedScheme resolved{&scheme, 0, spec, {}};
+        const ResolvedScheme resolved{kept_by_caller(scheme), 0, spec, {}};
         if (resolved.streams()) continue;
         const SchemeParts& parts = resolved.parts();
         ++seen;
@@ -104,7 +104,8 @@ TEST(SchemeCost, IsWhatSchemesAllocate) {
 
 TEST(SchemeCost, StreamedSchemesTakeSomeBlocks) {
     const Scheme scheme = parse_scheme("aps:e4m3");
-    const SchemeCost cost = cost_of({&scheme, 0, scheme.spec, {}}, {}, true, 1, 1 << 20);
+    const ResolvedScheme resolved{kept_by_caller(scheme), 0, scheme.spec, {}};
+    const SchemeCost cost = cost_of(resolved, {}, true, 1, 1 << 20);
     EXPECT_GT(cost.most.of(1'000'000, 8), 8 * 4096 * sizeof(float));
     EXPECT_LT(cost.most.of(1'000'000'000, 8), std::size_t{1} << 21);
     EXPECT_EQ(cost.state.of(1'000'000, 8), 0u);
@@ -114,7 +115,8 @@ TEST(SchemeCost, PartsOfACallersOwnAreNotRun) {
     Scheme scheme = parse_scheme("top_k");
     scheme.parts.defined_as = "own";
     scheme.parts.encode = [](const RowPiece&, Message&) { throw std::logic_error("it ran"); };
-    const SchemeCost cost = cost_of({&scheme, 0, scheme.spec, {}}, {}, true, 1, 1 << 20);
+    const ResolvedScheme resolved{kept_by_caller(scheme), 0, scheme.spec, {}};
+    const SchemeCost cost = cost_of(resolved, {}, true, 1, 1 << 20);
     EXPECT_GE(cost.most.of(1000, 4), 1000u * 4 * 6 * sizeof(double));
 }
 

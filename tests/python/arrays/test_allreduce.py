@@ -14,7 +14,7 @@ MODES = """
     ties_to_even ties_to_away toward_zero toward_positive toward_negative to_odd stochastic
 """.split()
 TOPOLOGIES = [
-    *(name.replace(":G", ":3") for name in _core.topologies()),
+    *(name.replace(":G", ":3") for name in _core.orders()),
     "hierarchical:1",
     "hierarchical:2",
     "hierarchical:8",

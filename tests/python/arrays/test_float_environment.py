@@ -301,7 +301,7 @@ def registries() -> list:
     made += [
         apscope.Draws(3).next(),
         _core.rounding_modes(),
-        _core.topologies(),
+        _core.orders(),
         _core.overflow_modes(),
         _core.underflow_modes(),
         _core.best_simd_level(),

@@ -343,7 +343,7 @@ def test_each_reduction_of_its_own_moves_what_it_should():
     )
     assert (
         row(
-            cost.step_time(as_own(results, "two_phase"), FAST), "cost_sign", "two_phase"
+            cost.step_time(as_own(results, "own:two_phase"), FAST), "cost_sign", "own:two_phase"
         ).payload_bytes
         == 7 / 8 * (n + n) / 8
     )
@@ -363,8 +363,8 @@ REAL = {
     "terngrad": ("code_sum", lambda n: 7 / 8 * (2 + 5) * n / 8),  # -8..8: 17 values
     "integer_allreduce": ("code_sum", lambda n: 7 / 8 * (32 + 32) * n / 8),
     "integer_allreduce:bits=16": ("code_sum", lambda n: 7 / 8 * (16 + 16) * n / 8),
-    "birder": ("two_phase", lambda n: 7 / 8 * 2 * n / 8),
-    "birder:group=4": ("two_phase", lambda n: 2 * (1 / 2) * n / 8 / 4),
+    "birder": ("own:two_phase", lambda n: 7 / 8 * 2 * n / 8),
+    "birder:group=4": ("own:two_phase", lambda n: 2 * (1 / 2) * n / 8 / 4),
 }
 
 

@@ -192,7 +192,7 @@ def test_sums_are_rounded_once():
 
 
 @pytest.mark.parametrize(
-    "topology", [t.replace(":G", ":3") for t in _core.topologies() if t != "exact"]
+    "topology", [t.replace(":G", ":3") for t in _core.orders() if t != "exact"]
 )
 @pytest.mark.parametrize("workers", [1, 2, 5, 8])
 def test_every_topology_adds_every_worker_once(topology, workers):

@@ -18,7 +18,7 @@ from tests.reference.statistics import decibel
 from tests.reference.topologies import rank_order_sum
 
 DATA = Path(__file__).parents[3] / "notebooks" / "data"
-TOPOLOGIES = [name.replace(":G", ":3") for name in _core.topologies() if name != "exact"]
+TOPOLOGIES = [name.replace(":G", ":3") for name in _core.orders() if name != "exact"]
 SCHEMES = [
     "none:fp32",
     "none:bf16",

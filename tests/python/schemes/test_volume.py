@@ -84,7 +84,7 @@ def test_a_hierarchy_sends_what_playing_it_sends_nodes_of_different_size_too(wor
 def test_volumes_of_a_replay_are_those_of_the_played_collectives(tmp_path, workers):
     trace, topologies = (
         record(tmp_path / "t", workers, 640),
-        ["hierarchical:2", *(name.replace(":G", ":3") for name in _core.topologies())],
+        ["hierarchical:2", *(name.replace(":G", ":3") for name in _core.orders())],
     )
     for spec, payload, side, wide, agreed in [
         ("none:fp32", 32, 0, 32, True),
@@ -163,8 +163,8 @@ OWN = {  # topology, and bytes that a rank sends
     "terngrad": ("code_sum", 7 / 8 * (2 + 5) * N / 8 + 7 / 4 * 4),
     "thc": ("code_sum", 7 / 8 * (4 + 8) * 8192 / 8 + 7 / 4 * 4),
     "integer_allreduce:bits=8": ("code_sum", 7 / 4 * N + 7 / 4 * N / 256),
-    "onebit_adam": ("two_phase", 7 / 4 * N / 8 + 7 * 8),
-    "birder": ("two_phase", 7 / 4 * N / 8),
+    "onebit_adam": ("own:two_phase", 7 / 4 * N / 8 + 7 * 8),
+    "birder": ("own:two_phase", 7 / 4 * N / 8),
     "random_k:keep=0.01": ("linear", 7 / 4 * 64 * 4),
     "zero_blocks": ("linear", 7 / 4 * (4 * N + N / 256 / 8)),
     "powersgd": ("linear", 7 / 4 * 4 * 2 * (100 + 64)),
@@ -188,7 +188,7 @@ def test_a_gather_of_bytes_among_eight_is_an_fp32_ring_and_a_little(trace):
 
 
 def test_birder_in_nodes_sends_bits_between_them_and_numbers_inside(trace):
-    (between, inside) = volumes(trace, "birder:group=4")["two_phase"]
+    (between, inside) = volumes(trace, "birder:group=4")["own:two_phase"]
     fp32 = 7 / 4 * 4 * N
     assert between == pytest.approx(1 / 2 * 2 * N / 8 / 4 / fp32, rel=1e-12)
     assert inside == pytest.approx(3 / 4 * (4 * N + N / 8) / fp32, rel=1e-12)
@@ -202,7 +202,7 @@ def test_a_single_node_has_the_volume_of_its_own_links(trace, group):
         (found, intra) = volumes(trace, spec, f"hierarchical:{group}")[f"hierarchical:{group}"]
         assert intra == pytest.approx(volume, rel=1e-12)
         assert found == pytest.approx(volumes(trace, spec)["ring"][0], rel=1e-12)
-    found, intra = volumes(trace, f"birder:group={group}")["two_phase"]
+    found, intra = volumes(trace, f"birder:group={group}")["own:two_phase"]
     assert found == intra > 0.5
 
 

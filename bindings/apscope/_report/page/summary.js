@@ -45,12 +45,13 @@ export function summarize(rows, [from, to], kept = null, zero = null) {
     const atWire = stage.codes[i] === wire;
     if (atWire) {
       const place = scheme.codes[i] * topologies + topology.codes[i];
-      const counts = wires.get(place) ?? [0, 0];
+      const layers = wires.get(place) ?? new Map();
+      const counts = layers.get(tensor.codes[i]) ?? [0, 0];
       if (!rows.skipped[i]) {
         counts[0] += rows.underflow[i] || 0;
         counts[1] += rows.nonzero[i] || 0;
       }
-      wires.set(place, counts);
+      wires.set(place, layers.set(tensor.codes[i], counts));
       if (reduced) continue;
     }
     const key = scheme.codes[i] * topologies + topology.codes[i];
@@ -67,11 +68,15 @@ export function summarize(rows, [from, to], kept = null, zero = null) {
       );
     add(g, rows, i, steps.get(step[i]), !zero?.[tensor.codes[i]]);
   }
-  // Of the wire's rows for all topologies, and for this one.
-  const sent = (g) =>
-    ["", g.topology]
-      .map((name) => wires.get(g.code * topologies + topology.levels.indexOf(name)) ?? [0, 0])
-      .reduce((a, b) => [a[0] + b[0], a[1] + b[1]]);
+  // Of a layer's rows at the wire for this topology, else of those for all.
+  const sent = (g) => {
+    const layersOf = (name) =>
+      wires.get(g.code * topologies + topology.levels.indexOf(name)) ?? new Map();
+    return [...new Map([...layersOf(""), ...layersOf(g.topology)]).values()].reduce(
+      (a, b) => [a[0] + b[0], a[1] + b[1]],
+      [0, 0],
+    );
+  };
   return [...groups.values()].map((g) => finish(g, rows, reduced ? sent(g) : null));
 }
 

@@ -1,0 +1,236 @@
+#include "emulation/schemes/two_phase.h"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "core/named_formats.h"
+#include "emulation/allreduce/reduce.h"
+#include "emulation/schemes/definition.h"
+#include "emulation/schemes/shared/row_length.h"
+
+namespace apscope::detail {
+
+namespace {
+
+// One state a worker, and one a shard.
+struct PhaseStates {
+    std::vector<State> workers, shards;
+
+    void fields(Fields& f) {
+        each(f, "phase1/", workers);
+        each(f, "phase2/", shards);
+    }
+
+private:
+    // Rows named phase1/0/NAME, phase1/1/NAME, ...
+    static void each(Fields& f, const std::string& prefix, std::vector<State>& states) {
+        NamedRows& all = f.all();
+        const auto begins = [&](std::size_t i) { return prefix + std::to_string(i) + "/"; };
+        if (f.writes()) {
+            for (std::size_t i = 0; i < states.size(); ++i)
+                for (auto& [name, row] : states[i].rows()) all[begins(i) + name] = row;
+            return;
+        }
+        for (std::size_t i = 0;; ++i) {
+            NamedRows mine;
+            const std::string mark = begins(i);
+            for (auto found = all.lower_bound(mark);
+                 found != all.end() && found->first.starts_with(mark);) {
+                auto row = all.extract(found++);
+                row.key() = row.key().substr(mark.size());
+                mine.insert(std::move(row));
+            }
+            if (mine.empty()) return;
+            states.emplace_back(std::move(mine));
+        }
+    }
+};
+
+// What every worker chose for its row.
+struct Leaves {
+    std::vector<Parameters> theta;
+    Rows own;
+
+    void fields(Fields&) {}
+};
+
+// The step as a scheme with one worker sees it.
+TrainingStep alone(const TrainingStep& step) {
+    TrainingStep one = step;
+    one.workers = 1;
+    return one;
+}
+
+// A row that is encoded alone: its parameters, and what measure() gives.
+struct Chosen {
+    Parameters theta;
+    Row own;
+};
+Chosen choose_alone(const SchemeParts& parts, const TrainingStep& step, State& state,
+                    const RowReader& row) {
+    Chosen chosen{parts.parameters({step, state, {&row, 1}}), {}};
+    if (parts.draw) parts.draw(step, chosen.theta, row.size);
+    if (parts.measure) chosen.own = parts.measure({step, chosen.theta, row});
+    return chosen;
+}
+
+struct Shard {
+    std::size_t first, count;
+};
+Shard shard_of(std::size_t s, std::size_t elements, std::size_t workers) {
+    const std::size_t length = (elements + workers - 1) / workers,
+                      first = std::min(s * length, elements);
+    return {first, std::min(length, elements - first)};
+}
+
+// The sum before it is encoded again.
+void add_up(const TwoPhase& phases, const std::optional<RowCast>& accumulator, const SentPieces& s,
+            Row& sum) {
+    if (phases.sum == "exact") return exact_sum(s.messages, sum);
+    if (!accumulator) return gathered_sum(s.messages, sum);
+    std::vector<const double*> rows;
+    for (const Message& m : s.messages) rows.push_back(m.values.data());
+    sum.resize(s.place.size);
+    if (sum.empty()) return;
+    thread_local ReduceScratch<double> scratch;
+    detail::reduce(parse_topology("sequential"), rows, 0, sum.size(), sum.size(), *accumulator,
+                   s.step.key, sum, scratch);
+}
+
+// Encodes a shard of the sum in place. Elements that are not finite bypass the scheme as they do
+// in any exchange.
+void finish(const SchemeParts& parts, const TrainingStep& step, State& state, std::size_t worker,
+            std::span<double> sum) {
+    Row finite(sum.begin(), sum.end());
+    std::uint64_t special = 0;
+    for (double& x : finite) {
+        if (std::isfinite(x)) continue;
+        ++special;
+        if (!parts.sees_special) x = 0.0;
+    }
+    TrainingStep one = step;
+    if (!parts.sees_special) one.nonfinite = special;
+    const RowReader row = RowReader::of(finite);
+    const Chosen chosen = choose_alone(parts, one, state, row);
+    const bool encodes = parts.sees_special || parts.encodes_special();
+    const std::span<const double> x = encodes ? std::span<const double>(sum) : finite;
+    Message m;
+    parts.make({one, chosen.theta, chosen.own, {0, sum.size()}, x, worker}, m);
+    for (std::size_t i = 0; i < sum.size(); ++i)
+        if (encodes || std::isfinite(sum[i])) sum[i] = m.values[i];
+}
+
+// The owner's values of its shard, in fp32, in the place of their codes.
+void keep_own(const RowPiece& p, std::size_t workers, Message& m) {
+    const Shard shard = shard_of(p.worker, p.x.size(), workers);
+    for (std::size_t i = shard.first; i < shard.first + shard.count; ++i) {
+        m.values[i] = static_cast<float>(p.x[i]);
+        if (!m.variance.empty()) m.bias[i] = m.variance[i] = 0.0;
+        if (!m.saturated.empty()) m.saturated[i] = 0;
+    }
+}
+
+std::function<Parameters(const Selection&)> select_alone(
+    const std::shared_ptr<const Scheme>& scheme) {
+    return [scheme](const Selection& s) {
+        const SchemeParts& parts = scheme->parts;
+        PhaseStates& states = s.state.of<PhaseStates>();
+        states.workers.resize(s.rows.size());
+        Parameters theta;
+        Leaves& leaves = theta.own.of<Leaves>();
+        TrainingStep step = alone(s.step);
+        std::vector<double> scales;
+        for (std::size_t w = 0; w < s.rows.size(); ++w) {
+            Chosen chosen = choose_alone(parts, step, states.workers[w], s.rows[w]);
+            theta.skipped = theta.skipped || chosen.theta.skipped;
+            if (chosen.theta.scale) scales.push_back(*chosen.theta.scale);
+            leaves.theta.push_back(std::move(chosen.theta));
+            leaves.own.push_back(std::move(chosen.own));
+        }
+        if (scales.size() == s.rows.size()) theta.scale_exponent = common_exponent(scales);
+        return theta;
+    };
+}
+
+}  // namespace
+
+bool has_two_phases(const SchemeParts& scheme) {
+    const bool gathers = scheme.topology == reductions::gather && !scheme.reduce;
+    const bool adds = scheme.crosses_topologies() &&
+                      scheme.float_encoder->grid.division == Division{};  // of a sum, which is none
+    return (gathers || adds) && !scheme.joins_tensors && !scheme.looks_ahead;
+}
+
+SchemeParts in_two_phases(const Scheme& scheme, const Topology& topology,
+                          const std::shared_ptr<const Scheme>& finish_with) {
+    const auto leaf = std::make_shared<const Scheme>(scheme);
+    const std::shared_ptr<const Scheme> second = finish_with ? finish_with : leaf;
+    for (const Scheme* one : {leaf.get(), second.get()}) {
+        if (!has_two_phases(one->own_parts()))
+            throw std::invalid_argument("scheme '" + one->spec +
+                                        "' does not encode a tensor by itself, as topology '" +
+                                        topology.name() + "' needs");
+    }
+    const TwoPhase phases = topology.phases;
+    std::optional<RowCast> accumulator;
+    if (phases.sum != "fp32" && phases.sum != "exact")
+        accumulator = make_accumulator(parse_format(phases.sum), {});
+
+    SchemeParts parts = leaf->parts;
+    parts.topology = topology.name();
+    parts.run = whole_row;
+    parts.encode_draws = leaf->parts.draws();
+    parts.reduce_draws = phases.finishes && second->parts.draws();
+    parts.is_exact_sum = !phases.finishes && phases.sum == "exact";
+    parts.choose = {};
+    parts.measure = {};
+    parts.draw = {};
+    parts.decode_sum = {};
+    parts.float_encoder.reset();
+    parts.transport.agreed_bits = 0;  // a scale of its own travels with each message
+    parts.transport.sum_bits = {};
+    parts.transport.exact_sums = false;
+    parts.select = select_alone(leaf);
+    parts.encode = [leaf, phases](const RowPiece& p, Message& m) {
+        const Leaves& leaves = p.theta.of<Leaves>();
+        const TrainingStep step = alone(p.step);
+        leaf->parts.make(
+            {step, leaves.theta[p.worker], leaves.own[p.worker], p.place, p.x, p.worker}, m);
+        if (phases.own_exact) keep_own(p, static_cast<std::size_t>(p.step.workers), m);
+    };
+    parts.reduce = [phases, accumulator, second](const SentPieces& s, Row& sum) {
+        add_up(phases, accumulator, s, sum);
+        if (!phases.finishes) return;
+        const std::size_t workers = s.workers();
+        PhaseStates& states = s.state.of<PhaseStates>();
+        states.shards.resize(workers);
+        TrainingStep step = alone(s.step);
+        step.row = row_length(s.step, sum.size());
+        for (std::size_t w = 0; w < workers; ++w) {
+            const Shard shard = shard_of(w, sum.size(), workers);
+            if (shard.count == 0) continue;
+            step.shape = {static_cast<std::int64_t>(shard.count)};
+            finish(second->parts, step, states.shards[w], workers + w,
+                   std::span(sum).subspan(shard.first, shard.count));
+        }
+    };
+    return parts;
+}
+
+std::shared_ptr<const Scheme> reduced_by(const Topology& topology,
+                                         std::shared_ptr<const Scheme> scheme) {
+    if (topology.kind != Topology::Kind::two_phase || scheme->is_policy() ||
+        !has_two_phases(scheme->parts))
+        return scheme;
+    std::shared_ptr<const Scheme> second;
+    if (!topology.phases.phase2.empty())
+        second = std::make_shared<const Scheme>(parse_scheme(topology.phases.phase2));
+    Scheme made = *scheme;
+    made.parts = in_two_phases(*scheme, topology, second);
+    return std::make_shared<const Scheme>(std::move(made));
+}
+
+}  // namespace apscope::detail
