@@ -36,7 +36,9 @@ def test_OB1_volume_against_fp16(warmup, of, ratio):
             f"onebit_adam:warmup={warmup},warmup_format=fp16", g, state=state, step=step
         )
         state = e.state
-        assert e.side_bits == [0 if step < warmup else 64] * workers and e.reduction == "own:two_phase"
+        assert (
+            e.side_bits == [0 if step < warmup else 64] * workers and e.reduction == "own:two_phase"
+        )
         sent += sum(8 * len(p) for p in e.payload)
     w = Fraction(warmup, of)
     assert Fraction(16 * n * workers * of, sent) == 1 / (w + (1 - w) / 16)

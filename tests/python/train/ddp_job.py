@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
 
 from apscope.train import ExchangeState, exchange_hook
-from tests.python.train.jobs import optimizer_of, run_ranks
+from tests.python.train.jobs import optimizer_of, run_ranks, topology_of
 
 RANKS = 4
 
@@ -35,7 +35,7 @@ def batch(step):
 def make(spec, optimizer):
     # Small buckets, which are rebuilt after the first step.
     ddp = DistributedDataParallel(model(), bucket_cap_mb=0.005)
-    state = ExchangeState(None, spec, topology="ring", seed=5)
+    state = ExchangeState(None, spec, topology=topology_of(spec), seed=5)
     ddp.register_comm_hook(state, exchange_hook)
     return ddp, state, optimizer_of(optimizer, ddp.parameters())
 

@@ -18,7 +18,7 @@ from torch.nn.utils import clip_grad_norm_
 
 from apscope._traces.roles import plain_name
 from apscope.train import ExchangeState, exchange_fsdp
-from tests.python.train.jobs import optimizer_of, run_ranks
+from tests.python.train.jobs import optimizer_of, run_ranks, topology_of
 
 RANKS = 2
 WRAPPED = "error_feedback(stochastic:e3m2)"  # random words by the parameters' names
@@ -226,7 +226,7 @@ def refused(number):
 
 def rank(number, folder, steps, specs):
     seen = {
-        f"{optimizer} {spec}": train(number, spec, optimizer, steps)
+        f"{optimizer} {spec}": train(number, spec, optimizer, steps, topology=topology_of(spec))
         for optimizer in ("sgd", "adam")
         for spec in specs
     }

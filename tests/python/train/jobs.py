@@ -20,7 +20,19 @@ SPECS = [
     "qsgd",
     "none:fp16,divide=fsdp",
     "hybrid(last=none:fp16;else=error_feedback(sign))",
+    "mx",
+    "error_feedback(delayed_scaling:e5m2)",
+    "aps:e3m4,rounding=stochastic",
 ]
+
+
+def topology_of(spec):
+    """Two phases for some, a ring for the others."""
+    return {
+        "mx": "two_phase",
+        "error_feedback(delayed_scaling:e5m2)": "two_phase,own=exact,phase2=(aps:e4m3)",
+        "aps:e3m4,rounding=stochastic": "reduce_scatter",
+    }.get(spec, "ring")
 
 
 def optimizer_of(name, parameters):

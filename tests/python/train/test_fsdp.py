@@ -8,7 +8,7 @@ from torch.nn.utils import clip_grad_norm_  # noqa: E402
 
 from apscope.train import ExchangeState, Workers, exchange_fsdp  # noqa: E402
 from apscope.train._exchanger import fsdp_factors  # noqa: E402
-from tests.python.train.jobs import SPECS, optimizer_of, run_job  # noqa: E402
+from tests.python.train.jobs import SPECS, optimizer_of, run_job, topology_of  # noqa: E402
 
 if not torch.distributed.is_available():
     pytest.skip("this PyTorch has no torch.distributed", allow_module_level=True)
@@ -52,7 +52,7 @@ def follows(w, seen):
 @pytest.mark.parametrize("spec", SPECS)
 def test_fsdp_and_workers_give_the_same_weights(spec, optimizer, job):
     assert len(job[f"{optimizer} {spec}"]) == STEPS // fsdp_job.EVERY
-    follows(workers(spec, optimizer), job[f"{optimizer} {spec}"])
+    follows(workers(spec, optimizer, topology=topology_of(spec)), job[f"{optimizer} {spec}"])
 
 
 @pytest.mark.parametrize(("name", "spec"), [("halves", "none:fp16"), ("aps halves", "aps:e4m3")])

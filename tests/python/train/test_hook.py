@@ -7,7 +7,7 @@ from torch.nn import functional as F  # noqa: E402
 
 from apscope.train import Workers  # noqa: E402
 from tests.python.train import ddp_job  # noqa: E402
-from tests.python.train.jobs import SPECS, optimizer_of, run_job  # noqa: E402
+from tests.python.train.jobs import SPECS, optimizer_of, run_job, topology_of  # noqa: E402
 
 STEPS = 50
 if not torch.distributed.is_available():
@@ -32,7 +32,13 @@ def test_ddp_and_workers_give_the_same_weights(spec, optimizer, weights):
     m = ddp_job.model()
     o = optimizer_of(optimizer, m.parameters())
     w = Workers(
-        m, F.cross_entropy, o, workers=ddp_job.RANKS, exchange=spec, topology="ring", seed=5
+        m,
+        F.cross_entropy,
+        o,
+        workers=ddp_job.RANKS,
+        exchange=spec,
+        topology=topology_of(spec),
+        seed=5,
     )
     for step in range(STEPS):
         w.step(*ddp_job.batch(step))
