@@ -54,7 +54,14 @@ def package() -> str:
 #: Every page, by chapter.
 NAVIGATION = {
     "Start": ["self"],
-    "Answers": ["docs/reading", "docs/advice", "docs/search", "docs/definitions", "docs/schemes"],
+    "Answers": [
+        "docs/reading",
+        "docs/advice",
+        "docs/reductions",
+        "docs/search",
+        "docs/definitions",
+        "docs/schemes",
+    ],
     "Training": [
         "docs/training",
         "docs/insight",
