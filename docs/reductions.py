@@ -6,6 +6,7 @@ every table differs in what its heads name, in nothing else.
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 import page
 import pandas as pd
@@ -40,7 +41,7 @@ WORKERS = (2, 4, 8, 16, 32, 64)
 WIDE = ("none:fp16", "none:bf16")
 
 
-def errors(traces: tuple[str, ...], specs: list[str], **options: object) -> pd.DataFrame:
+def errors(traces: tuple[str, ...], specs: list[str], **options: Any) -> pd.DataFrame:
     """error_over_noise, step_nmse and volume by trace, scheme and topology."""
     results = apscope.replay([DATA / t for t in traces], specs, **options)
     return results.summary().set_index(["trace", "scheme", "topology"])

@@ -112,12 +112,22 @@ Cost collective_cost(CollectiveAlgorithm collective, const MessageBytes& b, int 
     return cost;
 }
 
+constexpr std::string_view two_phase_name = "two_phase";
+
 std::optional<Way> way_of(const Transport& t, std::string_view topology, double values,
                           double payload, double side, int workers) {
     const auto found = collective_of(topology);
     if (!found) return std::nullopt;
     Way way{found->first, found->second, t.rounds, {payload, payload, payload, side}};
     if (way.collective == CollectiveAlgorithm::all_gather) return way;
+    const bool scatters = topology.starts_with("reduce_scatter");
+    if (scatters || topology.starts_with(two_phase_name)) {
+        // Phase 2 sends as much side information as phase 1.
+        const double of_shard = t.whole_side ? side : side / workers;
+        way.bytes = {payload, payload, scatters ? 0.0 : payload * t.second_width,
+                     (scatters ? 1.0 : 2.0) * of_shard};
+        return way;
+    }
     if (t.exact_sums) return std::nullopt;
     if (t.node > 1) {  // each worker of a node sends its part of the codes
         const double codes = values * t.code_bits / 8.0;

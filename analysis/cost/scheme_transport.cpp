@@ -1,9 +1,13 @@
 #include "analysis/cost/scheme_transport.h"
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <stdexcept>
+#include <tuple>
 #include <utility>
+
+#include "emulation/schemes/two_phase.h"
 
 namespace apscope::detail {
 
@@ -19,19 +23,28 @@ std::optional<Scheme> known(std::string_view spec, const MadeSchemes* made) {
 
 }  // namespace
 
-Transport transport_of(std::string_view spec, std::string_view grid, const MadeSchemes* made) {
-    const std::optional<Scheme> scheme = known(spec, made);
-    if (!scheme) return {};
-    for (const PolicyBranch& branch : scheme->policy.branches)
-        if (branch.scheme->parts.grid == grid) return branch.scheme->parts.transport;
-    return scheme->parts.transport;
+Transport transport_of(std::string_view spec, std::string_view grid, std::string_view topology,
+                       const MadeSchemes* made) {
+    std::optional<Scheme> found = known(spec, made);
+    if (!found) return {};
+    auto scheme = std::make_shared<const Scheme>(*std::move(found));
+    for (const PolicyBranch& branch : scheme->policy.branches) {
+        if (branch.scheme->parts.grid != grid) continue;
+        scheme = branch.scheme;
+        break;
+    }
+    return collective_name(topology) == "shards"  // of two phases
+               ? reduced_by(parse_topology(topology), scheme)->parts.transport
+               : scheme->parts.transport;
 }
 
 TransportOf transports(const MadeSchemes* made) {
-    return [made, known = std::map<std::pair<std::string, std::string>, Transport>()](
-               const std::string& spec, const std::string& grid) mutable {
-        const auto [at, is_new] = known.try_emplace({spec, grid});
-        if (is_new) at->second = transport_of(spec, grid, made);
+    using Key = std::tuple<std::string, std::string, std::string>;
+    return [made, known = std::map<Key, Transport>()](const std::string& spec,
+                                                      const std::string& grid,
+                                                      const std::string& topology) mutable {
+        const auto [at, is_new] = known.try_emplace({spec, grid, topology});
+        if (is_new) at->second = transport_of(spec, grid, topology, made);
         return at->second;
     };
 }

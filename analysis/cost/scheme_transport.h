@@ -9,12 +9,13 @@
 
 namespace apscope::detail {
 
-// Of the rows with this column `format`: of a policy, that of the first branch that has it. An
-// unknown scheme, made in another process, has none.
-Transport transport_of(std::string_view spec, std::string_view grid,
+// Of the rows with these columns `format` and `topology`: of a policy, that of the first branch that
+// has the format. An unknown scheme, made in another process, has none.
+Transport transport_of(std::string_view spec, std::string_view grid, std::string_view topology,
                        const MadeSchemes* made = nullptr);
 
-using TransportOf = std::function<Transport(const std::string& spec, const std::string& grid)>;
+using TransportOf = std::function<Transport(const std::string& spec, const std::string& grid,
+                                            const std::string& topology)>;
 // `transport_of`, which parses each scheme once. `made` must outlive it.
 TransportOf transports(const MadeSchemes* made = nullptr);
 

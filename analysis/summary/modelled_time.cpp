@@ -106,8 +106,9 @@ std::optional<StepTime> time_of(std::span<const TimedPart> parts, const std::str
     Traffic inter, intra;
     double passes = 0, agreed_bytes = 0, agreed_buckets = 0, travelling = 0;
     for (const TimedPart& part : parts) {
-        const std::optional<Way> way = way_of(transport(spec, part.grid), part.reduction,
-                                              part.values, part.payload, part.travelling, workers);
+        const std::optional<Way> way =
+            way_of(transport(spec, part.grid, part.reduction), part.reduction, part.values,
+                   part.payload, part.travelling, workers);
         if (!way) return std::nullopt;
         const auto cost_with = [&](double side_bytes) {
             MessageBytes bytes = way->bytes;
@@ -182,8 +183,9 @@ StepTimes step_times(const RowTable& table, const TimeOptions& options,
     std::vector<double> limit;
     for (const std::uint32_t i : parts.first) {
         const std::uint32_t row = rows.row[i];
-        limit.push_back(
-            static_cast<double>(transport(table.scheme[row], table.format[row]).agreed_bits));
+        const Transport t =
+            transport(table.scheme[row], table.format[row], table.topology[row]);
+        limit.push_back(static_cast<double>(t.agreed_bits));
     }
     std::vector<double> scaled(rows.size());  // the elements of the model
     for (std::size_t i = 0; i < rows.size(); ++i) {

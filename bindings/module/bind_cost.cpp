@@ -32,9 +32,9 @@ void bind_cost(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>& m
           "The work of one worker for one message per worker: messages sent one after another, and "
           "bytes sent, added and decoded.");
     m.def("agreed_bits",
-          [made](const std::string& spec, const std::string& grid) {
-        return transport_of(spec, grid, made.get()).agreed_bits;
-    }, py::arg("scheme"), py::arg("grid"),
+          [made](const std::string& spec, const std::string& grid, const std::string& topology) {
+        return transport_of(spec, grid, topology, made.get()).agreed_bits;
+    }, py::arg("scheme"), py::arg("grid"), py::arg("topology"),
           "How many of a message's side bits are agreed before it is made; the others travel with "
           "it.");
 }

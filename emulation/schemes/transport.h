@@ -33,6 +33,10 @@ struct Transport {
     // Of a message's side information, what the workers agree on before they encode (by a MAX
     // all-reduce); the rest travels with the message.
     std::uint64_t agreed_bits = 0;
+    // In two phases: whether every shard needs all side information (a tensor's scale), or it is
+    // divided with the elements; and the bits of a value in phase 2 over those in phase 1.
+    bool whole_side = false;
+    double second_width = 1.0;
 };
 
 // Sums of `workers` integers 0..largest.

@@ -133,6 +133,16 @@ void keep_own(const RowPiece& p, std::size_t workers, Message& m) {
     }
 }
 
+// A scale of its own travels with each message.
+Transport phased(const SchemeParts& leaf, const SchemeParts& second) {
+    Transport t;
+    t.code_bits = leaf.transport.code_bits;
+    t.whole_side = leaf.float_encoder && !leaf.encode;
+    if (t.code_bits > 0 && second.transport.code_bits > 0)
+        t.second_width = static_cast<double>(second.transport.code_bits) / t.code_bits;
+    return t;
+}
+
 std::function<Parameters(const Selection&)> select_alone(
     const std::shared_ptr<const Scheme>& scheme) {
     return [scheme](const Selection& s) {
@@ -190,9 +200,7 @@ SchemeParts in_two_phases(const Scheme& scheme, const Topology& topology,
     parts.draw = {};
     parts.decode_sum = {};
     parts.float_encoder.reset();
-    parts.transport.agreed_bits = 0;  // a scale of its own travels with each message
-    parts.transport.sum_bits = {};
-    parts.transport.exact_sums = false;
+    parts.transport = phased(leaf->parts, second->parts);
     parts.select = select_alone(leaf);
     parts.encode = [leaf, phases](const RowPiece& p, Message& m) {
         const Leaves& leaves = p.theta.of<Leaves>();

@@ -90,7 +90,7 @@ def linear_seconds(
     ):
         k = candidate[first[i]]
         rates[i] = _rates(spec, topology, grid, workers, free)
-        agreed_limit[i] = _core.agreed_bits(spec, grid)
+        agreed_limit[i] = _core.agreed_bits(spec, grid, topology)
         message, agreeing = _latency(spec, topology, grid, workers, alone)
         latencies.message[k][f"{topology} {grid}"] = message
         latencies.side[k] = max(latencies.side[k], agreeing)

@@ -61,6 +61,7 @@ SchemeDefinition mx_definition() {
         const BlockGrid grid(format, projection);
         SchemeParts scheme;
         scheme.grid = format.name();
+        scheme.transport.code_bits = format.element.storage_bits();
         scheme.encode_draws = is_stochastic(projection.rounding);
         scheme.sees_special = true;
         scheme.run = by_rows ? whole_row : static_cast<std::size_t>(format.block_size);

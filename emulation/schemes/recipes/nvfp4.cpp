@@ -169,6 +169,7 @@ SchemeDefinition nvfp4_definition() {
                    infinities = format.nonfinite == BlockNonfinite::transformer_engine;
         SchemeParts scheme;
         scheme.grid = encode.grid.format.name();
+        scheme.transport.code_bits = format.element.storage_bits();
         scheme.encode_draws = is_stochastic(projection.rounding);
         scheme.rounds_turned = turns;
         scheme.transport.agreed_bits =
