@@ -119,6 +119,10 @@ std::optional<Way> way_of(const Transport& t, std::string_view topology, double 
     Way way{found->first, found->second, t.rounds, {payload, payload, payload, side}};
     if (way.collective == CollectiveAlgorithm::all_gather) return way;
     if (t.exact_sums) return std::nullopt;
+    if (t.side_in_parts) {
+        const double part = payload + side;
+        way.bytes = {part, part, part, 0.0};
+    }
     if (t.node > 1) {  // each worker of a node sends its part of the codes
         const double codes = values * t.code_bits / 8.0;
         way.collective = CollectiveAlgorithm::hierarchical_shards;
