@@ -82,7 +82,8 @@ Cost collective_cost(CollectiveAlgorithm collective, const MessageBytes& b, int 
             cost.decoded = workers * (b.sent + b.side);
             break;
         case CollectiveAlgorithm::shards:
-            cost.inter = {2.0 * others, share * (b.sent + b.result) + others * b.side};
+            cost.inter = {2.0 * others, share * (b.sent + b.result) +
+                                            (b.side_in_parts ? 2.0 * share : others) * b.side};
             cost.added = share * b.sent;
             cost.decoded = b.sent + b.result;  // a part of every message, and the result
             break;
@@ -119,10 +120,7 @@ std::optional<Way> way_of(const Transport& t, std::string_view topology, double 
     Way way{found->first, found->second, t.rounds, {payload, payload, payload, side}};
     if (way.collective == CollectiveAlgorithm::all_gather) return way;
     if (t.exact_sums) return std::nullopt;
-    if (t.side_in_parts) {
-        const double part = payload + side;
-        way.bytes = {part, part, part, 0.0};
-    }
+    way.bytes.side_in_parts = t.side_in_parts;
     if (t.node > 1) {  // each worker of a node sends its part of the codes
         const double codes = values * t.code_bits / 8.0;
         way.collective = CollectiveAlgorithm::hierarchical_shards;
