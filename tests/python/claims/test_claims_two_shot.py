@@ -6,7 +6,7 @@ import pytest
 import apscope
 
 LIMITS = {"int8": 128, "int6": 32, "int4": 8}
-FLOOR = 258 * 2.0**-24  # the least fp16 number whose reciprocal is within fp16
+FLOOR = 258 * 2.0**-24  # its reciprocal is within fp16
 BOUND = f",epsilon={FLOOR!r},epsilon_as=bound"
 
 
