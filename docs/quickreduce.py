@@ -1,7 +1,7 @@
 """Draws docs/quickreduce.png: python docs/quickreduce.py docs/quickreduce.png
 
-The picture of docs/quickreduce.md. The error of QuickReduce's messages by the size of the gradients, for three widths, and with a bound
-of the scale.
+The picture of docs/quickreduce.md: the error of QuickReduce's messages by the size of the
+gradients, for three widths, and with a bound of the scale.
 """
 
 import argparse

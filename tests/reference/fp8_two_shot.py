@@ -3,11 +3,7 @@
 import ml_dtypes
 import numpy as np
 
-DTYPES = {
-    "e4m3fn": ml_dtypes.float8_e4m3fn,
-    "e5m2": ml_dtypes.float8_e5m2,
-    "e4m3": ml_dtypes.float8_e4m3,
-}
+DTYPES = {"e4m3fn": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2}
 
 
 def cast(x: np.ndarray, format: str, overflow: str) -> np.ndarray:

@@ -7,7 +7,7 @@ import apscope
 from apscope.record import TraceWriter
 from tests.reference import fp8_two_shot, quickreduce
 
-WORKERS = (1, 2, 3, 4, 8, 64)
+WORKERS = (1, 2, 5, 8, 64)
 LENGTHS = (0, 1, 65, 500)
 
 
@@ -73,8 +73,8 @@ def test_quickreduce_has_the_references_bits(spec, settings, workers):
 
 @pytest.mark.parametrize("workers", WORKERS)
 @pytest.mark.parametrize("overflow", ["pytorch", "ieee", "saturate"])
-@pytest.mark.parametrize("group", [0, 1, 100, 256])
-@pytest.mark.parametrize("format", ["e4m3fn", "e5m2", "e4m3"])
+@pytest.mark.parametrize("group", [0, 7, 100])
+@pytest.mark.parametrize("format", ["e4m3fn", "e5m2"])
 def test_fp8_two_shot_has_the_references_bits(format, group, overflow, workers):
     spec = f"fp8_two_shot:{format},group={group},overflow={overflow}"
     for n in LENGTHS:
