@@ -101,6 +101,10 @@ def test_fp8_two_shot_is_pytorchs_own_arithmetic(format, workers, n):
     torch = pytest.importorskip("torch")
     dtype = {"e4m3fn": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2}[format]
 
+    # Versions whose cast to e4m3fn does not saturate give NaN beyond 448.
+    saturates = not torch.tensor(float("inf")).to(torch.float8_e4m3fn).float().isnan()
+    keys = "" if saturates else ",overflow=ieee"
+
     def coded(x):
         amax = x.abs().max()
         scale = torch.finfo(dtype).max / torch.where(amax > 0, amax, 1.0)
@@ -113,7 +117,7 @@ def test_fp8_two_shot_is_pytorchs_own_arithmetic(format, workers, n):
             code, back = coded(row)
             total += back * code.float()
         result = torch.cat([code.float() * back for code, back in map(coded, total.chunk(workers))])
-        reduced = apscope.exchange(f"fp8_two_shot:{format}", g).reduced
+        reduced = apscope.exchange(f"fp8_two_shot:{format}{keys}", g).reduced
         assert same(reduced, result[:n].double().numpy()), name
 
 
