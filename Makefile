@@ -191,6 +191,7 @@ docs: .stamps/docs
 
 picture: out/report.html
 	$(VENV)/python docs/picture.py docs/picture.png
+	$(VENV)/python docs/quickreduce.py docs/quickreduce.png
 	$(VENV)/python docs/report_picture.py out/report.html
 
 tables: .stamps/installed

@@ -36,9 +36,12 @@ EVERYWHERE = {
 #: fewer choices than elsewhere.
 APART = {
     ("CPD", "input_cast"): "bool | str",
+    ("FP8TwoShot", "group"): 'int | Literal["row"]',
+    ("FP8TwoShot", "overflow"): 'Literal["pytorch", "saturate", "ieee"]',
     ("IntegerAllReduce", "rounding"): 'Literal["ties_to_even", "stochastic"]',
     ("LossScaling", "scale"): 'float | Literal["largest", "best"]',
     ("NVFP4", "four_over_six"): 'Literal[False, "mse", "mae"]',
+    ("QuickReduce", "overflow"): 'Literal["saturate", "ieee"]',
     ("TopK", "index"): 'int | Literal["packed"]',
 }
 

@@ -68,6 +68,7 @@ NAVIGATION = {
         "docs/recipes",
         "docs/methods",
         "docs/torch",
+        "docs/quickreduce",
         "docs/cpd",
     ],
     "Python": ["docs/api"],

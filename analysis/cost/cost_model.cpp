@@ -82,7 +82,8 @@ Cost collective_cost(CollectiveAlgorithm collective, const MessageBytes& b, int 
             cost.decoded = workers * (b.sent + b.side);
             break;
         case CollectiveAlgorithm::shards:
-            cost.inter = {2.0 * others, share * (b.sent + b.result) + others * b.side};
+            cost.inter = {2.0 * others, share * (b.sent + b.result) +
+                                            (b.side_in_parts ? 2.0 * share : others) * b.side};
             cost.added = share * b.sent;
             cost.decoded = b.sent + b.result;  // a part of every message, and the result
             break;
@@ -122,13 +123,14 @@ std::optional<Way> way_of(const Transport& t, std::string_view topology, double 
     if (way.collective == CollectiveAlgorithm::all_gather) return way;
     const bool scatters = topology.starts_with("reduce_scatter");
     if (scatters || topology.starts_with(two_phase_name)) {
-        // Phase 2 sends as much side information as phase 1.
-        const double of_shard = t.whole_side ? side : side / workers;
-        way.bytes = {payload, payload, scatters ? 0.0 : payload * t.second_width,
-                     (scatters ? 1.0 : 2.0) * of_shard};
+        // In parts, `side` is already that of both phases.
+        const double phases = (scatters ? 1.0 : 2.0) / (t.side_in_parts ? 2.0 : 1.0);
+        way.bytes = {payload, payload, scatters ? 0.0 : payload * t.second_width, phases * side,
+                     t.side_in_parts};
         return way;
     }
     if (t.exact_sums) return std::nullopt;
+    way.bytes.side_in_parts = t.side_in_parts;
     if (t.node > 1) {  // each worker of a node sends its part of the codes
         const double codes = values * t.code_bits / 8.0;
         way.collective = CollectiveAlgorithm::hierarchical_shards;

@@ -28,9 +28,11 @@ struct Cost {
 };
 
 // The bytes per element of workers' messages, partial sums and the result may differ. `side` is
-// sent completely with every message, however few values it has.
+// sent completely with every message, however few values it has; side_in_parts: in `shards` with
+// the part that it belongs to.
 struct MessageBytes {
     double sent = 0.0, partial = 0.0, result = 0.0, side = 0.0;
+    bool side_in_parts = false;
 };
 
 enum class CollectiveAlgorithm {

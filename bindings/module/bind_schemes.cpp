@@ -27,6 +27,7 @@ void bind_schemes(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>
             row["family"] = d.family;
             row["note"] = d.note;
             row["takes_format"] = d.takes_format;
+            row["grid_key"] = d.grid_key;
             row["keys"] = keys;
             row["body"] = body_name(d.body);
             rows.append(row);

@@ -60,6 +60,8 @@ struct SchemeDefinition {
     enum class Body { none, scheme, policy } body = Body::none;  // the content of its parentheses
     bool takes_format = false;
     std::vector<SchemeKey> keys = {};
+    // The key whose value may follow the colon without its name, and does in canonical specs.
+    std::string_view grid_key = {};
     // Written into every row; a combinator writes that of the scheme inside.
     std::string_view note = {};
     SchemeParts (*build)(const SchemeArguments&) = nullptr;

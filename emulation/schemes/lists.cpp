@@ -71,6 +71,8 @@ std::vector<std::string> all_schemes() {
                              "delayed_scaling:e5m2",
                              "current_scaling:e5m2",
                              "fp8_allreduce:e4m3fn",
+                             "fp8_two_shot:e4m3fn",
+                             "quickreduce",
                              "mx",
                              "nvfp4",
                              "natural",

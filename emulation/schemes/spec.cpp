@@ -228,9 +228,13 @@ std::string canonical_spec(const SchemeDefinition& definition, const SchemeArgum
                       ->name();  // NOLINT(bugprone-unchecked-optional-access): there is one, then
         separator = ',';
     }
+    if (!definition.grid_key.empty()) {
+        spec += separator + arguments.text(definition.grid_key);
+        separator = ',';
+    }
     for (const SchemeKey& key : definition.keys) {
         const std::string& value = arguments.text(key.name);
-        if (value == key.default_value) continue;
+        if (value == key.default_value || key.name == definition.grid_key) continue;
         spec += separator + std::string(key.name) + "=" + value;
         separator = ',';
     }
@@ -260,8 +264,12 @@ Scheme parse_scheme(std::string_view spec, const MadeSchemes* made) {
         }
         arguments.format = parse_format(parts.head);
         require_fp32(*arguments.format, "a scheme");
-    } else if (!parts.head.empty()) {
-        settings.insert(settings.begin(), parts.head);
+    }
+    std::string head(parts.head);
+    if (!definition.takes_format && !head.empty()) {
+        if (!definition.grid_key.empty() && head.find('=') == std::string::npos)
+            head = std::string(definition.grid_key) + "=" + head;
+        settings.insert(settings.begin(), head);
     }
     read_keys(definition, spec, settings, arguments);
 

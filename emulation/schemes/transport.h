@@ -30,13 +30,13 @@ struct Transport {
     // Workers of a node, whose values are added as numbers of node_bits before the node makes one
     // message of code_bits a value, of which each worker sends its part.
     int node = 1, node_bits = 32;
+    // Side information belongs to elements (scales of blocks): a part of a message has its own, in
+    // both phases.
+    bool side_in_parts = false;
     // Of a message's side information, what the workers agree on before they encode (by a MAX
     // all-reduce); the rest travels with the message.
     std::uint64_t agreed_bits = 0;
-    // In two phases: whether every shard needs all side information (a tensor's scale), or it is
-    // divided with the elements; and the bits of a value in phase 2 over those in phase 1.
-    bool whole_side = false;
-    double second_width = 1.0;
+    double second_width = 1.0;  // in two phases: bits of a value in phase 2 over those in phase 1
 };
 
 // Sums of `workers` integers 0..largest.

@@ -137,7 +137,7 @@ void keep_own(const RowPiece& p, std::size_t workers, Message& m) {
 Transport phased(const SchemeParts& leaf, const SchemeParts& second) {
     Transport t;
     t.code_bits = leaf.transport.code_bits;
-    t.whole_side = leaf.float_encoder && !leaf.encode;
+    t.side_in_parts = !leaf.float_encoder || leaf.encode;  // all but a tensor's scale
     if (t.code_bits > 0 && second.transport.code_bits > 0)
         t.second_width = static_cast<double>(second.transport.code_bits) / t.code_bits;
     return t;

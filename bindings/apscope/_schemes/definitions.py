@@ -26,6 +26,7 @@ class SchemeDefinition:
     source: str
     needs: str  #: inputs besides gradients that a trace must contain, in words
     takes_format: bool
+    grid_key: str  #: the key whose value follows the colon without its name, or empty
     family: (
         str  #: empty for combinators, whose family is that of the inner scheme (`Scheme.family`)
     )

@@ -26,9 +26,10 @@ def run(args: argparse.Namespace) -> int:
         form = {
             "scheme": f"{name}(SCHEME)[,key=value...]",
             "policy": f"{name}(CONDITION=SCHEME;...;else=SCHEME)",
-        }.get(
-            d.body, f"{name}:FORMAT[,key=value...]" if d.takes_format else f"{name}[:key=value,...]"
-        )
+        }.get(d.body)
+        if form is None:
+            first = "FORMAT" if d.takes_format else d.grid_key.upper()
+            form = f"{name}:{first}[,key=value...]" if first else f"{name}[:key=value,...]"
         print(f"{form}   (Python: apscope.schemes.{d.class_name})")
         print(textwrap.fill(d.summary, 100, initial_indent="    ", subsequent_indent="    "))
         print(f"    source  {d.source}\n    needs   {d.needs}")

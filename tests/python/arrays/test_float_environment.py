@@ -89,7 +89,7 @@ SPECS = [
     "none:bf16", "aps:e4m3", "aps:e5m2,rounding=stochastic", "aps:e4m3,unit=10",
     "loss_scaling:e5m2,scale=1000", "stochastic:e4m3", "natural",
     "qsgd", "terngrad", "zipml:levels=5", "bit_centering", "sign", "sign:scale=l2", "sign_vote",
-    "onebit_adam", "birder", "residual(qsgd)",
+    "onebit_adam", "birder", "residual(qsgd)", "fp8_two_shot:e4m3fn", "quickreduce",
     "multipoint", "multipoint:zero=false", "thc", "integer_allreduce:rounding=stochastic",
     "fft_sparse", "top_k", "random_k:keep=0.3", "powersgd:rank=1", "mx", "nvfp4",
     "delayed_scaling:e5m2", "current_scaling:e4m3,agree=local", "fp8_allreduce:e4m3", "cpd:e5m2",

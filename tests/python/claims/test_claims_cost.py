@@ -364,6 +364,7 @@ REAL = {
     "integer_allreduce": ("code_sum", lambda n: 7 / 8 * (32 + 32) * n / 8),
     "integer_allreduce:bits=16": ("code_sum", lambda n: 7 / 8 * (16 + 16) * n / 8),
     "birder": ("own:two_phase", lambda n: 7 / 8 * 2 * n / 8),
+    "fp8_two_shot:e4m3fn,group=256": ("own:two_phase", lambda n: 7 / 8 * 2 * n),
     "birder:group=4": ("own:two_phase", lambda n: 2 * (1 / 2) * n / 8 / 4),
 }
 

@@ -25,4 +25,23 @@ CASES: list[Case] = [
     Case("nvfp4:rounding=ties_to_even,scale=e5m3fnu,tensor_scale=false", order=False, scaled=False),
     Case("nvfp4:rounding=ties_to_even,nonfinite=transformer_engine", order=False, special=False),
     Case("nvfp4:rounding=ties_to_even,four_over_six=mse"),
+    # In fp32's subnormal numbers the scale is infinite.
+    Case("fp8_two_shot:e4m3fn", own=False, order=False, scaled=False, special=False),
+    Case("fp8_two_shot:e5m2,group=16", own=False, order=False, scaled=False, special=False),
+    Case(
+        "fp8_two_shot:e3m4,group=row,overflow=saturate",
+        own=False,
+        order=False,
+        scaled=False,
+        special=False,
+    ),
+    Case("quickreduce:int8", own=False, order=False, scaled=False, special=False),
+    Case("quickreduce:int6,input=bf16", own=False, order=False, scaled=False, special=False),
+    Case(
+        "quickreduce:int4,epsilon=1.5378e-5,epsilon_as=bound,overflow=ieee",
+        own=False,
+        order=False,
+        scaled=False,
+        special=False,
+    ),
 ]

@@ -13,6 +13,7 @@ from tests.reference import topologies as reference
 from tests.reference import traffic
 
 N = 6400
+PADDED = 6656  # to a multiple of 64 times 8 workers
 
 
 def record(folder, workers, n=N):
@@ -165,6 +166,10 @@ OWN = {  # topology, and bytes that a rank sends
     "integer_allreduce:bits=8": ("code_sum", 7 / 4 * N + 7 / 4 * N / 256),
     "onebit_adam": ("own:two_phase", 7 / 4 * N / 8 + 7 * 8),
     "birder": ("own:two_phase", 7 / 4 * N / 8),
+    "fp8_two_shot:e4m3fn": ("own:two_phase", 7 / 4 * N + 7 * 8),
+    "fp8_two_shot:e4m3fn,group=256": ("own:two_phase", 7 / 4 * (N + 4 * N / 256)),
+    "quickreduce:int8": ("own:two_phase", 7 / 4 * 8.5 * PADDED / 8),
+    "quickreduce:int4": ("own:two_phase", 7 / 4 * 4.5 * PADDED / 8),
     "random_k:keep=0.01": ("linear", 7 / 4 * 64 * 4),
     "zero_blocks": ("linear", 7 / 4 * (4 * N + N / 256 / 8)),
     "powersgd": ("linear", 7 / 4 * 4 * 2 * (100 + 64)),

@@ -1,0 +1,187 @@
+// fp8_two_shot: two phases of an 8-bit float format under real scales, the sum between them in
+// fp32.
+//
+//      a = amax of the group, 1 where it is 0 or NaN
+//      S = fl32(M fl32(1 / a))                M the format's largest value
+//      c = round(fl32(x S))                   to nearest, ties to even
+//      x reads fl32(c fl32(1 / S)); sum of the workers' in fp32, in rank order;
+//      the same once more on the sum
+//
+// group=0: the worker's tensor in the first phase; in the second each shard of ceil(n / W) elements
+// of the sum, worker s has shard s. N: every N elements of the tensor in both phases, row: each of
+// its slices along the first axis; a group belongs to one shard. Infinities and NaNs are seen: with
+// an infinite amax S is 0 and a group is NaN.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <vector>
+
+#include "core/fixed_shape_sum.h"
+#include "core/parse.h"
+#include "emulation/arithmetic/row_cast.h"
+#include "emulation/schemes/codecs/block_row.h"
+#include "emulation/schemes/codecs/float_row.h"
+#include "emulation/schemes/codecs/row_use.h"
+#include "emulation/schemes/definition.h"
+#include "emulation/schemes/shared/row_length.h"
+
+namespace apscope::detail {
+
+namespace {
+
+class ScaledCast {
+public:
+    ScaledCast(const FloatFormat& format, Overflow overflow)
+        : format_(format), rows_(format, {RoundingMode::ties_to_even, overflow}),
+          limits_(limits_of(format, rows_.cast())) {}
+
+    const FloatFormat& format() const { return format_; }
+    double zero() const {
+        double code = 0.0;
+        rows_.round(&code, 1.0, &code, 1, {}, 0);
+        return code;
+    }
+
+    float scale_of(std::span<const float> x) const {
+        float amax = 0.0f;
+        for (const float v : x) {
+            const float size = std::abs(v);
+            if (size > amax || std::isnan(size)) amax = size;
+            if (std::isnan(amax)) break;
+        }
+        if (!(amax > 0.0f)) amax = 1.0f;
+        return static_cast<float>(limits_.largest) * (1.0f / amax);
+    }
+    void round(std::span<const float> x, float scale, double* codes, double* values) const {
+        float scaled[sum_block];
+        const float back = 1.0f / scale;
+        for (std::size_t begin = 0; begin < x.size(); begin += sum_block) {
+            const std::size_t count = std::min(sum_block, x.size() - begin);
+            for (std::size_t i = 0; i < count; ++i) scaled[i] = x[begin + i] * scale;
+            rows_.round(scaled, 1.0, codes + begin, count, {}, 0);
+            for (std::size_t i = 0; i < count; ++i)
+                values[begin + i] = static_cast<float>(codes[begin + i]) * back;
+        }
+    }
+    // Of elements that were rounded under one scale, a group or what the message has of it.
+    void state_use(Message& m, std::span<const double> x, float scale, std::size_t first,
+                   std::size_t count, GridUse& use) const {
+        if (!(scale > 0.0f && std::isfinite(scale))) return;  // no element has a place in the grid
+        const Row scales(std::min(count, sum_block), scale);
+        for (std::size_t begin = first; begin < first + count; begin += sum_block) {
+            const std::size_t part = std::min(sum_block, first + count - begin);
+            add_row(use, x.subspan(begin, part), m.codes.data() + begin, m.values.data() + begin,
+                    scales.data(), limits_, m.saturated, begin, x.size());
+        }
+    }
+
+private:
+    FloatFormat format_;
+    RowCast rows_;
+    GridLimits limits_;
+};
+
+// Elements that share a scale, of a tensor of n; the second phase's are shards if group is 0.
+struct Groups {
+    std::size_t group = 0;
+    bool by_rows = false;
+
+    bool whole() const { return group == 0 && !by_rows; }
+    std::size_t length(const TrainingStep& step, std::size_t n, bool second) const {
+        if (by_rows) return row_length(step, n);
+        if (group != 0) return group;
+        const auto workers = static_cast<std::size_t>(second ? step.workers : 1);
+        return std::max<std::size_t>(1, (n + workers - 1) / workers);
+    }
+};
+
+template <class Work>
+void for_groups(std::size_t n, std::size_t length, Work&& work) {
+    for (std::size_t first = 0; first < n; first += std::min(length, n - first))
+        work(first, std::min(length, n - first));
+}
+
+void encode(const RowPiece& p, const ScaledCast& cast, const Groups& groups, Message& m) {
+    const std::vector<float> x = narrow_row(p.x);
+    m.prepare(x.size(), true, false);
+    GridUse use;
+    BlockUse blocks;
+    for_groups(x.size(), groups.length(p.step, p.place.size, false),
+               [&](std::size_t first, std::size_t count) {
+        const std::span<const float> part = std::span(x).subspan(first, count);
+        const float scale = cast.scale_of(part);
+        cast.round(part, scale, m.codes.data() + first, m.values.data() + first);
+        cast.state_use(m, p.x, scale, first, count, use);
+        blocks.add(p.x, m.saturated, first, count, 1.0f / scale);
+    });
+    m.grid_use = use;
+    if (!groups.whole()) m.block_use = blocks;
+    const std::size_t n = p.place.size, workers = static_cast<std::size_t>(p.step.workers);
+    const bool pads = groups.whole() && p.place.first + x.size() == n;
+    const std::size_t behind = pads ? (n + workers - 1) / workers * workers - n : 0;
+    const auto width = static_cast<std::uint64_t>(cast.format().storage_bits());
+    m.payload_bits = (x.size() + behind) * width;
+    const std::size_t length = groups.length(p.step, n, false);
+    m.side_bits = groups.whole() ? 64 : (n + length - 1) / length * 32;
+    if (!p.packs()) return;
+    Row sent = m.codes;
+    sent.resize(sent.size() + behind, cast.zero());
+    m.payload = pack_float_codes(sent, cast.format());
+}
+
+void answer(const SentPieces& s, const ScaledCast& cast, const Groups& groups, Row& sum) {
+    gathered_sum(s.messages, sum);
+    std::vector<float> x(sum.begin(), sum.end());
+    for (float& v : x) v += 0.0f;  // the sum begins at +0
+    Row codes(sum.size());
+    for_groups(x.size(), groups.length(s.step, s.place.size, true),
+               [&](std::size_t first, std::size_t count) {
+        const std::span<const float> part = std::span(x).subspan(first, count);
+        cast.round(part, cast.scale_of(part), codes.data() + first, sum.data() + first);
+    });
+}
+
+}  // namespace
+
+SchemeDefinition fp8_two_shot_definition() {
+    return {
+        .class_name = "FP8TwoShot",
+        .summary = "a float format under a real scale, fp32 sums of shards, and the same once more",
+        .source = "ColossalAI, colossalai/quantization/fp8.py; groups as in torchft and FlashInfer",
+        .needs = "gradients",
+        .takes_format = true,
+        .keys = {{"group", "0",
+                  "elements that share a scale: 0 (the tensor, then the shard), row, or a number "
+                  "such as 256"},
+                 {"overflow", "pytorch",
+                  "of the cast: pytorch, infinity in a format that has one, else the largest; "
+                  "saturate; or ieee"}},
+        .build = [](const SchemeArguments& arguments) -> SchemeParts {
+        constexpr std::array<std::string_view, 3> overflows{"pytorch", "saturate", "ieee"};
+        Groups groups;
+        groups.by_rows = arguments.text("group") == "row";
+        if (!groups.by_rows)
+            groups.group =
+                static_cast<std::size_t>(arguments.integer("group", 0, largest_count, "row"));
+        const FloatFormat& format = *arguments.format;
+        const std::string_view rule = arguments.choice("overflow", overflows);
+        const bool saturates = rule == "saturate" || (rule == "pytorch" && !format.has_infinity);
+        const ScaledCast cast(format, saturates ? Overflow::saturate : Overflow::ieee);
+        SchemeParts scheme;
+        scheme.grid = format.name();
+        scheme.topology = reductions::two_phase;
+        scheme.transport.code_bits = format.storage_bits();
+        scheme.transport.side_in_parts = !groups.whole();
+        scheme.run = groups.group != 0 ? groups.group : whole_row;
+        scheme.sees_special = true;
+        scheme.encode = [cast, groups](const RowPiece& p, Message& m) {
+            encode(p, cast, groups, m);
+        };
+        scheme.reduce = [cast, groups](const SentPieces& s, Row& sum) {
+            answer(s, cast, groups, sum);
+        };
+        return scheme;
+    }};
+}
+
+}  // namespace apscope::detail

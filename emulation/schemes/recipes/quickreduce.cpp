@@ -1,0 +1,204 @@
+// quickreduce: two phases of symmetric integers in blocks of 32, in fp16 arithmetic throughout.
+//
+//      of 64 consecutive values the 32 even ones are a block, and the 32 odd ones
+//      m = the block's value of largest magnitude, of ties the negative one
+//      d = fl16(-m / L)          L = 128, 32 or 8: the scale that is sent
+//      e = fl16(1 / fl16(d + epsilon))
+//      q = clamp(fl16(x e), -L, L - 1), to the nearest integer, ties to even
+//      x reads fl16(q d); sum of the workers' in rank order from 0, fl16 after every addition;
+//      the same codec once more on the sum
+//
+// A tensor is padded with zeros to a multiple of 64 W. Below m = L / 65504 e would exceed fp16 and
+// is its largest number instead: x e stays small, and a block loses its values.
+// overflow=saturate: finite operands never give an infinity (AMD's mode FP16_OVFL); ieee: they do.
+// A NaN is less than any number to both bounds of the clamp, as the hardware's maximum takes the
+// other operand. The hardware's reciprocal is approximate; this one is correctly rounded.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "core/fixed_shape_sum.h"
+#include "core/named_formats.h"
+#include "emulation/arithmetic/row_cast.h"
+#include "emulation/schemes/codecs/bits.h"
+#include "emulation/schemes/definition.h"
+
+namespace apscope::detail {
+
+namespace {
+
+constexpr std::size_t unit = 64, block = 32;
+
+// A row of fp16 numbers for a time.
+using Buffer = std::array<double, sum_block>;
+
+double largest_of(const double* x) {  // every second one
+    double most = -std::numeric_limits<double>::infinity(), least = -most;
+    for (std::size_t i = 0; i < unit; i += 2) {  // NaNs compare false
+        most = x[i] > most ? x[i] : most;
+        least = x[i] < least ? x[i] : least;
+    }
+    if (most < least) return std::numeric_limits<double>::quiet_NaN();  // there is no number
+    const double m = std::abs(most) > std::abs(least) ? most : least;
+    return m == 0.0 ? 0.0 : m;
+}
+
+class Codec {
+public:
+    Codec(int bits, double epsilon, bool bounds, bool from_bf16, Overflow overflow)
+        : bits_(bits), limit_(std::ldexp(1.0, bits - 1)), bounds_(bounds),
+          arithmetic_(parse_format("fp16"), {RoundingMode::ties_to_even, overflow}),
+          caller_(parse_format(from_bf16 ? "bf16" : "fp16"), {}), from_bf16_(from_bf16) {
+        in_fp16(&epsilon, 1, &epsilon_);
+    }
+
+    // The message's codes are q of its elements, and behind them what the zeros read that fill the
+    // last unit: where a block is not finite they take part in the sum.
+    void encode(const RowPiece& p, Message& m) const {
+        m.prepare(p.x.size(), true, false);
+        Buffer x, q;
+        for (std::size_t begin = 0; begin < p.x.size(); begin += sum_block) {
+            const std::size_t count = std::min(sum_block, p.x.size() - begin);
+            caller_.round(p.x.data() + begin, 1.0, x.data(), count, {}, 0);
+            if (from_bf16_) in_fp16(x.data(), count, x.data());
+            const std::size_t filled = fill(x, count);
+            code(x, filled, q);
+            std::copy_n(q.data(), count, m.codes.data() + begin);
+            std::copy_n(x.data(), count, m.values.data() + begin);
+            m.codes.insert(m.codes.end(), x.data() + count, x.data() + filled);
+        }
+        const std::size_t multiple = unit * static_cast<std::size_t>(p.step.workers);
+        const std::size_t padded = (p.place.size + multiple - 1) / multiple * multiple;
+        const bool last = p.place.first + p.x.size() == p.place.size;
+        const std::size_t behind = last ? padded - p.place.size : 0;
+        m.payload_bits = (p.x.size() + behind) * static_cast<std::uint64_t>(bits_);
+        m.side_bits = padded / block * 16;
+        if (!p.packs()) return;
+        BitWriter wire;
+        for (std::size_t i = 0; i < p.x.size() + behind; ++i) {
+            const double integer = i < p.x.size() ? m.codes[i] : 0.0;
+            wire.put(static_cast<std::uint64_t>(integer + limit_), bits_);
+        }
+        m.payload = wire.take();
+    }
+
+    // What all workers get, of messages of a piece.
+    void reduce(const SentPieces& s, Row& sum) const {
+        const std::size_t n = s.messages[0].values.size();
+        sum.resize(n);
+        Buffer total, read, q;
+        for (std::size_t begin = 0; begin < n; begin += sum_block) {
+            const std::size_t count = std::min(sum_block, n - begin);
+            const std::size_t filled = fill(total, 0, count);
+            for (const Message& m : s.messages) {
+                std::copy_n(m.values.data() + begin, count, read.data());
+                std::copy_n(m.codes.data() + n, filled - count, read.data() + count);
+                arithmetic_.add(total.data(), read.data(), 1.0, total.data(), filled, {}, 0);
+            }
+            code(total, filled, q);
+            if (from_bf16_) caller_.round(total.data(), 1.0, total.data(), count, {}, 0);
+            std::copy_n(total.data(), count, sum.data() + begin);
+        }
+    }
+
+private:
+    void in_fp16(const double* x, std::size_t count, double* rounded) const {
+        arithmetic_.round(x, 1.0, rounded, count, {}, 0);
+    }
+
+    // d and e of each block of the units in x.
+    void scale(const Buffer& x, std::size_t blocks, double* d, double* e) const {
+        for (std::size_t b = 0; b < blocks; ++b)
+            d[b] = largest_of(x.data() + b / 2 * unit + b % 2) * (-1.0 / limit_);
+        in_fp16(d, blocks, d);
+        for (std::size_t b = 0; b < blocks; ++b) {
+            if (bounds_)
+                e[b] = d[b] = std::abs(d[b]) < epsilon_ ? std::copysign(epsilon_, d[b]) : d[b];
+            else e[b] = d[b] + epsilon_;
+        }
+        in_fp16(e, blocks, e);
+        // Numbers of 11 bits: the quotient in fp64 is nowhere next to a tie that it is not.
+        for (std::size_t b = 0; b < blocks; ++b) e[b] = 1.0 / e[b];
+        in_fp16(e, blocks, e);
+    }
+
+    // Zeros from element `first` to the end of the unit that holds the last of `count` elements;
+    // gives that end.
+    static std::size_t fill(Buffer& x, std::size_t first, std::size_t count) {
+        const std::size_t filled = (count + unit - 1) / unit * unit;
+        std::fill(x.begin() + static_cast<std::ptrdiff_t>(first),
+                  x.begin() + static_cast<std::ptrdiff_t>(filled), 0.0);
+        return filled;
+    }
+    static std::size_t fill(Buffer& x, std::size_t count) { return fill(x, count, count); }
+
+    // q of the fp16 numbers of whole units, which become what they read.
+    void code(Buffer& x, std::size_t count, Buffer& q) const {
+        std::array<double, sum_block / block> d, e;
+        scale(x, count / block, d.data(), e.data());
+        const auto of = [](std::size_t i) { return i / unit * 2 + i % 2; };
+        for (std::size_t i = 0; i < count; ++i) q[i] = x[i] * e[of(i)];
+        in_fp16(q.data(), count, q.data());
+        for (std::size_t i = 0; i < count; ++i) {
+            double integer = q[i] > -limit_ ? q[i] : -limit_;
+            integer = integer < limit_ - 1.0 ? integer : limit_ - 1.0;
+            q[i] = std::nearbyint(integer) + 0.0;  // an integer has no -0
+            x[i] = q[i] * d[of(i)];
+        }
+        in_fp16(x.data(), count, x.data());
+    }
+
+    int bits_;
+    double limit_, epsilon_ = 0.0;
+    bool bounds_;
+    RowCast arithmetic_, caller_;
+    bool from_bf16_;
+};
+
+}  // namespace
+
+SchemeDefinition quickreduce_definition() {
+    return {
+        .class_name = "QuickReduce",
+        .summary = "symmetric integers in interleaved blocks of 32, in fp16 arithmetic, in two "
+                   "phases",
+        .source = "QuickReduce (mk1-project) as in vLLM, csrc/quickreduce",
+        .needs = "gradients",
+        .keys = {{"codec", "int8", "int8, int6 or int4; it may stand alone: quickreduce:int4"},
+                 {"epsilon", "6e-8", "rounded to fp16 (6e-8: 2^-24); from 0 to 1"},
+                 {"epsilon_as", "add",
+                  "add: to the scale before its reciprocal, as in vLLM; bound: the scale's least "
+                  "magnitude"},
+                 {"input", "fp16",
+                  "what gradients are cast to, and the result's dtype: fp16, bf16"},
+                 {"overflow", "saturate",
+                  "of fp16 arithmetic on finite numbers: saturate (mode FP16_OVFL), or ieee: "
+                  "infinities"}},
+        .grid_key = "codec",
+        .build = [](const SchemeArguments& arguments) -> SchemeParts {
+        constexpr std::array<std::string_view, 3> codecs{"int8", "int6", "int4"};
+        constexpr std::array<std::string_view, 2> uses{"add", "bound"}, inputs{"fp16", "bf16"},
+            overflows{"saturate", "ieee"};
+        const std::string_view name = arguments.choice("codec", codecs);
+        const int bits = name.back() - '0';
+        const bool bounds = arguments.choice("epsilon_as", uses) == "bound",
+                   from_bf16 = arguments.choice("input", inputs) == "bf16";
+        const Overflow overflow = arguments.choice("overflow", overflows) == "ieee"
+                                      ? Overflow::ieee
+                                      : Overflow::propagate;
+        const Codec codec(bits, arguments.number("epsilon", 0.0, 1.0), bounds, from_bf16, overflow);
+        SchemeParts scheme;
+        scheme.grid = name;
+        scheme.topology = reductions::two_phase;
+        scheme.transport.code_bits = bits;
+        scheme.transport.side_in_parts = true;
+        scheme.run = unit;
+        scheme.sees_special = true;
+        scheme.encode = [codec](const RowPiece& p, Message& m) { codec.encode(p, m); };
+        scheme.reduce = [codec](const SentPieces& s, Row& sum) { codec.reduce(s, sum); };
+        return scheme;
+    }};
+}
+
+}  // namespace apscope::detail
