@@ -48,8 +48,12 @@ std::vector<RowSums> reduced_rows(const FloatEncoder& encoder, std::span<const T
         // Gathering narrows the decoded values to fp32 even where there is nothing to add.
         const bool has_hops = topology.kind == Topology::Kind::gather ||
                               (!row.exact && (item.workers() > 1 || by.after != 1.0));
-        row.hops_draw = has_hops && is_stochastic(reduction.projection.rounding);
-        const bool known = !by.any() || !(draws || row.hops_draw);
+        const Additions additions = reduction.additions(topology);
+        row.hops_draw = has_hops && additions.draws();
+        // A division, or a sum in a wider format, rounds what was drawn.
+        const bool rounds_on =
+            by.any() || (has_hops && additions.wide && (draws || additions.ends_wide));
+        const bool known = !rounds_on || !(draws || row.hops_draw);
         row.adds_moments = known && (row.hops_draw || (draws && !has_hops));
         row.moments = !known             ? Moments::none
                       : row.adds_moments ? Moments::closed_form

@@ -33,7 +33,7 @@ public:
     // Elements first .. first + reference.size() - 1; blocks come in order. reference: R.
     void add(std::size_t first, std::span<const double> reference);
     // The same work as a device's task (scheme_task.cpp), instead of add(): for formats of fp32
-    // numbers.
+    // numbers and plain topologies.
     bool serves_device() const;
     RowTask task() const;
     void take(RowTotals totals) { account_.take(std::move(totals)); }

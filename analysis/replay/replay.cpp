@@ -24,6 +24,7 @@
 #include "emulation/machine/parallel.h"
 #include "emulation/schemes/lookahead.h"
 #include "emulation/schemes/resolved_schemes.h"
+#include "emulation/schemes/two_phase.h"
 
 namespace apscope::detail {
 
@@ -68,6 +69,7 @@ public:
             if (t.kind == Topology::Kind::exact) continue;
             topologies_.push_back(t);
             if (t.kind != Topology::Kind::two_phase) orders_.push_back(t);
+            if (t.phases.text().empty()) common_.push_back(t);
         }
         for (const ResolvedScheme& scheme : schemes_)
             if (scheme.streams()) scheme.parts().add_to(wanted_);
@@ -102,6 +104,11 @@ private:
     ItemViews views(std::size_t t, std::size_t k) const {
         return {trace_, options_.steps[t], options_.tensors[k], options_.workers};
     }
+    // The topologies that add a scheme's codes.
+    std::span<const Topology> orders_of(const SchemeParts& scheme) const {
+        if (manifest_.stage != "local") return {};
+        return has_two_phases(scheme) ? orders_ : common_;
+    }
     void report() const {
         if (options_.progress) options_.progress(done_.load(std::memory_order_relaxed), total_);
     }
@@ -131,7 +138,8 @@ private:
     ReplayOptions options_;
     std::vector<ResolvedScheme> schemes_;
     WorkList work_;
-    std::vector<Topology> topologies_, orders_;  // exact left out; those that add codes
+    // exact left out; those that add codes of any scheme, and of one with a common scale.
+    std::vector<Topology> topologies_, orders_, common_;
     WantedStatistics wanted_;
     // By resolved scheme and path; empty for those that do not stream.
     std::vector<std::vector<std::vector<Decision>>> decisions_;
@@ -160,7 +168,7 @@ std::vector<ResultRow> Replay::stream(std::size_t t, std::size_t k, const ItemCo
     for (const std::size_t s : streaming) {
         const std::size_t paths = decisions_[s].size();
         for (std::size_t path = 0; path < paths; ++path) {
-            std::span<const Topology> topologies = item.topologies;
+            std::span<const Topology> topologies = orders_of(schemes_[s].parts());
             if (paths > 1) topologies = topologies.subspan(path == 0 ? 0 : path - 1, path == 0 ? 0 : 1);
             schemes.push_back({&schemes_[s].parts(), &decisions_[s][path][t * tensors() + k],
                                topologies, paths > 1});
@@ -226,7 +234,7 @@ ItemContext Replay::context(std::size_t t, std::size_t k, const ItemViews& item,
     context.reduces = manifest_.stage == "local";
     context.seed = options_.seed;
     context.draws = options_.draws;
-    if (context.reduces) context.topologies = orders_;
+    if (context.reduces) context.topologies = orders_;  // of schemes that stream: orders_of()
     context.gradients = item.rows;
     context.noise = &noise;
     return context;
@@ -293,7 +301,7 @@ void Replay::select(std::vector<AgreedStatistics> statistics) {
         // exact, then the topologies: their sums differ, and so may what is chosen by them.
         std::vector<Topology> paths{Topology{}};
         if (resolved.parts().looks_ahead && manifest_.stage == "local")
-            paths.insert(paths.end(), orders_.begin(), orders_.end());
+            paths.insert(paths.end(), common_.begin(), common_.end());
         for (const Topology& path : paths) decisions_[s].push_back(choose(input, resolved, path));
     }
 }

@@ -1,5 +1,6 @@
 // FloatBlocks' work as a device's task.
 #include <algorithm>
+#include <algorithm>
 #include <utility>
 
 #include "analysis/replay/float_blocks.h"
@@ -7,7 +8,8 @@
 namespace apscope::detail {
 
 bool FloatBlocks::serves_device() const {
-    return encoder_.grid.format.fits_fp32() && !decision_.skipped && !exchange_.divisors().any();
+    return encoder_.grid.format.fits_fp32() && !decision_.skipped && !exchange_.divisors().any() &&
+           std::ranges::all_of(topologies_, &Topology::is_plain);
 }
 
 RowTask FloatBlocks::task() const {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/named_formats.h"
+#include "emulation/allreduce/additions.h"
 
 namespace apscope::detail {
 
@@ -64,6 +65,24 @@ std::optional<Fp32Sums> fp32_sums(const FloatFormat& sent, const FloatFormat& ac
         nearest && sums.job.plan.cast.gap_high == 0 && terms->precision() <= grid->precision() &&
         2 * grid->precision() + 2 <= 24 && quantum_exponent(*terms) >= quantum_exponent(*grid);
     if (!exact && !innocuous) return std::nullopt;
+    return sums;
+}
+
+std::optional<Fp32Sums> fp32_sums(const Topology& topology, const FloatFormat& sent,
+                                  const FloatFormat& accumulate, const Projection& projection,
+                                  int k, int workers) {
+    if (topology.is_plain()) return fp32_sums(sent, accumulate, projection, k, workers);
+    const Additions by = additions_of(topology, accumulate, projection);
+    if (by.exact) return std::nullopt;
+    std::optional<Fp32Sums> sums =
+        fp32_sums(sent, by.narrow.format, by.narrow.projection, k, workers);
+    if (!sums || !by.wide) return sums;
+    if (!is_fp32_addition(by.wide->format, by.wide->projection)) return std::nullopt;
+    for (const FloatFormat& terms : {sent, by.narrow.format})
+        if (!fp32_sums(terms, by.wide->format, by.wide->projection, k, workers))
+            return std::nullopt;
+    sums->ends_wide = by.ends_wide;
+    if (by.ends_wide) sums->zero_sign = sign_bit<float>;
     return sums;
 }
 

@@ -16,6 +16,7 @@
 
 #include "core/float_format.h"
 #include "core/projection.h"
+#include "emulation/allreduce/topology.h"
 #include "emulation/arithmetic/rounding_steps.h"
 #include "emulation/cast/scaled_format.h"
 
@@ -27,6 +28,7 @@ struct Fp32Sums {
     QuantizeJob<float> job{};  // else what follows it
     std::uint32_t zero_sign = sign_bit<float>;  // the sign bit, if the accumulator has a -0
     int random_bits = 0;
+    bool ends_wide = false;  // the last sum is fp32's
     // For the moments of stochastic sums: the unscaled accumulator, and 2^k.
     Cast<double> accumulator{};
     double scale = 1.0;
@@ -36,5 +38,10 @@ struct Fp32Sums {
 // Rounding towards negative is not included: its zero for x - x is different.
 std::optional<Fp32Sums> fp32_sums(const FloatFormat& sent, const FloatFormat& accumulate,
                                   const Projection& projection, int k, int workers);
+
+// The same as a topology adds them (additions.h): its wide sums are fp32's.
+std::optional<Fp32Sums> fp32_sums(const Topology& topology, const FloatFormat& sent,
+                                  const FloatFormat& accumulate, const Projection& projection,
+                                  int k, int workers);
 
 }  // namespace apscope::detail

@@ -4,7 +4,9 @@
 #include <stdexcept>
 #include <string>
 
+#include "core/exact_accumulator.h"
 #include "core/float_environment.h"
+#include "emulation/allreduce/additions.h"
 #include "emulation/allreduce/reduce_walk.h"
 #include "emulation/cast/row_moments.h"
 #include "emulation/machine/parallel.h"
@@ -13,34 +15,49 @@ namespace apscope::detail {
 
 namespace {
 
-// One rounded addition of rows, with the moments of its draws.
+// One rounded addition of rows, with the moments of its draws. wide: of the hops that are, which
+// draw nothing; may be null.
 class RowAdder {
 public:
-    RowAdder(const RowCast& accumulator, PhiloxKey key, std::size_t first, std::size_t count,
-             HopMoments* moments, std::size_t moments_offset)
-        : accumulator_(accumulator), key_(key), first_(first), count_(count), moments_(moments),
-          offset_(moments_offset) {}
+    RowAdder(const RowCast& accumulator, const RowCast* wide, PhiloxKey key, std::size_t first,
+             std::size_t count, HopMoments* moments, std::size_t moments_offset)
+        : accumulator_(accumulator), wide_(wide), key_(key), first_(first), count_(count),
+          moments_(moments), offset_(moments_offset) {}
 
     // target = round(a + sign * b), drawing at `hop`; `target` may be `a`.
-    void add(double* target, const double* a, const double* b, double sign, std::uint32_t hop) {
-        const Cast<double>& cast = accumulator_.cast();
-        if (moments_ != nullptr && is_stochastic(cast.rounding)) note_moments(a, b, sign);
-        accumulator_.add(a, b, sign, target, count_,
-                         {key_, 0, stage_and_hop(Stage::reduce, hop), cast.random_bits}, first_);
+    void add(double* target, const double* a, const double* b, double sign, std::uint32_t hop,
+             bool wide) {
+        if (wide) return wide_->add(a, b, sign, target, count_, {}, first_);
+        if (notes()) {
+            // To odd keeps every bit that the random bits depend on, and the sticky one.
+            odd_.resize(count_);
+            sums_to_odd(a, b, sign, odd_.data(), count_);
+            note_moments(odd_.data());
+        }
+        accumulator_.add(a, b, sign, target, count_, stream(hop), first_);
+    }
+    // target = round(a)
+    void round(double* target, const double* a, std::uint32_t hop) {
+        if (notes()) note_moments(a);
+        accumulator_.round(a, 1.0, target, count_, stream(hop), first_);
     }
 
 private:
-    void note_moments(const double* a, const double* b, double sign) {
-        // To odd keeps every bit that the random bits depend on, and the sticky one.
-        odd_.resize(count_);
-        sums_to_odd(a, b, sign, odd_.data(), count_);
+    bool notes() const {
+        return moments_ != nullptr && is_stochastic(accumulator_.cast().rounding);
+    }
+    RandomStream stream(std::uint32_t hop) const {
+        return {key_, 0, stage_and_hop(Stage::reduce, hop), accumulator_.cast().random_bits};
+    }
+    void note_moments(const double* exact) {
         const bool defined =
-            add_moments(odd_.data(), count_, 1.0, accumulator_.cast(),
+            add_moments(exact, count_, 1.0, accumulator_.cast(),
                         moments_->bias.data() + offset_, moments_->variance.data() + offset_);
         moments_->defined = moments_->defined && defined;
     }
 
     const RowCast& accumulator_;
+    const RowCast* wide_;
     PhiloxKey key_;
     std::size_t first_, count_;
     HopMoments* moments_;
@@ -73,20 +90,29 @@ public:
         : sums_(sums), key_(key), first_(first), count_(count), moments_(moments),
           offset_(moments_offset) {}
     // target = round(a + sign * b), drawing at `hop`; `target` may be `a`.
-    void add(float* target, const float* a, const float* b, float sign, std::uint32_t hop) {
+    void add(float* target, const float* a, const float* b, float sign, std::uint32_t hop,
+             bool wide) {
+        if (wide) return simd::run<AddFp32>(target, a, b, sign, count_);
         if (sums_.step && sums_.step->step == Step::addition)
             return simd::run<AddAndRound<Step::addition>>(target, a, b, sign, count_, &*sums_.step);
         if (sums_.step && sums_.step->step == Step::bits)
             return simd::run<AddAndRound<Step::bits>>(target, a, b, sign, count_, &*sums_.step);
         simd::run<AddFp32>(target, a, b, sign, count_);
-        if (sums_.in_hardware) return;
+        if (!sums_.in_hardware) round(target, target, hop);
+    }
+    // target = round(a)
+    void round(float* target, const float* a, std::uint32_t hop) {
+        if (sums_.in_hardware) {
+            std::copy_n(a, target == a ? 0 : count_, target);
+            return;
+        }
         if (moments_ != nullptr && is_stochastic(sums_.accumulator.rounding)) {
             const bool defined =
-                add_moments(target, count_, sums_.scale, sums_.accumulator,
+                add_moments(a, count_, sums_.scale, sums_.accumulator,
                             moments_->bias.data() + offset_, moments_->variance.data() + offset_);
             moments_->defined = moments_->defined && defined;
         }
-        round_row(sums_.job, target, target, count_,
+        round_row(sums_.job, a, target, count_,
                   {key_, 0, stage_and_hop(Stage::reduce, hop), sums_.random_bits}, first_);
     }
 
@@ -106,6 +132,25 @@ struct Canonicalize {
             row[i] = canonicalize_nan_and_zero(row[i], zero_sign);
     }
 };
+
+// The exact sums, each rounded once to nearest. A single row is left as it is.
+void sum_exactly(std::span<const double* const> rows, const Cast<double>& cast,
+                 std::span<double> out) {
+    if (rows.size() == 1) {
+        std::copy_n(rows[0], out.size(), out.data());
+        return;
+    }
+    constexpr auto nearest = RoundingMode::ties_to_even;
+    for (std::size_t i = 0; i < out.size(); ++i) {
+        Fp64ProductSum sum;
+        for (const double* row : rows) sum.add(row[i]);
+        const WideNumber total = sum.total();
+        out[i] = sum.finite() && total.significand != 0
+                     ? wide_to_format<nearest>(total, cast, 0)
+                     : round_to_format<nearest, double>(
+                           sum.finite() ? sum.zero(false) : sum.special(), cast, 0);
+    }
+}
 
 }  // namespace
 
@@ -130,10 +175,20 @@ void reduce(const Topology& topology, std::span<const double* const> rows, std::
         }
         return;
     }
-    reduce_walk<double>(topology, rows, first, count, n, out.data(), scratch,
-                        [&](std::size_t at, std::size_t size) {
-        return RowAdder(accumulator, key, at, size, moments, at - first);
-    });
+    const auto walk = [&](const RowCast& narrow, const RowCast* wide) {
+        reduce_walk<double>(topology, rows, first, count, n, out.data(), scratch,
+                            [&](std::size_t at, std::size_t size) {
+            return RowAdder(narrow, wide, key, at, size, moments, at - first);
+        });
+    };
+    if (topology.is_plain()) return walk(accumulator, nullptr);
+    const auto cast_of = [](const SumRounding& r) { return RowCast(r.format, r.projection); };
+    const Additions by = additions_of(topology, accumulator.format(), accumulator.projection());
+    if (by.exact) return sum_exactly(rows, make_cast<double>(by.narrow.format, by.narrow.projection), out);
+    const RowCast narrow = cast_of(by.narrow);
+    if (!by.wide) return walk(narrow, nullptr);
+    const RowCast wide = cast_of(*by.wide);
+    walk(narrow, &wide);
 }
 
 void reduce(const Topology& topology, std::span<const float* const> rows, std::size_t first,
@@ -144,7 +199,7 @@ void reduce(const Topology& topology, std::span<const float* const> rows, std::s
         return Fp32Adder(sums, key, at, size, moments, at - first);
     });
     // The code of a single worker is unchanged: nothing was added.
-    if (rows.size() > 1 && (sums.in_hardware || sums.step))
+    if (rows.size() > 1 && (sums.in_hardware || sums.step || sums.ends_wide))
         simd::run<Canonicalize>(out.data(), count, sums.zero_sign);
 }
 
@@ -178,7 +233,8 @@ void all_reduce(std::span<const float> in, std::size_t workers, std::span<double
     // Unrounded rows may have any values.
     const std::optional<Fp32Sums> sums =
         options.input_cast && options.topology.kind != Topology::Kind::exact
-            ? fp32_sums(format, hops.format, hops.projection, 0, static_cast<int>(workers))
+            ? fp32_sums(options.topology, format, hops.format, hops.projection, 0,
+                        static_cast<int>(workers))
             : std::nullopt;
     const auto narrow = [&](std::size_t first, std::size_t count) {
         std::vector<float> values(workers * count), sum(count);

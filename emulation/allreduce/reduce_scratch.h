@@ -11,12 +11,12 @@ namespace apscope::detail {
 template <class Real>
 class ReduceScratch {
 public:
-    // reduction_program() of chunk 0; valid until the next call.
+    // reduction_program() on rows; valid until the next call.
     const ReductionProgram& program(const Topology& topology, int workers) {
         for (const Known& k : known_) {
             if (k.topology == topology && k.workers == workers) return k.program;
         }
-        known_.push_back({topology, workers, reduction_program(topology, workers, 0)});
+        known_.push_back({topology, workers, reduction_program(topology, workers)});
         return known_.back().program;
     }
     // At least `size` numbers, of any value.

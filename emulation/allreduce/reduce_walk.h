@@ -34,19 +34,21 @@ void reduce_tile(const Topology& topology, const ReductionProgram& program,
     std::uint32_t hop_number = 0;
     for (const Hop& hop : program.hops) {
         const std::size_t target = static_cast<std::size_t>(hop.target),
-                          source = static_cast<std::size_t>(hop.source);
+                          source = static_cast<std::size_t>(hop.source);  // not if it is < 0
         const bool last = &hop == &program.hops.back() && target == result;
         Real* sum = last ? out : row(target);
-        if (topology.kahan) {
+        if (hop.source < 0) {
+            adder.round(sum, at[target], hop_number);
+        } else if (topology.kahan) {
             Real *lost = row(workers + target), *y = row(2 * workers), *next = row(2 * workers + 1);
             if (hop.starts_accumulator) std::fill_n(lost, count, Real{0});
             kahan_add(at[source], at[target], lost, y, next,
                       [&](Real* to, const Real* a, int sign, const Real* b, std::uint32_t k) {
-                adder.add(to, a, b, static_cast<Real>(sign), hop_number + k);
+                adder.add(to, a, b, static_cast<Real>(sign), hop_number + k, false);
             });
             std::copy_n(next, count, sum);
         } else {
-            adder.add(sum, at[target], at[source], Real{1}, hop_number);
+            adder.add(sum, at[target], at[source], Real{1}, hop_number, hop.wide);
         }
         at[target] = sum;
         hop_number += static_cast<std::uint32_t>(program.additions_per_hop);
@@ -57,8 +59,8 @@ void reduce_tile(const Topology& topology, const ReductionProgram& program,
 // Elements first .. first + count - 1 of rows of length n, into out; make_adder(at, count) returns
 // the adder of elements at .. at + count - 1.
 //
-// Chunk c of a ring runs the program of chunk 0 on ranks that are c further on, so that all chunks
-// run it at once on rows composed of theirs:
+// All chunks run one program, each on ranks of its own (rank_of_row()), so that they run it at once
+// on rows composed of theirs, in a ring:
 //
 //      row r of the scratch      | rank r, chunk 0 | rank r + 1, chunk 1 | rank r + 2, chunk 2 |
 //      ...
@@ -80,7 +82,8 @@ void reduce_walk(const Topology& topology, std::span<const Real* const> rows, st
         const std::size_t end = std::min(at + tile, first + count);
         const auto chunk_end = [&](int c) { return chunk_begin(topology, workers, c + 1, n); };
         const auto rank = [&](std::size_t r, int c) {
-            return rows[(r + static_cast<std::size_t>(c)) % rows.size()];
+            return rows[static_cast<std::size_t>(
+                rank_of_row(topology, workers, static_cast<int>(r), c))];
         };
         while (chunk_end(chunk) <= at) ++chunk;
         if (chunk_end(chunk) >= end) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cstdint>
 #include <numeric>
 #include <span>
 #include <stdexcept>
@@ -10,21 +12,20 @@
 #include "core/named_formats.h"
 #include "core/parse.h"
 #include "core/spec_text.h"
+#include "emulation/allreduce/additions.h"
 
 namespace apscope::detail {
 
-// What a program is made from. chunk: of a ring.
-struct Ranks {
-    int workers, group, chunk;
-};
-
 struct TopologyForm {
     std::string_view name;
-    void (*program)(ReductionProgram& program, const Ranks& ranks);
-    std::string_view collective;   // of definitions.md section 12
+    void (*program)(ReductionProgram& program, int workers, int group);  // on rows
+    std::string_view collective;   // of definitions.md section 12; none: no number
     bool has_groups = false;       // NAME:G
     bool keeps_accumulator = false;  // NAME+kahan, too
-    bool has_phases = false;         // NAME[,key=value...]; no program
+    Additions (*additions)(const SumRounding& accumulator) = nullptr;  // every one rounds to it
+    int (*chunks)(int workers) = nullptr;  // one
+    int (*rank)(int row, int chunk, int workers) = nullptr;  // the row itself
+    bool has_phases = false;  // NAME[,key=value...]; the program is for a scale that all share
 };
 
 namespace {
@@ -38,24 +39,39 @@ std::vector<int> all(int workers) {
     return ranks;
 }
 
-void in_order(std::vector<Hop>& hops, const std::vector<int>& rows) {
-    for (std::size_t i = 1; i < rows.size(); ++i) hops.push_back({rows[0], rows[i], i == 1});
+void in_order(std::vector<Hop>& hops, const std::vector<int>& rows, bool wide = false) {
+    for (std::size_t i = 1; i < rows.size(); ++i) hops.push_back({rows[0], rows[i], i == 1, wide});
 }
 
-void sequential(ReductionProgram& program, const Ranks& r) {
-    in_order(program.hops, all(r.workers));
+void round_alone(std::vector<Hop>& hops, int row) { hops.push_back({row, -1, false}); }
+
+void sequential(ReductionProgram& program, int workers, int) {
+    in_order(program.hops, all(workers));
 }
 
-void ring(ReductionProgram& program, const Ranks& r) {
-    std::vector<int> ranks = all(r.workers);
-    for (int& rank : ranks) rank = (r.chunk + rank + 1) % r.workers;
-    in_order(program.hops, ranks);
-    program.result = ranks[0];
+// The same in the wide format; the sum is rounded.
+void accumulated(ReductionProgram& program, int workers, int) {
+    in_order(program.hops, all(workers), true);
+    if (workers > 1) round_alone(program.hops, 0);
 }
+
+// Chunk 0 of a ring; chunk c is that of ranks c further on.
+void ring(ReductionProgram& program, int workers, int) {
+    std::vector<int> rows = all(workers);
+    std::rotate(rows.begin(), rows.begin() + (workers > 1), rows.end());
+    in_order(program.hops, rows);
+    program.result = rows[0];
+}
+
+int further_on(int row, int chunk, int workers) {
+    return static_cast<int>((static_cast<std::int64_t>(row) + chunk) % workers);
+}
+
+int as_many_as_workers(int workers) { return workers; }
 
 // Neighbours are added at each level, an odd last one passes to the next.
-void tree(ReductionProgram& program, const Ranks& r) {
-    std::vector<int> level = all(r.workers);
+void tree(ReductionProgram& program, int workers, int) {
+    std::vector<int> level = all(workers);
     while (level.size() > 1) {
         std::vector<int> next;
         for (std::size_t i = 0; i + 1 < level.size(); i += 2) {
@@ -67,10 +83,10 @@ void tree(ReductionProgram& program, const Ranks& r) {
     }
 }
 
-void hierarchical(ReductionProgram& program, const Ranks& r) {
+void hierarchical(ReductionProgram& program, int workers, int group) {
     std::vector<int> leaders;
-    for (int first = 0; first < r.workers; first += r.group) {
-        std::vector<int> ranks = all(std::min(r.group, r.workers - first));
+    for (int first = 0; first < workers; first += std::min(group, workers - first)) {
+        std::vector<int> ranks = all(std::min(group, workers - first));
         for (int& rank : ranks) rank += first;
         in_order(program.hops, ranks);
         leaders.push_back(first);
@@ -78,20 +94,164 @@ void hierarchical(ReductionProgram& program, const Ranks& r) {
     in_order(program.hops, leaders);
 }
 
+// Recursive halving among a power of two of ranks, the farthest first: each step halves the part of
+// the vector that a rank adds up, but adds the same pairs everywhere. Ranks in excess of the power
+// of two give their vectors to their neighbours before it: 0 to 1, 2 to 3, ...
+void butterfly(ReductionProgram& program, int workers, int) {
+    const auto left = static_cast<int>(std::bit_floor(static_cast<unsigned>(workers)));
+    std::vector<int> ranks;
+    for (int rank = 0; rank < workers; ++rank) {
+        const bool gives = rank < 2 * (workers - left) && rank % 2 == 0;
+        if (gives) program.hops.push_back({rank + 1, rank, true});
+        else ranks.push_back(rank);
+    }
+    for (auto distance = ranks.size() / 2; distance > 0; distance /= 2) {
+        for (std::size_t i = 0; i < distance; ++i)
+            program.hops.push_back({ranks[i], ranks[i + distance], true});
+    }
+    program.result = ranks[0];
+}
+
+// NCCL's reduce-scatter "PAT" of messages longer than a buffer's step (PatRSAlgorithm in NCCL's
+// src/include/collectives.h, with 8 steps): row s is the rank s before the one that gets the chunk.
+// It sends to row s less its lowest bit, so what it receives comes from s + 1, 2, 4, ... below that
+// bit. Everything sent is rounded; what arrives at row 0 is added in the wide format.
+class Pat {
+public:
+    Pat(std::vector<Hop>& hops, int workers) : hops_(hops), workers_(workers) {
+        const std::int64_t power = std::bit_ceil(static_cast<std::uint64_t>(workers));
+        int together = 1;  // that many steps are made at once
+        for (int steps = 8; steps > 1 && together < workers / 2; steps /= 2) together *= 2;
+        apart_ = power / together;
+        power_ = power;
+    }
+
+    void gather(std::int64_t row) {
+        bool first = true;
+        for (const std::int64_t distance : distances(row)) {
+            const std::int64_t from = row + distance;
+            if (from < workers_) {
+                gather(from);
+                hops_.push_back({static_cast<int>(row), static_cast<int>(from), first, row == 0});
+            } else if (first && row != 0) {
+                round_alone(hops_, static_cast<int>(row));
+            }
+            first = false;
+        }
+        if (first && row != 0) round_alone(hops_, static_cast<int>(row));
+    }
+
+private:
+    // In the order of arrival, whether there is a rank or not.
+    std::vector<std::int64_t> distances(std::int64_t row) const {
+        const std::int64_t lowest = row == 0 ? power_ : row & -row;
+        std::vector<std::int64_t> found;
+        if (row % apart_ != 0) {
+            for (std::int64_t d = lowest / 2; d > 0; d /= 2) found.push_back(d);
+        } else {
+            for (std::int64_t d = apart_ / 2; d > 1; d /= 2) found.push_back(d);
+            for (std::int64_t d = apart_; d < lowest; d *= 2) found.push_back(d);
+            if (lowest > 1) found.push_back(1);
+        }
+        return found;
+    }
+
+    std::vector<Hop>& hops_;
+    std::int64_t workers_, power_ = 1, apart_ = 1;
+};
+
+void pat(ReductionProgram& program, int workers, int) { Pat(program.hops, workers).gather(0); }
+
+int ranks_before(int row, int chunk, int workers) { return (chunk - row + workers) % workers; }
+
+// NCCL's double binary tree (src/graph/trees.cc) with one rank in each node. A rank adds to its own
+// values those of its lower child, then those of its upper one.
+void add_children(std::vector<Hop>& hops, std::int64_t row, std::int64_t bit, std::int64_t workers) {
+    const std::int64_t half = bit / 2;
+    std::int64_t upper = half;
+    while (upper > 0 && row + upper >= workers) upper /= 2;
+    bool first = true;
+    for (const std::int64_t child : {row == 0 ? 0 : row - half, row + upper}) {
+        if (child == row) continue;
+        add_children(hops, child, child & -child, workers);
+        hops.push_back({static_cast<int>(row), static_cast<int>(child), first});
+        first = false;
+    }
+}
+
+void double_tree(ReductionProgram& program, int workers, int) {
+    const auto above = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(workers)));
+    add_children(program.hops, 0, above, workers);
+}
+
+// The second half of the elements has the tree of the ranks in reverse, or one further on.
+int other_tree(int row, int chunk, int workers) {
+    if (chunk == 0) return row;
+    return workers % 2 == 0 ? workers - 1 - row : (row + 1) % workers;
+}
+
+int two_trees(int) { return 2; }
+
 // The only list of topologies, beside `exact` and `gather`.
 constexpr auto forms = std::to_array<TopologyForm>({
     {"sequential", sequential, "all_gather", false, true},
-    {"ring", ring, "ring"},
+    {.name = "ring",
+     .program = ring,
+     .collective = "ring",
+     .chunks = as_many_as_workers,
+     .rank = further_on},
     {"tree", tree, "tree"},
     {"hierarchical", hierarchical, "hierarchical", true, true},
-    {"two_phase", nullptr, "shards", false, false, true},
-    {"reduce_scatter", nullptr, "shards", false, false, true},
+    {"butterfly", butterfly, "halving"},
+    {.name = "fp32_accumulate",
+     .program = accumulated,
+     .collective = "shards",
+     .additions = adding::in_fp32},
+    {.name = "pat",
+     .program = pat,
+     .collective = "pat",
+     .additions = adding::at_the_end_in_fp32,
+     .chunks = as_many_as_workers,
+     .rank = ranks_before},
+    {.name = "nccl:ring",
+     .program = ring,
+     .collective = "ring",
+     .additions = adding::as_nccl,
+     .chunks = as_many_as_workers,
+     .rank = further_on},
+    {.name = "nccl:tree",
+     .program = double_tree,
+     .collective = "double_tree",
+     .additions = adding::as_nccl,
+     .chunks = two_trees,
+     .rank = other_tree},
+    {.name = "nccl:symmetric",
+     .program = accumulated,
+     .collective = "shards",
+     .additions = adding::as_nccl_symmetric},
+    {.name = "nccl:nvls",
+     .program = accumulated,
+     .collective = "",
+     .additions = adding::as_nvls},
+    {.name = "two_phase",
+     .program = accumulated,
+     .collective = "shards",
+     .additions = adding::in_fp32,
+     .has_phases = true},
+    {.name = "reduce_scatter",
+     .program = accumulated,
+     .collective = "shards",
+     .additions = adding::at_the_end_in_fp32,
+     .has_phases = true},
 });
 constexpr std::string_view scatters = "reduce_scatter";
 
+// Of NAME, or of NAME:G.
 const TopologyForm* find_form(std::string_view name) {
-    const auto* found = std::find_if(forms.begin(), forms.end(),
-                                     [&](const TopologyForm& f) { return f.name == name; });
+    const auto* found = std::find_if(forms.begin(), forms.end(), [&](const TopologyForm& f) {
+        return f.name == name || (f.has_groups && name.starts_with(f.name) &&
+                                  name.substr(f.name.size()).starts_with(':'));
+    });
     return found == forms.end() ? nullptr : found;
 }
 
@@ -151,7 +311,7 @@ std::vector<std::string> topology_names() {
 }
 
 std::string_view collective_name(std::string_view topology) {
-    const TopologyForm* form = find_form(topology.substr(0, topology.find_first_of(":+,")));
+    const TopologyForm* form = find_form(topology.substr(0, topology.find_first_of("+,")));
     return form == nullptr ? "" : form->collective;
 }
 
@@ -182,17 +342,16 @@ Topology parse_topology(std::string_view name) {
         t.kahan = true;
         name.remove_suffix(6);
     }
-    const std::size_t colon = name.find(':');
-    const TopologyForm* form = find_form(name.substr(0, colon));
-    if (form == nullptr ? name != "exact" : !form->has_groups && colon != name.npos)
+    const TopologyForm* form = find_form(name);
+    if (form == nullptr && name != "exact")
         refuse("unknown topology '" + limits::clipped(whole) + "'; use " +
                listed(topology_names()));
     if (form != nullptr) {
         t.form = form;
         t.kind = form->program == ring ? Topology::Kind::ring : Topology::Kind::ordered;
         if (form->has_groups) {
-            t.group =
-                colon == name.npos ? 0 : parse_number<int>(name.substr(colon + 1)).value_or(0);
+            const std::string_view number = name.substr(std::min(name.size(), form->name.size() + 1));
+            t.group = parse_number<int>(number).value_or(0);
             if (t.group < 1)
                 refuse("topology '" + limits::clipped(whole) +
                        "' needs a group size of 1 to 2147483647, as in " + std::string(form->name) +
@@ -210,24 +369,52 @@ Topology parse_topology(std::string_view name) {
     return t;
 }
 
-ReductionProgram reduction_program(const Topology& t, int workers, int chunk) {
+bool Topology::is_plain() const {
+    return form == nullptr ||
+           (form->additions == nullptr && (form->rank == nullptr || form->rank == further_on));
+}
+
+Additions additions_of(const Topology& t, const FloatFormat& accumulate,
+                       const Projection& projection) {
+    const SumRounding own{accumulate, projection};
+    if (t.form == nullptr || t.form->additions == nullptr) return {own, {}};
+    return t.form->additions(own);
+}
+
+ReductionProgram reduction_program(const Topology& t, int workers) {
     ReductionProgram program;
     program.additions_per_hop = t.kahan ? 4 : 1;
     program.hops.reserve(static_cast<std::size_t>(workers));
-    const bool has_program = t.form != nullptr && t.form->program != nullptr;
-    (has_program ? t.form->program : sequential)(program, {workers, t.group, chunk});
+    (t.form == nullptr ? sequential : t.form->program)(program, workers, t.group);
     return program;
 }
 
+ReductionProgram reduction_program(const Topology& t, int workers, int chunk) {
+    ReductionProgram program = reduction_program(t, workers);
+    const auto rank = [&](int& row) {
+        if (row >= 0) row = rank_of_row(t, workers, row, chunk);
+    };
+    for (Hop& hop : program.hops) {
+        rank(hop.target);
+        rank(hop.source);
+    }
+    rank(program.result);
+    return program;
+}
+
+int rank_of_row(const Topology& t, int workers, int row, int chunk) {
+    return t.form == nullptr || t.form->rank == nullptr ? row : t.form->rank(row, chunk, workers);
+}
+
 int chunk_count(const Topology& t, int workers) {
-    return t.kind == Topology::Kind::ring ? workers : 1;
+    return t.form == nullptr || t.form->chunks == nullptr ? 1 : t.form->chunks(workers);
 }
 
 std::size_t chunk_begin(const Topology& t, int workers, int chunk, std::size_t n) {
-    if (t.kind != Topology::Kind::ring) return chunk == 0 ? 0 : n;
-    // floor(chunk n / workers) without overflow of chunk * n.
-    const std::size_t c = static_cast<std::size_t>(chunk), w = static_cast<std::size_t>(workers);
-    return n / w * c + n % w * c / w;
+    // floor(chunk n / chunks) without overflow of chunk * n.
+    const auto c = static_cast<std::size_t>(chunk),
+               chunks = static_cast<std::size_t>(chunk_count(t, workers));
+    return n / chunks * c + n % chunks * c / chunks;
 }
 
 }  // namespace apscope::detail

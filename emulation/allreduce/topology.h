@@ -1,8 +1,10 @@
 // Reduction orders. A topology is a program: a list of hops `row[target] += row[source]`, run
-// element by element over the workers' rows, each addition rounded once. The program depends on
-// the number of workers and, for a ring, on the chunk of an element. The table in topology.cpp has
-// one row for each. two_phase and reduce_scatter are not programs over codes: they are composed
-// with a scheme (emulation/schemes/two_phase.h), and stand here for their name and keys.
+// Reduction orders. A topology is a program: a list of hops `row[target] += row[source]`, run
+// element by element over rows that the workers fill, each addition rounded once. The program
+// depends on the number of workers; which worker fills a row depends on the chunk of an element.
+// The table in topology.cpp has one row for each; what additions round to is additions.h's.
+// two_phase and reduce_scatter are composed with a scheme where it encodes each row alone
+// (emulation/schemes/two_phase.h); a scale that all workers share has their program.
 #pragma once
 
 #include <cstddef>
@@ -27,8 +29,8 @@ struct TwoPhase {
 
 struct Topology {
     // What callers ask for. exact: fp64 sums, not rounded to a format; gather: schemes that gather
-    // codes; ring: chunks with programs of their own; ordered: any other program; two_phase: two
-    // encodings with a sum between them.
+    // codes; ring: W chunks, each on ranks one further on; ordered: any other program; two_phase:
+    // two encodings with a sum between them.
     enum class Kind { exact, gather, ring, ordered, two_phase };
     Kind kind = Kind::exact;
     int group = 0;       // ranks in a group, where the form has groups
@@ -38,6 +40,9 @@ struct Topology {
 
     friend bool operator==(const Topology&, const Topology&) = default;
     std::string name() const;
+    // Whether every addition rounds to the accumulator, and the workers fill the rows as in a ring
+    // or in rank order: what a device does.
+    bool is_plain() const;
 };
 
 // A name of topology_names(), with a number for G. Throws std::invalid_argument otherwise.
@@ -50,8 +55,9 @@ std::vector<std::string> order_names();
 std::string_view collective_name(std::string_view topology);
 
 struct Hop {
-    int target, source;
+    int target, source;  // source < 0: the target is rounded by itself
     bool starts_accumulator;  // Kahan: target is a fresh accumulator, its compensation is 0
+    bool wide = false;  // rounded to the wide format of additions.h instead
 };
 
 struct ReductionProgram {
@@ -60,10 +66,12 @@ struct ReductionProgram {
     int additions_per_hop = 1;  // roundings per hop: 4 with Kahan
 };
 
-// `chunk` is used only by a ring: 0..workers-1.
+// On the ranks themselves, of a chunk.
 ReductionProgram reduction_program(const Topology& topology, int workers, int chunk);
+// On rows, of any chunk: row r is filled by rank_of_row(r).
+ReductionProgram reduction_program(const Topology& topology, int workers);
+int rank_of_row(const Topology& topology, int workers, int row, int chunk);
 
-// Chunks of equal program: a ring has `workers` of them, every other topology one.
 // Elements chunk_begin(c) .. chunk_begin(c + 1) - 1 of n lie in chunk c.
 int chunk_count(const Topology& topology, int workers);
 std::size_t chunk_begin(const Topology& topology, int workers, int chunk, std::size_t n);

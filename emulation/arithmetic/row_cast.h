@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "core/float_format.h"
 #include "core/philox.h"
 #include "core/projection.h"
 #include "emulation/arithmetic/rounding_steps.h"
@@ -34,6 +35,8 @@ class RowCast {
 public:
     RowCast(const FloatFormat& format, const Projection& projection);
     const Cast<double>& cast() const { return cast_; }
+    const FloatFormat& format() const { return format_; }
+    const Projection& projection() const { return projection_; }
 
     // out[i] = round(scale in[i]), the draw that of element first + i of the stream. fp64 holds the
     // products: of two fp32 numbers, of any by a power of two. `in` may be `out`.
@@ -51,6 +54,8 @@ private:
     void round_row(const Real* in, double scale, double* out, std::size_t count,
                    const RandomStream& stream, std::uint64_t first) const;
 
+    FloatFormat format_;
+    Projection projection_;
     Cast<double> cast_;
     std::optional<StepCast<double>> step_;
     std::optional<DrawnStep> drawn_;

@@ -8,6 +8,7 @@
 
 #include "core/float_format.h"
 #include "core/projection.h"
+#include "emulation/allreduce/additions.h"
 #include "emulation/schemes/division.h"
 #include "emulation/schemes/exchange.h"
 
@@ -40,6 +41,9 @@ struct Reduction {
     // Whether partial sums are rounded to the accumulator: the last of them is the sum.
     bool rounds(const Topology& topology, int workers) const {
         return workers > 1 && !exact && !gathers() && topology.kind != Topology::Kind::exact;
+    }
+    Additions additions(const Topology& topology) const {
+        return additions_of(topology, accumulate, projection);
     }
     friend bool operator==(const Reduction&, const Reduction&) = default;
 };

@@ -9,7 +9,7 @@ namespace apscope::detail {
 
 FloatExchange::FloatExchange(const FloatEncoder& encoder, const Decision& decision, int workers,
                              bool adds_hops, FloatBuffers& buffers)
-    : decision_(decision), workers_(workers), divisors_(encoder.grid.division.of(workers)),
+    : encoder_(encoder), decision_(decision), workers_(workers), divisors_(encoder.grid.division.of(workers)),
       wire_(encoder.grid.format, encoder.grid.projection),
       accumulator_(make_accumulator(encoder.reduction.accumulate, encoder.reduction.projection)),
       buffers_(buffers) {
@@ -26,6 +26,17 @@ FloatExchange::FloatExchange(const FloatEncoder& encoder, const Decision& decisi
     sums_ = fp32_sums(gathers ? *grid : format, encoder.reduction.accumulate,
                       encoder.reduction.projection, gathers ? 0 : *decision.exponent, workers);
     wide_ = adds_hops && !sums_;
+}
+
+Fp32Sums* FloatExchange::sums_of(const Topology& topology) {
+    if (!sums_ || topology.is_plain()) return sums_ ? &*sums_ : nullptr;
+    for (auto& [known, sums] : others_)
+        if (known == topology) return sums ? &*sums : nullptr;
+    const Reduction& r = encoder_.reduction;
+    auto& sums = others_.emplace_back(topology, std::nullopt).second;
+    sums = fp32_sums(topology, encoder_.grid.format, r.accumulate, r.projection,
+                     decision_.exponent.value(), workers_);
+    return sums ? &*sums : nullptr;
 }
 
 void FloatExchange::decode(std::span<double> codes) const {
@@ -74,15 +85,21 @@ void FloatExchange::reduce(const Topology& topology, bool exact, std::size_t fir
         if (divisor != 1.0) simd::run<DivideRow>(y.data(), divisor, count);
         return;
     }
-    if (sums_ && !exact) {
+    if (Fp32Sums* sums = exact ? nullptr : sums_of(topology)) {
         std::vector<const float*>& rows = buffers_.narrow_rows;
         rows.clear();
         for (const Buffer<float>& row : buffers_.narrow) rows.push_back(row.data());
         buffers_.narrow_sum.resize(count);
-        detail::reduce(topology, rows, first, count, elements, *sums_, key, buffers_.narrow_sum,
+        detail::reduce(topology, rows, first, count, elements, *sums, key, buffers_.narrow_sum,
                        buffers_.narrow_scratch, moments);
         simd::run<WidenAndDivide>(buffers_.narrow_sum.data(), y.data(), divisor, count);
         return;
+    }
+    for (std::size_t w = 0; job_ && !wide_ && w < buffers_.narrow.size(); ++w) {
+        buffers_.codes[w].resize(count);  // a topology whose sums fp32 cannot hold
+        buffers_.decoded[w].resize(count);
+        simd::run<WidenAndScale>(buffers_.narrow[w].data(), buffers_.decoded[w].data(),
+                                 buffers_.codes[w].data(), decision_.scale, count);
     }
     std::vector<std::vector<double>> narrowed;
     std::vector<const double*> rows;

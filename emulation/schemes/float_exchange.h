@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "emulation/allreduce/reduce.h"
@@ -61,6 +62,7 @@ public:
     }
     // The format of decoded values, if is_narrow().
     const std::optional<FloatFormat>& grid() const { return grid_; }
+    // Of the topologies that round every sum to the accumulator.
     const std::optional<Fp32Sums>& sums() const { return sums_; }
     const Cast<double>& wire() const { return wire_.cast(); }
     const Cast<double>& accumulator() const { return accumulator_.cast(); }
@@ -70,6 +72,10 @@ public:
     void decode(std::span<double> codes) const;  // in place
 
 private:
+    // Of any topology; null if it has none.
+    Fp32Sums* sums_of(const Topology& topology);
+
+    const FloatEncoder& encoder_;
     Decision decision_;
     int workers_;
     Divisors divisors_;
@@ -78,6 +84,7 @@ private:
     std::optional<FloatFormat> grid_;
     std::optional<QuantizeJob<float>> job_;  // the cast that scales by itself
     std::optional<Fp32Sums> sums_;
+    std::vector<std::pair<Topology, std::optional<Fp32Sums>>> others_;
     bool wide_ = true;
     FloatBuffers& buffers_;
 };

@@ -86,10 +86,10 @@ double rounded_up(double x, const FloatFormat& format) {
 }
 
 // What no sum of this many rounded numbers exceeds, none of them above `code`.
-double largest_sum(double code, int workers, const FloatFormat& accumulate, bool kahan) {
-    if (kahan) return accumulate.largest();  // the compensation is not bounded so
-    return std::min(accumulate.largest(),
-                    RoundingBound(accumulate).summed(workers * code, workers));
+double largest_sum(double code, int workers, const Additions& by, bool kahan) {
+    const double largest = by.last().format.largest();
+    if (kahan) return largest;  // the compensation is not bounded so
+    return std::min(largest, RoundingBound(by).summed(workers * code, workers));
 }
 
 // What no result with a scale of 1 exceeds: every message has the largest code, and every rounding
@@ -103,14 +103,15 @@ double largest_result(const FloatEncoder& encoder, int workers, const Topology& 
     if (r.exact || r.gathers() || topology.kind == Topology::Kind::exact)
         return w * code * by.before;
     double sum = code;
-    if (r.rounds(topology, workers)) sum = largest_sum(code, workers, r.accumulate, topology.kahan);
+    if (r.rounds(topology, workers))
+        sum = largest_sum(code, workers, r.additions(topology), topology.kahan);
     if (by.after != 1.0) sum = rounded_up(sum / by.after, r.accumulate);
     return by.any() ? w * sum : sum;
 }
 
 // What no result with this power of two as scale, or a larger one, can be nearer to a sum than: it
-// is not beyond the end of its range, and, where rounding it to the accumulator was the last that
-// happened to it, it is a number of that precision.
+// is not beyond the end of its range, and, where rounding it to a format was the last that happened
+// to it, it is a number of that precision.
 class NearestPossible {
 public:
     NearestPossible(const FloatEncoder& encoder, const Decision& decision, int workers,
@@ -119,7 +120,9 @@ public:
         end_ *= 1.0 + 0x1p-40;  // it is rounded itself
         const bool divides = encoder.grid.division.of(workers).any();
         if (encoder.reduction.rounds(topology, workers) && !divides)
-            splitter_ = std::ldexp(1.0, 53 - encoder.reduction.accumulate.precision()) + 1.0;
+            splitter_ =
+                std::ldexp(1.0, 53 - encoder.reduction.additions(topology).last().format.precision()) +
+                1.0;
     }
     double operator()(double sum) const {
         const double inside = std::clamp(sum, -end_, end_);

@@ -46,6 +46,7 @@ std::vector<ResolvedScheme> with_two_phases(std::span<const Topology> topologies
     std::vector<ResolvedScheme> all;
     for (const ResolvedScheme& scheme : schemes) {
         all.push_back(scheme);
+        if (!has_two_phases(scheme.parts())) continue;
         for (const Topology& topology : topologies) {
             std::vector<ResolvedScheme> reduced = reduced_by(topology, {scheme});
             std::ranges::copy_if(reduced, std::back_inserter(all), &ResolvedScheme::in_two_phases);

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "core/float_format.h"
+#include "emulation/allreduce/additions.h"
 
 namespace apscope::detail {
 
@@ -17,6 +18,13 @@ struct RoundingBound {
     explicit RoundingBound(const FloatFormat& format)
         : growth(1.0 + std::ldexp(1.0, -format.mantissa_bits)),
           least(std::max(format.smallest_normal(), format.smallest_positive())) {}
+    // Of every rounding among a topology's additions: no number passes more than W.
+    explicit RoundingBound(const Additions& by) : RoundingBound(by.narrow.format) {
+        if (!by.wide) return;
+        const RoundingBound wide(by.wide->format);
+        growth = std::max(growth, wide.growth);
+        least = std::max(least, wide.least);
+    }
 
     double rounded(double x) const { return growth * x + least; }
     double summed(double total, int terms) const {

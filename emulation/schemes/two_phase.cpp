@@ -174,6 +174,13 @@ bool has_two_phases(const SchemeParts& scheme) {
     return (gathers || adds) && !scheme.joins_tensors && !scheme.looks_ahead;
 }
 
+bool adds_codes(const Topology& topology, const SchemeParts& scheme) {
+    if (!scheme.crosses_topologies()) return false;
+    if (topology.kind != Topology::Kind::two_phase) return true;
+    const bool plain = topology.phases.text().empty();
+    return plain && !has_two_phases(scheme);
+}
+
 SchemeParts in_two_phases(const Scheme& scheme, const Topology& topology,
                           const std::shared_ptr<const Scheme>& finish_with) {
     const auto leaf = std::make_shared<const Scheme>(scheme);
@@ -230,9 +237,15 @@ SchemeParts in_two_phases(const Scheme& scheme, const Topology& topology,
 
 std::shared_ptr<const Scheme> reduced_by(const Topology& topology,
                                          std::shared_ptr<const Scheme> scheme) {
-    if (topology.kind != Topology::Kind::two_phase || scheme->is_policy() ||
-        !has_two_phases(scheme->parts))
+    if (topology.kind != Topology::Kind::two_phase || scheme->is_policy()) return scheme;
+    if (!has_two_phases(scheme->parts)) {
+        if (scheme->parts.crosses_topologies() && !adds_codes(topology, scheme->parts))
+            throw std::invalid_argument(
+                "scheme '" + scheme->spec +
+                "' has one scale for several tensors or divides in the format, so the keys of '" +
+                topology.name() + "' do not apply to it; give the topology without keys");
         return scheme;
+    }
     std::shared_ptr<const Scheme> second;
     if (!topology.phases.phase2.empty())
         second = std::make_shared<const Scheme>(parse_scheme(topology.phases.phase2));

@@ -20,6 +20,9 @@ namespace apscope::detail {
 // Whether a scheme's encoding serves in two phases: its messages are values of their own, and no
 // scale is common to several tensors.
 bool has_two_phases(const SchemeParts& scheme);
+// Whether the topology's program adds the scheme's codes: any order does if it adds codes; two
+// phases without keys if their scale is common, so that the sum in fp32 is rounded with it.
+bool adds_codes(const Topology& topology, const SchemeParts& scheme);
 
 // The scheme with the reduction of such a topology (Kind::two_phase). finish: what encodes the
 // sums; null: the scheme itself. Its state has one of each worker and shard. Throws
@@ -28,7 +31,8 @@ SchemeParts in_two_phases(const Scheme& scheme, const Topology& topology,
                           const std::shared_ptr<const Scheme>& finish = nullptr);
 
 // The scheme as a topology reduces it: itself, if that adds codes or the scheme has a reduction
-// of its own only; else in two phases.
+// of its own only; else in two phases. Throws std::invalid_argument for keys of a topology that do
+// not apply to the scheme.
 std::shared_ptr<const Scheme> reduced_by(const Topology& topology,
                                          std::shared_ptr<const Scheme> scheme);
 

@@ -1,5 +1,7 @@
 """An all-reduce in a format: one rounding per addition, and the moments of the random ones."""
 
+from __future__ import annotations
+
 from fractions import Fraction
 
 import numpy as np
@@ -16,6 +18,25 @@ class Adder:
     def __init__(self, f: Format, r: Rounding, key: tuple[int, int], n: int):
         self.f, self.r, self.key = f, r, key
         self.bias, self.variance, self.risky = [Fraction(0)] * n, [Fraction(0)] * n, False
+
+    def of(self, f: Format, r: Rounding) -> Adder:
+        """To another format; draws and moments go to the same place."""
+        other = Adder(f, r, self.key, 0)
+        other.bias, other.variance = self.bias, self.variance
+        return other
+
+    def alone(self, a: np.ndarray, hop: int, elements: np.ndarray) -> np.ndarray:
+        """A value rounded by itself: it, and a zero of its sign."""
+        return self(a, np.copysign(0.0, a), hop, elements)
+
+    def all(self, values: np.ndarray) -> np.ndarray:
+        """The exact sum of all values, rounded once."""
+        whole = np.array([exact(v) for v in values]).sum(axis=0)
+        signs = np.where(np.isfinite(values), np.sign(values), values).sum(axis=0)
+        negative = np.signbit(values).all(axis=0) | (whole < 0).astype(bool)
+        zero = np.where(negative, -0.0, 0.0)
+        rough = np.where(np.isfinite(values).all(axis=0), zero, signs)
+        return project(whole, rough, self.f, self.r)
 
     def __call__(self, a: np.ndarray, b: np.ndarray, hop: int, elements: np.ndarray) -> np.ndarray:
         (exact_a, a), (exact_b, b) = (flushed(exact(x), x, self.f, self.r) for x in (a, b))

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from . import traffic
+from . import production, traffic
 
 
 def sequential(codes, add, elements, hop=0):
@@ -67,11 +67,15 @@ def reduce(codes: np.ndarray, topology: str, add) -> np.ndarray:
     elements = np.arange(codes.shape[1])
     name, _, suffix = topology.partition("+")
     name, _, group = name.partition(":")
+    if name == "nccl":
+        name = topology
     inner, cost = (kahan, 4) if suffix == "kahan" else (sequential, 1)
     if name == "hierarchical":
         return hierarchical(codes, add, elements, int(group), inner, cost)
     if name == "sequential":
         return inner(codes, add, elements)
+    if topology in production.ORDERS:
+        return production.reduce(codes, topology, add, elements)
     return ORDERS[name](codes, add, elements)
 
 

@@ -20,6 +20,10 @@ inline std::vector<ReduceChunk> reduce_chunks(const float* in, std::size_t worke
                                               std::size_t n, const FloatFormat& format,
                                               const AllReduceOptions& options,
                                               const ReduceScale& scale) {
+    if (!options.topology.is_plain())
+        throw std::invalid_argument("topology=" + options.topology.name() +
+                                    " is not supported on a GPU; use the CPU, or one of "
+                                    "sequential, ring, tree, hierarchical:G and butterfly");
     const HopTarget hops = checked_hops(workers, format, options);
     const Cast<double> accumulator = make_accumulator(hops.format, hops.projection).cast();
     int exponent = 0;

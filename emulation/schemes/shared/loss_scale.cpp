@@ -58,15 +58,17 @@ std::vector<Decision> GradScaler::run(const SelectionInput& input, const FoundIn
 // Messages are at most what rounding makes of S |x|; their sums what the hops make of those.
 bool FoundInf::could_overflow(const AgreedStatistics& s, double scale, int workers,
                               const Topology& topology) const {
-    const FloatFormat &grid = encoder_.grid.format, &sum = encoder_.reduction.accumulate;
-    const RoundingBound wire(grid), hops(sum);
-    if (!grid.is_signed || !sum.is_signed) return true;  // a negative number has no code
+    const FloatFormat& grid = encoder_.grid.format;
+    const Additions by = encoder_.reduction.additions(topology);
+    const RoundingBound wire(grid), hops(by);
+    // A negative number has no code.
+    if (!grid.is_signed || !by.narrow.format.is_signed) return true;
     if (encoder_.grid.division != Division{}) return true;  // rounds twice
     if (wire.rounded(scale * s.amax) > grid.largest()) return true;
     if (topology.kind == Topology::Kind::exact || encoder_.reduction.exact) return false;
     if (topology.kahan) return true;  // the compensation is not bounded so
     const double messages = wire.growth * scale * s.largest_sum + workers * wire.least;
-    return hops.summed(messages, workers) * (1.0 + 0x1p-40) > sum.largest();  // rounded itself
+    return hops.summed(messages, workers) * (1.0 + 0x1p-40) > by.largest();  // rounded itself
 }
 
 bool FoundInf::operator()(const SelectionInput& input, std::size_t step, double scale) const {
@@ -79,7 +81,8 @@ bool FoundInf::operator()(const SelectionInput& input, std::size_t step, double 
             close.push_back(tensor);
     }
     if (scale == 0.0 || close.empty()) return false;
-    if (clamps(encoder_.grid.projection.overflow) && clamps(encoder_.reduction.projection.overflow))
+    if (clamps(encoder_.grid.projection.overflow) &&
+        encoder_.reduction.additions(input.ahead->topology()).clamps())
         return false;
     return !input.ahead->sums_are_finite(step, close, encoder_, scale_of(scale));
 }

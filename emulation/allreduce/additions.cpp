@@ -1,0 +1,57 @@
+#include "emulation/allreduce/additions.h"
+
+#include <algorithm>
+
+#include "core/named_formats.h"
+
+namespace apscope::detail {
+
+namespace {
+
+SumRounding to_nearest(const char* format) { return {parse_format(format), Projection{}}; }
+
+// An addition in NCCL's kernels. In FP8 it is one of halves and a saturating cast: one rounding of
+// the exact sum, because the operands are so short.
+SumRounding nccl(const FloatFormat& format) {
+    Projection projection;
+    if (format.storage_bits() <= 8) projection.overflow = Overflow::saturate;
+    return {format, projection};
+}
+
+}  // namespace
+
+double Additions::largest() const {
+    return wide ? std::min(narrow.format.largest(), wide->format.largest())
+                : narrow.format.largest();
+}
+
+namespace adding {
+
+Additions in_fp32(const SumRounding& narrow) { return {narrow, to_nearest("fp32")}; }
+
+Additions at_the_end_in_fp32(const SumRounding& narrow) {
+    return {narrow, to_nearest("fp32"), true};
+}
+
+Additions as_nccl(const SumRounding& narrow) { return {nccl(narrow.format), {}}; }
+
+Additions as_nccl_symmetric(const SumRounding& narrow) {
+    return {nccl(narrow.format), to_nearest("fp32")};
+}
+
+Additions as_nvls(const SumRounding& narrow) {
+    Additions additions{nccl(narrow.format), to_nearest("fp32")};
+    if (narrow.format.storage_bits() <= 8) additions.wide = to_nearest("fp16");
+    if (narrow.format == parse_format("fp32")) {
+        additions.wide.reset();
+        additions.exact = true;
+    }
+    if (narrow.format == parse_format("bf16"))  // the switch cuts off, in the sum and after it
+        additions.wide->projection.rounding = additions.narrow.projection.rounding =
+            RoundingMode::toward_zero;
+    return additions;
+}
+
+}  // namespace adding
+
+}  // namespace apscope::detail
