@@ -196,7 +196,7 @@ picture: out/report.html
 
 tables: .stamps/installed
 	$(VENV)/python docs/tables.py README.md docs/schemes.md docs/definitions.md
-	$(VENV)/python docs/reductions.py docs/reductions.md
+	$(VENV)/python docs/reductions.py README.md docs/reductions.md
 	$(VENV)/python docs/advice.py docs/advice.md
 	$(VENV)/python docs/search.py docs/search.md
 
