@@ -94,17 +94,23 @@ void hierarchical(ReductionProgram& program, int workers, int group) {
     in_order(program.hops, leaders);
 }
 
-// Recursive halving among a power of two of ranks, the farthest first: each step halves the part of
-// the vector that a rank adds up, but adds the same pairs everywhere. Ranks in excess of the power
-// of two give their vectors to their neighbours before it: 0 to 1, 2 to 3, ...
-void butterfly(ReductionProgram& program, int workers, int) {
+// Ranks in excess of a power of two give their vectors to their neighbours: 0 to 1, 2 to 3, ...
+// Those that are left.
+std::vector<int> power_of_two(std::vector<Hop>& hops, int workers) {
     const auto left = static_cast<int>(std::bit_floor(static_cast<unsigned>(workers)));
     std::vector<int> ranks;
     for (int rank = 0; rank < workers; ++rank) {
-        const bool gives = rank < 2 * (workers - left) && rank % 2 == 0;
-        if (gives) program.hops.push_back({rank + 1, rank, true});
+        const bool gives = rank / 2 < workers - left && rank % 2 == 0;
+        if (gives) hops.push_back({rank + 1, rank, true});
         else ranks.push_back(rank);
     }
+    return ranks;
+}
+
+// Recursive halving, the farthest first: each step halves the part of the vector that a rank adds
+// up, but adds the same pairs everywhere.
+void butterfly(ReductionProgram& program, int workers, int) {
+    const std::vector<int> ranks = power_of_two(program.hops, workers);
     for (auto distance = ranks.size() / 2; distance > 0; distance /= 2) {
         for (std::size_t i = 0; i < distance; ++i)
             program.hops.push_back({ranks[i], ranks[i + distance], true});

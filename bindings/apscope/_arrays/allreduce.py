@@ -36,7 +36,9 @@ def allreduce(
     topology : str
         The order of the additions: ``sequential``, ``sequential+kahan``, ``ring``, ``tree``,
         ``hierarchical:G`` and all others of docs/definitions.md, section 1; or ``exact``, the fp64
-        sum of the rounded inputs, not rounded.
+        sum of the rounded inputs, not rounded. ``fp32_accumulate``, ``pat`` and ``nccl:...`` round
+        some sums to another format than the accumulator, and ``nccl:...`` as NCCL does, whatever
+        `hop_rounding` and the overflow are; a GPU's arrays are refused for these.
     accumulate : FloatFormat, str or dtype, optional
         Format of partial sums, if not `format`.
     hop_rounding : str, optional

@@ -96,7 +96,7 @@ def test_the_best_constant_is_that_of_the_loop_over_all(request, name, by):
 )
 def test_every_reduction_and_rounding_has_its_own_best(tmp_path, workers, keys):
     trace = written(tmp_path / "t", workers, seed=workers)
-    topologies = ["ring", "tree", "sequential+kahan"]
+    topologies = ["ring", "tree", "sequential+kahan", "pat", "fp32_accumulate", "nccl:nvls"]
     best = apscope.replay(trace, f"loss_scaling:{keys},scale=best", topology=topologies)
     figure = "error_over_noise" if workers > 1 else "step_nmse"
     for topology in (*topologies, "exact"):

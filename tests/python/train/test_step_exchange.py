@@ -63,7 +63,9 @@ def run(exchanger, x, **others):
     return results, dropped
 
 
-@pytest.mark.parametrize("topology", ["ring", "hierarchical:2+kahan", "exact"])
+@pytest.mark.parametrize(
+    "topology", ["ring", "hierarchical:2+kahan", "exact", "pat", "nccl:tree", "nccl:nvls"]
+)
 @pytest.mark.parametrize("spec", SPECS)
 def test_the_bits_of_exchange(spec, topology):
     exchanger = Exchanger(spec, SHAPES, workers=WORKERS, topology=topology, seed=3)
