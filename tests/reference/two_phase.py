@@ -38,8 +38,8 @@ def cast(name: str) -> Encode:
 
 
 def scaled(name: str, unit: int | None = None) -> Encode:
-    """By the largest power of two that keeps the unit within the format; a unit of zeros as one of
-    2^-126, and non-finite values do not count."""
+    """By the largest power of two that keeps the unit within the format, as if its largest were
+    at least 2^-126; 1 for a unit of zeros. Non-finite values do not count."""
     largest = float(ml_dtypes.finfo(DTYPES[name]).max)
     inner = cast(name)
 
@@ -47,9 +47,14 @@ def scaled(name: str, unit: int | None = None) -> Encode:
         out = np.empty(row.size)
         for first in range(0, row.size, unit or max(row.size, 1)):
             part = np.asarray(row[first : first + (unit or row.size)], np.float64)
-            amax = max(np.abs(part[np.isfinite(part)]).max(initial=0.0), 2.0**-126)
-            s = math.floor(math.log2(largest)) - math.floor(math.log2(amax)) + 1
-            while math.ldexp(amax, s) > largest:
+            found = np.abs(part[np.isfinite(part)]).max(initial=0.0)
+            amax = max(found, 2.0**-126)
+            s = (
+                0
+                if found == 0.0
+                else math.floor(math.log2(largest)) - math.floor(math.log2(amax)) + 1
+            )
+            while found != 0.0 and math.ldexp(amax, s) > largest:
                 s -= 1
             out[first : first + part.size] = inner(np.ldexp(part, s)) * 2.0**-s
         return out
