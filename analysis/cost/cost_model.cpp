@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <limits>
 #include <stdexcept>
 #include <string>
@@ -13,8 +14,9 @@ namespace apscope::detail {
 namespace {
 
 // In the order of CollectiveAlgorithm.
-constexpr std::array<std::string_view, 7> names{
-    "ring", "tree", "halving", "all_gather", "shards", "hierarchical", "hierarchical_shards"};
+constexpr std::array<std::string_view, 9> names{
+    "ring",       "tree",   "halving",      "pat",                "double_tree",
+    "all_gather", "shards", "hierarchical", "hierarchical_shards"};
 
 double binary_levels(int workers) {  // ceil(log2 W)
     int levels = 0;
@@ -36,7 +38,8 @@ CollectiveAlgorithm parse_collective(std::string_view name) {
     if (found == names.end()) {
         throw std::invalid_argument(
             "unknown collective '" + std::string(name) +
-            "'; use ring, tree, halving, all_gather, shards, hierarchical or hierarchical_shards");
+            "'; use ring, tree, halving, pat, double_tree, all_gather, shards, hierarchical or "
+            "hierarchical_shards");
     }
     return static_cast<CollectiveAlgorithm>(found - names.begin());
 }
@@ -72,9 +75,20 @@ Cost collective_cost(CollectiveAlgorithm collective, const MessageBytes& b, int 
             cost.inter = {2.0 * levels, levels * (partial + result)};
             cost.added = levels * b.partial;
             break;
-        case CollectiveAlgorithm::halving:
+        case CollectiveAlgorithm::halving: {
+            const int left = 1 << (static_cast<int>(std::bit_width(unsigned(workers))) - 1);
+            const double kept = scattered(left), given = left < workers ? 1.0 : 0.0;
+            cost.inter = {2.0 * (binary_levels(left) + given), (kept + given) * (partial + result)};
+            cost.added = (kept + given) * b.partial;
+            break;
+        }
+        case CollectiveAlgorithm::pat:
             cost.inter = {2.0 * levels, share * (partial + result)};
             cost.added = share * b.partial;
+            break;
+        case CollectiveAlgorithm::double_tree:
+            cost.inter = {2.0 * levels, levels * (partial + result) / 2.0};
+            cost.added = workers == 2 ? b.partial / 2.0 : b.partial;
             break;
         case CollectiveAlgorithm::all_gather:
             cost.inter = {others, others * (b.sent + b.side)};
@@ -102,6 +116,14 @@ Cost collective_cost(CollectiveAlgorithm collective, const MessageBytes& b, int 
         }
     }
     cost.busiest = cost.inter.bytes;
+    // Of a pair of workers, one sends a message alone, and the other its result beside its parts.
+    if (collective == CollectiveAlgorithm::halving && !std::has_single_bit(unsigned(workers)))
+        cost.busiest = std::max(partial, cost.busiest - partial);
+    if (collective == CollectiveAlgorithm::double_tree) {
+        // A worker has children in one tree, two if there are enough, and is a leaf of the other.
+        cost.busiest = workers == 2 ? (partial + result) / 2.0 : partial + result;
+        if (workers == 3) cost.busiest -= std::min(partial, result) / 2.0;
+    }
     if (collective == CollectiveAlgorithm::tree) {
         // The root sends the result on every level. Any other sends its partial sum once, and the
         // result to those below it: at most on all levels but two, or, the last to join the root,
@@ -139,6 +161,7 @@ std::optional<Way> way_of(const Transport& t, std::string_view topology, double 
     } else if (t.sum_bits) {
         way.bytes.partial = way.bytes.result = payload / t.code_bits * t.sum_bits(workers);
     }
+    if (way.collective == CollectiveAlgorithm::pat) way.bytes.result = 4.0 * values;  // not rounded
     return way;
 }
 

@@ -38,7 +38,10 @@ struct MessageBytes {
 enum class CollectiveAlgorithm {
     ring,  // reduce-scatter and all-gather around a ring
     tree,  // whole messages up a binary tree, and down
-    halving,  // recursive halving, then doubling
+    halving,  // recursive halving, then doubling, among a power of two of workers; the others give
+              // their messages to one of those before, and get the result from it after
+    pat,  // NCCL's reduce-scatter and all-gather in logarithmic steps, any number of workers
+    double_tree,  // NCCL's: half a message up each of two binary trees, and down
     all_gather,  // every worker gets every message, and adds itself
     shards,  // worker k gets the k-th part of all messages, reduces and shares it (two-phase,
              // votes, integer sums)

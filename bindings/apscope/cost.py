@@ -123,8 +123,9 @@ def collective(
 
     Parameters
     ----------
-    name : {"ring", "tree", "halving", "all_gather", "shards", "hierarchical", "hierarchical_shards"}
-        The algorithm; docs/definitions.md, section 12.
+    name : str
+        ``ring``, ``tree``, ``halving``, ``pat``, ``double_tree``, ``all_gather``, ``shards``,
+        ``hierarchical`` or ``hierarchical_shards``: the algorithm; docs/definitions.md, section 12.
     sent : float
         Bytes of one worker's message.
     workers : int

@@ -6,8 +6,11 @@ not as lists of additions.
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 
+from . import traffic
 from .casts import Rounding
 from .formats import FORMATS
 from .rounding import Format
@@ -117,6 +120,14 @@ def pat(codes, narrow, wide, elements):
     return result
 
 
+def pat_sent(workers: int) -> traffic.Sent:
+    """Every rank is at every distance before some owner; the all-gather goes the same way back."""
+    if workers == 1:
+        return traffic.nothing(1)
+    senders = {source for _, source in steps_of_pat(workers) if source is not None}
+    return [[Fraction(len(senders), workers)] * 2 for _ in range(workers)]
+
+
 def in_order(codes, narrow, wide, elements):
     total = codes[0]
     for hop, code in enumerate(codes[1:]):
@@ -146,11 +157,16 @@ def parent(workers: int, rank: int) -> int | None:
     return up if up < workers else rank - bit
 
 
+def trees(workers: int) -> list[list[int]]:
+    """The ranks in the places of both trees."""
+    ranks = list(range(workers))
+    return [ranks, ranks[::-1] if workers % 2 == 0 else ranks[1:] + ranks[:1]]
+
+
 def double_tree(codes, narrow, wide, elements):
     workers, n = codes.shape
     result, half = np.empty(n), n // 2
-    mirrored = [workers - 1 - w if workers % 2 == 0 else (w + 1) % workers for w in range(workers)]
-    for chunk, ranks in ((slice(0, half), list(range(workers))), (slice(half, n), mirrored)):
+    for chunk, ranks in zip((slice(0, half), slice(half, n)), trees(workers)):
         children: dict[int | None, list[int]] = {}
         for place in range(workers):
             children.setdefault(parent(workers, place), []).append(place)
@@ -167,6 +183,18 @@ def double_tree(codes, narrow, wide, elements):
 
         result[chunk] = value(0)
     return result
+
+
+def double_tree_sent(workers: int) -> traffic.Sent:
+    """Half a vector to the parent of each tree, and half a result to its children."""
+    sent = traffic.nothing(workers)
+    for ranks in trees(workers):
+        for place, rank in enumerate(ranks):
+            up = parent(workers, place)
+            if up is not None:
+                sent[rank][0] += Fraction(1, 2)
+                sent[ranks[up]][1] += Fraction(1, 2)
+    return sent
 
 
 def bits(f: Format) -> int:
@@ -190,8 +218,32 @@ ORDERS = {
 WIDE = {"fp32_accumulate": "first", "pat": "last", "nccl:symmetric": "first", "nccl:nvls": "first"}
 
 
+#: What each worker sends of its message, or of partial sums, and of the result.
+SENT = {
+    "butterfly": traffic.halving,
+    "fp32_accumulate": traffic.shards,
+    "pat": pat_sent,
+    "nccl:ring": traffic.ring,
+    "nccl:tree": double_tree_sent,
+    "nccl:symmetric": traffic.shards,
+}
+
+
+def widths(topology: str, message: float, wide: float, fp32: float) -> tuple[float, float]:
+    """Bytes of a whole vector of what is sent before the sum, and of the sum, given those of a
+    message, of a vector of partial sums and of fp32."""
+    if SENT[topology] is traffic.shards:
+        return message, wide
+    return wide, fp32 if topology == "pat" else wide
+
+
 def draws(topology: str) -> bool:
     return not topology.startswith("nccl:")
+
+
+def rounds_what_was_drawn(topology: str, messages_are: bool) -> bool:
+    """Whether a sum in a wider format follows a draw, so that no expectation is known."""
+    return WIDE.get(topology) == "last" or (topology in WIDE and messages_are)
 
 
 def reduce(codes, topology: str, add, elements):

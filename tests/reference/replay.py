@@ -4,6 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from . import production
 from .allreduce import Adder
 from .casts import Limits, as_float, cast
 from .formats import FORMATS
@@ -101,7 +102,7 @@ def replay(
                     {
                         k: v
                         for k, v in row.items()
-                        if k in UNTOUCHED or k.removesuffix("_tolerance") in COLUMNS
+                        if k.removesuffix("_tolerance") in {*UNTOUCHED, *COLUMNS}
                     }
                     | of_the_reference(x if row["stage"] == "wire" else reference)
                     if skipped
@@ -238,13 +239,15 @@ def tensor_rows(
         counted = np.isfinite(reference) & np.isfinite(y)
         adds = workers > 1 or scheme.divisors(workers)[1] != 1
         rounds = adds and scheme.keys["accumulate"] != "exact"
-        hops = rounds and scheme.hop_rounding.is_stochastic
+        hops = rounds and scheme.hop_rounding.is_stochastic and production.draws(topology)
         b = [w + h / unit / divisor for w, h in zip(summed(bias, divisor), adder.bias)]
         v = [
             w + h / unit**2 / divisor**2
             for w, h in zip(summed(variance, divisor**2), adder.variance)
         ]
         known = (hops or not rounds) and not risky and not adder.risky and finite_x
+        if rounds and production.rounds_what_was_drawn(topology, drawn):
+            known = False
         expected(row, b, v, counted, known, drawn or hops)
         rows.append(row)
     return rows

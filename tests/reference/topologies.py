@@ -109,10 +109,12 @@ def volumes(
     """The columns volume and intra_volume of a float scheme or qsgd; sum_bits: of a value of a
     partial sum, None for exact ones."""
     name, _, group = topology.partition("+")[0].partition(":")
+    if topology in production.ORDERS:
+        name = topology
     if (
         workers == 1
         or n == 0
-        or (name != "hierarchical" and name not in COLLECTIVES)
+        or (name != "hierarchical" and name not in COLLECTIVES and name not in production.SENT)
         or (name != "gather" and sum_bits is None)
     ):
         return None, None
@@ -120,6 +122,10 @@ def volumes(
     wide = message if name == "gather" else n * sum_bits / 8
     side = traffic.busiest(traffic.ring(workers), side_bits / 8, side_bits / 8) if agreed else 0.0
     fp32 = traffic.busiest(traffic.ring(workers), 4 * n, 4 * n)
+    if name in production.SENT:
+        sent = production.SENT[name](workers)
+        sizes = production.widths(name, message, wide, 4 * n)
+        return (traffic.busiest(sent, *sizes) + side) / fp32, None
     if name == "hierarchical":
         between, inside = traffic.hierarchical(workers, int(group))
         if int(group) >= workers:  # a single node: its links are the busiest

@@ -40,6 +40,30 @@ def tree(workers: int) -> Sent:
     return sent
 
 
+def halving(workers: int) -> Sent:
+    """Each partner keeps half of what both have, until every one of a power of two of ranks has a
+    part; then the same backwards. An even rank in excess gives its vector to the next one before,
+    and gets the result after."""
+    sent, power = nothing(workers), 1 << workers.bit_length() - 1
+    excess = workers - power
+    for pair in range(excess):
+        sent[2 * pair][0] += 1
+        sent[2 * pair + 1][1] += 1
+    part = Fraction(1)
+    while part > Fraction(1, power):
+        part /= 2
+        for rank in range(workers):
+            if rank >= 2 * excess or rank % 2:
+                sent[rank][0] += part
+                sent[rank][1] += part
+    return sent
+
+
+def shards(workers: int) -> Sent:
+    """Everyone sends everyone else a part of its message, and then its part of the result."""
+    return [[Fraction(workers - 1, workers)] * 2 for _ in range(workers)]
+
+
 def gather(workers: int) -> Sent:
     """Everyone's message goes round the ring."""
     sent = nothing(workers)

@@ -19,7 +19,8 @@ namespace {
 using namespace apscope::detail::test;
 
 const std::vector<const char*> all_topologies{
-    "sequential", "ring", "tree", "hierarchical:3", "sequential+kahan", "hierarchical:2+kahan"};
+    "sequential", "ring",      "tree", "hierarchical:3", "sequential+kahan", "hierarchical:2+kahan",
+    "butterfly"};
 constexpr std::uint64_t plenty = std::uint64_t{1} << 30;
 
 ReplayOptions asked(const Trace& trace, const std::vector<const char*>& schemes, int draws = 1) {
@@ -233,6 +234,9 @@ TEST_F(CudaReplay, WhatADeviceDoesNotServeRunsHere) {
     CountedRows device(rows);
     ReplayOptions options = asked(t, {"qsgd", "top_k", "aps:e4m3", "error_feedback(sign)"});
     options.device = &device;
+    replay(t, options);
+    EXPECT_EQ(device.tasks(), 1u);
+    options.topologies.push_back(parse_topology("pat"));  // not a plain one: nothing is left there
     replay(t, options);
     EXPECT_EQ(device.tasks(), 1u);
 }

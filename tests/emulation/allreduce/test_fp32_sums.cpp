@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -92,7 +93,7 @@ bool same(double a, double b) {
 
 TEST(Fp32Sums, AreTheSumsRoundedOnce) {
     constexpr std::size_t n = 1500, first = 8192;  // an odd tail, an offset as in a later block
-    int served = 0;
+    std::map<std::string, int> served;
     for (const Case& c : cases) {
         const FloatFormat sent = parse_format(c.sent), accumulate = parse_format(c.accumulate);
         Projection wire, hop;
@@ -102,9 +103,12 @@ TEST(Fp32Sums, AreTheSumsRoundedOnce) {
         wire.random_bits = hop.random_bits = 12;
         for (const int k : {0, 7, -9, 40, -60, 110}) {
             for (const char* name :
-                 {"sequential", "ring", "tree", "hierarchical:3", "sequential+kahan"}) {
+                 {"sequential", "ring", "tree", "hierarchical:3", "sequential+kahan", "butterfly",
+                  "fp32_accumulate", "pat", "nccl:ring", "nccl:tree", "nccl:symmetric",
+                  "nccl:nvls"}) {
                 for (const int workers : {1, 2, 7}) {
-                    const auto sums = fp32_sums(sent, accumulate, hop, k, workers);
+                    const auto sums =
+                        fp32_sums(parse_topology(name), sent, accumulate, hop, k, workers);
                     const auto grid = scaled_format(sent, k);
                     if (!grid) continue;
                     const PhiloxKey key = seed_key(3);
@@ -128,7 +132,7 @@ TEST(Fp32Sums, AreTheSumsRoundedOnce) {
                         }
                     }
                     if (!sums) continue;
-                    ++served;
+                    ++served[name];
                     std::vector<const float*> narrow_rows;
                     std::vector<const double*> wide_rows;
                     for (int w = 0; w < workers; ++w) {
@@ -158,7 +162,8 @@ TEST(Fp32Sums, AreTheSumsRoundedOnce) {
             }
         }
     }
-    EXPECT_GT(served, 1000);  // it does serve
+    EXPECT_EQ(served.size(), 12u);  // it does serve, every one
+    for (const auto& [name, times] : served) EXPECT_GT(times, name == "nccl:nvls" ? 20 : 200) << name;
 }
 
 TEST(Fp32Sums, RefuseWhatFp32CannotHold) {

@@ -11,14 +11,20 @@ using namespace apscope::detail;
 
 namespace {
 
-// The program as text over ranks: "((0+1)+2)".
+// The program as text over ranks: "((0+1)+2)", a row that is rounded by itself as "[0]", and a sum in
+// a wider format as "{0+1}".
 std::string formula(const char* name, int workers, int chunk = 0) {
     std::vector<std::string> rows;
     for (int w = 0; w < workers; ++w) rows.push_back(std::to_string(w));
     const ReductionProgram program = reduction_program(parse_topology(name), workers, chunk);
     for (const Hop& hop : program.hops) {
         std::string& target = rows[static_cast<std::size_t>(hop.target)];
-        target = "(" + target + "+" + rows[static_cast<std::size_t>(hop.source)] + ")";
+        if (hop.source < 0) {
+            target = "[" + target + "]";
+            continue;
+        }
+        const std::string sum = target + "+" + rows[static_cast<std::size_t>(hop.source)];
+        target = hop.wide ? "{" + sum + "}" : "(" + sum + ")";
     }
     return rows[static_cast<std::size_t>(program.result)];
 }
@@ -38,6 +44,26 @@ TEST(Topology, OrdersAreTheDefinitions) {
     EXPECT_EQ(formula("ring", 4, 0), "(((1+2)+3)+0)");
     EXPECT_EQ(formula("ring", 4, 3), "(((0+1)+2)+3)");
     EXPECT_EQ(formula("ring", 1, 0), "0");
+    EXPECT_EQ(formula("nccl:ring", 4, 0), "(((1+2)+3)+0)");
+    EXPECT_EQ(formula("butterfly", 1), "0");
+    EXPECT_EQ(formula("butterfly", 4), "((0+2)+(1+3))");
+    EXPECT_EQ(formula("butterfly", 6), "(((1+0)+4)+((3+2)+5))");
+    EXPECT_EQ(formula("fp32_accumulate", 1), "0");
+    EXPECT_EQ(formula("fp32_accumulate", 3), "[{{0+1}+2}]");
+    EXPECT_EQ(formula("nccl:symmetric", 2), "[{0+1}]");
+    // Chunk c belongs to rank c; what rank c - s adds to comes s ranks later.
+    EXPECT_EQ(formula("pat", 1, 0), "0");
+    EXPECT_EQ(formula("pat", 2, 0), "{0+[1]}");
+    EXPECT_EQ(formula("pat", 3, 2), "{{2+[0]}+[1]}");
+    EXPECT_EQ(formula("pat", 4, 0), "{{0+(2+[1])}+[3]}");
+    EXPECT_EQ(formula("pat", 8, 0), "{{{0+(6+[5])}+((4+(2+[1]))+[3])}+[7]}");
+    // The second tree is the first on the ranks in reverse, or one further on.
+    EXPECT_EQ(formula("nccl:tree", 1, 0), "0");
+    EXPECT_EQ(formula("nccl:tree", 2, 1), "(1+0)");
+    EXPECT_EQ(formula("nccl:tree", 4, 0), "(0+((2+1)+3))");
+    EXPECT_EQ(formula("nccl:tree", 4, 1), "(3+((1+2)+0))");
+    EXPECT_EQ(formula("nccl:tree", 5, 0), "(0+(4+((2+1)+3)))");
+    EXPECT_EQ(formula("nccl:tree", 3, 1), "(1+(0+2))");
 }
 
 TEST(Topology, RingChunksPartitionTheElements) {
@@ -61,7 +87,9 @@ TEST(Topology, NamesRoundTripAndWrongOnesAreRefused) {
     }
     for (const char* name : {"rings", "", "hierarchical", "hierarchical:", "hierarchical:0",
                              "hierarchical:x", "ring+kahan", "tree+kahan", "exact+kahan", "gather",
-                             "hierarchical4", "hierarchical:4 ", "tree:4", "exact:4"}) {
+                             "hierarchical4", "hierarchical:4 ", "tree:4", "exact:4", "nccl", "nccl:",
+                             "nccl:rings", "nccl:ring:4", "pat:4", "butterfly+kahan",
+                             "nccl:ring+kahan", "NCCL:ring"}) {
         EXPECT_THROW(parse_topology(name), std::invalid_argument) << name;
     }
 }

@@ -105,7 +105,7 @@ def test_the_tree_has_as_many_levels_as_neighbours_pair_up(workers):
 
 
 def test_one_worker_sends_nothing():
-    for name in "ring tree halving all_gather shards hierarchical hierarchical_shards".split():
+    for name in "ring tree halving pat double_tree all_gather shards hierarchical hierarchical_shards".split():
         c = cost.collective(name, 1e6, 1, group=4)
         assert (c.messages, c.bytes, c.intra_messages, c.intra_bytes, c.added) == (
             0,
@@ -212,6 +212,7 @@ def test_P3_an_all_gather_moves_half_of_W_times_a_rings_volume(workers):
     assert all(
         gathered.bytes >= cost.collective(name, 100.0, workers, group=2).bytes
         for name in ("ring", "halving", "shards", "hierarchical")
+        if name != "halving" or workers.bit_count() == 1  # else whole messages travel first
     )
 
 

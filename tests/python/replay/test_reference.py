@@ -205,7 +205,9 @@ def test_every_topology_adds_every_worker_once(topology, workers):
 
     assert (reduce(codes, topology, add) == (4.0**workers - 1) / 3).all()
     count = (workers - 1) * (4 if "kahan" in topology else 1)
-    assert sorted(set(hops)) == list(range(count))
+    assert len(set(hops)) == count
+    if topology != "pat":  # where a value that is rounded by itself has a number, too
+        assert sorted(set(hops)) == list(range(count))
 
 
 @pytest.mark.parametrize("mode", ["stochastic", "stochastic_b", "stochastic_c", "stochastic_equal"])

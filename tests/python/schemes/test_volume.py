@@ -10,7 +10,7 @@ from apscope import _core, cost
 from apscope._results.volume import at_most
 from apscope.record import TraceWriter
 from tests.reference import topologies as reference
-from tests.reference import traffic
+from tests.reference import production, traffic
 
 N = 6400
 PADDED = 6656  # to a multiple of 64 times 8 workers
@@ -56,7 +56,11 @@ def test_the_busiest_rank_sends_what_playing_the_collective_sends(workers):
         for name, played in (
             ("ring", traffic.ring),
             ("tree", traffic.tree),
+            ("halving", traffic.halving),
+            ("pat", production.pat_sent),
+            ("double_tree", production.double_tree_sent),
             ("all_gather", traffic.gather),
+            ("shards", traffic.shards),
         ):
             c = cost.collective(name, partial, workers, partial=partial, result=result)
             assert c.busiest == pytest.approx(
