@@ -58,6 +58,7 @@ NAVIGATION = {
         "docs/reading",
         "docs/advice",
         "docs/reductions",
+        "docs/nodes",
         "docs/search",
         "docs/definitions",
         "docs/schemes",

@@ -96,8 +96,9 @@ Cost collective_cost(CollectiveAlgorithm collective, const MessageBytes& b, int 
             cost.decoded = workers * (b.sent + b.side);
             break;
         case CollectiveAlgorithm::shards:
-            cost.inter = {2.0 * others, share * (b.sent + b.result) +
-                                            (b.side_in_parts ? 2.0 * share : others) * b.side};
+            cost.inter = {(b.result + b.result_side > 0.0 ? 2.0 : 1.0) * others,
+                          share * (b.sent + b.result) +
+                              (b.side_in_parts ? share : others) * (b.side + b.result_side)};
             cost.added = share * b.sent;
             cost.decoded = b.sent + b.result;  // a part of every message, and the result
             break;
@@ -112,6 +113,7 @@ Cost collective_cost(CollectiveAlgorithm collective, const MessageBytes& b, int 
             cost.intra = {2.0 * (inside - 1), scattered(inside) * (partial + result)};
             cost.inter = {2.0 * (nodes - 1), scattered(nodes) * (between + result) / fewest};
             cost.added = scattered(inside) * b.partial + scattered(nodes) * between / fewest;
+            cost.node = cost.inter.bytes * fewest;
             break;
         }
     }
@@ -132,6 +134,8 @@ Cost collective_cost(CollectiveAlgorithm collective, const MessageBytes& b, int 
         const double below = std::max(levels - 2.0, binary_levels(last));
         cost.busiest = std::max(levels * result, partial + std::max(below, 0.0) * result);
     }
+    if (cost.node == 0.0) cost.node = cost.busiest;
+    cost.stages = {CostStage{0.0, cost.intra.bytes}, CostStage{cost.inter.bytes, 0.0}};
     return cost;
 }
 
@@ -145,14 +149,13 @@ std::optional<Way> way_of(const Transport& t, std::string_view topology, double 
     if (way.collective == CollectiveAlgorithm::all_gather) return way;
     const bool scatters = topology.starts_with("reduce_scatter");
     if (scatters || topology.starts_with(two_phase_name)) {
-        // In parts, `side` is already that of both phases.
-        const double phases = (scatters ? 1.0 : 2.0) / (t.side_in_parts ? 2.0 : 1.0);
-        way.bytes = {payload, payload, scatters ? 0.0 : payload * t.second_width, phases * side,
-                     t.side_in_parts};
+        way.bytes = {payload,         payload, scatters ? 0.0 : payload * t.second_width, side,
+                     t.side_in_parts, scatters ? 0.0 : side};
         return way;
     }
     if (t.exact_sums) return std::nullopt;
     way.bytes.side_in_parts = t.side_in_parts;
+    if (t.side_in_parts) way.bytes.result_side = side;
     if (t.node > 1) {  // each worker of a node sends its part of the codes
         const double codes = values * t.code_bits / 8.0;
         way.collective = CollectiveAlgorithm::hierarchical_shards;
@@ -186,10 +189,6 @@ Volume volume_of(const Transport& t, std::string_view topology, double values, d
         way->group >= workers;  // no messages between nodes: the busiest link is inside
     const double busiest = one_node ? cost.intra.bytes : cost.busiest;
     return {(busiest + in_ring(agreed)) / fp32, has_nodes ? cost.intra.bytes / fp32 : missing};
-}
-
-double seconds(const Traffic& traffic, const Link& link) {
-    return traffic.messages * link.latency + traffic.bytes / link.bandwidth;
 }
 
 }  // namespace apscope::detail

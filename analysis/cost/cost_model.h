@@ -4,6 +4,7 @@
 // congestion or overlap with computation. W workers, each with a message of b bytes to add up.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -18,21 +19,34 @@ struct Traffic {
     double messages = 0.0, bytes = 0.0;
 };
 
+// Bytes over links of both levels that work at once: the slower one decides.
+struct CostStage {
+    double inter = 0.0, intra = 0.0;
+};
+
 struct Cost {
-    Traffic inter, intra;  // between the nodes; inside a node, used by hierarchies only
+    // Between the nodes; inside a node, used by hierarchies and by what is placed on nodes
+    // (nodes.h). Without nodes, or a hierarchy's group, every worker is a node.
+    Traffic inter, intra;
+    std::array<CostStage, 2> stages;  // the same bytes, one stage after another
     double added = 0.0;    // bytes that one worker adds up, or counts
     double decoded = 0.0;  // bytes that one worker decodes: the result, or the others' messages
     // Bytes that the busiest worker sends between the nodes. `inter` has the sequential messages,
     // which in a tree belong to several workers.
     double busiest = 0.0;
+    double node = 0.0;  // bytes that the busiest node sends to the others
+    int workers_of_node = 1;  // where workers are placed on nodes
 };
 
 // The bytes per element of workers' messages, partial sums and the result may differ. `side` is
 // sent completely with every message, however few values it has; side_in_parts: in `shards` with
-// the part that it belongs to.
+// the part that it belongs to. `shards` has `result_side` with the results; others have `side`.
 struct MessageBytes {
     double sent = 0.0, partial = 0.0, result = 0.0, side = 0.0;
     bool side_in_parts = false;
+    double result_side = 0.0;
+
+    MessageBytes without_side() const { return {sent, partial, result, 0.0, side_in_parts, 0.0}; }
 };
 
 enum class CollectiveAlgorithm {
@@ -43,8 +57,8 @@ enum class CollectiveAlgorithm {
     pat,  // NCCL's reduce-scatter and all-gather in logarithmic steps, any number of workers
     double_tree,  // NCCL's: half a message up each of two binary trees, and down
     all_gather,  // every worker gets every message, and adds itself
-    shards,  // worker k gets the k-th part of all messages, reduces and shares it (two-phase,
-             // votes, integer sums)
+    shards,  // an all-to-all: worker k gets the k-th part of all messages and reduces it; then an
+             // all-gather of the results, if there are any (two-phase, votes, integer sums)
     hierarchical,  // reduce-scatter inside a node, ring between nodes, all-gather inside
     hierarchical_shards,  // the same with `shards` between nodes: partial sums are encoded there
 };
@@ -80,11 +94,5 @@ struct Volume {
 };
 Volume volume_of(const Transport& transport, std::string_view topology, double values,
                  double payload_bits, double side_bits, int workers);
-
-// Seconds per message, bytes per second.
-struct Link {
-    double latency = 0.0, bandwidth = 1.0;
-};
-double seconds(const Traffic& traffic, const Link& link);
 
 }  // namespace apscope::detail

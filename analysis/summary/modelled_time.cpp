@@ -94,61 +94,56 @@ SideMessages parse_side_messages(std::string_view name) {
                                 "' is unknown; use fused, bucket or delayed");
 }
 
-double seconds_of(const Cost& cost, const Links& links) {
-    return cost.inter.messages * links.inter.latency + cost.inter.bytes / links.inter.bandwidth +
-           cost.intra.messages * links.intra.latency + cost.intra.bytes / links.intra.bandwidth +
-           cost.added * links.pass_cost;
-}
-
 std::optional<StepTime> time_of(std::span<const TimedPart> parts, const std::string& spec,
                                 int workers, const TransportOf& transport, const Links& links,
                                 SideMessages side, CollectiveAlgorithm side_collective) {
-    Traffic inter, intra;
-    double passes = 0, agreed_bytes = 0, agreed_buckets = 0, travelling = 0;
+    StepTime out{};
+    double passes = 0, agreed_bytes = 0, agreed_buckets = 0, sent = 0;
     for (const TimedPart& part : parts) {
         const std::optional<Way> way =
             way_of(transport(spec, part.grid, part.reduction), part.reduction, part.values,
                    part.payload, part.travelling, workers);
         if (!way) return std::nullopt;
-        const auto cost_with = [&](double side_bytes) {
-            MessageBytes bytes = way->bytes;
-            bytes.side = side_bytes;
-            return in_messages(collective_cost(way->collective, bytes, workers, way->group),
-                               way->rounds);
+        const auto cost_of = [&](const MessageBytes& bytes) {
+            const auto cost =
+                cost_on_nodes(way->collective, bytes, workers, way->group, links.nodes);
+            return cost ? std::optional(in_messages(*cost, way->rounds * part.buckets)) : cost;
         };
-        const Cost cost = cost_with(way->bytes.side);
-        inter.messages += part.buckets * cost.inter.messages;
-        intra.messages += part.buckets * cost.intra.messages;
-        inter.bytes += cost.inter.bytes;
-        intra.bytes += cost.intra.bytes;
-        passes += cost.added + (part.grid == "fp32" ? 0.0
-                                                    : 4 * part.values + part.payload +
-                                                          cost.decoded + 4 * part.values);
-        travelling += cost.inter.bytes - cost_with(0.0).inter.bytes;
+        const std::optional<Cost> cost = cost_of(way->bytes);
+        if (!cost) return std::nullopt;
+        const Cost bare = *cost_of(way->bytes.without_side());
+        const double bare_seconds = transfer_seconds(bare, links);
+        sent += latency_seconds(*cost, links) + bare_seconds;
+        out.side_seconds += transfer_seconds(*cost, links) - bare_seconds;
+        out.messages += cost->inter.messages + cost->intra.messages;
+        out.payload_bytes += bare.inter.bytes;
+        out.side_bytes += cost->inter.bytes - bare.inter.bytes;
+        out.intra_bytes += cost->intra.bytes;
+        out.node_bytes += cost->node;
+        passes += cost->added + (part.grid == "fp32" ? 0.0
+                                                     : 4 * part.values + part.payload +
+                                                           cost->decoded + 4 * part.values);
         if (part.agreed != 0) {
             agreed_bytes += part.agreed;
             agreed_buckets += part.buckets;
             passes += 4 * part.values;  // the scan for the statistic
         }
     }
-    StepTime out{
-        inter.messages + intra.messages,    inter.bytes - travelling, intra.bytes, travelling,
-        travelling / links.inter.bandwidth, passes * links.pass_cost, 0.0,         0.0};
-    const double sent = inter.messages * links.inter.latency +
-                        out.payload_bytes / links.inter.bandwidth +
-                        intra.messages * links.intra.latency + intra.bytes / links.intra.bandwidth;
     if (agreed_bytes != 0) {
-        const Cost message = collective_cost(
-            side_collective, {agreed_bytes, agreed_bytes, agreed_bytes, 0.0}, workers);
+        const Cost message = *cost_on_nodes(
+            side_collective, {agreed_bytes, agreed_bytes, agreed_bytes, 0.0}, workers, 1,
+            links.nodes);
         out.side_bytes += message.inter.bytes;
+        out.node_bytes += message.node;
         if (side != SideMessages::delayed) {
-            const double count =
-                message.inter.messages * (side == SideMessages::bucket ? agreed_buckets : 1.0);
-            out.messages += count;
+            const Cost sides =
+                in_messages(message, side == SideMessages::bucket ? agreed_buckets : 1.0);
+            out.messages += sides.inter.messages + sides.intra.messages;
             out.side_seconds +=
-                count * links.inter.latency + message.inter.bytes / links.inter.bandwidth;
+                latency_seconds(sides, links) + transfer_seconds(sides, links);
         }
     }
+    out.pass_seconds = passes * links.pass_cost;
     out.seconds = sent + out.side_seconds + out.pass_seconds;
     out.side_share = out.seconds != 0 ? out.side_seconds / out.seconds : 0.0;
     return out;
@@ -222,7 +217,8 @@ StepTimes step_times(const RowTable& table, const TimeOptions& options,
     const std::vector<std::uint8_t> dark =
         without_numbers(table, rows, groups, options.not_measurable);
     const auto [baseline, node] = *collective_of(options.baseline);
-    constexpr StepTime none{missing, missing, missing, missing, missing, missing, missing, missing};
+    constexpr StepTime none{missing, missing, missing, missing, missing,
+                            missing, missing, missing, missing};
     std::vector<StepTime> times(count, none);
     std::vector<double> fp32(count, missing);
     for (std::size_t g = 0; g < count; ++g) {
@@ -235,10 +231,10 @@ StepTimes step_times(const RowTable& table, const TimeOptions& options,
         if (!time) continue;
         times[g] = *time;
         const double bytes = 4 * factor[g] * recorded[g];
-        fp32[g] = seconds_of(
-            in_messages(collective_cost(baseline, {bytes, bytes, bytes, 0.0}, ranks, node),
-                        buckets[g] / steps[g]),
-            options.links);
+        const auto whole = cost_on_nodes(baseline, {bytes, bytes, bytes, 0.0}, ranks, node,
+                                         options.links.nodes);
+        if (!whole) continue;
+        fp32[g] = seconds_of(in_messages(*whole, buckets[g] / steps[g]), options.links);
     }
     const auto add = [&](const char* name, double StepTime::* field) {
         out.figures.add(name, count, [&](std::size_t g) { return times[g].*field; });
@@ -246,6 +242,7 @@ StepTimes step_times(const RowTable& table, const TimeOptions& options,
     add("messages", &StepTime::messages);
     add("payload_bytes", &StepTime::payload_bytes);
     add("intra_bytes", &StepTime::intra_bytes);
+    add("node_bytes", &StepTime::node_bytes);
     add("side_bytes", &StepTime::side_bytes);
     add("side_seconds", &StepTime::side_seconds);
     add("pass_seconds", &StepTime::pass_seconds);

@@ -9,17 +9,12 @@
 #include <string_view>
 #include <vector>
 
-#include "analysis/cost/cost_model.h"
+#include "analysis/cost/nodes.h"
 #include "analysis/cost/scheme_transport.h"
 #include "analysis/summary/chosen_rows.h"
 #include "analysis/summary/figures.h"
 
 namespace apscope::detail {
-
-struct Links {
-    Link inter, intra;       // between nodes, inside a node
-    double pass_cost = 0.0;  // seconds per byte of one local pass over memory
-};
 
 // When values that workers agree on before they encode are sent: one message for all tensors, one
 // per bucket, or during the step before, which takes no time.
@@ -61,20 +56,18 @@ struct TimedPart {
 };
 
 struct StepTime {
-    double messages, payload_bytes, intra_bytes, side_bytes, side_seconds, pass_seconds, seconds,
-        side_share;
+    double messages, payload_bytes, intra_bytes, node_bytes, side_bytes, side_seconds, pass_seconds,
+        seconds, side_share;
 };
-// None if a part's sum has no algorithm.
+// None if a part's sum has no algorithm, or not on these nodes.
 std::optional<StepTime> time_of(std::span<const TimedPart> parts, const std::string& spec,
                                 int workers, const TransportOf& transport, const Links& links,
                                 SideMessages side, CollectiveAlgorithm side_collective);
 
-// Seconds of a collective operation: latencies and transfers, and the passes of its additions.
-double seconds_of(const Cost& cost, const Links& links);
-
 // A row per trace, scheme and topology of the reduced rows, in order of appearance. NaN for
-// `exact`, which is not an algorithm, and where a row has no numbers.
-// Throws std::invalid_argument for an impossible option.
+// `exact`, which is not an algorithm, for a hierarchy whose groups are not the nodes, and where a row
+// has no numbers. Throws std::invalid_argument for an impossible option, also for nodes that do not
+// divide the workers of a trace.
 struct StepTimes {
     std::vector<std::uint32_t> first;  // a row of the table
     std::vector<std::string> topology;

@@ -8,7 +8,9 @@ compare schemes and are not a measurement.
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
@@ -17,9 +19,27 @@ from . import _core
 from ._arrays.checks import integer, number, of_type, text
 from ._arrays.float_environment import guarded
 from ._results.row_table import Rows, objects, rows_of
+from ._text import clip, count_of, hint
 
-__all__ = ["CollectiveCost", "Network", "collective", "step_time"]
+__all__ = ["LINKS", "CollectiveCost", "Link", "Network", "collective", "step_time"]
 __dir__ = __all__.copy
+
+
+@dataclass(frozen=True)
+class Link:
+    """A link of known hardware."""
+
+    bandwidth: float  #: bytes per second in one direction, as reached where that is published
+    rated: float  #: the same by the data sheet
+    latency: float  #: seconds per message
+    interfaces: int | None  #: of a node; None: one for each worker
+    source: str  #: of the numbers
+
+
+#: Links of known hardware by name; docs/nodes.md. Latencies are NCCL's own constants.
+LINKS: Mapping[str, Link] = MappingProxyType(
+    {name: Link(**numbers) for name, numbers in _core.known_links().items()}
+)
 
 
 @dataclass(frozen=True)
@@ -33,9 +53,15 @@ class Network:
     bandwidth : float
         Bytes per second and worker between nodes.
     intra_latency, intra_bandwidth : float, optional
-        The same inside a node, used by hierarchies; by default as between nodes.
+        The same inside a node, used by hierarchies and with `nodes`; by default as between nodes.
     pass_cost : float
         Seconds per byte of one local pass over memory: scanning, encoding, decoding, adding.
+    nodes : int, optional
+        Number of nodes that the workers are on, neighbours together; it must divide their number.
+        By default every worker is a node of its own, or every group of a hierarchy.
+    interfaces : int, optional
+        Network interfaces of a node, of `bandwidth` each, which its workers share, with `nodes`; by
+        default, and at most, one for each worker.
     """
 
     latency: float = 5e-6
@@ -43,11 +69,52 @@ class Network:
     intra_latency: float | None = None
     intra_bandwidth: float | None = None
     pass_cost: float = 1e-12
+    nodes: int | None = None
+    interfaces: int | None = None
+
+    @classmethod
+    def of(cls, inside: str, between: str, *, nodes: int | None = None, **own: Any) -> Network:
+        """Links of known hardware.
+
+        Parameters
+        ----------
+        inside, between : str
+            Names in `LINKS`: of a node's links, and of those between the nodes.
+        nodes : int, optional
+        own : keyword arguments
+            Fields with your own values instead.
+
+        Raises
+        ------
+        ValueError
+            An unknown link.
+
+        Examples
+        --------
+        >>> from apscope.cost import Network
+        >>> print(Network.of("nvlink4", "infiniband_ndr", nodes=2))
+        48.5 GB/s and 14 µs per message, inside a node 370.8 GB/s and 3.4 µs; 1 ps per byte of a pass over memory; 2 nodes
+        """
+        near, far = (_known(text("link", name)) for name in (inside, between))
+        return replace(
+            cls(
+                far.latency,
+                far.bandwidth,
+                near.latency,
+                near.bandwidth,
+                nodes=nodes,
+                interfaces=far.interfaces,
+            ),
+            **own,
+        )
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
             if value is not None:
                 number(name, value)
+        for name in ("nodes", "interfaces"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, integer(name, getattr(self, name), 1, 2**20))
         for name in ("latency", "intra_latency", "pass_cost"):
             value = getattr(self, name)
             if value is not None and not (value >= 0 and math.isfinite(value)):
@@ -63,10 +130,16 @@ class Network:
             words += (
                 f", inside a node {self._intra[1] / 1e9:g} GB/s and {self._intra[0] * 1e6:g} µs"
             )
-        return words + (
+        words += (
             f"; {self.pass_cost * 1e12:g} ps per byte of a pass over memory"
             if self.pass_cost
             else "; passes over memory are free"
+        )
+        if self.nodes is None:
+            return words
+        words += f"; {count_of(self.nodes, 'node')}"
+        return words + (
+            f" of {count_of(self.interfaces, 'interface')}" if self.interfaces is not None else ""
         )
 
     @property
@@ -95,16 +168,24 @@ class CollectiveCost:
     #: bytes that the busiest worker sends between nodes; in a tree less than `bytes`, the way up
     #: and down
     busiest: float
+    node_bytes: float  #: that the busiest node sends to the others
+    workers_of_node: int  #: where they are placed on `nodes`; else 1
+    #: bytes between nodes and inside one, of stages one after another; the links of both work at
+    #: once, and the slower one decides
+    stages: tuple[tuple[float, float], ...]
 
     def seconds(self, network: Network = Network()) -> float:
-        """Latencies, transfers and the passes of additions; not those of encoding and decoding."""
-        latency, bandwidth = network._intra
-        return (
-            self.messages * network.latency
-            + self.bytes / network.bandwidth
-            + self.intra_messages * latency
-            + self.intra_bytes / bandwidth
-            + self.added * network.pass_cost
+        """Latencies, transfers and the passes of additions; not those of encoding and decoding.
+
+        The nodes are those that the cost was computed for, whatever `network` says.
+        """
+        return _core.collective_seconds(
+            self.stages,
+            self.messages,
+            self.intra_messages,
+            self.added,
+            self.workers_of_node,
+            network._links,
         )
 
 
@@ -114,10 +195,11 @@ def collective(
     sent: float,
     workers: int,
     *,
-    group: int = 1,
+    group: int | None = None,
     partial: float | None = None,
     result: float | None = None,
     messages: int = 1,
+    nodes: int | None = None,
 ) -> CollectiveCost:
     """The cost of one collective operation.
 
@@ -129,12 +211,16 @@ def collective(
     sent : float
         Bytes of one worker's message.
     workers : int
-    group : int
-        Workers in a node; hierarchies only.
+    group : int, optional
+        Workers in a node; hierarchies only. By default those of `nodes`, or 1.
     partial, result : float, optional
         Bytes of a sent partial sum, and of the result; by default `sent`.
     messages : int
         Number of messages into which the bytes are split; each takes the latency.
+    nodes : int, optional
+        That the workers are on, neighbours together. ``bytes`` and ``busiest`` are then a worker's
+        share of what its node sends, ``intra_bytes`` what the busiest worker sends inside. By
+        default every worker is a node of its own, or every group of a hierarchy.
 
     Returns
     -------
@@ -143,13 +229,16 @@ def collective(
     Raises
     ------
     ValueError
-        An unknown name, no worker.
+        An unknown name, no worker; `nodes` that do not divide the workers, or whose workers are not
+        the groups.
     """
-    workers, group = integer("workers", workers, 1, 2**30), integer("group", group, 1, 2**30)
+    workers = integer("workers", workers, 1, 2**30)
+    group = None if group is None else integer("group", group, 1, 2**30)
+    nodes = None if nodes is None else integer("nodes", nodes, 1, 2**20)
     partial, result = (float(sent if given is None else given) for given in (partial, result))
     return _in_messages(
         _core.collective_cost(
-            text("name", name), float(sent), partial, result, 0.0, workers, group
+            text("name", name), float(sent), partial, result, workers, group, nodes
         ),
         messages,
     )
@@ -172,6 +261,7 @@ def step_time(
     side: str = "fused",
     side_collective: str = "ring",
     baseline: str = "ring",
+    nodes: int | None = None,
 ) -> pd.DataFrame:
     """Modelled seconds per step of every scheme and topology.
 
@@ -193,23 +283,29 @@ def step_time(
         The collective for agreed values.
     baseline : str
         The topology of the fp32 all-reduce that `speedup` compares with.
+    nodes : int, optional
+        That the workers are on, in place of the network's.
 
     Returns
     -------
     DataFrame
         A row per trace, scheme and topology, means over the steps: ``seconds``, of which
         ``side_seconds`` and ``pass_seconds``; ``payload_bytes`` and ``side_bytes`` that one worker
-        sends between nodes and ``intra_bytes`` inside; ``messages`` one after another;
-        ``side_share`` of the seconds; ``fp32_seconds`` and ``speedup`` over it. ``exact`` is not an
-        algorithm: its numbers are NaN. Tensors with their own reduction are counted together with
+        sends between nodes and ``intra_bytes`` inside, with nodes a worker's share of what its node
+        sends; ``node_bytes`` that the busiest node sends to the others, of both; ``messages`` one
+        after another; ``side_share`` of the seconds; ``fp32_seconds`` and ``speedup`` over it.
+        ``exact`` is not an algorithm, and a hierarchy whose groups are not the nodes is not priced:
+        their numbers are NaN. Tensors with their own reduction are counted together with
         those that use the row's topology. Traces without local gradients have no row.
 
     Raises
     ------
     ValueError
-        An unknown choice.
+        An unknown choice; nodes that do not divide the workers of a trace.
     """
     of_type("network", network, Network, "a cost.Network")
+    if nodes is not None:
+        network = replace(network, nodes=nodes)
     options = options_of(
         network,
         elements=elements,
@@ -258,7 +354,13 @@ def modelled_times(rows: Rows, options: dict[str, Any]) -> pd.DataFrame:
     )
 
 
-def _in_messages(c: dict[str, float], messages: int) -> CollectiveCost:
+def _known(name: str) -> Link:
+    if name not in LINKS:
+        raise ValueError(f"unknown link {clip(name)}; {hint(name, list(LINKS), len(LINKS), 'use')}")
+    return LINKS[name]
+
+
+def _in_messages(c: dict[str, Any], messages: int) -> CollectiveCost:
     return CollectiveCost(
         **c
         | {"messages": c["messages"] * messages, "intra_messages": c["intra_messages"] * messages}

@@ -20,6 +20,7 @@
 #include "analysis/summary/summary.h"
 #include "analysis/summary/zero_layers.h"
 #include "bindings/module/guarded.h"
+#include "bindings/module/network_links.h"
 #include "bindings/module/summary_arrays.h"
 
 namespace py = pybind11;
@@ -119,13 +120,6 @@ py::dict by(const ArrayTable& arrays, const std::string& part,
     const Breakdown found =
         broken_down(arrays.table(), part_named(part), topology, batch_factor, &noise);
     return summary_dict(found.summary, found.order);
-}
-
-Links links_of(const py::dict& network) {
-    const auto of = [&](const char* name) { return network[name].cast<double>(); };
-    return {{of("latency"), of("bandwidth")},
-            {of("intra_latency"), of("intra_bandwidth")},
-            of("pass_cost")};
 }
 
 py::dict step_time(const ArrayTable& arrays, const TransportOf& transport, const py::dict& network,

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, _ActionsContainer
+from argparse import ArgumentParser, Namespace, _ActionsContainer
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from .._results.results import Results
+    from ..cost import Network
+
+#: The links of nodes by default: those of a DGX H100.
+LINKS = "nvlink4,infiniband_ndr"
 
 
 class Add(Protocol):
@@ -66,6 +70,30 @@ def add_elements(add: Add, what: str) -> None:
     """The size of the model whose times are computed."""
     text = f"{what} for a model of N parameters; default %(default)g"
     add("--elements N", text, type=float, default=25.6e6)
+
+
+def add_network(add: Add) -> None:
+    """The nodes and links of modelled times."""
+    add("--nodes G", "times for workers on G nodes, neighbours together", type=int)
+    add(
+        "--links INSIDE,BETWEEN",
+        f"with --nodes: links inside a node and between nodes; default {LINKS}; docs/nodes.md has "
+        "their names",
+    )
+
+
+def network_of(args: Namespace) -> Network | None:
+    """The network of `add_network`; None: that of every verb without."""
+    from ..cost import Network
+
+    if args.nodes is None:
+        if args.links is not None:
+            raise ValueError(f"--links {args.links} needs --nodes, such as --nodes 2")
+        return None
+    names = (args.links or LINKS).split(",")
+    if len(names) != 2:
+        raise ValueError(f"--links {args.links} is not INSIDE,BETWEEN, such as {LINKS}")
+    return Network.of(*names, nodes=args.nodes)
 
 
 def add_shape(

@@ -15,7 +15,15 @@ from .._advice.units import GROUPS
 from .._advice.wish import LIMITS, MINIMIZE
 from .._folders.writing import refuse_dangling
 from .._schemes.scheme import LISTS
-from ._arguments import add_elements, add_part_of_trace, add_threads, adder, open_results
+from ._arguments import (
+    add_elements,
+    add_network,
+    add_part_of_trace,
+    add_threads,
+    adder,
+    network_of,
+    open_results,
+)
 from ._output import exactly
 from ._table import on_terminal, say, warn
 
@@ -73,6 +81,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add_part_of_trace(add)
     add("--trace NAME", "the trace, for results of several")
     add_elements(add, "time is")
+    add_network(add)
     add_threads(add)
     add(
         "--as TOOL",
@@ -115,6 +124,7 @@ def _solved(args: argparse.Namespace, limits: dict[str, float | None]) -> Plan:
     given = {"--candidates": args.candidates, "--fix": args.fix, "--holdout": args.holdout,
              "--topology": args.topology, "--steps": args.steps,
              "--workers": args.workers, "--trace": args.trace, "--periods": args.periods != 1,
+             "--nodes": args.nodes is not None, "--links": args.links,
                  "--groups": args.groups != "layer"}  # fmt: skip
     if wrong := [option for option, value in given.items() if value]:
         raise ValueError(
@@ -134,7 +144,7 @@ def _recommended(args: argparse.Namespace, limits: dict[str, Any]) -> Plan:
         fixed=_fixed(args.fix), holdout={None: True, "none": False}.get(args.holdout, args.holdout),
         simplest=not args.any_schemes,
         topology=args.topology, trace=args.trace, steps=args.steps, workers=args.workers,
-        elements=args.elements, threads=args.threads,
+        elements=args.elements, network=network_of(args), threads=args.threads,
         progress=on_terminal(),
     )  # fmt: skip
 

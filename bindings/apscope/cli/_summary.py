@@ -12,24 +12,27 @@ from .._results.results import Results
 from .._results.summary import COLUMNS, of_topology
 from .._schemes.scheme import as_scheme
 from .._text import clip, count_of, hint, printable, wrapped
-from ._arguments import add_elements, add_results, add_shape, adder
+from ..cost import Network, step_time
+from ._arguments import add_elements, add_network, add_results, add_shape, adder, network_of
 from ._table import cell, print_csv, print_frame, print_json, print_table, warn
 
 EXAMPLE = """\
 apscope summary results
-apscope summary results --by layer --column underflow_wire"""
+apscope summary results --by layer --column underflow_wire
+apscope summary results --topology all --nodes 2"""
 HELP = "schemes ranked by error: a table"
 DESCRIPTION = (
     "Ranks the schemes of a replay by error_over_noise, the typical block's squared error "
     "over the noise of the batch (1: as large as the noise); for a trace of one worker by "
     "step_nmse, the mean over the steps of the step's NMSE. A skipped step counts as lost, "
     "schemes with overflow come last, and after them schemes with memory on steps with gaps. "
-    "--by shows layers, roles or steps: one --column, schemes across; all columns for a single --scheme. docs/definitions.md, sections 14 "
+    "--by shows layers, roles or steps: one --column, schemes across; all columns for a single --scheme. "
+    "--nodes adds ms, the modelled milliseconds of a step's exchange, and node_MB, what a node sends to the others. docs/definitions.md, sections 12, 14 "
     "and 16, defines the columns. On a terminal columns that do not fit are omitted."
 )
 
 #: Columns for a terminal, the most important first.
-SHORT = ("scheme", "topology", "error_over_noise", "step_nmse", "skipped", "overflowed",
+SHORT = ("scheme", "topology", "error_over_noise", "step_nmse", "ms", "node_MB", "skipped", "overflowed",
          "nonfinite", "gaps", "underflow_wire", "underflow_reduced", "volume", "speedup",
          "layer_cosine", "worst_nmse", "relative_bias", "worst_layer")  # fmt: skip
 #: Columns that are shown only if a number is not 0.
@@ -57,6 +60,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "or, with --csv or --json without --by, all. Schemes with their own reduction keep it",
     )
     add_elements(add, "time and speedup are")
+    add_network(add)
     add(
         "--batch-factor K",
         "the noise of a batch K times as large as the recorded one",
@@ -80,6 +84,8 @@ def run(args: argparse.Namespace) -> int:
             f"--column {args.column} is for --by layer, role or "
             "step; without, --all-columns shows all"
         )
+    if args.by is not None and (args.nodes, args.links) != (None, None):
+        raise ValueError(f"--nodes and --links are for whole schemes, without --by {args.by}")
     table = (
         _whole(results, args)
         if args.by is None
@@ -92,9 +98,12 @@ def run(args: argparse.Namespace) -> int:
     if args.csv or args.json:
         (print_csv if args.csv else print_json)(table)
         return 0
+    network = network_of(args) if args.by is None else None
     for trace, part in table.groupby("trace", sort=False):
         if args.by is None:
             print_frame(trace, _telling(part, SHORT, args.all_columns), fit=not args.all_columns)
+            if network is not None:
+                print(f"ms, node_MB: {args.elements:g} parameters; {network}\n")
             _print_scales(part)
             _print_noise(results.noise_facts(batch_factor=args.batch_factor), str(trace))
         elif args.column is None and part["scheme"].nunique() == 1:
@@ -116,7 +125,12 @@ def run(args: argparse.Namespace) -> int:
 
 def _whole(results: Results, args: argparse.Namespace) -> pd.DataFrame:
     """The requested rows of the summary."""
-    table = results.summary(elements=args.elements, batch_factor=args.batch_factor)
+    network = network_of(args)
+    table = results.summary(
+        network=network, elements=args.elements, batch_factor=args.batch_factor
+    )
+    if network is not None:
+        table = _with_nodes(table, results, network, args.elements)
     if args.scheme:
         table = table[table["scheme"].isin(specs_of(results._coded(["scheme"]), args.scheme))]
     wanted = args.topology or (
@@ -128,6 +142,16 @@ def _whole(results: Results, args: argparse.Namespace) -> pd.DataFrame:
             f"the results have no topology '{wanted}'; use one of {', '.join(held)}, or all"
         )
     return table if wanted == "all" else of_topology(table, wanted)
+
+
+def _with_nodes(
+    table: pd.DataFrame, results: Results, network: Network, elements: float
+) -> pd.DataFrame:
+    """The summary with the time in milliseconds and what a node sends, in megabytes."""
+    key = ["trace", "scheme", "topology"]
+    sent = step_time(results, network, elements=elements).set_index(key)["node_bytes"]
+    rows = pd.MultiIndex.from_frame(table[key])
+    return table.assign(ms=table["time"] * 1e3, node_MB=sent.reindex(rows).to_numpy() / 1e6)
 
 
 def _telling(table: pd.DataFrame, short: tuple[str, ...], everything: bool) -> pd.DataFrame:

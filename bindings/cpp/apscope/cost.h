@@ -3,6 +3,8 @@
 
 #include <optional>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "export.h"
 
@@ -18,7 +20,21 @@ struct Network {
     std::optional<double> intra_latency = {}, intra_bandwidth = {};  ///< inside a node; by default
                                                                      ///< as between nodes
     double pass_cost = 1e-12;  ///< per byte of one local pass over memory
+    std::optional<int> nodes = {};  ///< that the workers are on, neighbours together; must divide
+                                    ///< their number. None: every worker is one
+    std::optional<int> interfaces = {};  ///< of a node, of this bandwidth each, which its workers
+                                         ///< share; by default, and at most, one for each worker
 };
+
+/// A network of links of known hardware, the same as `apscope.cost.Network.of` in Python: nvlink4,
+/// infiniband_ndr, pcie5_x16, ethernet_100 or ethernet_25. docs/nodes.md has their numbers.
+///
+/// @param inside   Of a node.
+/// @param between  Of the nodes; Ethernet has one interface for a node, all others one for a worker.
+/// @param nodes    Their number.
+/// @throws std::invalid_argument  An unknown link.
+APSCOPE_API Network network_of(std::string_view inside, std::string_view between,
+                               std::optional<int> nodes = {});
 
 /// The work of one worker in a collective operation.
 struct CollectiveCost {
@@ -26,6 +42,11 @@ struct CollectiveCost {
     double intra_messages = 0, intra_bytes = 0;  ///< sent inside a node
     double added = 0, decoded = 0;  ///< bytes that it adds up, that it decodes
     double busiest = 0;  ///< bytes that the busiest worker sends between nodes
+    double node_bytes = 0;  ///< that the busiest node sends to the others
+    int workers_of_node = 1;  ///< where they are placed on nodes
+    /// Bytes between nodes and inside one, of stages one after another; the links of both work at
+    /// once, and the slower one decides.
+    std::vector<std::pair<double, double>> stages = {};
 };
 
 /// The cost of one collective operation, by the formulas of docs/definitions.md, section 12; equal
@@ -35,15 +56,21 @@ struct CollectiveCost {
 ///                 hierarchical_shards.
 /// @param sent     Bytes of one worker's message.
 /// @param workers  At least one.
-/// @param group    Workers in a node; hierarchies only.
+/// @param group    Workers in a node; hierarchies only. By default those of `nodes`, or one.
 /// @param partial  Bytes of a sent partial sum; by default `sent`.
 /// @param result   Bytes of the result; by default `sent`.
-/// @throws std::invalid_argument  An unknown name, no worker.
+/// @param nodes    That the workers are on; `bytes` and `busiest` are then a worker's share of what
+///                 its node sends. None: every worker is a node, or every group.
+/// @throws std::invalid_argument  An unknown name, no worker; nodes that do not divide the workers,
+///                                or are not the groups.
 APSCOPE_API CollectiveCost collective(std::string_view name, double sent, int workers,
-                                      int group = 1, std::optional<double> partial = {},
-                                      std::optional<double> result = {});
+                                      std::optional<int> group = {},
+                                      std::optional<double> partial = {},
+                                      std::optional<double> result = {},
+                                      std::optional<int> nodes = {});
 
-/// Latencies and transfers, and the passes of the additions; none for encoding and decoding.
+/// Latencies and transfers, and the passes of the additions; none for encoding and decoding. The
+/// nodes are those of the cost.
 APSCOPE_API double seconds(const CollectiveCost& cost, const Network& network = {});
 
 /// @}

@@ -151,7 +151,9 @@ struct StepTimeOptions {
 struct StepTime {
     std::string scheme, topology;
     double messages = 0;  ///< one after another
-    double payload_bytes = 0, intra_bytes = 0, side_bytes = 0;  ///< that one worker sends
+    double payload_bytes = 0, intra_bytes = 0;  ///< that one worker sends
+    double node_bytes = 0;  ///< that the busiest node sends to the others
+    double side_bytes = 0;  ///< that one worker sends
     double side_seconds = 0, pass_seconds = 0, seconds = 0;
     double side_share = 0;  ///< of the seconds
     double fp32_seconds = 0, speedup = 0;

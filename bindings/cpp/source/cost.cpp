@@ -1,26 +1,45 @@
 #include "bindings/cpp/apscope/cost.h"
 
-#include "analysis/cost/cost_model.h"
+#include "analysis/cost/links.h"
+#include "analysis/cost/nodes.h"
+#include "bindings/cpp/source/network_links.h"
 #include "core/float_environment.h"
 
 namespace apscope {
 
-CollectiveCost collective(std::string_view name, double sent, int workers, int group,
-                          std::optional<double> partial, std::optional<double> result) {
+Network network_of(std::string_view inside, std::string_view between, std::optional<int> nodes) {
+    const detail::KnownLink &near = detail::known_link(inside), &far = detail::known_link(between);
+    return {.latency = far.latency,
+            .bandwidth = far.bandwidth,
+            .intra_latency = near.latency,
+            .intra_bandwidth = near.bandwidth,
+            .nodes = nodes,
+            .interfaces = nodes ? far.interfaces : std::nullopt};
+}
+
+CollectiveCost collective(std::string_view name, double sent, int workers,
+                          std::optional<int> group, std::optional<double> partial,
+                          std::optional<double> result, std::optional<int> nodes) {
     const detail::FloatEnvironment environment;
-    const detail::Cost c = detail::collective_cost(
-        detail::parse_collective(name), {sent, partial.value_or(sent), result.value_or(sent), 0.0},
-        workers, group);
-    return {c.inter.messages, c.inter.bytes, c.intra.messages, c.intra.bytes,
-            c.added,          c.decoded,     c.busiest};
+    const detail::Cost c = detail::checked_cost(
+        name, {sent, partial.value_or(sent), result.value_or(sent), 0.0}, workers, group, nodes);
+    CollectiveCost cost{c.inter.messages, c.inter.bytes, c.intra.messages, c.intra.bytes,
+                        c.added,          c.decoded,     c.busiest,        c.node,
+                        c.workers_of_node};
+    for (const detail::CostStage& stage : c.stages) cost.stages.emplace_back(stage.inter, stage.intra);
+    return cost;
 }
 
 double seconds(const CollectiveCost& cost, const Network& network) {
     const detail::FloatEnvironment environment;
-    return cost.messages * network.latency + cost.bytes / network.bandwidth +
-           cost.intra_messages * network.intra_latency.value_or(network.latency) +
-           cost.intra_bytes / network.intra_bandwidth.value_or(network.bandwidth) +
-           cost.added * network.pass_cost;
+    detail::Cost c;
+    c.inter.messages = cost.messages;
+    c.intra.messages = cost.intra_messages;
+    c.added = cost.added;
+    c.workers_of_node = cost.workers_of_node;
+    for (std::size_t i = 0; i < c.stages.size() && i < cost.stages.size(); ++i)
+        c.stages[i] = {cost.stages[i].first, cost.stages[i].second};
+    return detail::seconds_of(c, links_of(network));
 }
 
 }  // namespace apscope

@@ -16,6 +16,7 @@
 #include "analysis/summary/pool.h"
 #include "analysis/summary/summary.h"
 #include "bindings/cpp/apscope/replay.h"
+#include "bindings/cpp/source/network_links.h"
 #include "bindings/cpp/source/result_table.h"
 #include "core/float_environment.h"
 
@@ -26,12 +27,8 @@ using detail::Figures;
 using detail::RowTable;
 
 detail::TimeOptions time_options(const StepTimeOptions& given) {
-    const Network& network = given.network;
     detail::TimeOptions options;
-    options.links.inter = {network.latency, network.bandwidth};
-    options.links.intra = {network.intra_latency.value_or(network.latency),
-                           network.intra_bandwidth.value_or(network.bandwidth)};
-    options.links.pass_cost = network.pass_cost;
+    options.links = links_of(given.network);
     options.elements = given.elements;
     options.bucket_bytes = given.bucket_bytes;
     options.side = detail::parse_side_messages(given.side);
@@ -215,9 +212,10 @@ std::vector<StepTime> Results::step_times(const StepTimeOptions& options) const 
     for (std::size_t i = 0; i < times.first.size(); ++i) {
         const auto number = [&](const char* name) { return times.figures(name, i); };
         rows.push_back({table.scheme[times.first[i]], times.topology[i], number("messages"),
-                        number("payload_bytes"), number("intra_bytes"), number("side_bytes"),
-                        number("side_seconds"), number("pass_seconds"), number("seconds"),
-                        number("side_share"), number("fp32_seconds"), number("speedup")});
+                        number("payload_bytes"), number("intra_bytes"), number("node_bytes"),
+                        number("side_bytes"), number("side_seconds"), number("pass_seconds"),
+                        number("seconds"), number("side_share"), number("fp32_seconds"),
+                        number("speedup")});
     }
     return rows;
 }

@@ -139,4 +139,24 @@ TEST(CppCost, ARing) {
     EXPECT_THROW(collective("ring", 1.0, 0), std::invalid_argument);
 }
 
+TEST(CppCost, AnAllToAllOnNodes) {
+    // Section 12: of 8 parts of 100 bytes, 4 leave the node of 4 workers; a ring's leave it once.
+    const CollectiveCost flat = collective("shards", 800.0, 8, {}, {}, 0.0, 2);
+    EXPECT_EQ(flat.messages, 4);
+    EXPECT_EQ(flat.intra_messages, 3);
+    EXPECT_EQ(flat.node_bytes, 4 * 400.0);
+    EXPECT_EQ(flat.bytes, 400.0);
+    const CollectiveCost ring = collective("ring", 800.0, 8, {}, {}, {}, 2);
+    EXPECT_EQ(ring.node_bytes, 2 * 700.0);
+    EXPECT_EQ(ring.messages + ring.intra_messages, 14);
+    Network network{.latency = 0.0, .bandwidth = 1e9, .pass_cost = 0.0, .nodes = 2};
+    EXPECT_DOUBLE_EQ(seconds(flat, network), 400e-9);
+    network.interfaces = 1;
+    EXPECT_DOUBLE_EQ(seconds(flat, network), 1600e-9);
+    EXPECT_THROW(collective("ring", 1.0, 8, {}, {}, {}, 3), std::invalid_argument);
+    EXPECT_THROW(collective("hierarchical", 1.0, 8, 2, {}, {}, 2), std::invalid_argument);
+    EXPECT_EQ(network_of("nvlink4", "ethernet_25", 2).interfaces, 1);
+    EXPECT_THROW(network_of("nvlink4", "token_ring"), std::invalid_argument);
+}
+
 }  // namespace

@@ -508,7 +508,7 @@ def test_a_replay_gives_pythons_numbers(dumps, outside, trace):
         same_rows(ours, pooled, same_numbers)
 
     options = {"elements": 1e6, "bucket_bytes": 1000, "side": "bucket", "side_collective": "tree"}
-    network = apscope.cost.Network(intra_bandwidth=5e10)
+    network = apscope.cost.Network(intra_bandwidth=5e10, nodes=2, interfaces=1)
     for ours, table in zip(
         printed["times"],
         [apscope.cost.step_time(results), apscope.cost.step_time(results, network, **options)],

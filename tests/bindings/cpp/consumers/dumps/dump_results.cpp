@@ -160,6 +160,7 @@ std::string times(const std::vector<apscope::StepTime>& rows) {
                       {{"messages", r.messages},
                        {"payload_bytes", r.payload_bytes},
                        {"intra_bytes", r.intra_bytes},
+                       {"node_bytes", r.node_bytes},
                        {"side_bytes", r.side_bytes},
                        {"side_seconds", r.side_seconds},
                        {"pass_seconds", r.pass_seconds},
@@ -217,6 +218,8 @@ int main(int argc, char** argv) {
     options.side = "bucket";
     options.side_collective = "tree";
     options.network.intra_bandwidth = 5e10;
+    options.network.nodes = 2;
+    options.network.interfaces = 1;
     out += "], \"times\": [[" + times(results.step_times()) + "], [" +
            times(results.step_times(options)) + "]]}\n";
     std::fputs(out.c_str(), stdout);

@@ -1,0 +1,23 @@
+// Links of known hardware, for the cost model: one table, with the source of every number.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string_view>
+
+namespace apscope::detail {
+
+struct KnownLink {
+    std::string_view name;
+    double bandwidth;  // bytes per second in one direction, as reached
+    double rated;      // the same by the data sheet
+    double latency;    // seconds per message
+    std::optional<int> interfaces;  // of a node; none: each worker has one
+    std::string_view source;
+};
+
+std::span<const KnownLink> known_links();
+// Throws std::invalid_argument, which lists the names.
+const KnownLink& known_link(std::string_view name);
+
+}  // namespace apscope::detail
