@@ -137,13 +137,16 @@ bool is_own_reduction(std::string_view topology) {
 }
 
 std::string headline_topology(std::span<const std::string> in_order) {
-    const std::string* own = nullptr;
+    const std::string *own = nullptr, *phases = nullptr;
     for (const std::string& name : in_order) {
         if (name == exact) continue;
-        if (!is_own_reduction(name)) return name;
-        if (own == nullptr) own = &name;
+        const bool in_phases = name.starts_with("two_phase") || name.starts_with("reduce_scatter");
+        if (!in_phases && !is_own_reduction(name)) return name;
+        const std::string*& held = in_phases ? phases : own;
+        if (held == nullptr) held = &name;
     }
-    return own ? *own : std::string(exact);
+    if (own != nullptr) return *own;
+    return phases ? *phases : std::string(exact);
 }
 
 std::vector<std::string> topologies_in_order(const RowTable& table) {

@@ -86,13 +86,13 @@ def test_side_information_makes_no_step_of_its_own():
 def test_the_front_of_results_has_a_point_a_scheme(results):
     rows = results.summary()
     rows = rows[rows["topology"] == "ring"]
-    chart = front_chart(rows, str.upper, lambda spec: f"row-{spec}")
+    chart = front_chart(rows, str.upper, lambda spec, topology: f"row-{spec}-{topology}")
     held = {p.says.splitlines()[0]: p for p in chart.points}
     assert set(held) == set(rows["scheme"])
     for row in rows.itertuples():
         point = held[row.scheme]
         assert (point.x, point.y) == (row.volume, max(row.error_over_noise, FLOOR))
-        assert point.colour == FAMILIES[row.family].colour and point.link == f"row-{row.scheme}"
+        assert point.colour == FAMILIES[row.family].colour and point.link == f"row-{row.scheme}-ring"
         assert point.label == ("" if point.faint else row.scheme.upper())
     named = {p.says.splitlines()[0] for p in chart.points if not p.faint}
     assert named == {"aps:e3m0", "aps:e3m4,rule=tight", "none:fp16", "none:fp32"}

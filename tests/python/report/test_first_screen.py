@@ -158,6 +158,7 @@ def rows(**columns):
     return pd.DataFrame(
         {
             "scheme": names,
+            "topology": "ring",
             "step_nmse": [0.4, 0.002, 1e-6],
             "error_over_noise_corrected": np.nan,
             "error_over_noise_low": np.nan,
