@@ -42,9 +42,8 @@ public:
         }).divided(table.scheme.levels, [&](std::size_t i) {
             return table.scheme.of_row[rows[i]];
         });
-        tensors_ = pairs_.divided(table.tensor.levels, [&](std::size_t i) {
-            return table.tensor.of_row[rows[i]];
-        });
+        tensors_ = pairs_.divided(table.tensor.levels,
+                                  [&](std::size_t i) { return table.tensor.of_row[rows[i]]; });
         const std::vector<std::uint32_t> pair_of = tensors_.owners(pairs_);
         std::vector<std::vector<std::int32_t>> alone(pairs_.size()), crossing(pairs_.size()),
             own(tensors_.size());
@@ -170,9 +169,9 @@ ChosenRows all_rows(const RowTable& table) {
 std::vector<std::uint8_t> sent_for(const RowTable& table, std::string_view topology) {
     std::vector<std::uint8_t> sent(table.rows, 0);
     Groups tensors(table.rows);
-    for (const Codes* column : {static_cast<const Codes*>(&table.trace),
-                                static_cast<const Codes*>(&table.scheme),
-                                static_cast<const Codes*>(&table.tensor)})
+    for (const Codes* column :
+         {static_cast<const Codes*>(&table.trace), static_cast<const Codes*>(&table.scheme),
+          static_cast<const Codes*>(&table.tensor)})
         tensors = tensors.divided(column->levels, [&](std::size_t i) { return column->of_row[i]; });
     std::vector<std::uint8_t> named(tensors.size(), 0);
     for (std::size_t i = 0; i < table.rows && !topology.empty(); ++i) {

@@ -19,10 +19,14 @@ std::string usual(const SchemeDefinition& d) {
 
 std::vector<std::string> main_schemes() {
     // Hardware's formats first: in blocks of 32 or 16, 8 and 4 bits, then one scale for more.
-    std::vector<std::string> specs{"none:fp32", "none:bf16",
-                                   "none:fp16", "mx",
-                                   "mx:block_format=mxint8", "mx:block_format=mxfp4",
-                                   "nvfp4", "mx:block_format=bfp:4:32"};
+    std::vector<std::string> specs{"none:fp32",
+                                   "none:bf16",
+                                   "none:fp16",
+                                   "mx",
+                                   "mx:block_format=mxint8",
+                                   "mx:block_format=mxfp4",
+                                   "nvfp4",
+                                   "mx:block_format=bfp:4:32"};
     // Hardware's two (e4m3fn ends at 448, IEEE's e4m3 at 240), then fewer exponent bits; 8 bits,
     // then 4. The scale of a coarse format hardly matters, so e5m2 has none but the usual ones.
     struct Format {

@@ -37,9 +37,8 @@ def choices_chart(table: pd.DataFrame, unit: str) -> Bars:
         best = rows.iloc[0]
         chosen = {r.choice: named(r.choice, r.of) for r in rows.itertuples()}
         chosen.setdefault("reduction", reduction(best["topology"]))
-        heading = (
-            f"{count_of(int(bits), 'bit')}: "
-            + ", ".join(chosen[c] for c in _COLOUR if chosen.get(c))
+        heading = f"{count_of(int(bits), 'bit')}: " + ", ".join(
+            chosen[c] for c in _COLOUR if chosen.get(c)
         )
         bars = [
             Bar(

@@ -68,7 +68,7 @@ def corners(front: list[tuple[float, float]], right: float) -> list[tuple[float,
 
 def front_chart(
     rows: pd.DataFrame, titles: Callable[[str], str] = str,
-    links: Callable[[str, str], str] = lambda scheme, topology: "", *, against: str = "volume",
+    links: Callable[[str, str], str] = lambda *_: "", *, against: str = "volume",
     error: str | None = None, all_named: bool = False, mixtures: Iterable[tuple[float, float]] = (),
     floor: float = FLOOR, prefer: str = "",
 ) -> Chart:  # fmt: skip

@@ -15,10 +15,9 @@ from .._charts.front import kind_of, legend_of
 from .._charts.kinds import as_json
 from .._charts.svg import symbol_path
 from .._core import FloatFormat
-from .._results.columns import columns_that_pool
-from .._results.noise import zero_layers
 from .._results.choices import worth
-from .._results.pooling import compared_rows, coded, is_own, topologies_of, whole_sums
+from .._results.noise import zero_layers
+from .._results.pooling import coded, compared_rows, is_own, topologies_of, whole_sums
 from .._results.results import Results
 from .._results.summary import family_of
 from .._results.summary import summary as summary_of
@@ -35,8 +34,6 @@ from .templates import render
 from .use import use_of
 
 _HERE = Path(__file__).parent
-#: Columns that the page computes from others, as quotients of sums.
-_DERIVED = columns_that_pool("quotient")
 
 
 def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> str:
@@ -89,7 +86,16 @@ def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> st
     overview = _overview([s["trace"] for s in sections], duels)
     tables, left_out = fitted(_rows(frame), _histograms(results.histograms), topology, max_bytes)
     payload = pack(tables, **_facts(frame, summary, bits, topology, sections, zeros))
-    plain = (reduction, text.figure, text.nmse, text.over_noise, text.percent, text.seconds, clip, count_of)
+    plain = (
+        reduction,
+        text.figure,
+        text.nmse,
+        text.over_noise,
+        text.percent,
+        text.seconds,
+        clip,
+        count_of,
+    )
     filters: dict[str, Callable[..., Any]] = {
         "code": _code,
         "breakable": _breakable,
@@ -131,7 +137,9 @@ def _rows_of_trace(frame: pd.DataFrame, trace: str, zero: list[str]) -> pd.DataF
 def _listed(names: list[str]) -> str:
     """Names as a sentence lists alternatives."""
     known = list(dict.fromkeys(names))
-    return known[0] if len(known) == 1 else f"{', '.join(known[:-1])} or {known[-1]}" if known else ""
+    return (
+        known[0] if len(known) == 1 else f"{', '.join(known[:-1])} or {known[-1]}" if known else ""
+    )
 
 
 def _excess(row: dict[str, Any]) -> str:
@@ -152,7 +160,8 @@ def _legend(rows: pd.DataFrame) -> list[tuple[str, dict[str, str]]]:
 def _choices(table: pd.DataFrame) -> list[dict[str, Any]]:
     """The rows of `choices.worth` with the names of what is chosen."""
     return [
-        row | {side: named(row["choice"], row[side]) for side in ("of", "other")}
+        row
+        | {side: named(row["choice"], row[side]) for side in ("of", "other")}
         | {f"{side}reduction": reduction(row[f"{side}topology"]) for side in ("", "other_")}
         for row in table.to_dict("records")
     ]
@@ -254,11 +263,18 @@ def _overview(traces: list[str], duels: pd.DataFrame) -> dict[str, Any]:
 
 
 def _rows(frame: pd.DataFrame) -> pd.DataFrame:
-    """The page's rows: topologies of all tensors, without derived and unused empty columns."""
+    """The page's rows: topologies of all tensors, columns that its parts read.
+
+    The rows of one scheme and reduction stand together, because numbers of like size compress to
+    half of what they take in the order of the replay.
+    """
     wire = frame["stage"] == "wire"
     rows = pd.concat([frame[wire], whole_sums(frame[~wire])]).sort_index(kind="stable")
-    empty = [c for c in rows if c not in NEEDED and rows[c].isna().all()]
-    return rows.drop(columns=[c for c in (*_DERIVED, *empty) if c in rows]).reset_index(drop=True)
+    rows = rows[
+        [c for c in rows if c in NEEDED or (c.startswith("block_") and rows[c].notna().any())]
+    ]
+    codes = [pd.factorize(rows[c])[0] for c in ("topology", "scheme", "stage", "trace")]
+    return rows.iloc[np.lexsort(codes)].reset_index(drop=True)
 
 
 def _histograms(histograms: pd.DataFrame) -> pd.DataFrame:

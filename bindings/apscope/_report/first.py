@@ -10,8 +10,8 @@ from typing import Any
 
 import pandas as pd
 
-from .._charts.describe import Row
 from .._charts.choices import choices_chart
+from .._charts.describe import Row
 from .._charts.front import FLOOR, LEVEL, MEASURES, front_chart
 from .._charts.layers import WORST, layer_map
 from .._charts.svg import bars_svg, cells_svg, chart_svg
@@ -90,7 +90,9 @@ def verdict(rows: pd.DataFrame, bits: dict[str, int]) -> dict[str, Any]:
         "scheme": best["scheme"],
         "name": name if len(name.split()) <= _WORDS else best["scheme"],
         "topology": best["topology"],
-        "reduction": reduction(best["topology"]) if (rows["scheme"] == best["scheme"]).sum() > 1 else "",
+        "reduction": reduction(best["topology"])
+        if (rows["scheme"] == best["scheme"]).sum() > 1
+        else "",
         "share": share,
         "sent": _sent(best["volume"], share),
         "what": "bytes" if rows["volume"].notna().any() else "bits",
@@ -115,9 +117,7 @@ def _by_nmse(rows: pd.DataFrame, bits: dict[str, int], best: pd.Series) -> dict[
         found |= {
             "other": titles(rows["scheme"])(other["scheme"])
             + (
-                f", {reduction(other['topology'])}"
-                if other["topology"] != best["topology"]
-                else ""
+                f", {reduction(other['topology'])}" if other["topology"] != best["topology"] else ""
             ),
             "other_scheme": other["scheme"],
             "other_nmse": figure(other["step_nmse"], 2),

@@ -86,9 +86,7 @@ def results_text(results: Results) -> str:
                 *aligned([_head(c) for c in columns], rows, [_SHOWN[c] for c in _NAMES], width)[0],
             ]
             if len(ranking) > most:
-                lines.append(
-                    f"and {count_of(len(ranking) - most, 'more row')} with larger errors"
-                )
+                lines.append(f"and {count_of(len(ranking) - most, 'more row')} with larger errors")
         lines += [
             "",
             "summary() has every scheme and column, by('layer') and "

@@ -12,8 +12,8 @@
 
 namespace apscope::detail {
 
-// The place of a worker's row among those that parameters were chosen from. A row that was chosen for
-// alone, as in two phases, is the only one.
+// The place of a worker's row among those that parameters were chosen from. A row that was chosen
+// for alone, as in two phases, is the only one.
 inline std::size_t place_of(std::size_t worker, std::size_t rows) {
     return worker < rows ? worker : 0;
 }

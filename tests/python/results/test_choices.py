@@ -64,9 +64,7 @@ def test_the_factors_are_those_of_the_summary(results, table):
         assert (one["error"], one["volume"]) == (best.error_over_noise, best.volume)
         assert (one["other_error"], one["other_volume"]) == (other.error_over_noise, other.volume)
         assert one["factor"] == other.error_over_noise / best.error_over_noise
-        a, b = (
-            choices_of(one[f"{side}scheme"], one[f"{side}topology"]) for side in ("", "other_")
-        )
+        a, b = (choices_of(one[f"{side}scheme"], one[f"{side}topology"]) for side in ("", "other_"))
         assert [n for n in a._fields if getattr(a, n) != getattr(b, n)] == [one["choice"]]
 
 

@@ -187,7 +187,9 @@ def test_the_ranking_across_reductions_is_by_error(request):
     ]  # fmt: skip
     assert found.error_over_noise.is_monotonic_increasing
     errors = found.set_index(["scheme", "topology"]).error_over_noise
-    assert errors["aps:e4m3fn,rule=tight", "ring"] > 5 * errors["aps:e4m3fn,rule=tight", "two_phase"]
+    assert (
+        errors["aps:e4m3fn,rule=tight", "ring"] > 5 * errors["aps:e4m3fn,rule=tight", "two_phase"]
+    )
 
 
 def test_families_formats_and_times(results):

@@ -5,7 +5,14 @@ import { clip, figure, nmseText, percent, seconds } from "./text.js";
 
 export function schemesPart(box, state, redraw) {
   const narrow = matchMedia("(max-width: 640px)").matches;
-  const few = new Set(["scheme", "topology", "error_over_noise", "step_nmse", "underflow_wire", "volume"]);
+  const few = new Set([
+    "scheme",
+    "topology",
+    "error_over_noise",
+    "step_nmse",
+    "underflow_wire",
+    "volume",
+  ]);
   const column = (key, label, title, text, shown = false) => ({
     key,
     label,
