@@ -42,9 +42,8 @@ public:
         }).divided(table.scheme.levels, [&](std::size_t i) {
             return table.scheme.of_row[rows[i]];
         });
-        tensors_ = pairs_.divided(table.tensor.levels, [&](std::size_t i) {
-            return table.tensor.of_row[rows[i]];
-        });
+        tensors_ = pairs_.divided(table.tensor.levels,
+                                  [&](std::size_t i) { return table.tensor.of_row[rows[i]]; });
         const std::vector<std::uint32_t> pair_of = tensors_.owners(pairs_);
         std::vector<std::vector<std::int32_t>> alone(pairs_.size()), crossing(pairs_.size()),
             own(tensors_.size());
@@ -137,13 +136,16 @@ bool is_own_reduction(std::string_view topology) {
 }
 
 std::string headline_topology(std::span<const std::string> in_order) {
-    const std::string* own = nullptr;
+    const std::string *own = nullptr, *phases = nullptr;
     for (const std::string& name : in_order) {
         if (name == exact) continue;
-        if (!is_own_reduction(name)) return name;
-        if (own == nullptr) own = &name;
+        const bool in_phases = name.starts_with("two_phase") || name.starts_with("reduce_scatter");
+        if (!in_phases && !is_own_reduction(name)) return name;
+        const std::string*& held = in_phases ? phases : own;
+        if (held == nullptr) held = &name;
     }
-    return own ? *own : std::string(exact);
+    if (own != nullptr) return *own;
+    return phases ? *phases : std::string(exact);
 }
 
 std::vector<std::string> topologies_in_order(const RowTable& table) {
@@ -167,9 +169,9 @@ ChosenRows all_rows(const RowTable& table) {
 std::vector<std::uint8_t> sent_for(const RowTable& table, std::string_view topology) {
     std::vector<std::uint8_t> sent(table.rows, 0);
     Groups tensors(table.rows);
-    for (const Codes* column : {static_cast<const Codes*>(&table.trace),
-                                static_cast<const Codes*>(&table.scheme),
-                                static_cast<const Codes*>(&table.tensor)})
+    for (const Codes* column :
+         {static_cast<const Codes*>(&table.trace), static_cast<const Codes*>(&table.scheme),
+          static_cast<const Codes*>(&table.tensor)})
         tensors = tensors.divided(column->levels, [&](std::size_t i) { return column->of_row[i]; });
     std::vector<std::uint8_t> named(tensors.size(), 0);
     for (std::size_t i = 0; i < table.rows && !topology.empty(); ++i) {

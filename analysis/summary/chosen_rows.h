@@ -37,12 +37,13 @@ struct ChosenRows {
 bool is_own_reduction(std::string_view topology);
 // The topologies of a table in order of appearance, without the wire's empty name.
 std::vector<std::string> topologies_in_order(const RowTable& table);
-// The first topology that adds in a format, else a scheme's own, else `exact`.
+// The first topology that rounds partial sums to a format, else a scheme's own, else the first of
+// two phases or their half, else `exact`.
 std::string headline_topology(std::span<const std::string> in_order);
 
 ChosenRows all_rows(const RowTable& table);
-// Which rows are the wire's for this topology: those that name it, and of a scheme's tensors without
-// such ones those that name none.
+// Which rows are the wire's for this topology: those that name it, and of a scheme's tensors
+// without such ones those that name none.
 std::vector<std::uint8_t> sent_for(const RowTable& table, std::string_view topology);
 std::vector<std::uint32_t> wire_rows(const RowTable& table, std::span<const std::uint32_t> rows,
                                      std::string_view topology);

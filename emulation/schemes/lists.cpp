@@ -18,26 +18,39 @@ std::string usual(const SchemeDefinition& d) {
 }  // namespace
 
 std::vector<std::string> main_schemes() {
-    std::vector<std::string> specs{"none:fp32", "none:bf16", "none:fp16"};
-    // Hardware's two first (e4m3fn ends at 448, IEEE's e4m3 at 240), then fewer exponent bits; 8
-    // bits, except e3m0 with 4. Three rungs of the ladder for some.
+    // Hardware's formats first: in blocks of 32 or 16, 8 and 4 bits, then one scale for more.
+    std::vector<std::string> specs{"none:fp32",
+                                   "none:bf16",
+                                   "none:fp16",
+                                   "mx",
+                                   "mx:block_format=mxint8",
+                                   "mx:block_format=mxfp4",
+                                   "nvfp4",
+                                   "mx:block_format=bfp:4:32"};
+    // Hardware's two (e4m3fn ends at 448, IEEE's e4m3 at 240), then fewer exponent bits; 8 bits,
+    // then 4. The scale of a coarse format hardly matters, so e5m2 has none but the usual ones.
     struct Format {
         std::string name;
-        bool rungs, draws;  // e4m3fn represents e4m3's draws
+        bool constants, rungs, draws;
+        int block;  // elements that share the finest scale; 0: none
     };
-    for (const auto& [f, rungs, draws] :
-         {Format{"e5m2", true, true}, Format{"e4m3fn", true, true}, Format{"e4m3", false, false},
-          Format{"e3m4", true, true}, Format{"e3m0", false, true}}) {
-        const std::string constant = "loss_scaling:" + f + ",scale=largest", aps = "aps:" + f;
-        for (const std::string& spec : {"none:" + f, constant, aps}) specs.push_back(spec);
+    for (const auto& [f, constants, rungs, draws, block] :
+         {Format{"e5m2", true, false, true, 0}, Format{"e4m3fn", true, true, true, 32},
+          Format{"e3m4", true, true, true, 32}, Format{"e2m5", false, false, false, 32},
+          Format{"e2m1fn", false, false, false, 16}, Format{"e3m0noinf", false, false, false, 16},
+          Format{"e3m0", true, false, false, 0}}) {
+        const std::string constant = "loss_scaling:" + f + ",scale=largest", aps = "aps:" + f,
+                          tight = aps + ",rule=tight";
+        if (constants)
+            for (const std::string& spec : {"none:" + f, constant, aps}) specs.push_back(spec);
         if (rungs)
-            for (const std::string& spec :
-                 {constant + ",rule=tight", aps + ",rule=tight,unit=model", aps + ",rule=tight"})
+            for (const std::string& spec : {constant + ",rule=tight", tight + ",unit=model"})
+                specs.push_back(spec);
+        if (block != 0)
+            for (const std::string& spec : {tight, tight + ",unit=" + std::to_string(block)})
                 specs.push_back(spec);
         if (f == "e3m4") specs.push_back("loss_scaling:e3m4,scale=best,overflow=saturate");
-        if (draws)
-            for (const std::string& spec : {aps + ",rounding=stochastic", "stochastic:" + f})
-                specs.push_back(spec);
+        if (draws) specs.push_back("stochastic:" + f);
     }
     for (const char* spec :
          {"dynamic_loss_scaling:e5m2", "dynamic_loss_scaling:e4m3", "qsgd", "qsgd:levels=127"})
@@ -48,7 +61,13 @@ std::vector<std::string> main_schemes() {
 
 std::vector<std::string> all_schemes() {
     std::vector<std::string> specs = main_schemes();
-    for (const char* spec : {"aps:e4m3,rounding=stochastic",
+    for (const char* spec : {"none:e4m3",
+                             "loss_scaling:e4m3,scale=largest",
+                             "aps:e4m3",
+                             "aps:e5m2,rule=tight",
+                             "aps:e4m3fn,rounding=stochastic",
+                             "aps:e3m4,rounding=stochastic",
+                             "aps:e4m3,rounding=stochastic",
                              "stochastic:e4m3",
                              "loss_scaling:e4m3,scale=largest,headroom=one",
                              "loss_scaling:e3m4,scale=largest,headroom=one",
@@ -59,7 +78,6 @@ std::vector<std::string> all_schemes() {
                              "aps:e3m4,rule=tight,unit=bucket:25MB",
                              "aps:e3m4,rule=tight,unit=row",
                              "aps:e3m4,rule=tight,unit=1024",
-                             "aps:e3m4,rule=tight,unit=32",
                              "aps:e3m4,rule=tight,unit=16",
                              "aps:e3m4,rule=tight,unit=model,delay=1",
                              "hybrid(last=none:fp16;else=aps:e4m3)",
@@ -73,8 +91,6 @@ std::vector<std::string> all_schemes() {
                              "fp8_allreduce:e4m3fn",
                              "fp8_two_shot:e4m3fn",
                              "quickreduce",
-                             "mx",
-                             "nvfp4",
                              "natural",
                              "terngrad",
                              "zipml:bucket=512",

@@ -29,6 +29,7 @@ from apscope._replay.tasks import OpenTrace, read_part, run_part
 from apscope._traces.opening import is_url
 from docs import page
 from tests.benchmarks.check_cost import WORKERS, write_trace
+from tests.benchmarks.replay_cost import ORDERS
 
 BEGIN, END = (
     "<!-- cluster: written by tests/benchmarks/cluster_cost.py -->",
@@ -115,7 +116,7 @@ def measure(
 
     log.write_text("")
     before, begin = used(), time.perf_counter()
-    results = apscope.replay(source, schemes, threads=1, client=client)
+    results = apscope.replay(source, schemes, topology=ORDERS, threads=1, client=client)
     wall, processor = time.perf_counter() - begin, used() - before
     folders = len(client.nthreads()) if client and "://" in source else 0
     deadline = time.monotonic() + 60

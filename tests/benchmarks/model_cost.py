@@ -3,7 +3,7 @@ docs/performance.md TRACE
 
 Every scheme of the list `all` by itself, each in a process of its own, on one thread; then all of
 them in one replay on one thread and on all that the machine has, within a budget of memory
-(--memory) and within the default one. Four topologies, as by default; files are not compared with
+(--memory) and within the default one. Four orders of rounded additions; files are not compared with
 their digests. Writes the tables between the markers of the page. For a machine with nothing else to
 do: some minutes with the trace of ResNet-18 that `python notebooks/record/record_resnet.py resnet18
 TRACE` records.
@@ -23,6 +23,7 @@ from pathlib import Path
 import apscope
 from apscope._schemes.lists import schemes_of
 from docs import page
+from tests.benchmarks.replay_cost import ORDERS
 
 BEGIN, END = "<!-- model: written by tests/benchmarks/model_cost.py -->", "<!-- end of model -->"
 
@@ -47,7 +48,7 @@ def measure(trace: str, specs: list[str], threads: int, memory: str | None) -> d
     watcher = threading.Thread(target=watch)
     watcher.start()
     used, begin = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()
-    apscope.replay(opened, specs, threads=threads, memory=memory, check=False)
+    apscope.replay(opened, specs, topology=ORDERS, threads=threads, memory=memory, check=False)
     wall, now = time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_SELF)
     done.set()
     watcher.join()

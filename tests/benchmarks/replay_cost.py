@@ -1,7 +1,7 @@
 """Where the time of `apscope replay` goes: python -m tests.benchmarks.replay_cost
 docs/performance.md
 
-Replays the bundled traces with --scheme all and the four default topologies on the command line,
+Replays the bundled traces with --scheme all and the default topologies on the command line,
 alternately on one thread and on two, and takes the medians of wall time, processor time and the
 largest resident set. Linux's `perf` samples one such run, if it is there: the share of the samples
 inside the compiled module, and by function where the module keeps its symbols (a build with
@@ -25,6 +25,8 @@ from apscope._schemes.lists import schemes_of
 from docs import page
 
 BEGIN, END = "<!-- replay: written by tests/benchmarks/replay_cost.py -->", "<!-- end of replay -->"
+#: Orders of rounded additions that measurements keep, so that their pages compare over time.
+ORDERS = ("ring", "tree", "hierarchical:4", "sequential")
 TRACES = [f"notebooks/data/{name}" for name in ("digits", "digits_w64", "characters")]
 
 
@@ -124,13 +126,14 @@ def cost_of_schemes(traces: list[str], specs: list[str]) -> list[tuple[str, floa
 
 #: A process that replays its trace on so many threads whenever it is told to, and says how long it
 #: took.
-REPLAYS = """
+REPLAYS = f"""
 import sys, time, apscope
-apscope.replay(sys.argv[1], "aps:e4m3", threads=int(sys.argv[2]))
+asked = dict(topology={ORDERS}, threads=int(sys.argv[2]))
+apscope.replay(sys.argv[1], "aps:e4m3", **asked)
 print("ready", flush=True)
 for _ in sys.stdin:
     begin = time.perf_counter()
-    apscope.replay(sys.argv[1], "aps:e4m3", threads=int(sys.argv[2]))
+    apscope.replay(sys.argv[1], "aps:e4m3", **asked)
     print(time.perf_counter() - begin, flush=True)
 """
 

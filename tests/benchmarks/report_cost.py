@@ -1,7 +1,7 @@
 """The cost of a large trace's results, summary and report: python -m tests.benchmarks.report_cost
 docs/performance.md TRACE ...
 
-Replays each trace through 25 schemes with the four default topologies on the command line,
+Replays each trace through 25 schemes in four orders of rounded additions on the command line,
 summarises it and writes its report, each in a process of its own; then Chromium, if it is there,
 opens the report, and a box of its filters is ticked in front of every part. Writes the figures
 between the markers of the page. notebooks/record/record_resnet.py records such a trace.
@@ -19,7 +19,7 @@ import pyarrow.parquet
 
 import apscope
 from docs import page
-from tests.benchmarks.replay_cost import run
+from tests.benchmarks.replay_cost import ORDERS, run
 from tests.python.browser import CHROMIUM, Browser
 
 BEGIN, END = "<!-- report: written by tests/benchmarks/report_cost.py -->", "<!-- end of report -->"
@@ -57,6 +57,7 @@ def measure(trace: str, folder: Path, schemes: list[str]) -> dict[str, Any]:
     milliseconds in the browser."""
     results, report = folder / "results", folder / "report.html"
     words = [w for s in schemes for w in ("--scheme", s)]
+    words += [w for order in ORDERS for w in ("--topology", order)]
     commands = {"replay": ["replay", trace, *words, "-o", str(results)],
                 "summary": ["summary", str(results)],
                 "report": ["report", str(results), "-o", str(report)]}  # fmt: skip

@@ -19,7 +19,7 @@ import pyarrow.parquet
 
 from apscope.record import TraceWriter
 from docs import page
-from tests.benchmarks.replay_cost import run
+from tests.benchmarks.replay_cost import ORDERS, run
 from tests.benchmarks.report_cost import SCHEMES
 
 BEGIN, END = "<!-- table: written by tests/benchmarks/results_size.py -->", "<!-- end of table -->"
@@ -69,6 +69,7 @@ def measure(place: Path, steps: int = STEPS) -> dict[str, tuple[float, float, in
     `place`."""
     write_trace(place / "trace", steps)
     words = [w for s in SCHEMES for w in ("--scheme", s)]
+    words += [w for order in ORDERS for w in ("--topology", order)]
     halves = [f"{place}/half{i}" for i in range(2)]
     commands = {
         "replay": ["replay", f"{place}/trace", *words, "-o", f"{place}/results"],

@@ -2,7 +2,9 @@
 
 from .._results.families import FAMILIES
 
-__all__ = ["BANDS", "COLOURS", "FAMILIES", "FORMATS", "PAIR", "SYMBOLS", "diverging"]
+__all__ = [
+    "BANDS", "COLOURS", "FAMILIES", "FORMATS", "PAIR", "REDUCTIONS", "SYMBOLS", "diverging",
+]  # fmt: skip
 
 #: For lines that are not families (formats, topologies, roles): the colours of Okabe and Ito
 #: without yellow, which is invisible on white paper, and three more that are as dark.
@@ -12,6 +14,8 @@ COLOURS = (
 )  # fmt: skip
 #: Their marks, in Observable Plot's words.
 SYMBOLS = ("circle", "square", "triangle", "diamond", "wye", "plus", "cross", "star")
+#: For reductions, where a chart has several: a family is then told by its colour alone.
+REDUCTIONS = {"two phases": "diamond", "own": "square", "rounded sums": "circle"}
 #: For formats, whose lines have their names beside them; none is the colour of a family.
 FORMATS = ("#7a4fa3", "#00827f", "#a8326e", "#6b5b4b", "#333a45")
 #: For maps of an error: far below a threshold, below, near, above it, above all.

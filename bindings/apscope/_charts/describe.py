@@ -78,6 +78,25 @@ class Chart:
 
 
 @dataclass(frozen=True)
+class Bar:
+    """A factor from 1: its name, what it says, and the colour of its kind."""
+
+    name: str
+    factor: float
+    colour: str
+    says: str = ""
+
+
+@dataclass(frozen=True)
+class Bars:
+    """Bars in groups, each under a heading, on one logarithmic scale from 1."""
+
+    title: str
+    says: str
+    groups: Sequence[tuple[str, Sequence[Bar]]]
+
+
+@dataclass(frozen=True)
 class Row:
     """A row of a map: name, one number per column; in words its error, main reason and remedy."""
 

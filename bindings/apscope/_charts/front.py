@@ -1,4 +1,4 @@
-"""Error against volume: one point per scheme, and the front of undominated schemes as steps."""
+"""Error against volume: a point per scheme and reduction, and the undominated ones as steps."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from collections.abc import Callable, Iterable
 import numpy as np
 import pandas as pd
 
+from .._results.pooling import is_own
 from .._results.volume import SIDE
-from .colours import FAMILIES
+from .._schemes.titles import reduction
+from .colours import FAMILIES, REDUCTIONS
 from .describe import Chart, Line, Log, Point, number, powers
 from .fill import step_front
 
@@ -28,6 +30,32 @@ MEASURES = {
 COSTS = {"volume": "bytes sent, of fp32's", "time": "modelled seconds per step"}
 
 
+def kind_of(topology: str) -> str:
+    """The kind of a reduction, a key of `REDUCTIONS`."""
+    if topology.startswith("two_phase"):
+        return "two phases"
+    return "own" if topology and is_own(topology) else "rounded sums"
+
+
+def legend_of(rows: pd.DataFrame) -> list[tuple[str, str, str]]:
+    """Names, colours and symbols of the families of rows, and of several kinds of reductions."""
+    kinds = {kind_of(name) for name in rows["topology"]}
+    families = [name for name in FAMILIES if (rows["family"] == name).any()]
+    if len(kinds) < 2:
+        return [(f, FAMILIES[f].colour, FAMILIES[f].symbol) for f in families]
+    called = {
+        "own": "scheme's own",
+        "rounded sums": " or ".join(
+            dict.fromkeys(t for t in rows["topology"] if kind_of(t) == "rounded sums")
+        ),
+    }
+    return [(f, FAMILIES[f].colour, "bar") for f in families] + [
+        (called.get(kind, kind), FAMILIES["other"].colour, symbol)
+        for kind, symbol in REDUCTIONS.items()
+        if kind in kinds
+    ]
+
+
 def corners(front: list[tuple[float, float]], right: float) -> list[tuple[float, float]]:
     """The front as steps: the error is constant up to the next point's cost, and then falls."""
     line: list[tuple[float, float]] = []
@@ -40,11 +68,11 @@ def corners(front: list[tuple[float, float]], right: float) -> list[tuple[float,
 
 def front_chart(
     rows: pd.DataFrame, titles: Callable[[str], str] = str,
-    links: Callable[[str], str] = lambda _: "", *, against: str = "volume",
+    links: Callable[[str, str], str] = lambda *_: "", *, against: str = "volume",
     error: str | None = None, all_named: bool = False, mixtures: Iterable[tuple[float, float]] = (),
     floor: float = FLOOR, prefer: str = "",
 ) -> Chart:  # fmt: skip
-    """Rows of `Results.summary`, one per scheme of one trace, as a chart.
+    """Rows of `Results.summary` of one trace, as a chart; a scheme may have several reductions.
 
     Parameters
     ----------
@@ -53,7 +81,7 @@ def front_chart(
     titles : callable
         A spec's name for people.
     links : callable
-        The id of the row of a table that has a spec's numbers, or "".
+        The id of the row of a table that has the numbers of a spec and a topology, or "".
     against : {"volume", "time"}
         The horizontal axis.
     error : str, optional
@@ -72,7 +100,9 @@ def front_chart(
     -------
     Chart
         Hollow points: a step overflowed or was skipped, or the scheme has memory and steps are
-        missing; such schemes are not in the front.
+        missing; such schemes are not in the front. With reductions of several kinds the symbol is
+        that of the kind, a family has only its colour, a scheme with several is named with its
+        reduction; beside two phases the front of rounded sums alone is dashed.
     """
     column = error or (
         "error_over_noise" if rows["error_over_noise"].notna().any() else "step_nmse"
@@ -96,9 +126,14 @@ def front_chart(
         next((p for p in liked if abs(p[0] - a) <= SIDE and p[1] <= LEVEL * b), (a, b))
         for a, b in front
     ]
+    kinds = [kind_of(name) for name in held["topology"]]
+    mixed = len(set(kinds)) > 1
+    repeated = held["scheme"].duplicated(keep=False)
+    several = set(held.loc[repeated, "scheme"])
     on_front, named, points = set(front), set(), []
     for row, px, py, real, whole in zip(held.itertuples(), x, y, held[column], sound):
         look = FAMILIES[row.family]
+        reduced = f", {reduction(row.topology)}" if row.scheme in several else ""
         first = whole and (px, py) in on_front and (px, py) not in named
         named |= {(px, py)} if first else set()
         points.append(
@@ -106,8 +141,8 @@ def front_chart(
                 px,
                 py,
                 look.colour,
-                look.symbol,
-                f"{row.scheme}\n{unit} "
+                REDUCTIONS[kind_of(row.topology)] if mixed else look.symbol,
+                f"{row.scheme}{reduced}\n{unit} "
                 f"{number(real, 3)}{', below the axis' if real < floor else ''}\n{against} "
                 f"{number(px, 3)}"
                 + (f"\noverflow in {row.overflowed} steps" if row.overflowed else "")
@@ -115,13 +150,20 @@ def front_chart(
                 + (f"\n{row.gaps} steps after a gap: no rank" if row.gaps else ""),
                 hollow=not whole,
                 faint=not first,
-                link=links(row.scheme),
-                label=titles(row.scheme) if first or all_named else "",
+                link=links(row.scheme, row.topology),
+                label=titles(row.scheme) + reduced if first or all_named else "",
             )
         )
     beside = [(a, max(b, floor)) for a, b in mixtures if left <= a <= right and b > 0]
+    rounded = sound & np.array([kind == "rounded sums" for kind in kinds])
+    alone = step_front(zip(x[rounded], y[rounded]), SIDE if against == "volume" else 0.0)
     lines = [
         Line(corners(front, right), ""),
+        *(
+            [Line(corners(alone, right), "", dashed=True)]
+            if alone and "two phases" in kinds
+            else []
+        ),
         *(
             [Line(corners(step_front(beside), right), FAMILIES["mixed"].colour, "mixed")]
             if beside
@@ -135,7 +177,7 @@ def front_chart(
     )
     return Chart(
         title="Error against volume",
-        says=f"{unit} of {len(points)} schemes against {against}. The "
+        says=f"{unit} of {len(points)} {'rows' if several else 'schemes'} against {against}. The "
         f"front, by increasing cost: {told}.",
         x=Log(
             COSTS[against],
@@ -146,11 +188,7 @@ def front_chart(
         y=Log(unit, low, high, powers(low, high)),
         lines=lines,
         points=points,
-        legend=[
-            (f, FAMILIES[f].colour, FAMILIES[f].symbol)
-            for f in FAMILIES
-            if (held["family"] == f).any()
-        ],
+        legend=legend_of(held),
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from .._results.families import FAMILIES
 from .._results.volume import SIDE
-from .colours import COLOURS, PAIR, SYMBOLS, diverging
+from .colours import COLOURS, PAIR, REDUCTIONS, SYMBOLS, diverging
 from .front import COSTS, FLOOR, MEASURES
 
 
@@ -126,6 +126,7 @@ def as_json() -> dict[str, Any]:
         "families": {
             name: {"colour": look.colour, "symbol": look.symbol} for name, look in FAMILIES.items()
         },
+        "reductions": REDUCTIONS,
         "pair": PAIR,
         "colours": COLOURS,
         "symbols": SYMBOLS,

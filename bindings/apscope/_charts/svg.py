@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 from .._text import short_names
 from .colours import BANDS
-from .describe import Band, Cells, Chart, Log, Point
+from .describe import Band, Bars, Cells, Chart, Log, Point, number
 from .spread import spread
 
 #: Font size in pixels, and the average width of a letter, plain and bold.
@@ -17,7 +17,7 @@ _SIZE, _LETTER, _BOLD = 10.5, 5.9, 6.7
 _TOP, _BOTTOM, _LEFT = 17.0, 29.0, 34.0
 #: Marks of about 8 pixels around 0, 0.
 _SYMBOLS = {
-    "circle": "M-3.6 0a3.6 3.6 0 1 0 7.2 0a3.6 3.6 0 1 0-7.2 0z",
+    "bar": "M-4.4-2.4h8.8v4.8h-8.8z", "circle": "M-3.6 0a3.6 3.6 0 1 0 7.2 0a3.6 3.6 0 1 0-7.2 0z",
     "square": "M-3.2-3.2h6.4v6.4h-6.4z", "triangle": "M0-4.2L4 3H-4z",
     "diamond": "M0-4.4L4 0 0 4.4-4 0z",
     "times": "M-3.4-3.4L3.4 3.4M-3.4 3.4L3.4-3.4", "plus": "M-4 0H4M0-4V4",
@@ -142,7 +142,7 @@ def chart_svg(chart: Chart, width: float, height: float) -> str:
                 "path",
                 d=way,
                 fill="none",
-                class_="line",
+                class_="line dashed" if line.dashed else "line",
                 **({"stroke": line.colour} if line.label else {}),
             )
     for point in sorted(chart.points, key=lambda p: not p.faint):
@@ -215,6 +215,36 @@ def _name_points(
                     text_anchor="end" if inward else "start",
                 )
                 break
+
+
+def bars_svg(bars: Bars, width: float, height: float) -> str:
+    """Bars as one ``svg`` element: headings, names at the left, factors at the right ends."""
+    pen = _picture(width, height, bars.says, "bars")
+    count = sum(1 + len(group) for _, group in bars.groups)
+    line = min((height - 14) / max(count, 1), 19.0)
+    known = [b.factor for _, g in bars.groups for b in g if 0 < b.factor < math.inf]
+    most = max([10.0, *known])
+    left = min(
+        0.56 * width,
+        _LETTER * max((len(b.name) for _, group in bars.groups for b in group), default=0) + 6,
+    )
+    right = width - 8 * _LETTER
+    place = _places(Log("", 1.0, most, ()), left, right)
+    pen.add("text", "times the error if one choice changes", x=2.0, y=10.0, class_="unit")
+    top = 14.0
+    for heading, group in bars.groups:
+        pen.add("text", heading, x=2.0, y=top + line / 2 + 3.5, class_="name")
+        top += line
+        for bar in group:
+            end = place(min(max(bar.factor, 1.0), most))
+            pen.add("text", bar.name, x=left - 5, y=top + line / 2 + 3.5, class_="tick",
+                    text_anchor="end", title=bar.says)  # fmt: skip
+            pen.add("rect", x=left, y=top + 0.18 * line, width=max(end - left, 1.0),
+                    height=0.64 * line, fill=bar.colour, class_="bar", title=bar.says)  # fmt: skip
+            told = "overflow" if math.isinf(bar.factor) else number(bar.factor)
+            pen.add("text", told, x=max(end, left + 1) + 4, y=top + line / 2 + 3.5)
+            top += line
+    return _text_of(pen)
 
 
 def cells_svg(cells: Cells, width: float, height: float) -> str:

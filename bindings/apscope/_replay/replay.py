@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
 #: Summaries and comparisons use the first.
-DEFAULT_TOPOLOGIES = ("ring", "tree", "hierarchical:4", "sequential")
+DEFAULT_TOPOLOGIES = ("ring", "two_phase", "tree", "hierarchical:4", "sequential")
 
 
 def replay(

@@ -14,11 +14,14 @@ from .._results.comparison import compare
 from .._results.differences import differences
 from .._results.ladder import ladder
 from .._results.pooling import PARTS, headline_topology, is_own
-from .._results.summary import family_of, headline
+from .._results.summary import family_of, front, headline
 from .._schemes.scheme import as_scheme
+from .._schemes.titles import reduction
 from .text import gap
 
-__all__ = ["LEVEL", "best_of_families", "bits_of", "duels", "headline", "ladder_of", "measure"]
+__all__ = [
+    "LEVEL", "best_of_families", "bits_of", "duels", "front", "headline", "ladder_of", "measure",
+]  # fmt: skip
 
 #: Two schemes are called level if their errors differ by less than this.
 LEVEL = 0.05
@@ -72,7 +75,7 @@ def bits_of(frame: pd.DataFrame) -> dict[str, int]:
 def best_of_families(rows: pd.DataFrame, bits: dict[str, int]) -> pd.DataFrame:
     """The baselines, then the best of each family at each width, for one trace.
 
-    The best is the first in the order of the summary, if possible among those that no baseline
+    The best of all its reductions is the first in the order of the summary, if possible among those that no baseline
     beats: a scheme that sends as much as fp32, because it gathers or adds in fp32, does not answer
     which narrow format to send.
 
@@ -81,7 +84,8 @@ def best_of_families(rows: pd.DataFrame, bits: dict[str, int]) -> pd.DataFrame:
     DataFrame
         The rows with ``bits``, ``band`` (minus the same; -64 of a baseline), ``group``
         (``baseline`` or one of `FAMILIES`) and ``beaten_by``: a baseline that loses no more at no
-        more volume, or "". Schemes of 32 bits that are not baselines send as much as fp32 and are
+        more volume, with its reduction if they have several, or
+        "". Schemes of 32 bits that are not baselines send as much as fp32 and are
         left out.
     """
     rows = rows.assign(bits=rows["scheme"].map(bits))
@@ -116,7 +120,11 @@ def _beaten_by(row: Any, baselines: pd.DataFrame, error: str) -> str:
         & (baselines["volume"] <= row.volume)
         & (baselines["overflowed"] == 0)
     ]
-    return better.sort_values("volume", kind="stable")["scheme"].iloc[0] if len(better) else ""
+    if not len(better):
+        return ""
+    best = better.sort_values("volume", kind="stable").iloc[0]
+    several = baselines["topology"].nunique() > 1
+    return best["scheme"] + (f", {reduction(best['topology'])}" if several else "")
 
 
 def follows_amax(spec: str) -> bool:
@@ -141,7 +149,7 @@ def pairs(schemes: list[str], rows: pd.DataFrame, bits: dict[str, int]) -> list[
     schemes : list of str
         Specs of the results, in the order they were asked for.
     rows : DataFrame
-        From `headline`.
+        From `front`.
     bits : dict
         From `bits_of`.
     """

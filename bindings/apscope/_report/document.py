@@ -10,16 +10,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from .._charts.choices import named
+from .._charts.front import kind_of, legend_of
 from .._charts.kinds import as_json
 from .._charts.svg import symbol_path
 from .._core import FloatFormat
-from .._results.columns import columns_that_pool
-from .._results.families import FAMILIES
+from .._results.choices import worth
 from .._results.noise import zero_layers
-from .._results.pooling import OWN_REDUCTIONS, coded, headline_rows, is_own, whole_sums
+from .._results.pooling import coded, compared_rows, is_own, topologies_of, whole_sums
 from .._results.results import Results
 from .._results.summary import family_of
 from .._results.summary import summary as summary_of
+from .._schemes.titles import reduction
 from .._text import clip, count_of
 from .._training.expected import expected_excess
 from . import answer, first, glossary, text, words
@@ -32,8 +34,6 @@ from .templates import render
 from .use import use_of
 
 _HERE = Path(__file__).parent
-#: Columns that the page computes from others, as quotients of sums.
-_DERIVED = columns_that_pool("quotient")
 
 
 def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> str:
@@ -63,7 +63,7 @@ def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> st
     topology, bits = answer.topology_of(frame), answer.bits_of(frame)
     held = Results(frame, results.histograms, results.provenance, results.noise)
     summary = summary_of(held)
-    rows = answer.headline(summary, topology)
+    rows = answer.front(summary, topology)
     duels = answer.duels(frame, answer.pairs(list(frame["scheme"].unique()), rows, bits), topology)
     ladders = answer.ladder_of(results, topology)
     zeros = zero_layers(results)
@@ -73,18 +73,29 @@ def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> st
     ]
     for section in sections:
         trace, own = section["trace"], rows[rows["trace"] == section["trace"]]
-        section["ladder"] = _ladder(ladders.get(trace))
+        section["ladder"] = _ladder(ladders.get(trace), topology)
+        choices = worth(own, bits, answer.measure(own))
+        section["choices"] = _choices(choices)
         section["first"] = first.row_of(
             trace, own, _rows_of_trace(frame, trace, zeros.get(trace, [])),
-            ladders.get(trace), bits, topology, results.provenance,
-            {family["scheme"]: family["id"] for family in section["families"]},
+            choices, bits, results.provenance,
+            {(row["scheme"], row["topology"]): row["id"] for row in section["families"]},
             alone=section["alone"],
         )  # fmt: skip
         section["use"] = use_of(results, trace, own, topology)
     overview = _overview([s["trace"] for s in sections], duels)
     tables, left_out = fitted(_rows(frame), _histograms(results.histograms), topology, max_bytes)
     payload = pack(tables, **_facts(frame, summary, bits, topology, sections, zeros))
-    plain = (text.figure, text.nmse, text.over_noise, text.percent, text.seconds, clip, count_of)
+    plain = (
+        reduction,
+        text.figure,
+        text.nmse,
+        text.over_noise,
+        text.percent,
+        text.seconds,
+        clip,
+        count_of,
+    )
     filters: dict[str, Callable[..., Any]] = {
         "code": _code,
         "breakable": _breakable,
@@ -99,8 +110,7 @@ def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> st
         filters,
         sections=sections,
         overview=overview,
-        topology=topology,
-        own_reductions=OWN_REDUCTIONS,
+        reductions=_listed([reduction(t) for t in topologies_of(rows)]) if topology else "",
         provenance=results.provenance,
         words=glossary.WORDS,
         schemes=len(bits),
@@ -108,7 +118,8 @@ def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> st
         warnings=warnings,
         against=None if against is None else changes(results, against),
         noisy=bool(rows["error_over_noise"].notna().any()),
-        families=_legend(set(rows["family"])),
+        families=_legend(rows),
+        phases=(rows["topology"].map(kind_of) == "two phases").any(),
         style=Markup((_HERE / "page/style.css").read_text(encoding="utf-8")),
         licences=(_HERE / "licences.txt").read_text(encoding="utf-8"),
         script=Markup(script()),
@@ -118,9 +129,17 @@ def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> st
 
 
 def _rows_of_trace(frame: pd.DataFrame, trace: str, zero: list[str]) -> pd.DataFrame:
-    """The headline's rows of one trace, without layers that are numerically zero."""
+    """The rows of one trace for comparisons, without layers that are numerically zero."""
     own = (frame["trace"] == trace) & ~frame["tensor"].isin(zero)
-    return headline_rows(frame[own].reset_index(drop=True))
+    return compared_rows(frame[own].reset_index(drop=True))
+
+
+def _listed(names: list[str]) -> str:
+    """Names as a sentence lists alternatives."""
+    known = list(dict.fromkeys(names))
+    return (
+        known[0] if len(known) == 1 else f"{', '.join(known[:-1])} or {known[-1]}" if known else ""
+    )
 
 
 def _excess(row: dict[str, Any]) -> str:
@@ -130,12 +149,21 @@ def _excess(row: dict[str, Any]) -> str:
     return str(expected_excess(row["scheme"], row["error_over_noise"]))
 
 
-def _legend(families: set[str]) -> list[tuple[str, dict[str, str]]]:
-    """The families among the results, with their colours and marks."""
+def _legend(rows: pd.DataFrame) -> list[tuple[str, dict[str, str]]]:
+    """The families and reductions among the results, with their colours and marks."""
     return [
-        (name, {"colour": look.colour, "path": symbol_path(look.symbol)})
-        for name, look in FAMILIES.items()
-        if name in families
+        (name, {"colour": colour, "path": symbol_path(symbol)})
+        for name, colour, symbol in legend_of(rows)
+    ]
+
+
+def _choices(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """The rows of `choices.worth` with the names of what is chosen."""
+    return [
+        row
+        | {side: named(row["choice"], row[side]) for side in ("of", "other")}
+        | {f"{side}reduction": reduction(row[f"{side}topology"]) for side in ("", "other_")}
+        for row in table.to_dict("records")
     ]
 
 
@@ -177,7 +205,7 @@ _COLUMNS = {
 }
 
 
-def _ladder(table: pd.DataFrame | None) -> dict[str, Any] | None:
+def _ladder(table: pd.DataFrame | None, topology: str) -> dict[str, Any] | None:
     """A trace's ladder of scales: one row per format, one cell per rung."""
     if table is None:
         return None
@@ -192,6 +220,7 @@ def _ladder(table: pd.DataFrame | None) -> dict[str, Any] | None:
         })  # fmt: skip
     return {
         "noisy": error == "error_over_noise",
+        "topology": reduction(topology),
         "rungs": [_COLUMNS[r] for r in rungs],
         "rows": rows,
     }
@@ -234,11 +263,18 @@ def _overview(traces: list[str], duels: pd.DataFrame) -> dict[str, Any]:
 
 
 def _rows(frame: pd.DataFrame) -> pd.DataFrame:
-    """The page's rows: topologies of all tensors, without derived and unused empty columns."""
+    """The page's rows: topologies of all tensors, columns that its parts read.
+
+    The rows of one scheme and reduction stand together, because numbers of like size compress to
+    half of what they take in the order of the replay.
+    """
     wire = frame["stage"] == "wire"
     rows = pd.concat([frame[wire], whole_sums(frame[~wire])]).sort_index(kind="stable")
-    empty = [c for c in rows if c not in NEEDED and rows[c].isna().all()]
-    return rows.drop(columns=[c for c in (*_DERIVED, *empty) if c in rows]).reset_index(drop=True)
+    rows = rows[
+        [c for c in rows if c in NEEDED or (c.startswith("block_") and rows[c].notna().any())]
+    ]
+    codes = [pd.factorize(rows[c])[0] for c in ("topology", "scheme", "stage", "trace")]
+    return rows.iloc[np.lexsort(codes)].reset_index(drop=True)
 
 
 def _histograms(histograms: pd.DataFrame) -> pd.DataFrame:

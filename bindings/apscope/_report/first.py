@@ -10,19 +10,20 @@ from typing import Any
 
 import pandas as pd
 
+from .._charts.choices import choices_chart
 from .._charts.describe import Row
-from .._charts.front import FLOOR, LEVEL, front_chart
-from .._charts.ladder import ladder_chart
+from .._charts.front import FLOOR, LEVEL, MEASURES, front_chart
 from .._charts.layers import WORST, layer_map
-from .._charts.svg import cells_svg, chart_svg
+from .._charts.svg import bars_svg, cells_svg, chart_svg
 from .._results.pooling import is_own
-from .._results.volume import at_most
-from .._schemes.titles import titles
+from .._results.summary import of_topology
+from .._results.volume import at_most, in_class
+from .._schemes.titles import reduction, titles
 from . import answer
 from .text import figure
 
 #: Shares of fp32's bytes for which the best scheme is named, and their names.
-_SHARES = ((0.25, "¼"), (0.5, "½"), (1.0, "all"))
+_SHARES = ((0.25, "¼"), (0.5, "½"), (1.0, "all"))  # and scales of blocks
 #: A scheme whose name has more words is named by its spec.
 _WORDS = 4
 #: Size of a chart in pixels: for one trace among several, and for the only one.
@@ -35,7 +36,7 @@ def _within(rows: pd.DataFrame, bits: dict[str, int]) -> tuple[pd.DataFrame, str
     sound = (rows[["overflowed", "skipped", "gaps"]] == 0).all(axis=1)
     sound &= rows[answer.measure(rows)].notna()
     for limit, called in _SHARES:
-        held = rows[sound & at_most(share, limit)]
+        held = rows[sound & in_class(share, limit)]
         if len(held):
             return held, called
     return rows.iloc[:0], ""
@@ -49,14 +50,14 @@ def _least(rows: pd.DataFrame, error: str, bits: dict[str, int]) -> pd.Series:
 
 
 def chosen(rows: pd.DataFrame, bits: dict[str, int]) -> tuple[pd.Series | None, str]:
-    """The scheme with the least error at a quarter of fp32's bytes, and the share.
+    """The row with the least error at a quarter of fp32's bytes, and the share.
 
-    If no scheme sends so little, at half or all of fp32's bytes.
+    If no scheme sends so little, at half or all of fp32's bytes. Scales of blocks do not count.
 
     Parameters
     ----------
     rows : DataFrame
-        One trace, from `answer.headline`.
+        One trace, from `answer.front`.
     bits : dict
         From `answer.bits_of`; used if nothing was reduced, so there is no volume.
 
@@ -88,7 +89,12 @@ def verdict(rows: pd.DataFrame, bits: dict[str, int]) -> dict[str, Any]:
     return {
         "scheme": best["scheme"],
         "name": name if len(name.split()) <= _WORDS else best["scheme"],
+        "topology": best["topology"],
+        "reduction": reduction(best["topology"])
+        if (rows["scheme"] == best["scheme"]).sum() > 1
+        else "",
         "share": share,
+        "sent": _sent(best["volume"], share),
         "what": "bytes" if rows["volume"].notna().any() else "bits",
         "noisy": noisy,
         "plain": _told(value, noisy),
@@ -109,12 +115,21 @@ def _by_nmse(rows: pd.DataFrame, bits: dict[str, int], best: pd.Series) -> dict[
     other = _least(held, "step_nmse", bits)
     if other["step_nmse"] * LEVEL < best["step_nmse"]:
         found |= {
-            "other": titles(rows["scheme"])(other["scheme"]),
+            "other": titles(rows["scheme"])(other["scheme"])
+            + (
+                f", {reduction(other['topology'])}" if other["topology"] != best["topology"] else ""
+            ),
             "other_scheme": other["scheme"],
             "other_nmse": figure(other["step_nmse"], 2),
             "other_error": _told(other["error_over_noise"], True),
         }
     return found
+
+
+def _sent(volume: float, share: str) -> str:
+    """The share, or the volume itself where scales of blocks add to it."""
+    exact = next(limit for limit, called in _SHARES if called == share)
+    return share if math.isnan(volume) or at_most(volume, exact) else figure(volume, 2)
 
 
 def fraction(value: float) -> str:
@@ -143,14 +158,14 @@ def command(trace: str, spec: str, topology: str, provenance: dict[str, Any]) ->
 
 def _floor(rows: pd.DataFrame) -> float:
     """The lower edge of error against bytes; fp16 and fp32, far below, would flatten the chart."""
-    held = rows[at_most(rows["volume"], _SHARES[0][0])][answer.measure(rows)]
+    held = rows[in_class(rows["volume"], _SHARES[0][0])][answer.measure(rows)]
     return max(FLOOR, held[held > 0].min() / 50) if (held > 0).any() else FLOOR
 
 
 def row_of(
-    trace: str, rows: pd.DataFrame, compared: pd.DataFrame, ladder: pd.DataFrame | None,
-    bits: dict[str, int], topology: str,
-    provenance: dict[str, Any], links: dict[str, str], *, alone: bool,
+    trace: str, rows: pd.DataFrame, compared: pd.DataFrame, choices: pd.DataFrame,
+    bits: dict[str, int],
+    provenance: dict[str, Any], links: dict[tuple[str, str], str], *, alone: bool,
 ) -> dict[str, Any]:  # fmt: skip
     """One trace's row of the first screen.
 
@@ -158,17 +173,16 @@ def row_of(
     ----------
     trace : str
     rows : DataFrame
-        Its rows of `answer.headline`.
+        Its rows of `answer.front`.
     compared : DataFrame
-        Its rows of `headline_rows`, all schemes.
-    ladder : DataFrame or None
-        Its rows of `apscope.ladder`, if the results have two rungs.
+        Its rows of `compared_rows`, all schemes.
+    choices : DataFrame
+        From `choices.worth`; may be empty.
     bits : dict
         From `answer.bits_of`.
-    topology : str
     provenance : dict
     links : dict
-        Scheme -> the id of its row in the tables below.
+        Scheme and topology -> the id of their row in the tables below.
     alone : bool
         Whether it is the only trace, so that its charts are large.
     """
@@ -177,14 +191,16 @@ def row_of(
     said = verdict(rows, bits)
     named = titles(rows["scheme"])
     width, height = _LARGE if alone else _SMALL
-    drawn = [] if ladder is None else [chart_svg(ladder_chart(ladder), width, height)]
+    unit = MEASURES[answer.measure(rows)]
+    drawn = [bars_svg(choices_chart(choices, unit), width, height)] if len(choices) else []
+    topology = said.get("topology", rows["topology"].iloc[0])
     if (rows["volume"] > 0).any():
         drawn.append(
             chart_svg(
                 front_chart(
                     rows,
                     named,
-                    lambda spec: links.get(spec, ""),
+                    lambda *row: links.get(row, ""),
                     floor=_floor(rows),
                     prefer=said.get("scheme", ""),
                 ),
@@ -195,7 +211,7 @@ def row_of(
     worst: Sequence[Row] = ()
     steps: Sequence[int] = ()
     if said:
-        cells = layer_map(compared, said["scheme"], named)
+        cells = layer_map(of_topology(compared, topology), said["scheme"], named)
         drawn.append(cells_svg(cells, width, height))
         worst, steps = [row for row in cells.rows[:WORST] if row.peak], cells.steps
         if worst and worst[0].peak:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from .._results.pooling import PARTS, is_own
-from .._text import count_of
+from .._results.pooling import PARTS, is_on_front
 from .payload import pack
 
 #: Space for the rows in a page, in bytes of base64 text.
@@ -30,14 +29,14 @@ def fitted(
 ) -> tuple[dict[str, pd.DataFrame], list[str]]:
     """The tables of the page, and one sentence per omission.
 
-    Columns that no part needs are dropped first, then all topologies but `topology`, then steps,
+    All topologies but `topology` and those beside it on the front are dropped first, then steps,
     evenly. Part (a) of the page is computed from all rows before that.
 
     Parameters
     ----------
     rows, histograms : DataFrame
     topology : str
-        The reduction that ranks schemes; it is kept.
+        The first reduction that ranks schemes; it is kept, and so are two phases and a scheme's own.
     max_bytes : int
         Of base64 text.
     """
@@ -53,14 +52,9 @@ def fitted(
         )
     room = max_bytes - _text_bytes(histograms)
     if _estimate(rows) > room:
-        dropped = [c for c in rows if c not in NEEDED and not c.startswith("block_")]
-        rows = rows.drop(columns=dropped)
-        left_out.append(
-            f"{count_of(len(dropped), 'column')} of results.parquet are not in this page: "
-            f"{', '.join(dropped)}."
-        )
-    if _estimate(rows) > room:
-        kept = [t for t in rows["topology"].unique() if t in ("", "exact", topology) or is_own(t)]
+        kept = [
+            t for t in rows["topology"].unique() if t in ("", "exact") or is_on_front(t, topology)
+        ]
         gone = [t for t in rows["topology"].unique() if t not in kept]
         if gone:
             rows = rows[rows["topology"].isin(kept)].reset_index(drop=True)

@@ -28,7 +28,7 @@ def use_of(results: Any, trace: str, rows: pd.DataFrame, topology: str) -> dict[
     results : Results
     trace : str
     rows : DataFrame
-        The trace's rows of `answer.headline`.
+        The trace's rows of `answer.front`.
     topology : str
 
     Returns

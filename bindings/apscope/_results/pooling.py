@@ -29,6 +29,7 @@ __all__ = [
     "headline_rows",
     "headline_topology",
     "infinite_with",
+    "is_on_front",
     "is_own",
     "losses",
     "numbers",
@@ -233,7 +234,10 @@ def topologies_of(table: pd.DataFrame) -> list[str]:
 
 
 def headline_topology(table: pd.DataFrame) -> str:
-    """The reduction of summaries: the first that adds in a format, a scheme's own, or ``exact``."""
+    """The reduction of summaries: the first that rounds partial sums to a format.
+
+    Without any, a scheme's own, else the first of two phases, else ``exact``.
+    """
     return _core.headline_topology(topologies_of(table))
 
 
@@ -254,6 +258,18 @@ def wire_of(table: pd.DataFrame, topology: str) -> pd.Series:
 def is_own(topology: str) -> bool:
     """Whether the reduction is a scheme's own; a policy may have several, joined by ``+``."""
     return _core.is_own_reduction(topology)
+
+
+def is_on_front(topology: str, headline: str) -> bool:
+    """Whether rows of this reduction rank beside those of `headline`.
+
+    A scheme's own reduction and every composition of two phases do; other orders of the same
+    additions do not, as they differ from the headline only in where partial sums are rounded.
+    docs/definitions.md, section 14.
+    """
+    return bool(topology) and (
+        topology == headline or topology.startswith("two_phase") or is_own(topology)
+    )
 
 
 def whole_sums(reduced: pd.DataFrame) -> pd.DataFrame:

@@ -22,18 +22,19 @@ __all__ = ["results_html", "results_text"]
 #: Shown columns of the summary, and their headings.
 _SHOWN = {
     "trace": "trace", "scheme": "scheme", "topology": "topology",
-    "error_over_noise": "error over noise", "step_nmse": "NMSE of a step",
+    "error_over_noise": "error over noise", "volume": "volume", "step_nmse": "NMSE of a step",
     "layer_cosine": "cosine of a layer", "worst_layer": "worst layer",
     "underflow_wire": "underflow, wire", "relative_bias": "relative bias",
-    "volume": "volume", "speedup": "speed-up", "skipped": "skipped", "overflowed": "overflowed",
+    "speedup": "speed-up", "skipped": "skipped", "overflowed": "overflowed",
     "nonfinite": "steps with NaN or inf", "gaps": "steps after a gap",
 }  # fmt: skip
 #: The same at a prompt, the most important first: the last may not fit on a terminal.
 _AT_A_PROMPT = (
     "scheme",
+    "topology",
     "error_over_noise",
-    "step_nmse",
     "volume",
+    "step_nmse",
     "overflowed",
     "skipped",
     "worst_layer",
@@ -43,7 +44,7 @@ _AT_A_PROMPT = (
 )
 _PERCENT = ("underflow_wire", "relative_bias")
 _NAMES = ("trace", "scheme", "topology", "worst_layer")
-#: Number of schemes at a prompt, for one trace and for each of several.
+#: Number of rows at a prompt, for one trace and for each of several.
 _ROWS = (10, 5)
 
 
@@ -85,9 +86,7 @@ def results_text(results: Results) -> str:
                 *aligned([_head(c) for c in columns], rows, [_SHOWN[c] for c in _NAMES], width)[0],
             ]
             if len(ranking) > most:
-                lines.append(
-                    f"and {count_of(len(ranking) - most, 'more scheme')} with larger errors"
-                )
+                lines.append(f"and {count_of(len(ranking) - most, 'more row')} with larger errors")
         lines += [
             "",
             "summary() has every scheme and column, by('layer') and "
@@ -106,7 +105,7 @@ def remarks(results: Results) -> list[str]:
 
 
 def results_html(results: Results) -> str:
-    """The line, and the summary with one topology per scheme."""
+    """The line, and the front of the summary."""
     parts = [f"<b>Results</b>: {html.escape(headline(results))}"]
     if len(results.frame):
         ranking = ranked(results.frame)

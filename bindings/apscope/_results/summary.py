@@ -19,7 +19,7 @@ from .._schemes.scheme import as_scheme
 from ..cost import Network, modelled_times, options_of
 from .codes import coded_of
 from .noise import noise_of
-from .pooling import headline_topology, is_own
+from .pooling import headline_topology, is_on_front, is_own
 from .row_table import Rows, frame_of, objects, rows_of
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "by_scheme",
     "family_of",
     "frame_of_summary",
+    "front",
     "headline",
     "of_topology",
     "ranked",
@@ -176,16 +177,16 @@ def by_scheme(chosen: pd.DataFrame, by: str) -> tuple[Rows, dict[str, Any]]:
 def headline(table: pd.DataFrame, topology: str) -> pd.DataFrame:
     """One row of a summary per trace and scheme, in the order of rank.
 
-    The scheme's own reduction, else `topology`, else its first other one, else ``exact`` or the
-    wire.
+    That of `topology`, unless it is ``exact``, else of the scheme's own reduction, else of its
+    first other one, else ``exact`` or the wire.
     """
 
     def preference(name: str) -> int:
         return (
             0
-            if name and is_own(name)
+            if name == topology != "exact"
             else 1
-            if name == topology
+            if name and is_own(name)
             else 3
             if name in ("exact", "")
             else 2
@@ -197,6 +198,17 @@ def headline(table: pd.DataFrame, topology: str) -> pd.DataFrame:
     return table.loc[order.drop_duplicates(["trace", "scheme"]).index.sort_values()]
 
 
+def front(table: pd.DataFrame, topology: str) -> pd.DataFrame:
+    """Rows of the reductions that rank side by side, in the order of the table.
+
+    Of every trace and scheme: those of `topology`, of its own reduction and of two phases; if it
+    has none of these, those of `headline`.
+    """
+    beside = table["topology"].map(lambda name: is_on_front(name, topology)).astype(bool)
+    kept = pd.MultiIndex.from_frame(headline(table[_KEY].drop_duplicates(), topology))
+    return table[beside | pd.MultiIndex.from_frame(table[_KEY]).isin(kept)]
+
+
 def of_topology(rows: pd.DataFrame, topology: str) -> pd.DataFrame:
     """Rows of one topology per trace and scheme: that of `headline`, or ``exact`` for all."""
     if topology == "exact":
@@ -206,9 +218,9 @@ def of_topology(rows: pd.DataFrame, topology: str) -> pd.DataFrame:
 
 
 def ranked(results: Any) -> pd.DataFrame:
-    """`summary` with one row per trace and scheme: its own reduction, else the first topology."""
+    """The `front` of `summary`."""
     frame = frame_of(results)
-    return headline(summary(frame), headline_topology(frame)).reset_index(drop=True)
+    return front(summary(frame), headline_topology(frame)).reset_index(drop=True)
 
 
 def family_of(spec: str) -> str:

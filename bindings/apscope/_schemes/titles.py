@@ -46,6 +46,10 @@ def title(spec: str) -> str:
     if scheme.name == "loss_scaling" and scheme.keys["scale"] in ("largest", "best"):
         name = f"{scheme.keys['scale']} constant"
         keys = [(key, value) for key, value in keys if key != "scale"]
+    if scheme.name == "mx":
+        name = scheme.keys["block_format"]
+        name = name.upper() if name.startswith("mx") else name
+        keys = [(key, value) for key, value in keys if key != "block_format"]
     head = f"{name} {_format(scheme)}".strip()
     return ", ".join([head, *(_value(key, value) for key, value in keys)])
 
@@ -55,6 +59,32 @@ def titles(specs: Iterable[str]) -> Callable[[str], str]:
     found = {spec: title(spec) for spec in specs}
     names = list(found.values())
     return lambda spec: name if names.count(name := found.get(spec, spec)) < 2 else spec
+
+
+def reduction(topology: str) -> str:
+    """The name of a topology for people.
+
+    Examples
+    --------
+    >>> reduction("two_phase,sum=exact"), reduction("gather"), reduction("ring")
+    ('two phases, sum=exact', 'gathered', 'ring')
+    """
+    first, comma, keys = topology.partition(",")
+    return {
+        "two_phase": "two phases",
+        "own:two_phase": "its own two phases",
+        "gather": "gathered",
+        "code_sum": "codes added",
+    }.get(first, first) + (f", {keys}" if comma else "")
+
+
+def scale(unit: str) -> str:
+    """What shares a scale, for people: the value of the key ``unit``, or ``largest``."""
+    if unit.isdecimal():
+        return f"{int(unit):,} elements"
+    return {"tensor": "a layer", "model": "a step", "row": "a row", "largest": "all steps"}.get(
+        unit, unit
+    )
 
 
 def format_of(spec: str) -> str:

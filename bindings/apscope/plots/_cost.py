@@ -6,19 +6,21 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 
 from .._arrays.checks import text
 from .._charts.front import front_chart
-from .._results.pooling import headline_rows, headline_topology, pool, wire_of
-from .._results.summary import ranked
+from .._results.pooling import compared_rows, headline_topology, pool, wire_of
+from .._results.summary import front, ranked
+from .._schemes.titles import reduction
 from .._text import count_of
 from ._asked import rows_of, specs_in
 from ._drawn import draw_chart
 from ._names import shown, wrapped
 from ._style import WIDTH, axes, label_lines, looks, note, room_for, styled
 
-#: If there are more schemes, not all are named.
+#: If there are more points, not all are named.
 CROWD = 12
 
 
@@ -31,7 +33,7 @@ def nmse_against_cost(
     trace: str | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """NMSE against cost of a step, one point per scheme; the line joins undominated ones.
+    """NMSE against cost of a step, one point per scheme and reduction; a line joins undominated ones.
 
     Parameters
     ----------
@@ -48,10 +50,12 @@ def nmse_against_cost(
     Returns
     -------
     Axes
-        ``step_nmse`` of the scheme's own reduction, else of the first topology replayed. Hollow: a
-        step overflowed or was skipped. Errors below 1e-7 are drawn there. A scheme without an
-        error, or with a reduction that no real system uses, has no point. If there are more than 12
-        schemes, only undominated ones are named.
+        ``step_nmse`` of the front: the first topology replayed that rounds partial sums, two
+        phases, and a scheme's own reduction; the symbol is that of the reduction, and the dashed
+        line the front of rounded sums alone, where there are several. Hollow: a step overflowed or
+        was skipped. Errors below 1e-7 are drawn there. A scheme without an error, or with a
+        reduction that no real system uses, has no point. If there are more than 12 points, only
+        undominated ones are named; a scheme with several reductions with the reduction.
     """
     if text("against", against) not in ("volume", "time"):
         raise ValueError(f"against={against!r} is neither 'volume' nor 'time'")
@@ -59,7 +63,7 @@ def nmse_against_cost(
     specs = specs_in(frame, schemes)
     table = ranked(frame[frame["scheme"].isin(specs)])
     return draw_chart(
-        front_chart(table, against=against, error="step_nmse", all_named=len(specs) <= CROWD),
+        front_chart(table, against=against, error="step_nmse", all_named=len(table) <= CROWD),
         ax,
         5.4,
         3.6,
@@ -75,11 +79,12 @@ def sqnr_against_bits(
     trace: str | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """SQNR in dB against bits per value, for each scheme one point at the wire and one reduced.
+    """SQNR in dB against bits per value: for each scheme a point at the wire, and one a reduction.
 
     Bits per value: payload and side information of one worker divided by the number of elements,
-    without the traffic of the reduction. Filled: reduced gradient (headline topology, or the
-    scheme's own reduction); hollow: the values that each worker sends. All layers, or one, `layer`,
+    without the traffic of the reduction. Filled: reduced gradient, of every reduction of the front
+    (the headline topology, two phases, the scheme's own), named with it where a scheme has several;
+    hollow: the values that each worker sends. All layers, or one, `layer`,
     and all steps pooled; a scheme without error (``inf``), with overflow (``-inf``) or without a
     kept step has no point.
     """
@@ -90,14 +95,19 @@ def sqnr_against_bits(
     crowd = len(specs) > CROWD
     ax = axes(ax, 6.4 if crowd else WIDTH, room_for(list(names.values()), 3.4) if crowd else 3.4)
     wire = pool(frame[wire_of(frame, headline_topology(frame))], ["scheme"]).set_index("scheme")
-    reduced = pool(headline_rows(frame), ["scheme"]).set_index("scheme")
+    reduced = _reduced(frame)
     ends, seen = [], []
     for scheme in specs:
-        look = shapes[scheme]
-        for table, filled in ((wire, False), (reduced, True)):
-            if scheme not in table.index or not np.isfinite(table.at[scheme, "sqnr_db"]):
+        look, own = shapes[scheme], reduced[reduced["scheme"] == scheme]
+        points = [
+            (row.bits_per_value, row.sqnr_db, row.topology)
+            for row in [*wire[wire.index == scheme].assign(topology="").itertuples(),
+                        *own.itertuples()]
+        ]  # fmt: skip
+        for x, y, topology in points:
+            if not np.isfinite(y):
                 continue
-            x, y = table.at[scheme, "bits_per_value"], table.at[scheme, "sqnr_db"]
+            filled = bool(topology)
             seen.append((x, y))
             ax.plot(
                 x,
@@ -108,11 +118,12 @@ def sqnr_against_bits(
                 markersize=6.5,
                 zorder=3,
             )
-            if filled or scheme not in reduced.index:
-                ends.append((x, y, names[scheme], look.colour))
+            if filled or not len(own):
+                name = names[scheme] + (f", {reduction(topology)}" if len(own) > 1 else "")
+                ends.append((x, y, name, look.colour))
     ax.set_xlabel("bits per value (payload and side information)")
     ax.set_ylabel("SQNR, dB")
-    overflowed = sum(s in reduced.index and reduced.at[s, "overflow"] > 0 for s in specs)
+    overflowed = reduced.loc[reduced["overflow"] > 0, "scheme"].nunique()
     if not seen:
         note(ax, "no finite SQNR")
         return ax
@@ -124,7 +135,7 @@ def sqnr_against_bits(
     ax.grid()
     for place, names_there in [(1.045, ends)] if crowd else _columns(ends, *ax.get_xlim()):
         label_lines(ax, names_there, at=place)
-    told = f"hollow: at the wire; filled: reduced ({headline_topology(frame)})"
+    told = "hollow: at the wire; filled: reduced"
     told += f"; not drawn: {count_of(overflowed, 'scheme')} with overflow" if overflowed else ""
     ax.set_title(
         told if layer is None else f"{shown(layer)}; {told}",
@@ -133,6 +144,13 @@ def sqnr_against_bits(
         parse_math=False,
     )
     return ax
+
+
+def _reduced(frame: pd.DataFrame) -> pd.DataFrame:
+    """Rows of `pool` by scheme and topology, of the front; a trace without sums has none."""
+    rows, headline = compared_rows(frame), headline_topology(frame)
+    rows = front(rows[rows["stage"] != "wire"], headline)
+    return pool(rows, ["scheme", "topology"]) if len(rows) else rows.assign(overflow=0, sqnr_db=0.0)
 
 
 def _columns(points: list[tuple], left: float, right: float) -> list[tuple[float, list[tuple]]]:

@@ -59,7 +59,7 @@ STYLE = {
 MARKER_OF = {
     "circle": "o", "square": "s", "triangle": "^", "diamond": "D", "times": "x", "plus": "P",
     "cross": "X", "star": "*",
-    "wye": "v", "asterisk": "h",
+    "wye": "v", "asterisk": "h", "bar": "s",
 }  # fmt: skip
 #: The markers of `COLOURS`, in their order.
 MARKERS = (*(MARKER_OF[symbol] for symbol in SYMBOLS), "<", ">")

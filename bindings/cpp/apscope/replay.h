@@ -24,7 +24,8 @@ namespace apscope {
 /// The selected part of a trace, and options of the replay.
 struct ReplayOptions {
     /// Reduction orders; `exact` is always among the rows. Summaries use the first.
-    std::vector<std::string> topologies = {"ring", "tree", "hierarchical:4", "sequential"};
+    std::vector<std::string> topologies = {"ring", "two_phase", "tree", "hierarchical:4",
+                                           "sequential"};
     std::optional<int> workers = {};            ///< ranks 0..workers-1; by default all
     std::optional<std::int64_t> first_step = {}, end_step = {};  ///< recorded steps, half open
     /// A regular expression in RE2's syntax that names are searched for; empty: all.

@@ -65,7 +65,8 @@ Choice best_choice(const RowReader& r, const Row& levels, long search) {
 }
 
 void encode_point(const RowPiece& p, const Row& levels, Message& m) {
-    const auto [unit, scale] = p.theta.of<Choices>().of_worker.at(p.worker);
+    const std::vector<Choice>& choices = p.theta.of<Choices>().of_worker;
+    const auto [unit, scale] = choices.at(place_of(p.worker, choices.size()));
     m.prepare(p.x.size(), true, false);
     encode_nearest_points(p.x, levels, unit, scale, m.codes.data(), m.values.data());
     set_payload(m, level_bits(levels.size()), p.packs());

@@ -54,8 +54,7 @@ struct Point {
     Rows own;
 
     std::span<const double> own_of(std::size_t worker) const {
-        return worker < own.size() ? std::span<const double>(own[worker])
-                                   : std::span<const double>();
+        return own.empty() ? std::span<const double>() : own[place_of(worker, own.size())];
     }
 };
 
@@ -174,7 +173,7 @@ struct Points {
         m.prepare(r.size(), false, false);
         m.side_bits = nmse > 0.0 ? 8 : 0;
         BitWriter bits;
-        const long count = chosen.counts.at(p.worker);
+        const long count = chosen.counts.at(place_of(p.worker, chosen.counts.size()));
         if (count == 0) std::ranges::fill(m.values, 0.0);
         for (long j = 0; j < count; ++j) {
             encode_point(p.step, chosen, j, p.place, r, p.worker, point);

@@ -40,6 +40,12 @@ TEST(ChosenRows, OwnReductions) {
     const std::vector<std::string> names{"exact", "gather", "tree", "ring"}, own{"exact", "vote"},
         none{"exact"};
     EXPECT_EQ(headline_topology(names), "tree");
+    // Two phases add in fp32; rows at the wire that name them may come before all sums.
+    const std::vector<std::string> phases{"two_phase", "gather", "ring"},
+        gathered{"exact", "two_phase", "gather"}, half{"exact", "reduce_scatter"};
+    EXPECT_EQ(headline_topology(phases), "ring");
+    EXPECT_EQ(headline_topology(gathered), "gather");
+    EXPECT_EQ(headline_topology(half), "reduce_scatter");
     EXPECT_EQ(headline_topology(own), "vote");
     EXPECT_EQ(headline_topology(none), "exact");
 }

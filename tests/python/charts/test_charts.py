@@ -11,13 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import apscope
+from apscope._charts.choices import choices_chart
 from apscope._charts.colours import BANDS
 from apscope._charts.describe import Band, Cells, Chart, Line, Log, Point, Row, Rule, powers
 from apscope._charts.fill import step_front
 from apscope._charts.front import FLOOR, corners, front_chart
 from apscope._charts.ladder import ladder_chart
 from apscope._charts.layers import WORST, by_layer, layer_map
-from apscope._charts.svg import cells_svg, chart_svg, symbol_path
+from apscope._charts.svg import bars_svg, cells_svg, chart_svg, symbol_path
 from apscope._results.families import FAMILIES
 from apscope._results.pooling import headline_rows
 from apscope._schemes.titles import title, titles
@@ -86,13 +87,15 @@ def test_side_information_makes_no_step_of_its_own():
 def test_the_front_of_results_has_a_point_a_scheme(results):
     rows = results.summary()
     rows = rows[rows["topology"] == "ring"]
-    chart = front_chart(rows, str.upper, lambda spec: f"row-{spec}")
+    chart = front_chart(rows, str.upper, lambda spec, topology: f"row-{spec}-{topology}")
     held = {p.says.splitlines()[0]: p for p in chart.points}
     assert set(held) == set(rows["scheme"])
     for row in rows.itertuples():
         point = held[row.scheme]
         assert (point.x, point.y) == (row.volume, max(row.error_over_noise, FLOOR))
-        assert point.colour == FAMILIES[row.family].colour and point.link == f"row-{row.scheme}"
+        assert (
+            point.colour == FAMILIES[row.family].colour and point.link == f"row-{row.scheme}-ring"
+        )
         assert point.label == ("" if point.faint else row.scheme.upper())
     named = {p.says.splitlines()[0] for p in chart.points if not p.faint}
     assert named == {"aps:e3m0", "aps:e3m4,rule=tight", "none:fp16", "none:fp32"}
@@ -102,6 +105,47 @@ def test_the_front_of_results_has_a_point_a_scheme(results):
     (one,) = [p for p in flawed.points if p.says.startswith("aps:e3m4,rule=tight\n")]
     assert one.hollow and one.faint and "overflow in 2 steps" in one.says
     assert not front_chart(rows.assign(volume=np.nan)).points
+
+
+# ---- Bars of the choices ----------------------------------------------------------------------
+
+
+def test_bars_have_the_lengths_of_their_factors():
+    table = pd.DataFrame(
+        [
+            (8, "reduction", "two_phase", "ring", 20.0), (8, "format", "e2m5", "e3m4", 2.0),
+            (8, "format", "e2m5", "e4m3fn", 8.0), (8, "format", "e2m5", "e5m2", 30.0),
+            (8, "scale", "32", "tensor", np.inf), (4, "reduction", "two_phase", "ring", 0.5),
+            (2, "reduction", "two_phase", "ring", 3.0),
+        ],
+        columns=["bits", "choice", "of", "other", "factor"],
+    ).assign(
+        scheme="a<b", topology="two_phase", error=1e-3, volume=0.25, other_scheme="c",
+        other_topology="ring", other_volume=0.26,
+    )  # fmt: skip
+    bars = choices_chart(table.assign(other_error=table["factor"] * 1e-3), "error over noise")
+    assert [heading for heading, _ in bars.groups] == [
+        "8 bits: two phases, e2m5, 32 elements",
+        "4 bits: two phases",
+    ]
+    assert [b.name for b in bars.groups[0][1]] == [
+        "ring, not two phases",
+        "e3m4, not e2m5",
+        "e4m3fn, not e2m5",  # two of each choice
+        "a layer, not 32 elements",
+    ]
+    root = ElementTree.fromstring(bars_svg(bars, 350, 158))
+    held = [e for e in root if e.get("class") == "bar"]
+    wide = [float(e.get("width")) for e in held]
+    logs = [math.log(b.factor) for _, group in bars.groups for b in group if b.factor > 1]
+    unit = wide[0] / logs[0]
+    # Overflow is as long as the axis, a factor below 1 has no length.
+    assert wide[:3] == pytest.approx([unit * v for v in logs[:3]], abs=0.11) and wide[4] == 1.0
+    assert wide[3] == max(wide)
+    assert all(float(e.get("y")) + float(e.get("height")) <= 158 for e in held)
+    told = [e.text for e in root if e.tag == "text"]
+    assert "overflow" in told and "20" in told and "0.5" in told
+    assert "a<b" in held[0].find("title").text and "overflow" in bars.says
 
 
 # ---- The ladder and the map -------------------------------------------------------------------

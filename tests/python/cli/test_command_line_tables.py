@@ -53,8 +53,8 @@ def test_the_summary_is_a_ranked_table_a_trace(capsys, folder, results):
     ) == float(f"{results.noise_facts().noise_ratio[0]:.3g}")
     lines = digits.splitlines()[1:]
     assert lines[0].split() == [
-        "scheme", "topology", "error_over_noise", "step_nmse", "underflow_wire",
-        "underflow_reduced", "volume", "speedup", "layer_cosine", "worst_nmse",
+        "scheme", "topology", "error_over_noise", "volume", "step_nmse", "underflow_wire",
+        "underflow_reduced", "speedup", "layer_cosine", "worst_nmse",
         "relative_bias", "worst_layer",
     ]  # fmt: skip
     table = results.summary()
@@ -68,6 +68,37 @@ def test_the_summary_is_a_ranked_table_a_trace(capsys, folder, results):
         len({len(line) for line in out.splitlines() if "_" in line}) < 12
         and max(map(len, out.splitlines())) < 200
     )
+
+
+def test_the_summary_ranks_across_reductions(capsys, tmp_path, request):
+    """A scheme has a row for each reduction that ranks, with its bytes; --topology NAME has one."""
+    results = apscope.replay(
+        request.config.rootpath / "notebooks/data/digits_w64",
+        ["none:fp32", "aps:e4m3fn,rule=tight", "mx"],
+        topology=["two_phase", "tree", "ring"],
+    )
+    folder = str(results.save(tmp_path / "r"))
+    table = results.summary()
+
+    def shown(*words):
+        lines = printed(capsys, "summary", folder, *words).split("\n\n")[0].splitlines()[2:]
+        return [tuple(line.split()[:2]) for line in lines]
+
+    ranks = table[table["topology"].isin(["gather", "two_phase", "tree"])]
+    assert shown() == list(zip(ranks["scheme"], ranks["topology"])) and len(ranks) == 6
+    assert sorted(shown("--topology", "ring")) == [
+        ("aps:e4m3fn,rule=tight", "ring"),
+        ("mx", "gather"),
+        ("none:fp32", "ring"),
+    ]
+    assert {name for _, name in shown("--topology", "two_phase")} == {"two_phase"}
+    lines = printed(capsys, "summary", folder).splitlines()
+    assert lines[1].split()[:4] == ["scheme", "topology", "error_over_noise", "volume"]
+    assert [float(line.split()[3]) for line in lines[2:8]] == [
+        float(f"{v:.3g}") for v in ranks["volume"]
+    ]
+    with_all = pd.read_csv(io.StringIO(printed(capsys, "summary", folder, "--csv")))
+    assert len(with_all) == len(table)
 
 
 def test_the_summary_takes_a_topology_and_all_columns(capsys, folder):
@@ -154,14 +185,13 @@ def test_schemes_that_only_gather_are_ranked_by_their_gather(capsys, tmp_path, r
     out = printed(capsys, "summary", folder)
     assert out.count(" gather ") == 3 and " exact " not in out and " volume" in out.splitlines()[1]
     table = pd.read_csv(io.StringIO(printed(capsys, "summary", folder, "--csv")))
-    assert (
-        table.topology.tolist() == ["gather"] * 3 + ["exact"] * 3 and table.volume[:3].notna().all()
-    )
-    ranked = [line.split()[0] for line in out.splitlines()[2:5]]
-    assert ranked == table.scheme[:3].tolist()
+    assert sorted(table.topology) == ["exact"] * 3 + ["gather"] * 3 + ["two_phase"] * 3
+    assert table.volume[:6].notna().all() and table.topology[6:].eq("exact").all()
+    ranked = [tuple(line.split()[:2]) for line in out.splitlines()[2:8]]
+    assert ranked == list(zip(table.scheme[:6], table.topology[:6]))
     assert main(["report", folder, "-o", str(tmp_path / "r.html")]) == 0
     text = (tmp_path / "r.html").read_text()
-    assert "each by its own reduction" in text and "in the order <code>" not in text
+    assert "reduced by " in text and "gathered" in text and "by ring" not in text
     assert len(printed(capsys, "summary", folder, "--topology", "exact").splitlines()) > 4
 
 
@@ -257,7 +287,7 @@ def test_the_summary_by_layer_has_schemes_across_and_of_one_all_columns(capsys, 
         printed(capsys, "summary", folder, "--by", "step", "--scheme", "aps:e4m3,headroom=workers")
     )
     heads, *lines = alone["digits: aps:e4m3, ring"]
-    assert heads.split()[:3] == ["step", "error_over_noise", "step_nmse"] and [
+    assert heads.split()[:3] == ["step", "error_over_noise", "volume"] and [
         line.split()[0] for line in lines
     ] == list("0123")
     cosines = tables_of(

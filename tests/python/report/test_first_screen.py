@@ -3,15 +3,18 @@ it needs a script."""
 
 import re
 import shlex
+from xml.etree import ElementTree
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import apscope
-from apscope._charts.front import front_chart
+from apscope._charts.describe import number
+from apscope._charts.front import front_chart, kind_of
 from apscope._report import answer, first, page
-from apscope._report.text import figure
+from apscope._report.text import figure, over_noise
+from apscope._schemes.titles import reduction
 from apscope.cli import main
 from tests.python.browser import CHROMIUM, Browser
 
@@ -158,6 +161,7 @@ def rows(**columns):
     return pd.DataFrame(
         {
             "scheme": names,
+            "topology": "ring",
             "step_nmse": [0.4, 0.002, 1e-6],
             "error_over_noise_corrected": np.nan,
             "error_over_noise_low": np.nan,
@@ -200,6 +204,116 @@ def test_what_is_chosen():
         False,
         "0.0020",
     )
+
+
+# ---- Across reductions ------------------------------------------------------------------------
+
+BOTH = ["none:fp32", "none:bf16", "aps:e4m3fn,rule=tight", "aps:e4m3fn,rule=tight,unit=32",
+        "aps:e3m4,rule=tight", "aps:e3m4,rule=tight,unit=32", "mx:block_format=mxint8",
+        "aps:e2m1fn,rule=tight", "aps:e2m1fn,rule=tight,unit=16",
+        "aps:e3m0noinf,rule=tight,unit=16", "qsgd:levels=127"]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def both(request):
+    data = request.config.rootpath / "notebooks/data"
+    return apscope.merge(
+        [apscope.replay(data / name, BOTH, topology=["ring", "two_phase"]) for name in TRACES]
+    )
+
+
+@pytest.fixture(scope="module")
+def page_of_both(both):
+    return page(both)
+
+
+def test_the_verdict_names_the_reduction_and_its_command_repeats_it(both, page_of_both):
+    """Ranked across reductions: the least error of all rows with about as many bytes."""
+    table = both.summary()
+    verdicts = re.findall(r'<p class="verdict">(.*?)</p>', page_of_both, re.DOTALL)
+    commands = re.findall(r'<p class="command"><code[^>]*>(.*?)</code>', page_of_both)
+    for trace, verdict, command in zip(TRACES, verdicts, commands):
+        rows = answer.front(table[table["trace"] == trace], "ring")
+        said = first.verdict(rows, answer.bits_of(both.frame))
+        held = rows[(rows["volume"] <= 0.2823) & (rows["gaps"] == 0)]
+        own = held[held["scheme"].eq(said["scheme"]) & held["topology"].eq(said["topology"])]
+        assert own["error_over_noise"].iloc[0] <= 1.01 * held["error_over_noise"].min()
+        assert said["topology"] == "two_phase" and said["reduction"] == "two phases"
+        assert "</b>, two phases, at " in verdict
+        assert f"--scheme {said['scheme']} --topology two_phase" in command
+        assert len(words_of(verdict.replace("<wbr>", ""))) <= 34
+    before = page_of_both[page_of_both.index("<body>") : page_of_both.index("<table")]
+    shown = words_of(before[: before.index('<section id="numbers"')].replace("<wbr>", ""))
+    assert len(shown) <= 220
+
+
+def test_the_first_chart_says_what_each_choice_is_worth(both, page_of_both):
+    """The reduction first, then the format, then the scale: factors of the table of numbers."""
+    table = both.summary()
+    pictures = re.findall(r'<svg class="chart bars".*?</svg>', page_of_both, re.DOTALL)
+    assert len(pictures) == 5
+    for trace, picture in zip(TRACES, pictures):
+        rows = table[table["trace"] == trace].set_index(["scheme", "topology"])
+        texts = [e for e in ElementTree.fromstring(picture) if e.tag == "text"]
+        names = [e.text for e in texts if e.get("class") == "tick"]
+        assert names.count("ring, not two phases") == 2 and len(names) >= 5
+        heads = [e.text for e in texts if e.get("class") == "name"]
+        assert [head.split(":")[0] for head in heads] == ["8 bits", "4 bits"]
+        assert heads[0].startswith("8 bits: two phases, e3m4, ")
+        assert names[1:3] == ["e4m3fn, not e3m4", names[2]] and "elements" in names[2]
+        scheme = "aps:e3m4,rule=tight" + (",unit=32" if heads[0].endswith("elements") else "")
+        factor = (
+            rows.at[(scheme, "ring"), "error_over_noise"]
+            / rows.at[(scheme, "two_phase"), "error_over_noise"]
+        )
+        told = [e.text for e in texts if not e.get("class")]
+        assert factor > 2 and told[0] == number(factor)
+    # The table below has both sides of each with their errors and bytes.
+    part = page_of_both[page_of_both.index('id="numbers-1"') :].split("</details>")[0]
+    worth = part[part.index("What each choice is worth") :].split("</table>")[0]
+    for choice in ("reduction", "format", "scale"):
+        assert f'<th scope="row" class="text">{choice}</th>' in worth
+    assert "instead" in worth and "two phases" in worth and "ring" in worth
+
+
+def test_the_family_table_names_the_reduction_of_each_winner(both, page_of_both):
+    table = both.summary()
+    part = page_of_both[page_of_both.index('id="numbers-3"') :].split("</details>")[0]
+    rows = re.findall(
+        r'<tr id="row-2-\d+".*?<code title="(.*?)">.*?data-label="reduction"[^>]* title="(.*?)">'
+        r"(.*?)</td><td data-label=\"error over noise\"><b>(.*?)</b>",
+        part,
+        re.DOTALL,
+    )
+    own = table[table["trace"] == TRACES[2]].set_index(["scheme", "topology"])
+    assert len(rows) >= 6 and {"two phases", "ring"} <= {r[2] for r in rows}
+    for scheme, topology, _, error in rows:
+        assert error == over_noise(own.at[(scheme, topology), "error_over_noise"])
+    widest = [r for r in rows if r[0].startswith("aps:")]
+    assert {r[1] for r in widest} == {"two_phase"}
+
+
+def test_the_front_tells_two_phases_and_ring_apart(both):
+    rows = both.summary()
+    rows = answer.front(rows[rows["trace"] == "transformer"], "ring")
+    chart = front_chart(rows)
+    symbols = {
+        (kind_of(row.topology), p.symbol)
+        for row in rows.itertuples()
+        for p in chart.points
+        if p.says.startswith(f"{row.scheme}, {reduction(row.topology)}\n")
+    }
+    assert symbols == {("two phases", "diamond"), ("rounded sums", "circle"), ("own", "square")}
+    assert {name for name, _, _ in chart.legend} >= {"two phases", "ring", "scheme's own"}
+    whole, ring = chart.lines
+    assert not whole.dashed and ring.dashed
+    sound = rows[rows["topology"].eq("ring") & rows["volume"].notna()]
+    assert set(ring.points[::2]) <= set(zip(sound["volume"], sound["error_over_noise"].clip(1e-7)))
+    named = [p.label for p in chart.points if p.label]
+    assert any(label.endswith(", two phases") for label in named)
+    alone = front_chart(rows[rows["topology"] == "ring"])
+    assert {p.symbol for p in alone.points} == {"square", "circle"}  # of the families
+    assert len(alone.lines) == 1 and not any("ring" in p.label for p in alone.points)
 
 
 @pytest.mark.parametrize(
@@ -273,6 +387,37 @@ def test_five_traces_are_one_screen_and_two_of_a_phone(browser):
         browser.run(bottom) <= 1800 and browser.run("document.documentElement.scrollWidth") <= 420
     )
     browser.resize(1400, 1000)
+
+
+@in_a_browser
+def test_with_both_reductions_five_traces_are_one_screen(browser, page_of_both, tmp_path):
+    path = tmp_path / "both.html"
+    path.write_text(page_of_both, encoding="utf-8")
+    ready = "document.documentElement?.classList.contains('ready')"
+    one = Browser()
+    try:
+        one.open(path.as_uri(), ready)
+        one.resize(1400, 1000)
+        bottom = (
+            "document.querySelector('article.first:last-of-type').getBoundingClientRect().bottom"
+        )
+        assert one.run(f"{bottom} + scrollY") <= 1000
+        one.resize(420, 900)
+        assert one.run("document.documentElement.scrollWidth") <= 420
+        # The page's own rows rank across reductions as well.
+        found = one.run("apscopePage.view().records.map((r) => [r.scheme, r.topology])")
+        assert ["aps:e3m4,rule=tight", "ring"] in found
+        assert ["aps:e3m4,rule=tight", "two_phase"] in found and [
+            "qsgd:levels=127",
+            "gather",
+        ] in found
+        assert not [t for _, t in found if t == "exact"]
+        one.run("apscopePage.state.topology = 'exact'; apscopePage.update()")
+        alone = one.run("apscopePage.view().records.map((r) => r.topology)")
+        assert set(alone) == {"exact"} and len(alone) == len(BOTH)
+        assert one.messages == []
+    finally:
+        one.close()
 
 
 @in_a_browser

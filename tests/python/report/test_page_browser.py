@@ -297,10 +297,10 @@ def test_a_click_on_a_head_sorts_and_says_so(opened):
     )
 
 
-def test_the_table_has_ten_columns_and_more_on_demand(opened):
-    assert opened.run("document.querySelectorAll('#schemes thead th').length") == 10
-    opened.run("document.querySelector('#schemes .menu input[value=\"pooled NMSE\"]').click()")
+def test_the_table_has_eleven_columns_and_more_on_demand(opened):
     assert opened.run("document.querySelectorAll('#schemes thead th').length") == 11
+    opened.run("document.querySelector('#schemes .menu input[value=\"pooled NMSE\"]').click()")
+    assert opened.run("document.querySelectorAll('#schemes thead th').length") == 12
     opened.run(
         "document.querySelector('#schemes input[type=search]').value = 'aps'; "
         "document.querySelector('#schemes input[type=search]').dispatchEvent(new Event('input'))"
@@ -393,8 +393,8 @@ def test_without_scripts_tables_and_figures_stand(browser, text, tmp_path):
             s: len(browser.call("DOM.querySelectorAll", nodeId=root, selector=s)["nodeIds"])
             for s in ("article.first svg.chart", "#numbers table")
         }
-        # Two traces, without a ladder.
-        assert count["article.first svg.chart"] == 4 and count["#numbers table"] >= 4
+        # Two traces; the same scheme in two formats.
+        assert count["article.first svg.chart"] == 6 and count["#numbers table"] >= 4
         hidden = [
             browser.call("DOM.getBoxModel", nodeId=n)
             for n in browser.call(

@@ -192,11 +192,12 @@ def test_results_are_a_table_at_a_prompt(results, monkeypatch):
     )
     table = ranked(results)
     assert (
-        re.split("  +", heads)[:4] == ["scheme", "error over noise", "NMSE of a step", "volume"]
+        re.split("  +", heads)[:5]
+        == ["scheme", "topology", "error over noise", "volume", "NMSE of a step"]
         and "overflowed" not in heads
     )
-    assert [row.split()[:4] for row in rows] == [
-        [r.scheme, *(f"{v:.3g}" for v in (r.error_over_noise, r.step_nmse, r.volume))]
+    assert [row.split()[:5] for row in rows] == [
+        [r.scheme, r.topology, *(f"{v:.3g}" for v in (r.error_over_noise, r.volume, r.step_nmse))]
         for r in table.itertuples()
     ]
     assert last.startswith("summary() has every scheme and column")
@@ -209,13 +210,13 @@ def test_of_many_schemes_and_traces_the_best_are_shown(results):
     many = apscope.Results(
         pd.concat(copies, ignore_index=True), results.histograms, results.provenance
     )
-    assert "and 6 more schemes with larger errors" in repr(many)
+    assert "and 6 more rows with larger errors" in repr(many)
     two = apscope.Results(
         pd.concat([many.frame, many.frame.assign(trace="b")], ignore_index=True),
         results.histograms,
         results.provenance,
     )
-    assert repr(two).count("and 11 more schemes with larger errors") == 2
+    assert repr(two).count("and 11 more rows with larger errors") == 2
 
 
 def test_the_ranking_that_notebooks_show_says_by_what(results):

@@ -141,6 +141,57 @@ def test_one_row_stands_for_a_scheme(results, topology):
         )
 
 
+def test_the_front_has_every_reduction_that_ranks():
+    """The headline, two phases and a scheme's own, side by side; other orders of the same sums, and
+    the ideal, only where there is nothing else."""
+    reductions = {
+        "aps:e4m3": ["ring", "two_phase", "two_phase,sum=exact", "tree", "exact"],
+        "qsgd": ["gather", "two_phase", "exact"],
+        "onebit_adam": ["own:two_phase", "exact"],
+        "none:e5m2": ["tree", "exact"],
+        "mine": ["exact"],
+        "wire": [""],
+    }
+    table = pd.DataFrame(
+        [("t", scheme, name) for scheme, names in reductions.items() for name in names],
+        columns=["trace", "scheme", "topology"],
+        index=range(100, 114),
+    )
+    found = summary.front(table, "ring")
+    assert found.groupby("scheme", sort=False)["topology"].apply(list).to_dict() == {
+        "aps:e4m3": ["ring", "two_phase", "two_phase,sum=exact"],
+        "qsgd": ["gather", "two_phase"],
+        "onebit_adam": ["own:two_phase"],
+        "none:e5m2": ["tree"],
+        "mine": ["exact"],
+        "wire": [""],
+    }
+    assert found.index.is_monotonic_increasing and found.index.isin(table.index).all()
+    # Asked for by name, two phases stand for a scheme that also gathers.
+    asked = summary.headline(table, "two_phase").set_index("scheme")["topology"]
+    assert asked["qsgd"] == asked["aps:e4m3"] == "two_phase" and asked["none:e5m2"] == "tree"
+
+
+def test_the_ranking_across_reductions_is_by_error(request):
+    """Two phases beside ring: one scheme has both rows, and the order is that of the errors."""
+    results = apscope.replay(
+        request.config.rootpath / "notebooks/data/digits_w64",
+        ["aps:e4m3fn,rule=tight", "mx", "none:bf16"],
+        topology=["two_phase", "ring", "tree"],
+    )
+    found = summary.ranked(results)
+    assert sorted(zip(found.scheme, found.topology)) == [
+        ("aps:e4m3fn,rule=tight", "ring"), ("aps:e4m3fn,rule=tight", "two_phase"),
+        ("mx", "gather"), ("mx", "two_phase"),
+        ("none:bf16", "ring"), ("none:bf16", "two_phase"),
+    ]  # fmt: skip
+    assert found.error_over_noise.is_monotonic_increasing
+    errors = found.set_index(["scheme", "topology"]).error_over_noise
+    assert (
+        errors["aps:e4m3fn,rule=tight", "ring"] > 5 * errors["aps:e4m3fn,rule=tight", "two_phase"]
+    )
+
+
 def test_families_formats_and_times(results):
     found = results.summary(elements=1e6)
     family = dict(zip(found.scheme, found.family))

@@ -9,16 +9,25 @@ from apscope.schemes import all_schemes
 BASELINES = ["none:fp32", "none:bf16", "none:fp16"]
 
 
-def test_main_has_the_baselines_and_the_rivals_at_four_exponent_widths():
+def test_main_has_the_baselines_blocks_and_the_rivals_at_five_exponent_widths():
     specs = [s.spec for s in apscope.schemes.main_schemes()]
-    assert specs[:3] == BASELINES and len(specs) == len(set(specs)) == 40
-    # Hardware's first.
-    assert specs.index("aps:e5m2") < specs.index("aps:e4m3fn") < specs.index("aps:e4m3")
-    for f in ("e5m2", "e4m3fn", "e4m3", "e3m4", "e3m0"):
+    assert specs[:3] == BASELINES and len(specs) == len(set(specs)) == 42
+    # Hardware's first: blocks of 8 and of 4 bits, then one scale for more.
+    assert specs[3:8] == [
+        "mx",
+        "mx:block_format=mxint8",
+        "mx:block_format=mxfp4",
+        "nvfp4",
+        "mx:block_format=bfp:4:32",
+    ]
+    assert specs.index("aps:e5m2") < specs.index("aps:e4m3fn") < specs.index("aps:e3m4")
+    for f in ("e5m2", "e4m3fn", "e3m4", "e3m0"):
         assert {f"none:{f}", f"loss_scaling:{f},scale=largest", f"aps:{f}"} < set(specs)
-        if f != "e4m3":
-            assert {f"aps:{f},rounding=stochastic", f"stochastic:{f}"} < set(specs)
-    for f in ("e5m2", "e4m3fn", "e3m4"):  # rungs of the ladder that differ in nothing but the scale
+        assert f == "e3m0" or f"stochastic:{f}" in specs
+    # Blocks and layers, at 8 and at 4 bits: formats of both that differ in nothing else.
+    for f, unit in (("e4m3fn", 32), ("e3m4", 32), ("e2m5", 32), ("e2m1fn", 16), ("e3m0noinf", 16)):
+        assert {f"aps:{f},rule=tight", f"aps:{f},rule=tight,unit={unit}"} < set(specs)
+    for f in ("e4m3fn", "e3m4"):  # rungs of the ladder that differ in nothing but the scale
         assert {
             f"loss_scaling:{f},scale=largest,rule=tight",
             f"aps:{f},rule=tight,unit=model",
@@ -28,13 +37,14 @@ def test_main_has_the_baselines_and_the_rivals_at_four_exponent_widths():
         apscope.FloatFormat(s.format).exponent_bits
         for s in apscope.schemes.main_schemes()
         if s.format
-    } == {8, 5, 4, 3}
+    } == {8, 5, 4, 3, 2}
     assert {s.family for s in apscope.schemes.main_schemes()} == {
         "baseline",
         "unscaled",
         "loss scaling",
         "APS",
         "stochastic",
+        "recipe",
     }
     assert {"qsgd", "qsgd:levels=127", "dynamic_loss_scaling:e5m2"} < set(specs)
     best = "loss_scaling:e3m4,scale=best,overflow=saturate"
@@ -51,7 +61,7 @@ def test_all_begins_with_main_and_has_every_scheme_of_the_registry():
 
 
 @pytest.mark.parametrize(
-    "given", [None, "main", ["main"], ["main", "aps:e4m3"], ["all"], ["aps:e4m3", "main"]]
+    "given", [None, "main", ["main"], ["main", "aps:e3m4"], ["all"], ["aps:e3m4", "main"]]
 )
 def test_a_replay_takes_the_lists_by_name(request, given):
     digits = request.config.rootpath / "notebooks/data/digits"
@@ -60,8 +70,8 @@ def test_a_replay_takes_the_lists_by_name(request, given):
         s.spec for s in (all_schemes() if given == ["all"] else apscope.schemes.main_schemes())
     ]
     assert found == (
-        ["aps:e4m3", *(s for s in wanted if s != "aps:e4m3")]
-        if given and given[0] == "aps:e4m3"
+        ["aps:e3m4", *(s for s in wanted if s != "aps:e3m4")]
+        if given and given[0] == "aps:e3m4"
         else wanted
     )
 

@@ -168,6 +168,31 @@ def test_replay_and_a_training_step_give_the_bits_of_exchange(tmp_path):
     pd.testing.assert_frame_equal(kept, alone, check_categorical=False)
 
 
+@pytest.mark.parametrize("spec", ["multipoint", "residual(sign)", "residual(mx)"])
+def test_parameters_of_each_worker_are_those_of_a_row_alone(spec):
+    """Schemes that choose for every worker: in two phases each row, and each shard, is the only one."""
+    x = np.random.default_rng(2).standard_normal((3, 50)).astype(np.float32)
+    found = apscope.exchange(spec, x, topology="two_phase").reduced
+
+    def alone(row):
+        return np.asarray(apscope.exchange(spec, row[None]).reduced, np.float32)
+
+    total = np.zeros(50, np.float32)
+    for row in x:
+        total += alone(row)
+    wanted = np.concatenate([alone(shard) for shard in np.split(total, [17, 34])])
+    assert np.array_equal(np.float32(found), wanted)
+
+
+def test_every_scheme_has_its_rows_beside_a_ring(tmp_path):
+    rng = np.random.default_rng(3)
+    x = {"a.weight": rng.standard_normal((3, 12, 10)).astype(np.float32)}
+    trace = record(tmp_path / "t", [x, x], "sum")
+    for scheme in apscope.schemes.all_schemes():
+        frame = apscope.replay(trace, [scheme], topology=["ring", "two_phase"]).frame
+        assert (frame["stage"] == "reduced").any(), scheme.spec
+
+
 @pytest.mark.parametrize(
     ("topology", "words"),
     [

@@ -1,4 +1,5 @@
-// Part (b): NMSE against bytes on the wire and against modelled time, with the Pareto front.
+// Part (b): NMSE against bytes on the wire and against modelled time, with the Pareto front. With
+// reductions of several kinds the symbol is that of the kind, as in _charts/front.py.
 
 import { chart, charts, colourOf, figureBox, powerOfTen, powersOfTen, symbolOf } from "./chart.js";
 import { element, select } from "./dom.js";
@@ -52,9 +53,16 @@ function drawOne(place, key, view, measure) {
   for (const p of points) p.drawn = Math.max(p.y, low);
   const sound = (p) => !p.overflowed && !p.skipped && !p.gaps;
   const front = stepFront(points.filter(sound), key === "volume" ? same : 0);
+  const kinds = [...new Set(points.map((p) => view.kindOf(p.topology)))],
+    mixed = kinds.length > 1;
+  const of = Map.groupBy(points, (p) => p.scheme);
+  for (const p of points) {
+    p.kind = view.kindOf(p.topology);
+    p.name = of.get(p.scheme).length > 1 ? `${p.scheme}, ${p.topology}` : p.scheme;
+  }
   const text = (p) =>
     [
-      p.scheme,
+      p.name,
       `${unit} ${figure(p.y)}${p.y < low ? " (below the axis)" : ""}`,
       `${key} ${key === "time" ? seconds(p.x) : figure(p.x)}`,
       `underflow on the wire ${percent(p.underflow_wire)}`,
@@ -63,9 +71,9 @@ function drawOne(place, key, view, measure) {
       ...(p.gaps ? [`${p.gaps} steps after a gap: no rank`] : []),
     ].join("\n");
   const families = [...new Set(points.map((p) => p.family))];
-  const first = front.map((p) => p.scheme).slice(0, 12);
+  const first = front.map((p) => p.name).slice(0, 12);
   const says =
-    `Scatter plot of ${points.length} schemes, ${unit} against ${key}. ` +
+    `Scatter plot of ${points.length} rows, ${unit} against ${key}. ` +
     `Pareto front: ${first.join("; ")}.`;
   const width = place.clientWidth || 600;
   const height = width < 500 ? 320 : 380;
@@ -73,7 +81,8 @@ function drawOne(place, key, view, measure) {
   const xs = d3.extent(points, (p) => p.x).map((x, i) => x * (i ? 1.25 : 0.85));
   const ys = [low, Math.max(...points.map((p) => p.drawn)) * 1.6];
   const at = { x: "x", y: "drawn" };
-  const dot = { ...at, stroke: "family", symbol: "family", r: 5, strokeWidth: 2 };
+  const symbol = mixed ? "kind" : "family";
+  const dot = { ...at, stroke: "family", symbol, r: 5, strokeWidth: 2 };
   const px = d3.scaleLog(xs, [edge.marginLeft, width - edge.marginRight]);
   const py = d3.scaleLog(ys, [height - edge.marginBottom, edge.marginTop]);
   const names = placed(labelled(front, points), (p) => [px(p.x), py(p.drawn)], width);
@@ -96,8 +105,10 @@ function drawOne(place, key, view, measure) {
       tickFormat: (v) => (v <= floor ? "≤ " : "") + powerOfTen(v),
       clamp: true,
     },
-    color: { domain: families, range: families.map(colourOf) },
-    symbol: { domain: families, range: families.map(symbolOf), legend: true },
+    color: { domain: families, range: families.map(colourOf), legend: mixed },
+    symbol: mixed
+      ? { domain: kinds, range: kinds.map((k) => charts.reductions[k]), legend: true }
+      : { domain: families, range: families.map(symbolOf), legend: true },
     marks: [
       Plot.line(front, {
         ...at,
@@ -161,7 +172,7 @@ function placed(points, pixels, width) {
   const found = [];
   for (const point of points) {
     const [x, y] = pixels(point);
-    const name = clip(point.scheme, width < 500 ? 16 : 30);
+    const name = clip(point.name, width < 500 ? 16 : 30);
     const wide = 0.6 * LETTERS * [...name].length;
     const inward = x > width / 2;
     const left = inward ? x - 7 - wide : x + 7;

@@ -5,7 +5,14 @@ import { clip, figure, nmseText, percent, seconds } from "./text.js";
 
 export function schemesPart(box, state, redraw) {
   const narrow = matchMedia("(max-width: 640px)").matches;
-  const few = new Set(["scheme", "error_over_noise", "step_nmse", "underflow_wire", "volume"]);
+  const few = new Set([
+    "scheme",
+    "topology",
+    "error_over_noise",
+    "step_nmse",
+    "underflow_wire",
+    "volume",
+  ]);
   const column = (key, label, title, text, shown = false) => ({
     key,
     label,
@@ -35,6 +42,7 @@ export function schemesPart(box, state, redraw) {
     search: true,
     columns: [
       words("scheme", "scheme", "a spec that --scheme takes", true),
+      words("topology", "reduction", "two phases, order of additions, or the scheme's own", true),
       column(
         "error_over_noise",
         "error over noise",
@@ -96,7 +104,6 @@ export function schemesPart(box, state, redraw) {
       words("family", "family", "kind of scheme"),
       words("format", "format", "format of the sent values"),
       column("bits", "bits", "of a value, without side information", String),
-      words("topology", "reduction", "order of the additions, or the scheme's own reduction"),
       column("skipped", "skipped", "steps", String),
       column("overflowed", "overflowed", "steps", String),
       column(

@@ -185,6 +185,19 @@ export function judgedTopology(available, wanted) {
   return available.find((t) => t && t !== "exact") ?? (available.includes("exact") ? "exact" : "");
 }
 
+// Whether rows of a reduction rank beside those of the selected one: two phases and a scheme's own
+// do, other orders of the same additions do not.
+export function onFront(topology, wanted, own) {
+  return topology === wanted || topology.startsWith("two_phase") || own.includes(topology);
+}
+
+// Records of every reduction that ranks; of `exact`, which no system runs, alone if it is selected.
+export function front(records, wanted, own) {
+  const one = judged(records, wanted);
+  if (wanted === "exact") return one;
+  return records.filter((r) => one.includes(r) || onFront(r.topology, wanted, own));
+}
+
 // Records by scheme, at the topology that ranks each.
 export function judged(records, wanted) {
   const bySchemes = Map.groupBy(records, (r) => r.scheme);

@@ -35,7 +35,7 @@ export function underflowPart(box, state) {
     const now = JSON.stringify([state.trace, state.layer]);
     if (now !== filter) pooled.clear();
     filter = now;
-    for (const { scheme } of view.records)
+    for (const { scheme } of view.judged)
       if (!pooled.has(scheme)) pooled.set(scheme, byLayer(view, scheme));
     drawOverview(overview, view, pooled);
     // The maps of the pair do not change with the other schemes that are kept.
@@ -68,7 +68,7 @@ function byLayer(view, scheme) {
 }
 
 function drawOverview(place, view, pooled) {
-  const schemes = view.records.map((r) => r.scheme);
+  const schemes = view.judged.map((r) => r.scheme);
   const cells = schemes.flatMap((s) => pooled.get(s)).filter((c) => !Number.isNaN(c.value));
   // Sums, since the largest rates are alike as soon as one scheme loses a whole layer everywhere.
   const layers = mostOf(view.layers, cells, "column", (c) => c.value);

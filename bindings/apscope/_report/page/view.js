@@ -2,7 +2,7 @@
 // kept.
 
 import { rowIndex } from "./compare.js";
-import { judged, judgedTopology, spans, summarize } from "./summary.js";
+import { front, judged, judgedTopology, spans, summarize } from "./summary.js";
 
 // Data that depends only on the trace.
 export function traceOf(data, name, code) {
@@ -106,7 +106,14 @@ export function look(data, trace, state) {
     layers,
     schemes,
     everyTopology,
-    records: judged(everyTopology, state.topology),
+    records: front(everyTopology, state.topology, data.ownReductions),
+    judged: judged(everyTopology, state.topology),
+    kindOf: (topology) =>
+      topology.startsWith("two_phase")
+        ? "two phases"
+        : data.ownReductions.includes(topology)
+          ? "own"
+          : "rounded sums",
     trace: trace.name,
     span: trace.span,
     steps: trace.steps,

@@ -1,0 +1,74 @@
+"""What each choice is worth: bars of the factor by which the error grows without it."""
+
+from __future__ import annotations
+
+import math
+
+import pandas as pd
+
+from .._schemes.titles import reduction, scale
+from .._text import count_of
+from .colours import COLOURS
+from .describe import Bar, Bars, number
+
+#: Colours of the choices: none is that of a family.
+_COLOUR = dict(zip(("reduction", "format", "scale"), (COLOURS[7], COLOURS[8], COLOURS[9])))
+#: Widths that are drawn, and alternatives of one choice.
+_WIDTHS, _EACH = 2, 2
+
+
+def named(choice: str, value: str) -> str:
+    """What is chosen, for people."""
+    return {"reduction": reduction, "scale": scale}.get(choice, str)(value)
+
+
+def choices_chart(table: pd.DataFrame, unit: str) -> Bars:
+    """Rows of `choices.worth`, at most 8 bits wide, as bars.
+
+    Parameters
+    ----------
+    table : DataFrame
+    unit : str
+        What the errors are: "error over noise" or "step NMSE".
+    """
+    groups, told = [], []
+    shown = table[table["bits"] <= 8] if (table["bits"] <= 8).any() else table
+    for bits, rows in list(shown.groupby("bits", sort=False))[:_WIDTHS]:
+        best = rows.iloc[0]
+        chosen = {r.choice: named(r.choice, r.of) for r in rows.itertuples()}
+        chosen.setdefault("reduction", reduction(best["topology"]))
+        heading = f"{count_of(int(bits), 'bit')}: " + ", ".join(
+            chosen[c] for c in _COLOUR if chosen.get(c)
+        )
+        bars = [
+            Bar(
+                f"{named(r.choice, r.other)}, not {named(r.choice, r.of)}",
+                r.factor,
+                _COLOUR[r.choice],
+                f"{r.other_scheme}, {reduction(r.other_topology)}\n{unit} "
+                f"{_told(r.other_error)} at {number(r.other_volume)} of fp32's bytes\n"
+                f"{r.scheme}, {reduction(r.topology)}\n{unit} "
+                f"{_told(r.error)} at {number(r.volume)}",
+            )
+            for _, part in rows.groupby("choice", sort=False)
+            for r in part.head(_EACH).itertuples()
+        ]
+        groups.append((heading, bars))
+        told.append(
+            f"{heading}, {unit} {number(best['error'])}; "
+            + "; ".join(f"{b.name}: {_times(b.factor)}" for b in bars)
+        )
+    return Bars(
+        "What each choice is worth",
+        "The best scheme that was replayed with both reductions, and its error with one choice "
+        "changed. " + ". ".join(told) + ".",
+        groups,
+    )
+
+
+def _told(error: float) -> str:
+    return "overflow" if math.isinf(error) else number(error)
+
+
+def _times(factor: float) -> str:
+    return "overflow" if math.isinf(factor) else f"× {number(factor)}"

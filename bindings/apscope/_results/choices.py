@@ -1,0 +1,163 @@
+"""What each choice is worth: reduction, format and scale, each with everything else equal.
+
+Of the best scheme of a width one choice is changed at a time; the factor is that of the errors.
+docs/definitions.md, section 14.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from .._schemes.scheme import as_scheme
+from .pooling import is_own
+
+__all__ = ["CHOICES", "Choices", "choices_of", "worth"]
+
+#: The choices, in the order in which they are told.
+CHOICES = ("reduction", "format", "scale")
+#: Units of a scale from the finest: blocks by their size, then these.
+_UNITS = ("row", "tensor", "bucket", "model", "largest")
+#: Two reductions send the same bytes if their volumes differ by at most this factor: side
+#: information may differ. A gather sends W / 2 times as much as either.
+_SAME_BYTES = 1.5
+
+
+class Choices(NamedTuple):
+    """A row of a summary as its choices; `rest` is everything else that its spec says."""
+
+    reduction: str
+    format: str
+    scale: str
+    rest: tuple[Any, ...]
+
+
+def choices_of(spec: str, topology: str) -> Choices | None:
+    """The choices of a scheme and its reduction; None for a policy or an unknown scheme.
+
+    The scale is the unit that shares one, of APS and of a loss scale by the same rule: ``largest``
+    for one scale for all steps. In a block format the block belongs to the format.
+    """
+    try:
+        scheme = as_scheme(spec)
+    except ValueError:
+        return None  # of another process with more schemes
+    if scheme.body:
+        return None
+    keys, name, format, scale = dict(scheme.keys), scheme.name, scheme.format, ""
+    if name == "aps" and keys["delay"] == keys["frozen"] == "0":
+        scale, name = keys.pop("unit"), "one rule"
+        del keys["delay"], keys["frozen"]
+    elif name == "loss_scaling" and keys["scale"] == "largest":
+        scale, name = keys.pop("scale"), "one rule"
+        del keys["by"]
+    elif name == "mx":
+        format = keys.pop("block_format")
+    return Choices(topology, format, scale, (name, *sorted(keys.items())))
+
+
+def coarseness(scale: str) -> tuple[int, int]:
+    """For sorting scales from the finest: blocks of elements, then a row, a tensor, ..."""
+    if scale.isdecimal():
+        return (0, int(scale))
+    kind = scale.partition(":")[0]
+    return (1 + _UNITS.index(kind) if kind in _UNITS else len(_UNITS) + 1, 0)
+
+
+def worth(rows: pd.DataFrame, bits: dict[str, int], error: str) -> pd.DataFrame:
+    """The best scheme of each width, and every scheme that differs from it in one choice.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        The front of one trace, from `summary.front`.
+    bits : dict
+        Scheme -> bits per value, without side information.
+    error : str
+        The column that ranks.
+
+    Returns
+    -------
+    DataFrame
+        Ascending by `CHOICES`, most bits first: ``bits``, ``choice``, ``of`` and ``other`` (what is
+        chosen, and what instead), ``scheme``, ``topology``, ``error``, ``volume`` of the best and
+        with the prefix ``other_`` of the other, ``factor`` (the other's error over the best's;
+        infinite where it overflowed). The best of a width is the sound row with the least error
+        among those whose scheme was also replayed with another reduction at the same bytes; without
+        any, among those with another row that differs in one choice. Baselines are left out.
+    """
+    held = rows[
+        (rows["family"] != "baseline")
+        & (rows["topology"] != "exact")
+        & (rows[error].notna() | (rows["overflowed"] > 0))
+    ]
+    found = [
+        (row, choices)
+        for row in held.to_dict("records")
+        if (choices := choices_of(row["scheme"], row["topology"]))
+    ]
+    records: list[dict[str, Any]] = []
+    for width in sorted({bits[row["scheme"]] for row, _ in found}, reverse=True):
+        own = [(row, c) for row, c in found if bits[row["scheme"]] == width and width <= 16]
+        sound = [
+            (row, c, _changed(row, c, own))
+            for row, c in own
+            if not (row["overflowed"] or row["skipped"] or row["gaps"]) and row[error] > 0
+        ]
+        both = [s for s in sound if any(choice == "reduction" for choice, _, _ in s[2])]
+        if not (some := both or [s for s in sound if s[2]]):
+            continue
+        best, chosen, changed = min(some, key=lambda s: s[0][error])
+        for choice, row, c in sorted(changed, key=_order(error)):
+            other = np.inf if row["overflowed"] else row[error]
+            records.append(
+                {
+                    "bits": width,
+                    "choice": choice,
+                    "of": getattr(chosen, choice),
+                    "other": getattr(c, choice),
+                    **{name: best[name] for name in ("scheme", "topology", "volume")},
+                    "error": best[error],
+                    **{f"other_{name}": row[name] for name in ("scheme", "topology", "volume")},
+                    "other_error": other,
+                    "factor": other / best[error],
+                }
+            )
+    return pd.DataFrame(records)
+
+
+def _changed(
+    row: dict[str, Any], own: Choices, rows: list[tuple[dict[str, Any], Choices]]
+) -> list[tuple[str, dict[str, Any], Choices]]:
+    """The rows that differ in one choice: which, the row, its choices."""
+    out = []
+    for other, c in rows:
+        differ = [name for name in CHOICES if getattr(own, name) != getattr(c, name)]
+        if c.rest != own.rest or len(differ) != 1 or other["skipped"] or other["gaps"]:
+            continue
+        if differ == ["reduction"] and not _comparable(row, other):
+            continue
+        out.append((differ[0], other, c))
+    return out
+
+
+def _comparable(row: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether two reductions send the same bytes, and neither belongs to the scheme."""
+    if is_own(row["topology"]) or is_own(other["topology"]):
+        return False
+    low, high = sorted((row["volume"], other["volume"]))
+    return bool(high <= _SAME_BYTES * low)
+
+
+def _order(error: str) -> Any:
+    """Choices in their order; formats and reductions by error, scales from the finest."""
+
+    def key(changed: tuple[str, dict[str, Any], Choices]) -> tuple[Any, ...]:
+        choice, row, c = changed
+        place = coarseness(c.scale) if choice == "scale" else (0, 0)
+        value = row[error]
+        return (CHOICES.index(choice), place, bool(row["overflowed"]), value)
+
+    return key

@@ -1,0 +1,119 @@
+"""What each choice is worth: one choice of the best scheme changed, everything else equal."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import apscope
+from apscope._report import answer
+from apscope._results.choices import CHOICES, choices_of, worth
+from apscope._results.summary import ranked
+
+SCHEMES = [
+    "none:fp32",
+    *(f"aps:{f},rule=tight{unit}" for f in ("e4m3fn", "e3m4") for unit in ("", ",unit=32")),
+    "loss_scaling:e3m4,scale=largest,rule=tight",
+    "aps:e3m4",
+    "mx",
+    "mx:block_format=mxint8",
+    "aps:e2m1fn,rule=tight,unit=16",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def results(request):
+    return apscope.replay(
+        request.config.rootpath / "notebooks/data/characters",
+        SCHEMES,
+        topology=["ring", "two_phase"],
+    )
+
+
+@pytest.fixture(scope="module")
+def table(results):
+    return worth(ranked(results), answer.bits_of(results.frame), "error_over_noise")
+
+
+def test_a_choice_is_read_from_the_spec():
+    one = choices_of("aps:e3m4,rule=tight,unit=32", "two_phase")
+    assert one[:3] == ("two_phase", "e3m4", "32")
+    layer = choices_of("aps:e3m4,rule=tight", "ring")
+    steps = choices_of("loss_scaling:e3m4,scale=largest,rule=tight", "ring")
+    assert layer.scale == "tensor" and steps.scale == "largest"
+    assert one.rest == layer.rest == steps.rest
+    # Another rule or rounding, a delay, a constant that clips: more than the scale differs.
+    for other in (
+        "aps:e3m4",
+        "aps:e3m4,rule=tight,rounding=stochastic",
+        "aps:e3m4,rule=tight,unit=model,delay=1",
+        "loss_scaling:e3m4,scale=best,overflow=saturate",
+        "stochastic:e3m4",
+    ):
+        assert choices_of(other, "ring").rest != one.rest, other
+    assert choices_of("mx:block_format=mxint8", "gather")[:3] == ("gather", "mxint8", "")
+    assert choices_of("hybrid(last=none:fp16;else=aps:e4m3)", "ring") is None
+    assert choices_of("of another process(1)", "ring") is None
+
+
+def test_the_factors_are_those_of_the_summary(results, table):
+    rows = results.summary().set_index(["scheme", "topology"])
+    assert set(table["choice"]) == set(CHOICES) and len(table) == 4
+    for one in table.to_dict("records"):
+        best = rows.loc[(one["scheme"], one["topology"])]
+        other = rows.loc[(one["other_scheme"], one["other_topology"])]
+        assert (one["error"], one["volume"]) == (best.error_over_noise, best.volume)
+        assert (one["other_error"], one["other_volume"]) == (other.error_over_noise, other.volume)
+        assert one["factor"] == other.error_over_noise / best.error_over_noise
+        a, b = (choices_of(one[f"{side}scheme"], one[f"{side}topology"]) for side in ("", "other_"))
+        assert [n for n in a._fields if getattr(a, n) != getattr(b, n)] == [one["choice"]]
+
+
+def test_the_best_is_that_with_both_reductions(table):
+    """Not MXINT8, which loses less and has no ring: its gather sends four times as much."""
+    eight = table[table["bits"] == 8]
+    assert set(eight["scheme"]) == {"aps:e3m4,rule=tight,unit=32"}
+    assert eight[["choice", "of", "other"]].to_numpy().tolist() == [
+        ["reduction", "two_phase", "ring"],
+        ["format", "e3m4", "e4m3fn"],
+        ["scale", "32", "tensor"],
+    ]
+    assert (eight["factor"] > 1).all() and eight["factor"].iloc[0] > 2
+    four = table[table["bits"] == 4]
+    assert four[["choice", "other"]].to_numpy().tolist() == [["reduction", "ring"]]
+
+
+def test_without_two_reductions_the_best_with_another_row_stands(results):
+    frame = results.frame
+    alone = apscope.Results(
+        frame[frame["topology"].isin(["", "exact", "ring"])].reset_index(drop=True),
+        results.histograms, results.provenance, results.noise,
+    )  # fmt: skip
+    found = worth(ranked(alone), answer.bits_of(alone.frame), "error_over_noise")
+    assert set(found["choice"]) == {"format", "scale"} and set(found["topology"]) == {"ring"}
+    only = ranked(alone)[lambda t: t["scheme"].isin(["none:fp32", "aps:e3m4"])]
+    assert not len(worth(only, answer.bits_of(alone.frame), "error_over_noise"))
+
+
+def made(*rows):
+    """Rows of a summary: scheme, topology, error, volume, overflowed steps."""
+    return pd.DataFrame(
+        [
+            dict(scheme=s, topology=t, error_over_noise=e, volume=v, overflowed=o, skipped=0,
+                 gaps=0, family="APS")
+            for s, t, e, v, o in rows
+        ]
+    )  # fmt: skip
+
+
+def test_an_overflow_is_an_infinite_factor_and_never_the_best():
+    rows = made(
+        ("aps:e3m4", "ring", 1e-5, 0.25, 2),
+        ("aps:e3m4", "two_phase", 0.01, 0.25, 0),
+        ("aps:e5m2", "two_phase", np.nan, 0.25, 0),
+    )
+    (one,) = worth(rows, dict.fromkeys(rows["scheme"], 8), "error_over_noise").to_dict("records")
+    assert (one["topology"], one["other_topology"], one["factor"]) == (
+        "two_phase",
+        "ring",
+        np.inf,
+    )
