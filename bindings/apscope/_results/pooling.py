@@ -29,6 +29,7 @@ __all__ = [
     "headline_rows",
     "headline_topology",
     "infinite_with",
+    "is_on_front",
     "is_own",
     "losses",
     "numbers",
@@ -254,6 +255,18 @@ def wire_of(table: pd.DataFrame, topology: str) -> pd.Series:
 def is_own(topology: str) -> bool:
     """Whether the reduction is a scheme's own; a policy may have several, joined by ``+``."""
     return _core.is_own_reduction(topology)
+
+
+def is_on_front(topology: str, headline: str) -> bool:
+    """Whether rows of this reduction rank beside those of `headline`.
+
+    A scheme's own reduction and every composition of two phases do; other orders of the same
+    additions do not, as they differ from the headline only in where partial sums are rounded.
+    docs/definitions.md, section 14.
+    """
+    return bool(topology) and (
+        topology == headline or topology.startswith("two_phase") or is_own(topology)
+    )
 
 
 def whole_sums(reduced: pd.DataFrame) -> pd.DataFrame:

@@ -34,6 +34,7 @@ def draw_chart(
                 x,
                 y,
                 color=line.colour or "#999999",
+                linestyle="--" if line.dashed else "-",
                 linewidth=None if line.label else 1.0,
                 zorder=2 if line.label else 1,
             )
