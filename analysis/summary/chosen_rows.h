@@ -37,7 +37,7 @@ struct ChosenRows {
 bool is_own_reduction(std::string_view topology);
 // The topologies of a table in order of appearance, without the wire's empty name.
 std::vector<std::string> topologies_in_order(const RowTable& table);
-// The first topology that adds in a format, else a scheme's own, else `exact`.
+// The first topology that adds in a format, else two phases, else a scheme's own, else `exact`.
 std::string headline_topology(std::span<const std::string> in_order);
 
 ChosenRows all_rows(const RowTable& table);
