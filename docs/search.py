@@ -24,8 +24,9 @@ FIGURES = ("error_over_noise", "step_nmse")
 ROUNDS = 3
 MARKERS = ("<!-- searches: written by make tables -->", "<!-- end of searches -->")
 HEADS = (
-    "trace", "figure", "splits", "stopped", "replayed", "seconds", "without stopping", "best",
-    "its `error_over_noise`, `step_nmse`", "nearest named",
+    "trace", "figure", "rows", "stopped", "replayed", "seconds", "without stopping",
+    "best", "reduction", "its `error_over_noise`, `step_nmse`", "nearest named",
+    "best in a ring", "its `error_over_noise`, `step_nmse`",
 )  # fmt: skip
 
 
@@ -52,9 +53,8 @@ def searches(name: str, rounds: int = ROUNDS) -> Iterator[Found]:
         pairs = [(timed(trace, figure, True), timed(trace, figure, False)) for _ in range(rounds)]
         (table, _), (whole, _) = pairs[0]
         kept = table[~table["stopped"]].drop(columns="bound").reset_index(drop=True)
-        same = (
-            whole[whole["scheme"].isin(kept["scheme"])].drop(columns="bound").reset_index(drop=True)
-        )
+        places = [pd.MultiIndex.from_frame(of[["scheme", "topology"]]) for of in (whole, kept)]
+        same = whole[places[0].isin(places[1])].drop(columns="bound").reset_index(drop=True)
         pd.testing.assert_frame_equal(kept, same, check_exact=True)
         yield Found(
             name,
@@ -77,14 +77,19 @@ def lines(found: Iterable[Found]) -> Iterator[str]:
 
 def facts(trace: str, figure: str, table: pd.DataFrame) -> tuple[str, ...]:
     """The cells that are the same on every machine."""
-    best = table.iloc[0]
+    best, ring = table.iloc[0], table[table["topology"] == "ring"].iloc[0]
     work = table["steps"].sum() / (len(table) * table["steps"].max())
     return (
         f"`{trace}`", f"`{figure}`", str(len(table)), str(table["stopped"].sum()),
         f"{100 * work:.0f} %",
-        f"`{best['scheme']}`", f"{best['error_over_noise']:.2g}, {best['step_nmse']:.2g}",
-        f"`{best['nearest_named']}`",
+        f"`{best['scheme']}`", f"`{best['topology']}`", errors(best), f"`{best['nearest_named']}`",
+        f"`{ring['scheme']}`", errors(ring),
     )  # fmt: skip
+
+
+def errors(row: pd.Series) -> str:
+    """Both figures of a row."""
+    return f"{row['error_over_noise']:.2g}, {row['step_nmse']:.2g}"
 
 
 def main() -> None:

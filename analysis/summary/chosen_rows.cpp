@@ -136,16 +136,17 @@ bool is_own_reduction(std::string_view topology) {
 }
 
 std::string headline_topology(std::span<const std::string> in_order) {
-    const std::string *own = nullptr, *phases = nullptr;
+    const std::string *phased = nullptr, *own = nullptr;
     for (const std::string& name : in_order) {
         if (name == exact) continue;
-        const bool in_phases = name.starts_with("two_phase") || name.starts_with("reduce_scatter");
-        if (!in_phases && !is_own_reduction(name)) return name;
-        const std::string*& held = in_phases ? phases : own;
-        if (held == nullptr) held = &name;
+        const bool is_own = is_own_reduction(name);
+        // Two phases add in fp32 or wider, whatever the format; their rows may come first.
+        if (!is_own && !name.starts_with("two_phase") && !name.starts_with("reduce_scatter"))
+            return name;
+        const std::string*& other = is_own ? own : phased;
+        if (other == nullptr) other = &name;
     }
-    if (own != nullptr) return *own;
-    return phases ? *phases : std::string(exact);
+    return phased ? *phased : own ? *own : std::string(exact);
 }
 
 std::vector<std::string> topologies_in_order(const RowTable& table) {

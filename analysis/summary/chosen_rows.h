@@ -37,8 +37,8 @@ struct ChosenRows {
 bool is_own_reduction(std::string_view topology);
 // The topologies of a table in order of appearance, without the wire's empty name.
 std::vector<std::string> topologies_in_order(const RowTable& table);
-// The first topology that rounds partial sums to a format, else a scheme's own, else the first of
-// two phases or their half, else `exact`.
+// The first topology that rounds partial sums to a format, else the first of two phases or their
+// half, else a scheme's own, else `exact`.
 std::string headline_topology(std::span<const std::string> in_order);
 
 ChosenRows all_rows(const RowTable& table);

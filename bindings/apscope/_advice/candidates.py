@@ -27,12 +27,28 @@ def _scaled(formats: Iterable[str]) -> list[str]:
 _WIDTHS = (
     "e5m2", "e4m3fn", "e3m4", "e3m3", "e3m2fn", "e2m3fn", "e3m1", "e2m2", "e3m0", "e2m1fn",
 )  # fmt: skip
+#: Formats with fewer exponent bits than hardware's, for scales of fewer elements.
+_BLOCKS = {"e4m3fn": "32", "e3m4": "32", "e2m5": "32", "e2m1fn": "16", "e3m0noinf": "16"}
+#: The candidates of a trace by default.
+DEFAULT = ("main", "blocks")
 #: Names of lists of candidates, besides `main` and `all`.
 WORDS = {
     # What GPUs have: two formats of 8 bits, two of 16.
     "hardware": ("none:fp32", "none:bf16", "none:fp16", *_scaled(("e5m2", "e4m3fn"))),
     # Every split of 8 bits between exponent and fraction.
     "8-bit": tuple(_scaled(("e5m2", "e4m3fn", "e3m4", "e2m5"))),
+    # Scales for fewer elements than a layer: hardware's block formats, a row, 32 elements of 8
+    # bits, 16 of 4, and the same formats with a layer's scale.
+    "blocks": (
+        "mx",
+        "mx:block_format=mxfp4",
+        "nvfp4",
+        *(
+            f"aps:{f},rule=tight{unit}"
+            for f, block in _BLOCKS.items()
+            for unit in ("", ",unit=row", f",unit={block}")
+        ),
+    ),
     # APS at every width from 4 bits to 16.
     "widths": (
         "none:fp32",

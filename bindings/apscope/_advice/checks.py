@@ -49,6 +49,15 @@ _ABOUT = {
         "an object of texts",
     ),
 }
+_NUMBER_OR_NULL = (lambda v: v is None or is_number(v), "a number or null")
+_REDUCTION = {
+    "topology": TEXT,
+    "scheme": TEXT,
+    "error": _NUMBER_OR_NULL,
+    "volume": _NUMBER_OR_NULL,
+    "same_error": _NUMBER_OR_NULL,
+    "same_volume": _NUMBER_OR_NULL,
+}
 _TENSOR = {
     "name": TEXT,
     "role": TEXT,
@@ -64,6 +73,7 @@ _TABLE = {
     "units": (_objects, "objects"),
     "candidates": (lambda v: _texts(v) and bool(v) and len(set(v)) == len(v), "different texts"),
     "counts_bits": (lambda v: isinstance(v, bool), "true or false"), "latencies": OBJECT,
+    "reductions": (_texts, "texts"),
     "chosen": OBJECT, "held_out": (lambda v: v is None or isinstance(v, dict), "an object or null"),
 }  # fmt: skip
 _SUMS = {
@@ -82,6 +92,10 @@ def check_plan(told: dict[str, Any]) -> None:
     check_keys(about, _ABOUT, "about.")
     if "changed" in about:
         check_keys(about, {"changed": (_texts, "texts")}, "about.")
+    if "reductions" in about:
+        check_keys(about, {"reductions": (_objects, "objects")}, "about.")
+    for row in about.get("reductions", ()):
+        check_keys(row, _REDUCTION, "about.reductions.")
     for tensor in about["tensors"]:
         check_keys(tensor, _TENSOR, "about.tensors.")
     _check_table(table, "table.")
@@ -114,6 +128,8 @@ def _check_table(table: dict[str, Any], where: str) -> None:
         if table[side] is not None:
             check_keys(table[side], _SUMS, f"{where}{side}.")
     latencies, count = table["latencies"], len(table["candidates"])
+    if len(table["reductions"]) != count:
+        raise ValueError(f"{where}reductions has not one text per candidate")
     lengths = (0,) if table["counts_bits"] else (count,)  # one worker sends no messages
 
     def kinds(value: Any) -> bool:

@@ -123,6 +123,7 @@ def _table_dict(table: Table) -> dict[str, Any]:
         ],
         "candidates": table.candidates,
         "counts_bits": table.counts_bits,
+        "reductions": table.reductions,
         "latencies": {
             "message": [
                 {kind: _number(v) for kind, v in kinds.items()} for kinds in table.latencies.message
@@ -202,7 +203,8 @@ def _table(told: dict[str, Any]) -> Table:
         None if told[side] is None else _sums(told[side], sizes) for side in ("chosen", "held_out")
     ]
     candidates, counts_bits = list(told["candidates"]), bool(told["counts_bits"])
-    return Table(units, candidates, sums[0], sums[1], latencies, counts_bits)  # type: ignore[arg-type]
+    reductions = list(told["reductions"])
+    return Table(units, candidates, sums[0], sums[1], latencies, counts_bits, reductions)  # type: ignore[arg-type]
 
 
 def _sums(told: dict[str, Any], sizes: dict[str, int]) -> Sums:

@@ -32,7 +32,9 @@ class Plan:
     wish : Wish
         The request.
     about : dict
-        Trace, steps, topology, groups, and how the candidates were replayed.
+        Trace, steps, the reduction (``topology``), groups, and how the candidates were replayed.
+        ``reductions``: of each that was tried its best plan within the limits, and this plan's
+        schemes in it.
     """
 
     @made_by("a Plan is made by recommend, or read by Plan.open, not by its constructor")
@@ -82,6 +84,15 @@ class Plan:
     def candidates(self) -> list[str]:
         """The specs of the candidates."""
         return list(self._table.candidates)
+
+    @property
+    def reduction(self) -> str:
+        """How the plan's messages are reduced: a topology, or schemes' own ones, joined by ``+``.
+
+        Empty if nothing was reduced.
+        """
+        used = [self._table.reductions[k] for k in self._options]
+        return "+".join(dict.fromkeys(name for name in used if name))
 
     @property
     def gap(self) -> float:
@@ -215,7 +226,7 @@ class Plan:
     def solve(
         self, minimize: str | None = None, *, simplest: bool = True, **limits: float | None
     ) -> Plan:
-        """Another plan from the same table, without a replay.
+        """Another plan from the same table, and so in the same reduction, without a replay.
 
         Parameters
         ----------
@@ -243,9 +254,8 @@ class Plan:
                 f"solve has no limit '{wrong[0]}'; use {', '.join(LIMITS)}, max_layer_error"
             )
         wish = Wish(minimize or self.wish.minimize, **limits).completed(self._table.chosen.noisy)
-        return made(
-            self._table, wish, self._pinned, self.about | {"simplest": simplest}, self._banned
-        )
+        about = {name: value for name, value in self.about.items() if name != "reductions"}
+        return made(self._table, wish, self._pinned, about | {"simplest": simplest}, self._banned)
 
     def replayed(self, table: Table, changed: list[str]) -> Plan:
         """The plan with its replay: the replay's table, and candidates that behaved differently."""

@@ -1,4 +1,4 @@
-"""From results to a plan: the table, the choice, and, with a trace, a replay of the choice."""
+"""From results to a plan: a table per reduction, the choice, and, with a trace, its replay."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .._results.pooling import headline_topology, is_own
+from .._results.pooling import headline_topology, is_on_front, is_own
 from .._results.results import Results
+from .._results.volume import SIDE
 from .._schemes.scheme import Scheme
 from .._text import clip
 from .._traces.selection import parse_steps
 from ..cost import Network, step_time
+from .choices import reduction_rows
 from .plan import Plan, made
 from .seconds import Latencies
 from .table import Table, table_of
@@ -36,7 +38,7 @@ class Setting:
     fixed: Mapping[str, Scheme]
     holdout: Any
     simplest: bool
-    topology: str | None
+    topologies: tuple[str, ...] | None
     network: Network
     elements: float
 
@@ -46,7 +48,7 @@ def planned(
     frame: pd.DataFrame,
     specs: list[str],
     setting: Setting,
-    replays: Callable[[Sequence[Scheme]], Results] | None,
+    replays: Callable[[Sequence[Scheme], Sequence[str]], Results] | None,
 ) -> Plan:
     """The plan of one trace.
 
@@ -59,18 +61,17 @@ def planned(
         The candidates; all are in the frame.
     setting : Setting
     replays : callable, optional
-        Replays schemes on the trace like the candidates.
+        Replays schemes on the trace like the candidates, in these reductions.
     """
     name = str(frame["trace"].iloc[0])
     told = _described(results, frame, name)
-    topology = _topology(frame, setting.topology)
     tensors = [Tensor(t["name"], t["role"], math.prod(t["shape"])) for t in told["tensors"]]
     chosen, held_out = _split(sorted(int(s) for s in frame["step"].unique()), setting.holdout)
     held = {tensor: scheme.spec for tensor, scheme in pinned(tensors, setting.fixed).items()}
     units = units_of(tensors, chosen, setting.groups, setting.periods, held)
     noise = results.noise[results.noise["trace"] == name]
 
-    def tabled(frame: pd.DataFrame, specs: list[str]) -> Table:
+    def tabled(frame: pd.DataFrame, specs: list[str], topology: str) -> Table:
         return table_of(
             frame,
             noise,
@@ -83,24 +84,38 @@ def planned(
             setting.elements,
         )
 
-    table = tabled(frame, specs)
     about = {
-        "trace": name, "hash": told["hash"], "workers": told["workers"], "topology": topology,
-        "groups": setting.groups,
+        "trace": name, "hash": told["hash"], "workers": told["workers"], "groups": setting.groups,
         "periods": setting.periods, "fixed": held, "simplest": bool(setting.simplest),
         "elements": setting.elements,
         "replay": results.provenance["command"], "version": results.provenance["version"],
         "tensors": [{"name": t.name, "role": t.role, "size": t.size} for t in tensors],
     }  # fmt: skip
-    wish = setting.wish.completed(table.chosen.noisy)
     places = {spec: k for k, spec in enumerate(specs)}
     pins = np.array([places[held[u.tensors[0]]] if u.tensors[0] in held else -1 for u in units])
+    plans: dict[str, Plan] = {}
+    refused: dict[str, str] = {}
+    for topology in _topologies(frame, setting.topologies):
+        table = tabled(frame, specs, topology)
+        wish = setting.wish.completed(table.chosen.noisy)
+        try:
+            plans[topology] = made(table, wish, pins, {**about, "topology": topology})
+        except ValueError as error:
+            refused[topology] = str(error)
+    if not plans:
+        raise ValueError(_refused(refused))
+    topology = _best(plans)
+    plan = plans[topology]
+    table, wish = plan._table, plan.wish
+    about["topology"] = topology
+    if len(plans) > 1:
+        about["reductions"] = reduction_rows(plans, topology)
     plan = made(table, wish, pins, about)
     if replays is None:
         return plan
     while True:
-        own = replays([plan.scheme])
-        mixed = tabled(own.frame, [plan.spec])
+        own = replays([plan.scheme], [topology] if topology else [])
+        mixed = tabled(own.frame, [plan.spec], topology)
         _take_time(mixed, own.frame, plan.spec, setting)
         changed = _changed(table, plan._options, mixed)
         plan = plan.replayed(mixed, [specs[k] for k in changed])
@@ -188,24 +203,47 @@ def _changed(table: Table, options: np.ndarray, mixed: Table) -> list[int]:
     return sorted(found)
 
 
-def _topology(frame: pd.DataFrame, topology: str | None) -> str:
-    """The order of the additions; empty for the wire of a trace without reduced rows."""
+def _topologies(frame: pd.DataFrame, asked: Sequence[str] | None) -> list[str]:
+    """The reductions to choose from; an empty name for the wire of a trace without reduced rows."""
     held = [t for t in frame.loc[frame["stage"] == "reduced", "topology"].unique() if t]
     if not held:
-        return ""
-    if topology is None:
-        return headline_topology(frame)
-    if topology not in held:
-        raise ValueError(
-            f"the results have no topology '{topology}'; use one of "
-            f"{', '.join(t for t in held if not is_own(t))}"
-        )
-    if topology in ("exact", "sequential") and not (frame["workers"] == 1).all():
-        raise ValueError(
-            f"the topology '{topology}' is not used by any real system and has no volume; use "
-            "another, such as ring"
-        )
-    return topology
+        return [""]
+    if asked is None:
+        first = headline_topology(frame)
+        others = [t for t in held if t != first and not is_own(t) and is_on_front(t, first)]
+        return [first, *others]
+    for topology in asked:
+        if topology not in held:
+            raise ValueError(
+                f"the results have no topology '{topology}'; use one of "
+                f"{', '.join(t for t in held if not is_own(t))}"
+            )
+        if topology in ("exact", "sequential") and not (frame["workers"] == 1).all():
+            raise ValueError(
+                f"the topology '{topology}' is not used by any real system and has no volume; use "
+                "another, such as ring"
+            )
+    return list(dict.fromkeys(asked))
+
+
+def _best(plans: Mapping[str, Plan]) -> str:
+    """The reduction of the best plan, the first of equals; volumes up to `SIDE` apart are equal."""
+    told = {}
+    for topology, plan in plans.items():
+        own = figures(plan._table, plan._table.chosen, plan._options)
+        told[topology] = (own[plan.wish.minimize], own[plan.wish.error])
+    least = min(value for value, _ in told.values())
+    minimized = next(iter(plans.values())).wish.minimize
+    near = {t: pair for t, pair in told.items() if minimized == "volume" and pair[0] <= least + SIDE}
+    return min(told, key=told.__getitem__) if not near else min(near, key=lambda t: near[t][1])
+
+
+def _refused(refused: Mapping[str, str]) -> str:
+    """Why no reduction has a plan."""
+    reasons = list(dict.fromkeys(refused.values()))
+    if len(reasons) == 1:
+        return reasons[0]
+    return "; ".join(f"in {topology}: {reason}" for topology, reason in refused.items())
 
 
 def _split(steps: list[int], holdout: Any) -> tuple[list[int], list[int]]:

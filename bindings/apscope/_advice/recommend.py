@@ -12,13 +12,14 @@ import pandas as pd
 from .._arrays.checks import integer, text
 from .._arrays.float_environment import guarded
 from .._results.folders import check_readable, what_is
+from .._results.ladder import REDUCTIONS
 from .._results.pooling import one_trace
 from .._results.results import Results
 from .._schemes.scheme import Scheme, as_scheme
 from .._traces.opening import is_url, open_trace
 from .._traces.trace import Trace
 from ..cost import Network
-from .candidates import candidates_of
+from .candidates import DEFAULT, candidates_of
 from .plan import Plan
 from .planning import Setting, planned
 from .wish import Wish
@@ -42,7 +43,7 @@ def recommend(
     fixed: Mapping[str, Scheme | str] | None = None,
     holdout: str | bool | Iterable[int] = True,
     simplest: bool = True,
-    topology: str | None = None,
+    topology: str | Sequence[str] | None = None,
     trace: str | None = None,
     steps: slice | str | Iterable[int] | None = None,
     workers: int | None = None,
@@ -52,7 +53,7 @@ def recommend(
     threads: int = 0,
     progress: bool = False,
 ) -> Plan:
-    """Choose a scheme for every layer: the least error for a volume, or the reverse.
+    """Choose a reduction, and a scheme for every layer: the least error for a volume, or the reverse.
 
     Parameters
     ----------
@@ -61,7 +62,7 @@ def recommend(
         plan.
     candidates : schemes, optional
         Specs, or words for lists: ``main``, ``all``, ``hardware``, ``8-bit``, ``widths``
-        (docs/advice.md). By default ``main``; for results all that they contain.
+        (docs/advice.md). By default ``main`` and ``blocks``; for results all that they contain.
     minimize : {"step_nmse", "error_over_noise", "volume", "time"}
         In training runs, mixtures with the least ``step_nmse`` were never worse than one scheme;
         with the least ``error_over_noise``, which is known for several workers only, some were
@@ -69,8 +70,9 @@ def recommend(
     max_volume, max_time, max_nmse, max_error_over_noise, min_cosine, max_underflow : float, optional
         Limits of the figures of `Results.summary`: ``volume`` (0.25: a quarter of fp32's bytes,
         whatever side information is below 0.001), ``time`` (modelled seconds), ``step_nmse``,
-        ``error_over_noise``, ``layer_cosine``, ``underflow_wire``. Without any: a volume of 0.25,
-        or, if volume or time is minimized, a ``step_nmse`` of 0.01.
+        ``error_over_noise``, ``layer_cosine``, ``underflow_wire``. Without any: a volume of 0.28,
+        8 bits a value and the scales of blocks; or, if volume or time is minimized, a ``step_nmse``
+        of 0.01.
     max_layer_error : float, optional
         Limit for each layer, of the error that is minimized or limited: its part of
         ``step_nmse``, or its own ``error_over_noise``, whose mean of logarithms allows one bad
@@ -88,9 +90,11 @@ def recommend(
         there are at least two.
     simplest : bool
         Whether fewer schemes are preferred if the difference is not significant.
-    topology : str, optional
-        The order of the additions; by default ``ring`` for a trace, the first replayed one
-        for results.
+    topology : str or sequence of str, optional
+        The reductions to choose from: the plan is made in each, and the best is the answer. All its
+        layers have the same one, but schemes with their own reduction use that if they do not have
+        the other. By default ``ring`` and ``two_phase`` for a trace; for results the first replayed
+        one that adds in a format, and all in two phases.
     trace : str, optional
         The trace, for results of several.
     steps, workers, seed, threads, progress
@@ -130,8 +134,11 @@ def recommend(
         )
     schemes = {text("fixed", p): as_scheme(spec) for p, spec in (fixed or {}).items()}
     periods = integer("periods", periods, 1, 2**20)
+    asked = (topology,) if isinstance(topology, str) else topology and tuple(topology)
+    if asked is not None and not asked:
+        raise ValueError("there is no topology to choose from; give at least one, such as ring")
     setting = Setting(
-        wish, groups, periods, schemes, holdout, simplest, topology, network or Network(), elements
+        wish, groups, periods, schemes, holdout, simplest, asked, network or Network(), elements
     )
     opened = source if isinstance(source, (Results, Trace)) else _opened(source)
     if isinstance(opened, Results):
@@ -153,11 +160,11 @@ def recommend(
         return planned(opened, frame, specs, setting, None)
     from .._replay.replay import replay
 
-    def replays(schemes: Sequence[Scheme]) -> Results:
+    def replays(schemes: Sequence[Scheme], reductions: Sequence[str]) -> Results:
         return replay(
             opened,
             schemes,
-            topology=topology or "ring",
+            topology=reductions or REDUCTIONS,
             steps=steps,
             workers=workers,
             seed=seed,
@@ -166,9 +173,9 @@ def recommend(
         )
 
     wanted = candidates_of(
-        [*candidates_of("main" if candidates is None else candidates), *schemes.values()]
+        [*candidates_of(DEFAULT if candidates is None else candidates), *schemes.values()]
     )
-    results = replays(wanted)
+    results = replays(wanted, asked or REDUCTIONS)
     return planned(results, results.frame, [s.spec for s in wanted], setting, replays)
 
 

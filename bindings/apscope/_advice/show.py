@@ -13,6 +13,7 @@ from .._html import name, paragraphs, table
 from .._results.volume import SIDE
 from .._text import aligned, clip, printable
 from .._training.expected import expected_excess
+from .choices import choices
 from .wish import unit_errors
 
 if TYPE_CHECKING:
@@ -226,7 +227,8 @@ def _near_the_limit(plan: Plan, limit: float) -> list[str]:
 
 def plan_text(plan: Plan) -> str:
     """All of it."""
-    parts = [printable(plan.verdict(), 600), *(printable(note, 600) for note in notes(plan))]
+    said = [plan.verdict(), *choices(plan), *notes(plan)]
+    parts = [printable(text, 600) for text in said]
     for title, heads, rows, words in plan_tables(plan):
         parts += ["", title, *aligned(heads, rows, words)[0]]
     return "\n".join(parts)
@@ -236,7 +238,7 @@ def plan_html(plan: Plan) -> str:
     """The same for notebooks."""
     parts = [
         f"<b>Plan</b>: {html.escape(plan.verdict())}",
-        *(html.escape(note) for note in notes(plan)),
+        *(html.escape(note) for note in [*choices(plan), *notes(plan)]),
     ]
     for title, heads, rows, words in plan_tables(plan):
         cells = [

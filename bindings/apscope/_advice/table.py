@@ -113,6 +113,8 @@ class Table:
     held_out: Sums | None
     latencies: Latencies = field(default_factory=Latencies)
     counts_bits: bool = False  # one worker sends nothing: volumes are bits per value divided by 32
+    #: Of every candidate: the topology, its own reduction, both joined by "+", or "" for the wire.
+    reductions: list[str] = field(default_factory=list)
 
     def latency(self, options: np.ndarray) -> float:
         """Latency of a mixture's messages, in seconds per step."""
@@ -159,8 +161,8 @@ def table_of(
         Schemes of the frame.
     units : sequence of Unit
     topology : str
-        The order of the additions; empty for the wire. A candidate with its own reduction uses
-        that.
+        The reduction; empty for the wire. A tensor of a candidate that does not have it uses the
+        candidate's own.
     chosen, held_out : sequences of int
         Recorded steps.
     network, elements
@@ -172,7 +174,7 @@ def table_of(
     )
     frame = frame.loc[of_these, [name for name in frame if name in _COLUMNS]]
     wire = frame["stage"] == "wire"
-    rows = frame[~wire] if topology else frame[wire]
+    rows = _of_one_reduction(frame[~wire], topology) if topology else frame[wire]
     bits = not topology or bool((rows["workers"] == 1).all())
     found = [
         _sums(rows, frame[wire], noise, candidates, units, steps, bits) if len(steps) else None
@@ -192,7 +194,23 @@ def table_of(
             if sums is not None:
                 sums.seconds = seconds * len(sums.steps)
     assert found[0] is not None
-    return Table(list(units), list(candidates), found[0], found[1], latencies, bits)
+    used = {spec: "+".join(part.unique()) for spec, part in rows.groupby("scheme")["topology"]}
+    return Table(
+        list(units),
+        list(candidates),
+        found[0],
+        found[1],
+        latencies,
+        bits,
+        [used.get(spec, "") if topology else "" for spec in candidates],
+    )
+
+
+def _of_one_reduction(rows: pd.DataFrame, topology: str) -> pd.DataFrame:
+    """Reduced rows without those of a scheme's own reduction where it also has the topology."""
+    of = pd.MultiIndex.from_frame(rows[["scheme", "tensor"]].astype(str))
+    asked = (rows["topology"] == topology).to_numpy()
+    return rows[asked | ~of.isin(of[asked])]
 
 
 def _sums(

@@ -115,6 +115,7 @@ def verdict(plan: Plan) -> str:
     figures = plan.figures[plan.figures["steps"] == side].set_index("what")
     own, error = figures.loc["plan"], plan.wish.error
     schemes = len(set(plan.layers["scheme"]))
+    within = f", {plan.reduction}" if plan.reduction else ""
     head = f"{error} {own[error]:.3g} at volume {own['volume']:.3g}"
     if held_out is not None:
         head += (
@@ -122,8 +123,8 @@ def verdict(plan: Plan) -> str:
             f"{(n := len(plan._table.chosen.steps))} other{'s' if n > 1 else ''}"
         )
     if schemes == 1:
-        return f"{plan.layers['scheme'].iloc[0]} for every layer: {head}; {_why_one(plan)}"
-    head = f"{schemes} schemes: {head}"
+        return f"{plan.layers['scheme'].iloc[0]} for every layer{within}: {head}; {_why_one(plan)}"
+    head = f"{schemes} schemes{within}: {head}"
     if not plan.single:
         return f"{head}; no single candidate is within {_limits(plan.wish)}"
     best = f"{plan.single}, the best single candidate within the limits"

@@ -17,7 +17,7 @@ SYMBOLS = ("circle", "square", "triangle", "diamond", "wye", "plus", "cross", "s
 #: For reductions, where a chart has several: a family is then told by its colour alone.
 REDUCTIONS = {"two phases": "diamond", "own": "square", "rounded sums": "circle"}
 #: For formats, whose lines have their names beside them; none is the colour of a family.
-FORMATS = ("#7a4fa3", "#00827f", "#a8326e", "#6b5b4b", "#333a45")
+FORMATS = ("#7a4fa3", "#00827f", "#a8326e", "#6b5b4b", "#333a45", "#5d7a1f")
 #: For maps of an error: far below a threshold, below, near, above it, above all.
 BANDS = ("#eef1f4", "#d3dae2", "#a7b3c0", "#e8a33d", "#c0392b")
 #: For two compared schemes A and B, whatever their families.

@@ -1,4 +1,4 @@
-"""The ladder of scales: the gain of finer scales, one line per format, in units of the noise."""
+"""The ladder of scales: the gain of a reduction, a format and finer scales, in units of the noise."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .._results.ladder import RUNGS
+from .._results.ladder import RUNGS, better_reduction
 from .colours import FORMATS
 from .describe import Band, Chart, Line, Log, Point, Rule, number, powers
 
@@ -42,7 +42,8 @@ def ladder_chart(table: pd.DataFrame) -> Chart:
         rule at 1 is
         the noise of the batch, the rule at 0.1 the cost of a batch smaller by 9 %; without the
         noise there are none. A line's name says how many times smaller the error of the finest
-        scale is than that of the coarsest, if that is more than `NO_MATTER`.
+        scale is than that of the coarsest, if that is more than `NO_MATTER`. With several
+        reductions, lines of the one that has the least error are solid, others dashed and named.
     """
     noisy = bool(table["error_over_noise"].notna().any())
     column, unit = ("error_over_noise", "error over noise") if noisy else ("step_nmse", "step NMSE")
@@ -55,14 +56,21 @@ def ladder_chart(table: pd.DataFrame) -> Chart:
     low, high = (finite.min() / 1.6, finite.max() * 1.6) if len(finite) else (0.1, 1.0)
     if noisy:
         high = max(high, 3.0)
+    best = better_reduction(table) if len(table) else ""
     lines, points = [], []
-    for i, (name, part) in enumerate(table.groupby("format", sort=False)):
-        look = FORMATS[i % len(FORMATS)]
+    looks = {name: FORMATS[i % len(FORMATS)] for i, name in enumerate(dict.fromkeys(table["format"]))}
+    for (reduction, name), part in table.groupby(["topology", "format"], sort=False):
+        look, called = looks[name], str(name) if reduction == best else f"{name}, {reduction}"
         held = [(places[r.rung], float(getattr(r, column)), r) for r in part.itertuples()]
         drawn = [(float(x), y) for x, y, _ in held if np.isfinite(y) and y > 0]
         gain = drawn[0][1] / drawn[-1][1] if drawn else 1.0
         lines.append(
-            Line(drawn, look, f"{name} ÷{number(gain)}" if gain > NO_MATTER else str(name))
+            Line(
+                drawn,
+                look,
+                f"{called} ÷{number(gain)}" if gain > NO_MATTER else called,
+                dashed=reduction != best,
+            )
         )
         points += [
             Point(
@@ -72,6 +80,7 @@ def ladder_chart(table: pd.DataFrame) -> Chart:
                 "circle",
                 _says(r, y, unit),
                 hollow=not np.isfinite(y),
+                faint=reduction != best,
             )
             for x, y, r in held
             if y > 0
@@ -83,9 +92,12 @@ def ladder_chart(table: pd.DataFrame) -> Chart:
                 look,
                 "diamond",
                 _says(r, getattr(r, column), unit),
+                faint=reduction != best,
                 label="best constant" if r.Index == clipping.index[0] else "",
             )
-            for r in clipping[clipping["format"] == name].itertuples()
+            for r in clipping[
+                (clipping["format"] == name) & (clipping["topology"] == reduction)
+            ].itertuples()
         ]
     rules = (
         [Rule(1.0, "the batch's noise", limit=True), Rule(0.1, "9 % fewer samples")]
@@ -98,7 +110,7 @@ def ladder_chart(table: pd.DataFrame) -> Chart:
         if line.points
     )
     return Chart(
-        title="Finer scales", says=f"{unit} by format, from one scale for all "
+        title="Finer scales", says=f"{unit} by reduction and format, from one scale for all "
                                    f"steps to finer ones: {said}. Diamonds: the best constant.",
         x=Band("one scale for", [_NAMES[r] for r in rungs]),
         y=Log(unit, low, high, powers(low, high)),
@@ -113,4 +125,7 @@ def _says(row: Any, value: float, unit: str) -> str:
             f"\n÷ {row.factor:.2g} [{row.factor_low:.2g}, {row.factor_high:.2g}] of the "
             "coarser scale"
         )
-    return f"{row.scheme}\n{unit} {number(value, 3) if np.isfinite(value) else 'overflow'}{spread}"
+    if row.reduction_factor == row.reduction_factor:
+        spread += f"\n÷ {row.reduction_factor:.2g} of {row.other_reduction}"
+    reduction = f", {row.topology}" if row.topology else ""
+    return f"{row.scheme}{reduction}\n{unit} {number(value, 3) if np.isfinite(value) else 'overflow'}{spread}"

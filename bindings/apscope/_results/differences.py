@@ -12,7 +12,7 @@ from .comparison import scheme_in
 from .factors import factor, step_logs
 from .pooling import frame_of, headline_topology, is_own
 
-__all__ = ["chain", "decompose", "differences"]
+__all__ = ["chain", "decompose", "described", "differences"]
 
 #: Aspects of schemes, in the order in which a chain changes them, and their keys.
 _ASPECTS = {
@@ -66,7 +66,7 @@ def _scale(scheme: Scheme) -> str:
     return "none" if scheme.name == "none" else f"of {scheme.name}"
 
 
-def _described(scheme: Scheme) -> dict[str, str]:
+def described(scheme: Scheme) -> dict[str, str]:
     """Aspect -> the scheme's value; aspects that it does not have are omitted."""
     keys = scheme.keys
     found = {"format": scheme.grid or scheme.format or "several", "scale": _scale(scheme)}
@@ -122,7 +122,7 @@ def differences(a: Any, b: Any) -> list[tuple[str, str, str]]:
         )  # of another process, perhaps, that knew more schemes
     if one == other:
         return []
-    first, second = _described(one), _described(other)
+    first, second = described(one), described(other)
     aspects = [aspect for aspect in _ASPECTS if aspect in first or aspect in second]
     found = [
         (name, first.get(name, "none"), second.get(name, "none"))

@@ -1,7 +1,8 @@
-"""The ladder of scales: one rule and rounding with finer and finer scales.
+"""The ladder of scales: one rule and rounding with finer and finer scales, in every reduction.
 
 From one scale for all steps to one for 16 elements. The gain of a finer scale is the quotient of
-two rungs that differ only in the scale; docs/definitions.md, section 17.
+two rungs that differ only in the scale, that of a reduction or a format the quotient of two rows
+that differ only in it; docs/definitions.md, section 17.
 """
 
 from __future__ import annotations
@@ -17,11 +18,14 @@ from .._arrays.inputs import as_format
 from .._schemes.scheme import as_scheme
 from .factors import factor as factor_of
 from .factors import step_logs
-from .pooling import frame_of, headline_topology, wire_of
+from .pooling import frame_of, headline_topology, is_on_front, topologies_of, wire_of
 from .summary import COLUMNS as SUMMARY_COLUMNS
 from .summary import summary
 
-__all__ = ["COLUMNS", "FORMATS", "RULES", "RUNGS", "Rung", "ladder", "ladder_schemes"]
+__all__ = [
+    "COLUMNS", "FORMATS", "REDUCTIONS", "RULES", "RUNGS", "Rung", "better_reduction", "ladder",
+    "ladder_schemes",
+]  # fmt: skip
 
 
 class Rung(NamedTuple):
@@ -83,8 +87,13 @@ RUNGS = (
     Rung("16", "aps:{format},rule={rule},unit=16", "32", "one scale per 16 elements"),
 )
 
-#: Default formats of `ladder`: hardware's two, and one with fewer exponent bits.
-FORMATS = ("e5m2", "e4m3fn", "e3m4", "e2m5", "e3m0")
+#: Default formats of `ladder`: hardware's two of 8 bits, two with fewer exponent bits, hardware's
+#: of 4 bits, and one with more exponent bits.
+FORMATS = ("e5m2", "e4m3fn", "e3m4", "e2m5", "e2m1fn", "e3m0")
+
+#: Default reductions of `ladder`: partial sums rounded in a ring, and two encodings with a sum in
+#: fp32 between them.
+REDUCTIONS = ("ring", "two_phase")
 
 #: Rules of a scale: docs/definitions.md, section 8.
 RULES = ("tight", "ceil")
@@ -92,7 +101,8 @@ RULES = ("tight", "ceil")
 #: Columns of `ladder`, in order.
 COLUMNS = (
     "trace", "format", "rung", "finer_than", "factor", "factor_low", "factor_high",
-    "scale_exponent",
+    "other_reduction", "reduction_factor", "reduction_factor_low", "reduction_factor_high",
+    "other_format", "format_factor", "format_factor_low", "format_factor_high", "scale_exponent",
     *(c for c in SUMMARY_COLUMNS if c not in ("trace", "format", "family", "scheme", "topology")),
     "steps", "scheme", "topology",
 )  # fmt: skip
@@ -127,12 +137,12 @@ def ladder(
     formats: Iterable[Any] | None = None,
     *,
     rule: str = "tight",
-    topology: str | None = None,
+    topology: str | Iterable[str] | None = None,
     batch_factor: float = 1.0,
     progress: bool = False,
     threads: int = 0,
 ) -> pd.DataFrame:
-    """The gain of finer scales: the error of every rung, and its ratio to a coarser one.
+    """The gain of a reduction, a format and finer scales: the error of every rung, and factors.
 
     Parameters
     ----------
@@ -142,9 +152,9 @@ def ladder(
         By default `FORMATS` for a trace, all formats for results.
     rule : {"tight", "ceil"}
         Of every rung's scale: the largest that fits, or APS's own.
-    topology : str, optional
-        The order of the additions; by default ``ring`` for a trace, the first replayed one for
-        results.
+    topology : str or iterable of str, optional
+        The reductions; by default ``ring`` and ``two_phase`` for a trace; for results the first
+        replayed one that adds in a format and all in two phases.
     batch_factor : float
         The noise is that of a batch larger than the recorded one by this factor.
     progress : bool
@@ -155,26 +165,35 @@ def ladder(
     Returns
     -------
     DataFrame
-        `COLUMNS`: one row per trace, format and rung, in that order, with the columns of
+        `COLUMNS`: one row per trace, reduction, format and rung, in that order, with the columns of
         `Results.summary`, the number of steps, and
 
-        - ``finer_than``: the rung that differs only in its coarser scales, empty if there is none;
-        - ``factor``: that rung's error divided by this one's, in a typical block: the quotient of
-          the two ``error_over_noise``, in which the noise cancels. For a trace of unknown noise
-          (one worker), the geometric mean over the steps of the quotient of their NMSE; NaN if one
-          of the two has memory and steps with ``gaps``;
-        - ``scale_exponent``: of one scale for everything, 2^this; NaN for others;
-        - ``factor_low``, ``factor_high``: its 95 % interval, with steps as independent draws
-          (Student's t of the steps' logarithms); NaN with one step.
+        - ``factor``: the error of the rung ``finer_than``, which differs only in its coarser
+          scales, divided by this one's, in a typical block: the quotient of the two
+          ``error_over_noise``, in which the noise cancels. For a trace of unknown noise (one
+          worker), the geometric mean over the steps of the quotient of their NMSE; NaN if one of
+          the two is missing, or has memory and steps with ``gaps``;
+        - ``reduction_factor``: the same of the row that differs only in the reduction, that of the
+          first reduction, ``other_reduction``;
+        - ``format_factor``: the same of the row that differs only in the format, that of the first
+          format of as many bits, ``other_format``;
+        - ``..._low``, ``..._high``: their 95 % intervals, with steps as independent draws
+          (Student's t of the steps' logarithms); NaN with one step;
+        - ``scale_exponent``: of one scale for everything, 2^this; NaN for others.
+
+        A rung without a row in a reduction is missing there.
 
     Raises
     ------
     ValueError
-        Results without a rung; an unknown format, rule, topology; a `batch_factor` that is not
-        positive.
+        Results without a rung; an unknown format, rule, topology; no topology; a `batch_factor`
+        that is not positive.
     """
     from .._traces.trace import Trace
 
+    asked = [topology] if isinstance(topology, str) else topology and list(topology)
+    if asked is not None and not asked:
+        raise ValueError("there is no topology to make a ladder of; give at least one, such as ring")
     if isinstance(results, Trace):
         from .._replay.replay import replay
 
@@ -182,48 +201,96 @@ def ladder(
             dict.fromkeys(ladder_schemes(FORMATS if formats is None else formats, rule).values())
         )
         results = replay(
-            results, specs, topology=topology or "ring", progress=progress, threads=threads
+            results, specs, topology=asked or REDUCTIONS, progress=progress, threads=threads
         )
     frame = frame_of(results)
     wanted = _held(frame, formats, rule)
-    topology = topology or headline_topology(frame)
     frame = frame[frame["scheme"].isin(set(wanted.values()))]
-    kept = frame[wire_of(frame, topology) | frame["topology"].isin([topology])]
-    if not (kept["stage"] == "reduced").any() and (frame["stage"] == "reduced").any():
-        held = [t for t in frame["topology"].unique() if t]
-        raise ValueError(f"the results have no topology '{topology}'; use one of {', '.join(held)}")
-    table = summary(
-        results if kept is frame else _like(results, kept), batch_factor=batch_factor
-    ).set_index(["trace", "scheme"])
-    steps = step_logs(kept)
-    scale_of = _single_scales(kept)
-    rows = []
-    for trace in dict.fromkeys(kept["trace"]):
-        for (name, rung), spec in wanted.items():
-            if (trace, spec) not in table.index:
-                continue
-            coarser = next(r.finer_than for r in RUNGS if r.name == rung)
-            logs = steps[trace, spec]
-            factor = (np.nan,) * 3
-            before = wanted.get((name, coarser)) if coarser else None
-            pair = [(trace, s) for s in (before, spec) if s is not None]
-            # A scheme with memory on steps with gaps has no rank, so no factor either.
-            if len(pair) == 2 and all(p in steps and not table.at[p, "gaps"] for p in pair):
-                factor = factor_of(steps[pair[0]], logs)
-            rows.append(
-                dict(table.loc[(trace, spec)])
-                | {
-                    "trace": trace,
-                    "format": name,
-                    "rung": rung,
-                    "finer_than": coarser or "",
-                    "scale_exponent": scale_of.get((trace, spec), np.nan),
-                    "scheme": spec,
-                    "steps": len(logs),
-                }
-                | dict(zip(("factor", "factor_low", "factor_high"), factor))
-            )
+    rows: list[dict[str, Any]] = []
+    logs: dict[tuple[str, str, str, str], pd.Series] = {}
+    for name in _reductions(frame, asked):
+        kept = frame[wire_of(frame, name) | frame["topology"].isin([name])]
+        table = summary(
+            results if kept is frame else _like(results, kept), batch_factor=batch_factor
+        ).set_index(["trace", "scheme"])
+        steps, scale_of = step_logs(kept), _single_scales(kept)
+        for trace in dict.fromkeys(kept["trace"]):
+            for (f, rung), spec in wanted.items():
+                if (trace, spec) not in table.index:
+                    continue
+                found = dict(table.loc[(trace, spec)])
+                of_steps = steps[trace, spec]
+                # A scheme with memory on steps with gaps has no rank, so no factor either.
+                if not found["gaps"]:
+                    logs[trace, name, f, rung] = of_steps
+                scale = scale_of.get((trace, spec), np.nan)
+                rows.append(
+                    found
+                    | {"trace": trace, "reduction": name, "format": f, "rung": rung}
+                    | {"scheme": spec, "steps": len(of_steps), "scale_exponent": scale}
+                )
+    places = {name: i for i, name in enumerate(dict.fromkeys(row["trace"] for row in rows))}
+    rows.sort(key=lambda row: places[row["trace"]])
+    for row in rows:
+        row |= _factors(row, rows, logs)
     return pd.DataFrame(rows)[list(COLUMNS)]
+
+
+def better_reduction(table: pd.DataFrame) -> str:
+    """The reduction of the row of `ladder` with the least error, of one trace."""
+    noisy = table["error_over_noise"].notna().any()
+    error = table["error_over_noise" if noisy else "step_nmse"]
+    sound = error.where((table["overflowed"] == 0) & (table["gaps"] == 0), np.inf).fillna(np.inf)
+    return str(table["topology"].iloc[int(sound.to_numpy(float).argmin())])
+
+
+def _reductions(frame: pd.DataFrame, asked: list[str] | None) -> list[str]:
+    """The reductions of the rows: those asked for, or those that rank side by side."""
+    held = topologies_of(frame[frame["stage"] == "reduced"])
+    if not held:
+        return [asked[0] if asked else "exact"]  # the wire alone
+    if asked is None:
+        first = headline_topology(frame)
+        return [first, *(name for name in held if name != first and is_on_front(name, first))]
+    if lacking := [name for name in asked if name not in held]:
+        raise ValueError(
+            f"the results have no topology '{lacking[0]}'; use one of {', '.join(held)}"
+        )
+    return list(dict.fromkeys(asked))
+
+
+def _factors(
+    row: dict[str, Any],
+    rows: list[dict[str, Any]],
+    logs: dict[tuple[str, str, str, str], pd.Series],
+) -> dict[str, Any]:
+    """The factors of a row: of the rung, the reduction and the format, all else equal."""
+    trace, reduction, f, rung = (row[name] for name in ("trace", "reduction", "format", "rung"))
+    like = [other for other in rows if other["trace"] == trace and other["rung"] == rung]
+    coarser = next(r.finer_than for r in RUNGS if r.name == rung) or ""
+    first = next(other["reduction"] for other in like if other["format"] == f)
+    bits = as_format(f).storage_bits
+    grid = next(
+        other["format"]
+        for other in like
+        if other["reduction"] == reduction and as_format(other["format"]).storage_bits == bits
+    )
+    found: dict[str, Any] = {
+        "finer_than": coarser,
+        "other_reduction": "" if first == reduction else first,
+        "other_format": "" if grid == f else grid,
+    }
+    for name, other in (
+        ("factor", (trace, reduction, f, coarser)),
+        ("reduction_factor", (trace, first, f, rung)),
+        ("format_factor", (trace, reduction, grid, rung)),
+    ):
+        own = (trace, reduction, f, rung)
+        middle = low = high = np.nan
+        if own != other and own in logs and other in logs:
+            middle, low, high = factor_of(logs[other], logs[own])
+        found |= {name: middle, f"{name}_low": low, f"{name}_high": high}
+    return found
 
 
 def _single_scales(rows: pd.DataFrame) -> dict[tuple[str, str], float]:

@@ -1,9 +1,12 @@
-"""`apscope.search`: splits of N bits replayed in rounds over growing sets of steps, and ranked."""
+"""`apscope.search`: splits of N bits replayed in rounds over growing sets of steps, and ranked.
+
+Every reduction is searched separately, and all of them are ranked together.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +16,9 @@ from .._arrays.checks import flag, text
 from .._arrays.float_environment import guarded
 from .._replay.replay import replay
 from .._results.joined import in_order
+from .._results.ladder import REDUCTIONS
 from .._results.noise import zero_layers
+from .._results.pooling import OWN_REDUCTIONS, wire_of
 from .._results.results import Results
 from .._results.summary import headline, summary
 from .._traces.opening import as_trace
@@ -36,6 +41,7 @@ _FIGURES = (
 COLUMNS = (
     "layer",
     "scheme",
+    "topology",
     "format",
     "exponent_bits",
     "mantissa_bits",
@@ -57,7 +63,7 @@ def search(
     specials: str | Iterable[str] | None = None,
     minimize: str | None = None,
     by: str = "all",
-    topology: str = "ring",
+    topology: str | Sequence[str] = REDUCTIONS,
     steps: slice | str | Iterable[int] | None = None,
     workers: int | None = None,
     seed: int = 0,
@@ -77,7 +83,8 @@ def search(
     schemes : str or sequence of str
         Specs in which ``{format}`` is replaced by a split with its usual bias, ``{biased}`` by
         every bias that is useful for the trace's range. By default ``none:{biased}``, where the
-        bias is a constant scale, and ``aps:{format},rule=tight``, with a scale per layer and step.
+        bias is a constant scale, and ``aps:{format},rule=tight`` with a scale per layer and step,
+        and per 32 elements.
     specials : str or iterable of str, optional
         The top codes: ``ieee`` (infinities and NaNs), ``fn`` (one NaN), ``finite`` (numbers only:
         overflow becomes the largest). By default all three, and every named signed format of that
@@ -87,8 +94,10 @@ def search(
         ``error_over_noise``, or ``step_nmse`` for one worker, whose noise is unknown.
     by : {"all", "layer"}
         Whether to rank splits for all layers together, or for each layer.
-    topology : str
-        The order of the additions.
+    topology : str or sequence of str
+        The reductions, which are ranked side by side. A scheme with its own reduction has that in
+        place of the first, if it does not have the first. A scheme that does not have a reduction has
+        no row there.
     steps, workers, seed, threads, progress
         As for `replay`.
     stop : bool
@@ -98,13 +107,14 @@ def search(
     Returns
     -------
     DataFrame
-        One row per layer (``all`` by default) and split, layer by layer; the best first, then
+        One row per layer (``all`` by default), split and reduction, layer by layer; the best first,
+        then
         splits with overflow, then schemes with memory on steps with ``gaps``, then those that were
-        stopped. Ties are in the order of `schemes`,
+        stopped. Ties are in the order of the reductions, then of `schemes`,
         named formats first, then by exponent bits, special values (``ieee``, ``fn``, ``finite``)
         and bias. `COLUMNS`:
 
-        - ``scheme``, ``format``, ``exponent_bits``, ``mantissa_bits``, ``bias``;
+        - ``scheme``, ``topology``, ``format``, ``exponent_bits``, ``mantissa_bits``, ``bias``;
         - ``nearest_named``: the named signed format that differs least from the split; itself if it
           has a name;
         - the figures of `Results.summary`, for the layer; NaN if the split was stopped;
@@ -113,7 +123,8 @@ def search(
           steps; the figure if it was not stopped; infinite (``layer_cosine``: minus infinity) with
           overflow.
 
-        The best of every layer and number of exponent bits is never stopped, and every figure is
+        The best of every layer, reduction and number of exponent bits is never stopped, and every
+        figure is
         that of a full replay (docs/search.md has the proof).
 
     Raises
@@ -136,11 +147,16 @@ def search(
     stop = flag("stop", stop)
     opened = as_trace(trace)
 
-    def replayed(specs: Sequence[str], on: Any) -> Results:
+    reductions = [topology] if isinstance(topology, str) else list(topology)
+    reductions = list(dict.fromkeys(text("topology", name) for name in reductions))
+    if not reductions:
+        raise ValueError("there is no topology to search in; give at least one, such as ring")
+
+    def replayed(specs: Sequence[str], on: Any, name: str) -> Results:
         return replay(
             opened,
             specs,
-            topology=text("topology", topology),
+            topology=name,
             steps=on,
             workers=workers,
             seed=seed,
@@ -152,7 +168,7 @@ def search(
     templates = [schemes] if isinstance(schemes, str) else list(schemes)
     # Reports errors in the arguments before any replay.
     splits_of(bits, templates, kinds, Reach(0, 0, 0, 0))
-    survey = replayed(["none:fp32"], steps)
+    survey = replayed(["none:fp32"], steps, reductions[0])
     about = survey.provenance["traces"][0]
     splits = splits_of(
         bits, templates, kinds, reach_of(survey.histograms, about["workers"], by == "layer")
@@ -160,41 +176,92 @@ def search(
     figure = _figure(minimize, survey)
     layers = [t["name"] for t in about["tensors"]]
     cells = {name: i if by == "layer" else 0 for i, name in enumerate(layers)}
-    bounds = Bounds(
-        figure,
-        survey.frame,
-        cells,
-        about["steps"],
-        {s.scheme.spec: s.format.exponent_bits for s in splits},
-        [] if by == "layer" else [name for names in zero_layers(survey).values() for name in names],
-    )
-    exact = [k for k, s in enumerate(splits) if ends_in_format(s.scheme.spec, s.format, topology)]
-    if stop and exact and figure != "layer_cosine" and (survey.frame["noise_blocks"] > 0).any():
-        formats = [splits[k].format for k in exact]
-        terms = least_terms(
-            opened, figure, about["steps"], layers, about["workers"], formats, threads
+    tables = []
+    for name in reductions:
+        here = _reduced(splits, name, replayed, about["steps"][:1], first=name == reductions[0])
+        if not here:
+            continue
+        bounds = Bounds(
+            figure,
+            survey.frame,
+            cells,
+            about["steps"],
+            {s.scheme.spec: s.format.exponent_bits for s in here},
+            []
+            if by == "layer"
+            else [layer for names in zero_layers(survey).values() for layer in names],
         )
-        bounds.know(exact, terms)
-    parts = []
-    for places, on in _work(splits, bounds, about["steps"], stop):
-        parts.append(replayed([splits[k].scheme.spec for k in places], on).frame)
-        bounds.see(parts[-1])
-    whole = bounds.whole
-    specs = [s.scheme.spec for s, kept in zip(splits, whole) if kept]
-    rows = pd.concat(parts, ignore_index=True)
-    rows = in_order(rows[rows["scheme"].isin(specs)], survey.provenance | {"schemes": specs})
-    # Every layer, or all together, as a separate trace. The table of noise is left out because its
-    # intervals are the same for all splits.
-    found = headline(
-        summary(rows.assign(trace=rows["tensor"] if by == "layer" else "all")), topology
-    )
-    return _ranked(
-        splits,
-        bounds,
-        figure,
-        layers if by == "layer" else ["all"],
-        found.set_index(["trace", "scheme"])[list(_FIGURES)],
-    )
+        exact = [k for k, s in enumerate(here) if ends_in_format(s.scheme.spec, s.format, name)]
+        if stop and exact and figure != "layer_cosine" and (survey.frame["noise_blocks"] > 0).any():
+            formats = [here[k].format for k in exact]
+            terms = least_terms(
+                opened, figure, about["steps"], layers, about["workers"], formats, threads
+            )
+            bounds.know(exact, terms)
+        parts = []
+        for places, on in _work(here, bounds, about["steps"], stop):
+            specs = [here[k].scheme.spec for k in places]
+            parts.append(_of_reduction(replayed(specs, on, name).frame, name))
+            bounds.see(parts[-1])
+        specs = [s.scheme.spec for s, kept in zip(here, bounds.whole) if kept]
+        rows = pd.concat(parts, ignore_index=True)
+        reduced = rows[rows["stage"] == "reduced"]
+        of_split = dict(zip(reduced["scheme"], reduced["topology"]))
+        # A split may be stopped before any replay: only one that ends in the format of this one.
+        usual = name if of_split else ""
+        rows = in_order(rows[rows["scheme"].isin(specs)], survey.provenance | {"schemes": specs})
+        # Every layer, or all together, as a separate trace. The table of noise is left out because
+        # its intervals are the same for all splits.
+        found = headline(
+            summary(rows.assign(trace=rows["tensor"] if by == "layer" else "all")), name
+        )
+        of_layer = found.set_index(["trace", "scheme"])[list(_FIGURES)]
+        tables += [
+            part.assign(topology=part["scheme"].map(of_split).fillna(usual))
+            for part in _rows(here, bounds, layers if by == "layer" else ["all"], of_layer)
+        ]
+    if not tables:
+        raise ValueError(
+            f"none of these schemes has a reduction {' or '.join(reductions)}; give another "
+            "topology, such as ring"
+        )
+    return _ranked(pd.concat(tables, ignore_index=True), figure)
+
+
+def _reduced(
+    splits: Sequence[Split],
+    topology: str,
+    replayed: Callable[[Sequence[str], Any, str], Results],
+    steps: Sequence[int],
+    *,
+    first: bool,
+) -> list[Split]:
+    """The splits whose scheme has this reduction, by a replay of one split of each scheme.
+
+    Of the first reduction also those that have their own instead.
+    """
+    kinds: dict[tuple[str, str], list[Split]] = {}  # the scheme without its format
+    for split in splits:
+        spec = split.scheme.spec
+        kinds.setdefault(tuple(spec.split(split.format.name, 1)), []).append(split)  # type: ignore[arg-type]
+    probes = {members[0].scheme.spec: members for members in kinds.values()}
+    frame = replayed(list(probes), list(steps), topology).frame
+    held = frame[frame["topology"].isin([topology, *(OWN_REDUCTIONS if first else ())])]
+    there = set(held["scheme"])
+    if not (frame["stage"] == "reduced").any():  # the wire alone, which is the same in each
+        there = set(probes) if first else set()
+    kept = {split.scheme.spec for spec, members in probes.items() if spec in there
+            for split in members}  # fmt: skip
+    return [split for split in splits if split.scheme.spec in kept]
+
+
+def _of_reduction(frame: pd.DataFrame, topology: str) -> pd.DataFrame:
+    """Rows without the exact sums, and without a scheme's own reduction if it has the topology."""
+    reduced = frame["stage"] == "reduced"
+    asked = reduced & (frame["topology"] == topology)
+    own = reduced & frame["topology"].isin(OWN_REDUCTIONS)
+    own &= ~frame["scheme"].isin(frame.loc[asked, "scheme"].unique())
+    return frame[wire_of(frame, topology) | asked | own]
 
 
 def _figure(minimize: str | None, survey: Results) -> str:
@@ -242,10 +309,13 @@ def _work(
             yield leaders, list(unseen)
 
 
-def _ranked(
-    splits: Sequence[Split], bounds: Bounds, figure: str, layers: Sequence[str], found: pd.DataFrame
-) -> pd.DataFrame:
-    """The table; `found` has the figures of splits that were not stopped, by layer and spec."""
+def _rows(
+    splits: Sequence[Split],
+    bounds: Bounds,
+    layers: Sequence[str],
+    found: pd.DataFrame,
+) -> list[pd.DataFrame]:
+    """One table per layer; `found` has the figures of splits that were not stopped."""
     formats = [split.format for split in splits]
     table = pd.DataFrame(
         {
@@ -261,19 +331,30 @@ def _ranked(
     )
     tables = []
     for layer, bound in zip(layers, bounds.bounds().T):
-        whole = table.assign(layer=layer, bound=bound).merge(
-            found.loc[[layer]].droplevel(0), how="left", left_on="scheme", right_index=True
+        tables.append(
+            table.assign(layer=layer, bound=bound).merge(
+                found.loc[[layer]].droplevel(0), how="left", left_on="scheme", right_index=True
+            )
         )
-        error = np.where(whole["stopped"], bound, whole[figure])
-        order = np.lexsort(
-            [
-                -error if figure == "layer_cosine" else error,
-                whole["overflowed"].fillna(0) > 0,
-                whole["gaps"].fillna(0) > 0,
-                whole["stopped"],
-            ]
-        )
-        tables.append(whole.iloc[order])
-    return pd.concat(tables, ignore_index=True).astype(
-        dict.fromkeys(("skipped", "overflowed", "nonfinite", "gaps"), "Int64")
-    )[list(COLUMNS)]
+    return tables
+
+
+def _ranked(table: pd.DataFrame, figure: str) -> pd.DataFrame:
+    """All rows, layer by layer, the best first."""
+    error = np.where(table["stopped"], table["bound"], table[figure])
+    order = np.lexsort(
+        [
+            -error if figure == "layer_cosine" else error,
+            table["overflowed"].fillna(0) > 0,
+            table["gaps"].fillna(0) > 0,
+            table["stopped"],
+            pd.factorize(table["layer"])[0],
+        ]
+    )
+    return (
+        table.iloc[order]
+        .reset_index(drop=True)
+        .astype(dict.fromkeys(("skipped", "overflowed", "nonfinite", "gaps"), "Int64"))[
+            list(COLUMNS)
+        ]
+    )

@@ -31,7 +31,7 @@ BITS = (3, 16)
 SPECIALS = ("ieee", "fn", "finite")
 #: Placeholders of a format: {format} with its usual bias, {biased} with every bias of the list. A
 #: bias is a constant scale.
-SCHEMES = ("none:{biased}", "aps:{format},rule=tight")
+SCHEMES = ("none:{biased}", "aps:{format},rule=tight", "aps:{format},rule=tight,unit=32")
 
 _PLACES = ("{format}", "{biased}")
 _WIDEST = 8  # exponent bits

@@ -52,10 +52,12 @@ def add_written_results(add: Add) -> None:
 
 
 def add_part_of_trace(add: Add) -> None:
-    """Topology, steps and workers, where the source is a trace or results."""
+    """Reductions, steps and workers, where the source is a trace or results."""
     add(
         "--topology NAME",
-        "the order of the additions; by default ring, for results the first replayed",
+        "a reduction; repeatable; by default ring and two_phase, for results the first replayed "
+        "and all in two phases",
+        action="append",
     )
     add("--steps A:B", "for a trace: recorded step numbers A <= step < B, or a list A,B,C")
     add("--workers N", "for a trace: only ranks 0..N-1", type=int)

@@ -1,23 +1,25 @@
-"""``apscope ladder TRACE|RESULTS``: the gain of finer scales, and whether it matters."""
+"""``apscope ladder TRACE|RESULTS``: what a reduction, a format and a finer scale are worth."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 
 import pandas as pd
 
-from .._results.ladder import FORMATS, RULES, RUNGS, ladder
+from .._results.ladder import FORMATS, REDUCTIONS, RULES, RUNGS, Rung, better_reduction, ladder
 from .._text import printable
 from ._arguments import add_part_of_trace, add_shape, add_threads, adder, listed, open_results
 from ._table import on_terminal, print_csv, print_json, print_table, warn
 
 EXAMPLE = "apscope ladder notebooks/data/digits --formats e4m3,e3m4 --steps 0:8"
-HELP = "the gain of finer scales: the error by rung and format"
+HELP = "what a reduction, a format and finer scales are worth: the error by all three"
 DESCRIPTION = (
     "Prints the error of every rung of the ladder of scales, from one scale for all steps "
-    "to one for 16 elements, in units of the noise of the batch (1: as large as the noise; "
-    "of a trace of one worker it is unknown) and as the NMSE of a step, and the factor by which "
-    "a finer scale lowers it, with a 95 % interval over the steps. docs/definitions.md, section 17."
+    "to one for 16 elements, in every reduction, in units of the noise of the batch (1: as large "
+    "as the noise; of a trace of one worker it is unknown) and as the NMSE of a step, and the "
+    "factors by which another reduction, another format and a finer scale lower it, all else "
+    "equal, with a 95 % interval over the steps. docs/definitions.md, section 17."
 )
 
 
@@ -62,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
         schemes = ladder_schemes(FORMATS if formats is None else formats, args.rule)
         specs = list(dict.fromkeys(schemes.values()))
         results = replay(
-            args.source, specs, topology=args.topology or "ring", steps=args.steps,
+            args.source, specs, topology=args.topology or REDUCTIONS, steps=args.steps,
             workers=args.workers, threads=args.threads,
             progress=on_terminal(),
         )  # fmt: skip
@@ -85,56 +87,86 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print(trace: str, table: pd.DataFrame) -> None:
-    """Two tables of a trace, errors and factors, one column per format; what the rungs are."""
+    """A trace's errors, a table per reduction; what each choice is worth; what the rungs are."""
     noisy = table["error_over_noise"].notna().any()
     unit = (
         "typical error over the noise of the batch / step NMSE"
         if noisy
         else "NMSE of a step (one worker: the noise of the batch is unknown)"
     )
-    topology = table["topology"].iloc[0]
-    formats = list(dict.fromkeys(table["format"]))
-    rungs = [rung for rung in RUNGS if (table["rung"] == rung.name).any()]
-    cell = table.set_index(["rung", "format"])
-
-    def error(rung: str, name: str) -> str:
-        if (rung, name) not in cell.index:
-            return ""
-        row = cell.loc[(rung, name)]
-        mark = "".join(f" ({row[what]} {word})" for what, word in _MARKS if row[what])
-        mark += "*" if row["gaps"] else ""
-        both = f"{row['error_over_noise']:.2g} / " if noisy else ""
-        return f"{both}{row['step_nmse']:.2g}{mark}"
-
-    def factor(rung: str, name: str) -> str:
-        row = cell.loc[(rung, name)] if (rung, name) in cell.index else None
-        if row is None or pd.isna(row["factor"]):
-            return ""
-        spread = (
-            ""
-            if pd.isna(row["factor_low"])
-            else f" [{row['factor_low']:.3g}, {row['factor_high']:.3g}]"
-        )
-        return f"{row['factor']:.3g}{spread}"
-
     trace = printable(trace)
-    print(f"{trace}: {unit}, {topology}, {table['steps'].max()} steps")
-    print_table(
-        ["one scale per", *formats],
-        [[r.name, *(error(r.name, f) for f in formats)] for r in rungs],
-        ["one scale per"],
-    )
+    reductions = list(dict.fromkeys(table["topology"]))
+    for reduction in reductions:
+        part = table[table["topology"] == reduction]
+        print(f"{trace}: {unit}, {reduction or 'the wire'}, {part['steps'].max()} steps")
+        _print_cells("one scale per", part, lambda row: _error(row, noisy), lambda rung: rung.name)
     if table["gaps"].any():
         print("* memory of an earlier step, because steps are missing: no rank, no factor")
+    best = better_reduction(table)
     print(
-        f"\n{trace}: error of the coarser rung divided by this one's, 95 % interval over the steps"
+        f"\n{trace}: error before a choice divided by the error after it, all else equal; 95 % "
+        "interval over the steps"
     )
-    steps = [r for r in rungs if any(factor(r.name, f) for f in formats)]
-    print_table(
-        ["from -> to", *formats],
-        [[f"{r.finer_than} -> {r.name}", *(factor(r.name, f) for f in formats)] for r in steps],
-        ["from -> to"],
+    for other in reductions[1:]:
+        print(f"the reduction, {reductions[0]} -> {other}")
+        part = table[table["topology"] == other]
+        _print_cells(
+            "one scale per", part, lambda row: _factor(row, "reduction_factor"), lambda r: r.name
+        )
+    part = table[table["topology"] == best]
+    within = f", {best}" if len(reductions) > 1 else ""
+    if (part["other_format"] != "").any():
+        print(f"the format{within}, from the first of as many bits")
+        names = part["other_format"] + " -> " + part["format"]
+        _print_cells(
+            "one scale per",
+            part.assign(format=names),
+            lambda row: _factor(row, "format_factor"),
+            lambda r: r.name,
+        )
+    print(f"the scale{within}")
+    _print_cells(
+        "from -> to",
+        part,
+        lambda row: _factor(row, "factor"),
+        lambda rung: f"{rung.finer_than} -> {rung.name}",
     )
     print()
+    rungs = [rung for rung in RUNGS if (table["rung"] == rung.name).any()]
     print_table(["the rungs", ""], [[r.name, r.meaning] for r in rungs], ["the rungs", ""])
     print()
+
+
+def _print_cells(
+    head: str,
+    table: pd.DataFrame,
+    text: Callable[[pd.Series], str],
+    called: Callable[[Rung], str],
+) -> None:
+    """One row per rung and one column per format, of those that have a text."""
+    cells = {(row["rung"], row["format"]): text(row) for _, row in table.iterrows()}
+    formats = [
+        name
+        for name in dict.fromkeys(table["format"])
+        if any(said for (_, f), said in cells.items() if f == name)
+    ]
+    rows = [
+        [called(rung), *(cells.get((rung.name, name), "") for name in formats)]
+        for rung in RUNGS
+        if any(cells.get((rung.name, name)) for name in formats)
+    ]
+    print_table([head, *formats], rows, [head])
+
+
+def _error(row: pd.Series, noisy: bool) -> str:
+    mark = "".join(f" ({row[what]} {word})" for what, word in _MARKS if row[what])
+    mark += "*" if row["gaps"] else ""
+    both = f"{row['error_over_noise']:.2g} / " if noisy else ""
+    return f"{both}{row['step_nmse']:.2g}{mark}"
+
+
+def _factor(row: pd.Series, name: str) -> str:
+    if pd.isna(row[name]):
+        return ""
+    low, high = row[f"{name}_low"], row[f"{name}_high"]
+    return f"{row[name]:.3g}" + ("" if pd.isna(low) else f" [{low:.3g}, {high:.3g}]")

@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from .._advice.candidates import WORDS
+from .._advice.candidates import DEFAULT, WORDS
 from .._advice.plan import Plan
 from .._advice.recommend import recommend
 from .._advice.translate import TOOLS
@@ -30,10 +30,12 @@ from ._table import on_terminal, say, warn
 EXAMPLE = """\
 apscope recommend notebooks/data/digits -o plan.json --max-volume 0.2
 apscope replay notebooks/data/digits --scheme plan.json -o run"""
-HELP = "a scheme for every layer: the least error for a volume, or the least volume for an error"
+HELP = "a reduction, and a scheme for every layer: the least error for a volume, or the reverse"
 DESCRIPTION = (
-    "Replays a trace through candidates, chooses one for every layer so that a figure is "
-    "least within limits, replays that choice and writes it as plan.json, which is "
+    "Replays a trace through candidates in every reduction, chooses a reduction, and a candidate "
+    "for every layer, so that a figure is "
+    "least within limits, says what reduction, grid and scale are worth, all else equal, replays "
+    "that choice and writes it as plan.json, which is "
     "accepted wherever a spec is. Errors of layers add up, so the choice is exact; it is "
     "evaluated on held-out steps. docs/advice.md."
 )
@@ -60,8 +62,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--max-layer-error X", "the minimized error of each layer at most X", type=float)
     add(
         "--candidates SPEC",
-        f"a scheme, or a list: {', '.join((*LISTS, *WORDS))}; repeatable; by default main, "
-        "for results all that they have",
+        f"a scheme, or a list: {', '.join((*LISTS, *WORDS))}; repeatable; by default "
+        f"{' and '.join(DEFAULT)}, for results all that they have",
         action="append",
     )
     add(
@@ -112,9 +114,11 @@ def run(args: argparse.Namespace) -> int:
         return 0
     say(str(plan))
     say(f"\nagain: {shlex.join(['apscope', *args.words])}")
+    reduction = plan.about["topology"]
+    within = f" --topology {shlex.quote(reduction)}" if reduction else ""
     say(
         f"{args.output}: accepted wherever a spec is, as in apscope replay TRACE --scheme "
-        f"{shlex.quote(args.output)} -o RESULTS"
+        f"{shlex.quote(args.output)}{within} -o RESULTS"
     )
     return 0
 

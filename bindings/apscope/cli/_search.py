@@ -9,6 +9,7 @@ import shlex
 
 import pandas as pd
 
+from .._results.ladder import REDUCTIONS
 from .._schemes.scheme import as_scheme
 from .._search.bounds import FIGURES
 from .._search.search import BY, search
@@ -21,17 +22,18 @@ from ._table import json_rows, on_terminal, print_csv, print_frame, print_table
 EXAMPLE = """\
 apscope search notebooks/data/digits --bits 8 --steps 0:8
 apscope search notebooks/data/digits --bits 6 --scheme 'aps:{format}' --by layer --steps 0:8"""
-HELP = "which split of N bits between exponent and mantissa loses least"
+HELP = "which split of N bits between exponent and mantissa loses least, in a ring and in two phases"
 DESCRIPTION = (
     "Replays a trace through every split of N bits into sign, exponent and mantissa, with "
-    "the special values and biases that can matter, ranks them, and names the format that "
+    "the special values and biases that can matter, in every reduction, ranks them, and names the "
+    "format that "
     "differs least. A split is stopped once it provably ranks behind another with as many "
-    "exponent bits. docs/search.md."
+    "exponent bits in the same reduction. docs/search.md."
 )
 
 #: Columns of the best splits for a terminal.
 _SHORT = (
-    "scheme", "exponent_bits", "mantissa_bits", "error_over_noise", "step_nmse", "layer_cosine",
+    "scheme", "topology", "exponent_bits", "mantissa_bits", "error_over_noise", "step_nmse", "layer_cosine",
     "worst_nmse", "underflow_wire", "volume", "overflowed",
     "nonfinite",
 )  # fmt: skip
@@ -70,7 +72,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "layer: rank each layer, and print the error against exponent bits; by default all",
         default=BY[0],
     )
-    add("--topology NAME", "the order of the additions; default %(default)s", default="ring")
+    add(
+        "--topology NAME",
+        f"a reduction; repeatable; by default {' and '.join(REDUCTIONS)}",
+        action="append",
+    )
     add("--steps A:B", "recorded step numbers A <= step < B, or a list A,B,C")
     add("--workers N", "ranks 0..N-1 only", type=int)
     add("--no-stop", "replay every split on all steps, for all figures")
@@ -86,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
     trace = open_trace(args.trace)
     table = search(
         trace, args.bits, schemes=args.scheme or SCHEMES, specials=listed(args.specials),
-        minimize=args.minimize, by=args.by, topology=args.topology,
+        minimize=args.minimize, by=args.by, topology=args.topology or REDUCTIONS,
         steps=args.steps, workers=args.workers, stop=not args.no_stop, threads=args.threads,
         progress=on_terminal(),
     )  # fmt: skip
@@ -103,10 +109,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print(name: str, table: pd.DataFrame, figure: str, args: argparse.Namespace) -> None:
-    layers = list(dict.fromkeys(table["layer"]))
+    layers, reductions = (list(dict.fromkeys(table[name])) for name in ("layer", "topology"))
+    reductions = [name for name in args.topology or REDUCTIONS if name in reductions] + [
+        name for name in reductions if name not in (args.topology or REDUCTIONS)
+    ]
     first = table[table["layer"] == layers[0]]
     title = (
-        f"{name}: {count_of(len(first), 'split')} of {args.bits} bits, {args.topology}, "
+        f"{name}: {count_of(first['scheme'].nunique(), 'split')} of {args.bits} bits, "
+        f"{' and '.join(reductions)}, "
         f"{count_of(int(table['steps'].max()), 'step')}"
     )
     if args.by == "all":
@@ -119,24 +129,33 @@ def _print(name: str, table: pd.DataFrame, figure: str, args: argparse.Namespace
         )
         title = name
     widths = sorted(table["exponent_bits"].unique())
-    heads = ["layer", *(f"e{e}m{args.bits - 1 - e}" for e in widths), "best", "nearest named"]
+    heads = ["layer", "reduction", *(f"e{e}m{args.bits - 1 - e}" for e in widths), "best", "nearest named"]
     print(f"{printable(title)}: {figure} by exponent bits, the best of each")
     print_table(
         heads,
-        [_line(layer, table[table["layer"] == layer], widths, figure) for layer in layers],
-        ["layer", "best", "nearest named"],
+        [
+            _line(
+                [layer, reduction],
+                table[(table["layer"] == layer) & (table["topology"] == reduction)],
+                widths,
+                figure,
+            )
+            for layer in layers
+            for reduction in reductions
+        ],
+        ["layer", "reduction", "best", "nearest named"],
     )
     stopped = int(first["stopped"].sum())
     work = first["steps"].sum() / (len(first) * first["steps"].max())
     print(
-        f"\n{stopped} of {count_of(len(first), 'split')} stopped early, none of them a winner; "
+        f"\n{stopped} of {count_of(len(first), 'row')} stopped early, none of them a winner; "
         f"{100 * work:.0f} % of all splits and steps replayed"
     )
     print(f"again: {shlex.join(['apscope', *args.words])}")
 
 
-def _line(layer: str, table: pd.DataFrame, widths: list[int], figure: str) -> list[str]:
-    """For one layer: least figures by exponent bits, the best split, its nearest named format."""
+def _line(named: list[str], table: pd.DataFrame, widths: list[int], figure: str) -> list[str]:
+    """For one layer and reduction: least figures by exponent bits, the best split, its nearest name."""
     known = table[~table["stopped"] & table[figure].notna()]
     cells = []
     for width in widths:
@@ -150,8 +169,8 @@ def _line(layer: str, table: pd.DataFrame, widths: list[int], figure: str) -> li
             else "-"
         )
     if not len(known):
-        return [layer, *cells, "-", "-"]
-    return [layer, *cells, str(known["scheme"].iloc[0]), _nearest(known.iloc[0], table, figure)]
+        return [*named, *cells, "-", "-"]
+    return [*named, *cells, str(known["scheme"].iloc[0]), _nearest(known.iloc[0], table, figure)]
 
 
 def _nearest(best: pd.Series, table: pd.DataFrame, figure: str) -> str:

@@ -48,6 +48,10 @@ TEST(ChosenRows, OwnReductions) {
     EXPECT_EQ(headline_topology(half), "reduce_scatter");
     EXPECT_EQ(headline_topology(own), "vote");
     EXPECT_EQ(headline_topology(none), "exact");
+    const std::vector<std::string> phased{"two_phase,sum=exact", "reduce_scatter", "exact", "ring"},
+        alone{"gather", "two_phase"};
+    EXPECT_EQ(headline_topology(phased), "ring");
+    EXPECT_EQ(headline_topology(alone), "two_phase");
 }
 
 }  // namespace

@@ -17,8 +17,8 @@ def results(digits):
     return apscope.replay(digits, CANDIDATES, topology="ring", steps=slice(0, 40))
 
 
-def test_without_limits_a_quarter_of_the_bytes_or_an_nmse_of_a_hundredth(results):
-    assert apscope.recommend(results).wish.limits == {"max_volume": 0.25}
+def test_without_limits_8_bits_and_their_scales_or_an_nmse_of_a_hundredth(results):
+    assert apscope.recommend(results).wish.limits == {"max_volume": 0.28}
     assert apscope.recommend(results, minimize="volume").wish.limits == {"max_nmse": 0.01}
 
 

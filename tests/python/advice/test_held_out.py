@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import apscope
+from apscope._advice.candidates import DEFAULT, candidates_of
 from apscope._advice.robust import by_blocks, ratio
+from apscope._results.ladder import REDUCTIONS
 from apscope.record import TraceWriter
 
 ROOT = Path(__file__).parents[3]
@@ -103,7 +105,8 @@ def test_a_plan_takes_at_most_two_replays_of_its_candidates_and_another_budget_a
         return apscope.recommend(trace, max_volume=0.2, threads=1)
 
     apscope.recommend(ROOT / "notebooks/data/digits_w64", ["aps:e3m0", "none:bf16"], max_volume=0.2)
-    _, once = timed(lambda: apscope.replay(trace, topology="ring", threads=1))
+    candidates = candidates_of(DEFAULT)
+    _, once = timed(lambda: apscope.replay(trace, candidates, topology=REDUCTIONS, threads=1))
     plan, seconds = min((timed(planned) for _ in range(2)), key=lambda pair: pair[1])
     assert seconds < 2 * once, (seconds, once)
     other, seconds = timed(lambda: plan.solve(max_volume=0.3))

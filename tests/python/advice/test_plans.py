@@ -179,7 +179,9 @@ def test_a_mixture_that_fails_when_it_is_replayed_is_chosen_again_without_what_c
     monkeypatch.setattr(module, "_fails", lambda plan: not plan._banned)
     trace = request.config.rootpath / "notebooks/data/resnet18"
     candidates = ["loss_scaling:e3m4,scale=largest", "aps:e3m0", "none:fp16"]
-    plan = apscope.recommend(trace, candidates, minimize="step_nmse", max_volume=0.3, holdout=False)
+    plan = apscope.recommend(
+        trace, candidates, minimize="step_nmse", max_volume=0.3, holdout=False, topology="ring"
+    )
     assert set(plan.layers["scheme"]) == {"aps:e3m0", "none:fp16"} and plan.single == candidates[0]
     assert f"only alone, not in mixtures: {candidates[0]}" in str(plan)
     assert candidates[0] not in plan.solve("step_nmse", max_volume=0.28, simplest=False).spec

@@ -119,11 +119,14 @@ def test_the_ladder_draws_a_line_a_format_and_the_noise(request, results):
         if len(line.get_ydata()) > 2
     }
     for name in ("e4m3", "e3m4"):
-        errors = table[
-            (table["format"] == name)
-            & table["rung"].isin(["largest constant", "step", "layer", "1024", "32"])
-        ]["error_over_noise"]
-        assert tuple(np.round(np.log10(errors.to_numpy()), 6)) in lines
+        for reduction in ("ring", "two_phase"):
+            errors = table[
+                (table["format"] == name)
+                & (table["topology"] == reduction)
+                & table["rung"].isin(["largest constant", "step", "layer", "1024", "32"])
+            ]["error_over_noise"]
+            assert tuple(np.round(np.log10(errors.to_numpy()), 6)) in lines
+    assert {line.get_linestyle() for line in ax.lines if len(line.get_ydata()) > 2} == {"-", "--"}
     assert (
         {1.0, 0.1} <= {line.get_ydata()[0] for line in ax.lines if len(line.get_ydata())}
         and "the batch's noise" in texts(ax)

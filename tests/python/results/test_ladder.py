@@ -23,7 +23,9 @@ def digits(request):
 
 @pytest.fixture(scope="module")
 def table(digits):
-    return apscope.ladder(digits, ["e4m3", "e3m4", "e2m5"]).set_index(["format", "rung"])
+    return apscope.ladder(digits, ["e4m3", "e3m4", "e2m5"], topology="ring").set_index(
+        ["format", "rung"]
+    )
 
 
 #: Error over noise of `digits` as another programme measured it, to two digits.
@@ -89,6 +91,93 @@ def test_every_rung_pays_for_its_scales(table):
     )
 
 
+#: The same of `digits_w64`, both reductions, from a script that casts, adds and casts in NumPy.
+IN_BOTH = {
+    ("e4m3fn", "layer"): (0.0136, 0.0018),
+    ("e3m4", "layer"): (0.121, 0.00053),
+    ("e3m4", "32"): (None, 0.00049),
+    ("e2m5", "layer"): (1.26, 0.0010),
+    ("e2m5", "32"): (None, 0.00022),
+    ("e3m0", "layer"): (1.55, None),
+    ("e2m1fn", "16"): (None, 0.035),
+}
+
+
+@pytest.fixture(scope="module")
+def both(request):
+    """The ladder of 64 workers in a ring and in two phases, by default."""
+    trace = apscope.open_trace(request.config.rootpath / "notebooks/data/digits_w64")
+    return apscope.ladder(trace, ["e4m3fn", "e3m4", "e2m5", "e2m1fn", "e3m0"])
+
+
+def test_the_reduction_is_the_first_dimension(both):
+    assert list(dict.fromkeys(both["topology"])) == ["ring", "two_phase"]
+    rows = both.set_index(["topology", "format", "rung"])
+    for (name, rung), pair in IN_BOTH.items():
+        for reduction, value in zip(("ring", "two_phase"), pair):
+            if value is not None:
+                found = rows.at[(reduction, name, rung), "error_over_noise"]
+                assert found == pytest.approx(value, rel=0.05), (reduction, name, rung)
+
+
+def test_factors_of_a_reduction_and_a_format_change_nothing_else(both):
+    rows = both.set_index(["topology", "format", "rung"]).sort_index()
+    error = rows["error_over_noise"]
+    phased = rows.loc["two_phase"]
+    assert (phased["other_reduction"] == "ring").all() and len(phased) >= 25
+    for (name, rung), row in phased.iterrows():
+        assert row["reduction_factor"] == pytest.approx(
+            error["ring", name, rung] / error["two_phase", name, rung], rel=1e-9
+        )
+        first = {"e4m3fn": "", "e3m4": "e4m3fn", "e2m5": "e4m3fn", "e2m1fn": "", "e3m0": "e2m1fn"}
+        assert row["other_format"] == first[name]
+        assert math.isnan(row["format_factor"]) == (first[name] == "")
+        if first[name]:
+            assert row["format_factor"] == pytest.approx(
+                error["two_phase", first[name], rung] / error["two_phase", name, rung], rel=1e-9
+            )
+    assert rows.loc["ring", "reduction_factor"].isna().all()
+    # More than the format and the scale buy, with 64 workers.
+    layer = phased.loc[("e3m4", "layer")]
+    assert layer["reduction_factor"] > 100 > layer["format_factor"] > 1
+    assert (phased.loc[(slice(None), "32"), "factor"] < 10).all()
+
+
+def test_reductions_that_are_asked_for(both, request, capsys):
+    path = str(request.config.rootpath / "notebooks/data/digits_w64")
+    one = apscope.ladder(apscope.open_trace(path), ["e3m4"], topology=["two_phase"])
+    held = both[(both["topology"] == "two_phase") & (both["format"] == "e3m4")]
+    for name in ("error_over_noise", "volume", "factor", "factor_low"):
+        np.testing.assert_array_equal(one[name], held[name])
+    assert one["reduction_factor"].isna().all()
+    with pytest.raises(ValueError, match="there is no topology to make a ladder of"):
+        apscope.ladder(apscope.open_trace(path), ["e3m4"], topology=[])
+    words = ["ladder", path, "--formats", "e3m4", "--topology", "two_phase", "--topology", "tree"]
+    assert main(words) == 0
+    out = capsys.readouterr().out
+    assert "digits_w64: typical error over the noise of the batch / step NMSE, tree" in out
+    assert "the reduction, two_phase -> tree" in out and "the scale, two_phase" in out
+
+
+def test_the_table_says_the_reduction_first_then_the_format_then_the_scale(request, capsys):
+    path = str(request.config.rootpath / "notebooks/data/digits_w64")
+    assert main(["ladder", path, "--formats", "e4m3fn,e3m4"]) == 0
+    out = capsys.readouterr().out
+    places = [
+        out.index(text)
+        for text in (
+            "step NMSE, ring, 2 steps",
+            "step NMSE, two_phase, 2 steps",
+            "the reduction, ring -> two_phase",
+            "the format, two_phase, from the first of as many bits",
+            "e4m3fn -> e3m4",
+            "the scale, two_phase",
+            "1024 -> 32",
+        )
+    ]
+    assert places == sorted(places)
+
+
 def test_a_format_and_a_rule_are_checked():
     with pytest.raises(ValueError, match="unknown rule 'loose'; use one of tight, ceil"):
         ladder_schemes(["e3m4"], "loose")
@@ -110,7 +199,7 @@ def test_results_give_the_rungs_that_they_hold(digits):
     assert found["rung"].tolist() == ["step", "layer"] and set(found["topology"]) == {"tree"}
     assert set(apscope.ladder(results, topology="ring")["topology"]) == {"ring"}
     with pytest.raises(ValueError, match="the results have no topology 'butterfly'"):
-        apscope.ladder(results, topology="butterfly")
+        apscope.ladder(results, topology=["ring", "butterfly"])
     with pytest.raises(ValueError, match="the results have no"):
         apscope.ladder(results, ["e5m2"])
     with pytest.raises(
@@ -125,11 +214,13 @@ def test_the_command_prints_errors_and_factors(request, capsys, tmp_path):
     out = capsys.readouterr().out
     assert (
         "digits: typical error over the noise of the batch / step NMSE, ring, 12 steps" in out
-        and "step -> layer" in out
+        and "1024 -> 32" in out
     )
     assert main(["ladder", trace, "--formats", "e3m4", "--steps", "0:12", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
-    assert [r["rung"] for r in rows] == [r.name for r in RUNGS] and rows[0]["factor"] is None
+    ring = [r for r in rows if r["topology"] == "ring"]
+    assert [r["rung"] for r in ring] == [r.name for r in RUNGS] and rows[0]["factor"] is None
+    assert {r["topology"] for r in rows} == {"ring", "two_phase"}
     assert (
         command(
             "replay {} --scheme aps:e3m4,rule=tight --scheme aps:e3m4,rule=tight,unit=model "

@@ -32,7 +32,9 @@ def printed(capsys, *words):
 def test_the_page_says_what_it_finds(table):
     assert tuple(table.columns) == COLUMNS and table["layer"].unique().tolist() == ["all"]
     assert (
-        table["scheme"][0] == "aps:e3m4finite,rule=tight" and table["nearest_named"][0] == "e3m4fn"
+        table["scheme"][0] == "aps:e2m5finite,rule=tight,unit=32"
+        and table["topology"][0] == "two_phase"
+        and table["nearest_named"][0] == "e3m4fn"
     )
     assert {
         "none:e4m3fn",
@@ -44,10 +46,45 @@ def test_the_page_says_what_it_finds(table):
     assert (kept["bound"] / kept["error_over_noise"] - 1).abs().max() < 1e-9
 
 
+def test_reductions_rank_side_by_side(digits, table):
+    """Each with its own best of every number of exponent bits, and the rows of a search of it."""
+    ring = apscope.search(digits, bits=8, topology="ring")
+    assert set(table["topology"]) == {"ring", "two_phase"} and set(ring["topology"]) == {"ring"}
+    pd.testing.assert_frame_equal(
+        table[table["topology"] == "ring"].reset_index(drop=True), ring, check_exact=True
+    )
+    assert ring["scheme"][0] == "aps:e3m4finite,rule=tight,unit=32"
+    kept = table[~table["stopped"] & (table["overflowed"] == 0)]
+    assert kept["error_over_noise"].is_monotonic_increasing
+    best = kept.groupby(["topology", "exponent_bits"])["error_over_noise"].min().unstack()
+    assert (best.loc["ring"] > 2 * best.loc["two_phase"])[[2, 3, 4, 5]].all()
+    with pytest.raises(ValueError, match="there is no topology to search in"):
+        apscope.search(digits, bits=8, topology=[])
+
+
+def test_a_scheme_has_no_row_in_a_reduction_that_it_does_not_have(digits):
+    """Stochastic rounding gathers in place of a ring."""
+    table = apscope.search(
+        digits, 4, schemes=["stochastic:{format}", "aps:{format}"], specials="ieee", steps="0:3"
+    )
+    held = {
+        name: set(part["topology"]) for name, part in table.groupby(table["scheme"].str[:3])
+    }
+    assert held == {"sto": {"gather", "two_phase"}, "aps": {"ring", "two_phase"}}
+    for (scheme, topology), row in table.set_index(["scheme", "topology"]).iterrows():
+        if not row["stopped"]:
+            rows = apscope.replay(digits, scheme, topology=["two_phase"], steps="0:3").summary()
+            if topology == "ring":
+                rows = apscope.replay(digits, scheme, topology=["ring"], steps="0:3").summary()
+            alone = rows.set_index("topology").at[topology, "error_over_noise"]
+            assert row["error_over_noise"] == alone, (scheme, topology)
+
+
 def test_what_is_equal_is_in_a_fixed_order(digits):
     """In APS a bias cancels: formats that differ in nothing else are equal, and the first that has
     a name comes first."""
-    table = apscope.search(digits, bits=8, schemes="aps:{format},rule=tight", steps="0:3")
+    words = {"schemes": "aps:{format},rule=tight", "steps": "0:3", "topology": "ring"}
+    table = apscope.search(digits, bits=8, **words)
     four = table[
         (table["exponent_bits"] == 4)
         & table["format"].isin(["e4m3fnuz", "e4m3b11fnuz", "e4m3finite"])
@@ -57,16 +94,14 @@ def test_what_is_equal_is_in_a_fixed_order(digits):
         "e4m3b11fnuz",
         "e4m3finite",
     ]
-    pd.testing.assert_frame_equal(
-        table,
-        apscope.search(digits, bits=8, schemes="aps:{format},rule=tight", steps="0:3", threads=1),
-    )
+    pd.testing.assert_frame_equal(table, apscope.search(digits, bits=8, threads=1, **words))
 
 
 def test_a_bias_is_a_constant_scale(digits):
     table = apscope.search(
-        digits, bits=8, schemes="none:{biased}", specials="ieee", minimize="step_nmse", steps="0:10"
-    ).set_index("scheme")
+        digits, bits=8, schemes="none:{biased}", specials="ieee", minimize="step_nmse",
+        steps="0:10", topology="ring",
+    ).set_index("scheme")  # fmt: skip
     scaled = apscope.replay(
         digits, "loss_scaling:e4m3,scale=32", topology="ring", steps="0:10"
     ).summary()
@@ -92,7 +127,11 @@ def test_every_layer_by_itself(digits):
     assert table["layer"].unique().tolist() == list(apscope.open_trace(digits).tensors)
     best = table.groupby("layer", sort=False).first()
     alone = apscope.replay(
-        digits, best.at["norm.bias", "scheme"], topology="ring", steps="0:5", tensors="^norm.bias$"
+        digits,
+        best.at["norm.bias", "scheme"],
+        topology=best.at["norm.bias", "topology"],
+        steps="0:5",
+        tensors="^norm.bias$",
     ).summary()
     assert best.at["norm.bias", "error_over_noise"] == alone["error_over_noise"][0]
 
@@ -131,15 +170,19 @@ def test_the_text_names_the_best_and_the_nearest(capsys, digits, table):
     out = printed(capsys, digits, "--bits", "8")
     head, _, best, *_ = out.splitlines()
     assert (
-        head == "digits: 172 splits of 8 bits, ring, 52 steps; the best 10 by error_over_noise"
-        and best.split()[0] == "aps:e3m4finite,rule=tight"
+        head == "digits: 199 splits of 8 bits, ring and two_phase, 52 steps; the best 10 by "
+        "error_over_noise"
+        and best.split()[:2] == ["aps:e2m5finite,rule=tight,unit=32", "two_phase"]
     )
-    (line,) = [line for line in out.splitlines() if line.startswith("all ")]
-    assert line.split()[-3:] == ["aps:e3m4finite,rule=tight", "e3m4fn:", "0.0022"]
-    least = table[table["overflowed"] == 0].groupby("exponent_bits")["error_over_noise"].min()
-    assert line.split()[1:-3] == [f"{value:.2g}" for value in least]
+    lines = [line.split() for line in out.splitlines() if line.startswith("all ")]
+    assert [line[1] for line in lines] == ["ring", "two_phase"]
+    for line, spec in zip(lines, ("aps:e3m4finite", "aps:e2m5finite")):
+        assert line[-3:-1] == [f"{spec},rule=tight,unit=32", "e3m4fn:"]
+        sound = table[(table["overflowed"] == 0) & (table["topology"] == line[1])]
+        least = sound.groupby("exponent_bits")["error_over_noise"].min()
+        assert line[2:-3] == [f"{value:.2g}" for value in least]
     assert (
-        f"{table['stopped'].sum()} of 172 splits stopped early, none of them a winner" in out
+        f"{table['stopped'].sum()} of 398 rows stopped early, none of them a winner" in out
         and out.endswith("--bits 8\n")
     )
 
@@ -147,11 +190,16 @@ def test_the_text_names_the_best_and_the_nearest(capsys, digits, table):
 def test_the_nearest_named_format_has_the_best_of_its_schemes(capsys, digits):
     """A bias is a constant scale, so a named format alone would be far worse than the best split
     with another bias, and than the row of its exponent bits."""
-    out = printed(capsys, digits, *"--bits 8 --steps 0:4 --by layer".split())
+    schemes = "none:{biased} aps:{format},rule=tight".split()
+    words = [word for scheme in schemes for word in ("--scheme", scheme)]
+    words += "--bits 8 --steps 0:4 --by layer --topology ring".split()
+    out = printed(capsys, digits, *words)
     (line,) = [line for line in out.splitlines() if line.startswith("conv1.weight ")]
     assert line.split()[-4] == "none:e3m4fnb7"
     assert line.split()[-3:-1] == ["e3m4fn", "(aps:e3m4fn,rule=tight):"]
-    table = apscope.search(digits, 8, by="layer", steps="0:4").set_index(["layer", "scheme"])
+    table = apscope.search(
+        digits, 8, by="layer", steps="0:4", topology="ring", schemes=schemes
+    ).set_index(["layer", "scheme"])
     value = table.at[("conv1.weight", "aps:e3m4fn,rule=tight"), "error_over_noise"]
     assert line.split()[-1] == f"{value:.2g}"
 
@@ -167,11 +215,12 @@ def test_repeated_kinds_of_top_codes_add_up(capsys, digits):
 def test_the_text_has_a_row_a_layer(capsys, digits):
     words = (
         "--bits 4 --by layer --steps 0:5 --scheme none:{format} --specials ieee --minimize "
-        "layer_cosine"
+        "layer_cosine --topology ring"
     )
     out = printed(capsys, digits, *words.split())
     assert out.splitlines()[1].split() == [
         "layer",
+        "reduction",
         "e1m2",
         "e2m1",
         "e3m0",
@@ -179,7 +228,7 @@ def test_the_text_has_a_row_a_layer(capsys, digits):
         "nearest",
         "named",
     ]
-    rows = {line.split()[0]: line.split()[1:] for line in out.splitlines()[2:8]}
+    rows = {line.split()[0]: line.split()[2:] for line in out.splitlines()[2:8]}
     assert set(rows) == set(apscope.open_trace(digits).tensors) and rows["head.bias"][-2:] == [
         "e3m0,",
         "itself",

@@ -34,23 +34,32 @@ def test_the_table_is_todays(page, name):
     assert [tuple(row[:5] + row[7:]) for row in rows] == found, "run make tables"
 
 
-def test_what_the_page_says_of_exponent_bits(page):
+def test_what_the_page_says_of_exponent_bits_and_reductions(page):
     rows = [
-        line.split("|")
+        [cell.strip(" `") for cell in line.split("|")[1:-1]]
         for line in (ROOT / "docs/search.md").read_text().splitlines()
-        if (line.startswith("| `") and "_nmse` |" in line) or "_noise` |" in line
+        if line.startswith("| `")
     ]
-    bits = {
-        (row[1].strip(" `"), row[2].strip(" `")): row[8].split(":e")[1][0]
+    found = {
+        (row[0], row[1]): dict(zip(page.HEADS[7:], row[7:]))
         for row in rows
-        if row[1].strip(" `") in page.TRACES
+        if row[0] in page.TRACES and row[1] in page.FIGURES
     }
-    three = {
-        (name, figure) for name in ("digits", "characters", "resnet18") for figure in page.FIGURES
-    }
-    assert {pair for pair, width in bits.items() if width == "3"} - {
-        ("transformer", f) for f in page.FIGURES
-    } == three
-    assert {bits["digits_w64", figure] for figure in page.FIGURES} == {"4"} and len(
-        {bits["transformer", figure] for figure in page.FIGURES}
-    ) == 2
+    assert len(found) == len(page.TRACES) * len(page.FIGURES)
+    assert {cells["reduction"] for cells in found.values()} == {"two_phase"}
+    bits = {place: cells["best"].split(":e")[1][0] for place, cells in found.items()}
+    assert bits.pop(("resnet18", "error_over_noise")) == "1" and set(bits.values()) == {"2"}
+    assert {cells["best in a ring"].split(":e")[1][0] for cells in found.values()} == {"3"}
+    assert all(
+        cells[name].endswith("unit=32")
+        for cells in found.values()
+        for name in ("best", "best in a ring")
+    )
+    times = []
+    for row in rows:
+        if (row[0], row[1]) in found:
+            two_phase, ring = (
+                float(row[i].split(", ")[page.FIGURES.index(row[1])]) for i in (9, 12)
+            )
+            times.append(ring / two_phase)
+    assert 8 <= min(times) and 110 < max(times) < 125

@@ -1,0 +1,131 @@
+"""What a plan's reduction, grid and scale are worth: the error with another one, all else equal."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._results.differences import described, differences
+from .._results.volume import SIDE
+from .._schemes.scheme import as_scheme
+from .._text import clip
+from .table import Table
+from .wish import figures
+
+if TYPE_CHECKING:
+    from .plan import Plan
+
+#: Alternatives that are named, those with the least error first.
+_NAMED = 3
+
+
+def reduction_rows(plans: dict[str, Plan], chosen: str) -> list[dict[str, Any]]:
+    """For every reduction: its best plan, and the chosen plan's schemes in it.
+
+    Parameters
+    ----------
+    plans : dict
+        The best plan within the limits of every reduction that has one.
+    chosen : str
+        Whose plan is the answer.
+
+    Returns
+    -------
+    list of dicts
+        ``topology``; ``scheme``, ``error`` and ``volume`` of its best plan; ``same_error`` and
+        ``same_volume``, those of the answer's schemes in this reduction, None if they were not
+        measured or overflowed. On the held-out steps if there are any.
+    """
+    answer = plans[chosen]
+    rows = []
+    for topology, plan in plans.items():
+        error = plan.wish.error
+        own = _figures(plan._table, plan._options)
+        same = _figures(plan._table, answer._options)
+        rows.append(
+            {"topology": topology, "scheme": plan.spec}
+            | {name: _number(own[key]) for name, key in (("error", error), ("volume", "volume"))}
+            | {"same_error": _number(same[error]), "same_volume": _number(same["volume"])}
+        )
+    return rows
+
+
+def choices(plan: Plan) -> list[str]:
+    """A sentence each for the reduction, the grid and the scale, in this order of importance.
+
+    Factors are those of the errors of the plan's scheme with most elements, used alone, and of
+    candidates that differ from it in one thing; on the held-out steps if there are any.
+    """
+    table, own = plan._table, figures_of_plan(plan)[plan.wish.error]
+    weight = np.bincount(plan._options, table.chosen.elements, len(table.candidates))
+    main = int(weight.argmax())
+    alone = "" if len(set(plan._options.tolist())) == 1 else f", of {table.candidates[main]} alone"
+    about = described(as_scheme(table.candidates[main]))
+    said = _reductions(plan, own)
+    for aspect, called in (("format", "grid"), ("scale", "scale")):
+        others = _others(plan, main, aspect)
+        said.append(
+            f"{called}: {about[aspect]}"
+            + (f"; {', '.join(others)}{alone}" if others else "; no candidate differs only in this")
+        )
+    return said
+
+
+def figures_of_plan(plan: Plan) -> dict[str, float]:
+    """The plan's figures on the held-out steps, or on the chosen ones if there are none."""
+    return _figures(plan._table, plan._options)
+
+
+def _figures(table: Table, options: np.ndarray) -> dict[str, float]:
+    return figures(table, table.held_out or table.chosen, options)
+
+
+def _number(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+def _times(other: float, own: float) -> str:
+    if not math.isfinite(other):
+        return "overflow" if other > 0 else "not measured"
+    return f"{other / own:.3g} times the error" if own > 0 else f"error {other:.3g}"
+
+
+def _reductions(plan: Plan, own: float) -> list[str]:
+    """The reduction beside the others; nothing if nothing was reduced."""
+    if not plan.reduction:
+        return []
+    others = []
+    for row in plan.about.get("reductions", ()):
+        if row["topology"] == plan.about["topology"]:
+            continue
+        same = "" if row["same_error"] is None else f" has {_times(row['same_error'], own)}"
+        best = "overflow" if row["error"] is None else _times(row["error"], own)
+        others.append(
+            f"the same in {row['topology']}{same or ' cannot be used'}, the best there, "
+            f"{clip(row['scheme'], 60)}, {best}"
+            if row["scheme"] != plan.spec
+            else f"the same in {row['topology']}{same}, and nothing is better there"
+        )
+    return [f"reduction: {plan.reduction}" + "".join(f"; {text}" for text in others)]
+
+
+def _others(plan: Plan, main: int, aspect: str) -> list[str]:
+    """Candidates that differ from the main one in one aspect only, and their errors."""
+    table, error = plan._table, plan.wish.error
+    units = len(table.units)
+    own = _figures(table, np.full(units, main))
+    found = []
+    for k, spec in enumerate(table.candidates):
+        apart = differences(spec, table.candidates[main])
+        if [name for name, _, _ in apart] != [aspect]:
+            continue
+        other = _figures(table, np.full(units, k))
+        cheaper = other["volume"] - own["volume"]
+        if math.isnan(other[error]) or (aspect == "format" and abs(cheaper) > SIDE):
+            continue
+        volume = f" at volume {other['volume']:.3g}" if abs(cheaper) > SIDE else ""
+        text = f"{apart[0][1]} {_times(other[error], own[error])}{volume}"
+        found.append((other[error], text))
+    return [text for _, text in sorted(found, key=lambda pair: pair[0])[:_NAMED]]
