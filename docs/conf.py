@@ -59,6 +59,7 @@ NAVIGATION = {
         "docs/advice",
         "docs/reductions",
         "docs/search",
+        "docs/limit",
         "docs/definitions",
         "docs/schemes",
     ],

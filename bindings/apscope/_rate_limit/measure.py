@@ -1,0 +1,183 @@
+"""Passes over a trace: the normalized values of each group, and what schemes lose of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from .. import _core
+from .._schemes.exchange import exchange
+from .._schemes.scheme import Scheme
+from .._traces.trace import Trace
+from .blocks import Blocks, Census, Scatter, blocks_of, gradients, scatter
+
+
+@dataclass(frozen=True)
+class Part:
+    """The part of a trace that is read."""
+
+    trace: Trace
+    steps: Sequence[int]  #: recorded numbers
+    tensors: Sequence[str]
+    workers: int
+    block: int
+
+    def rows(self) -> Iterator[tuple[int, str, np.ndarray, list[Blocks]]]:
+        """Step, tensor, all workers' gradients (float32) and their blocks; in this order."""
+        for step in self.steps:
+            for tensor in self.tensors:
+                x = gradients(self.trace, step, tensor, self.workers)
+                yield step, tensor, x, [blocks_of(row.astype(np.float64), self.block) for row in x]
+
+
+@dataclass
+class Message:
+    """What a scheme sends of the gradients, and its errors in the sample."""
+
+    scheme: Scheme
+    seed: int
+    bits: int = 0  #: codes and side information of all rows
+    elements: int = 0  #: of all rows
+    overflow: int = 0  #: finite elements of the sample that are not finite when decoded
+    _errors: list[float] = field(default_factory=list)
+    _states: dict[tuple[str, int], dict[str, np.ndarray]] = field(default_factory=dict)
+
+    def send(
+        self,
+        x: np.ndarray,
+        b: Blocks,
+        chosen: np.ndarray,
+        step: int,
+        index: int,
+        tensor: str,
+        role: str,
+        worker: int,
+    ) -> None:
+        """Encode one worker's row alone, and add its squared errors in units of 4^S."""
+        made = exchange(
+            self.scheme,
+            x[None],
+            topology="exact",
+            state=self._states.get((tensor, worker)),
+            step=step,
+            index=index,
+            tensor=tensor,
+            role=role,
+            seed=self.seed + worker,
+        )
+        self._states[tensor, worker] = made.state
+        self.bits += made.payload_bits[0] + made.side_bits[0]
+        self.elements += len(x)
+        sent = made.sent[0]
+        lost = b.finite & ~np.isfinite(sent)
+        self.overflow += int(lost.sum())
+        apart = np.where(b.finite & ~lost, sent - b.values, 0.0)
+        squares = _core.block_squares(apart, b.block)[chosen]
+        self._errors.append(math.fsum(np.ldexp(squares, -2 * b.exponents[chosen])))
+
+    @property
+    def error(self) -> float:
+        """The sum of the squared errors of the sample; infinite with overflow."""
+        return math.inf if self.overflow else math.fsum(self._errors)
+
+
+@dataclass(eq=False)
+class Group:
+    """A group of blocks: its counts, and its sample's normalized values."""
+
+    census: Census = field(default_factory=Census)
+    elements: int = 0  #: finite, of the sample's blocks
+    _parts: list[np.ndarray] = field(default_factory=list)
+
+    def take(self, b: Blocks, row: np.ndarray | None = None) -> np.ndarray:
+        """Add a row's chosen blocks, which are returned as (blocks,) bool."""
+        chosen = self.census.choose(b)
+        self.elements += int(b.counts[chosen].sum())
+        self._parts.append(b.divided(chosen, row))
+        return chosen
+
+    @property
+    def values(self) -> np.ndarray:
+        """float64: the nonzero values of the sample."""
+        return np.concatenate([np.zeros(0), *self._parts])
+
+
+@dataclass(eq=False)
+class Measured:
+    """The groups of a trace, and its schemes' messages."""
+
+    gradients: Group  #: every worker's
+    means: Group  #: of the workers
+    residuals: Group  #: the workers' distances from their mean, in the gradients' blocks
+    messages: list[Message]
+    #: Logarithms (base 2), averaged over the blocks with noise, of the sum over the workers of
+    #: 4^S k / W^2 over the noise, and of 4^S k of the mean over it. NaN without noise.
+    up_unit: float = math.nan
+    down_unit: float = math.nan
+
+
+def measure(
+    part: Part,
+    schemes: Sequence[Scheme],
+    noisy: bool,
+    seed: int,
+    update: Callable[[int, int], None] | None,
+) -> Measured:
+    """Two passes: counts, which decide about the sample; then values and messages.
+
+    `noisy`: whether the workers' gradients are independent and tell the noise. `update` is called
+    with the number of rows done, and of all.
+    """
+    m = Measured(Group(), Group(), Group(), [Message(s, seed) for s in schemes])
+    total, done = 2 * len(part.steps) * len(part.tensors), 0
+    for _, _, _, rows in part.rows():
+        for b in rows:
+            m.gradients.census.count(b)
+        if noisy:
+            m.means.census.count(scatter(rows).mean)
+        done += 1
+        if update is not None:
+            update(done, total)
+    m.residuals.census.values = m.gradients.census.values  # the same blocks
+    units: list[tuple[float, float, int]] = []
+    index = {step: i for i, step in enumerate(part.steps)}
+    roles = part.trace.roles
+    for step, tensor, x, rows in part.rows():
+        between = scatter(rows) if noisy else None
+        for worker, b in enumerate(rows):
+            if between is not None:
+                m.residuals.take(b, between.residuals[worker])
+            chosen = m.gradients.take(b)
+            for message in m.messages:
+                message.send(
+                    x[worker], b, chosen, step, index[step], tensor, roles[tensor], worker
+                )
+        if between is not None:
+            m.means.take(between.mean)
+            units.append(_units(rows, between))
+        done += 1
+        if update is not None:
+            update(done, total)
+    if blocks := sum(n for _, _, n in units):
+        m.up_unit = math.fsum(up for up, _, _ in units) / blocks
+        m.down_unit = math.fsum(down for _, down, _ in units) / blocks
+    return m
+
+
+def _units(rows: Sequence[Blocks], between: Scatter) -> tuple[float, float, int]:
+    """Sums of the two logarithms over the blocks with noise, and their number."""
+    mean, workers = between.mean, len(rows)
+    there = (between.noise > 0) & mean.kept
+    counts, noise = mean.counts[there], between.noise[there]
+    up = np.add.accumulate(
+        [np.ldexp(1.0 * b.kept[there], 2 * b.exponents[there]) for b in rows], axis=0
+    )[-1] / (workers * workers)
+    down = np.ldexp(1.0, 2 * mean.exponents[there])
+    return (
+        math.fsum(_core.fixed_log2(up * counts / noise)),
+        math.fsum(_core.fixed_log2(down * counts / noise)),
+        int(there.sum()),
+    )
