@@ -8,10 +8,11 @@ import numpy as np
 
 from .._rate_limit.limit import ENTROPY_CODED, Limit
 from .._results.summary import family_of
+from .._schemes.titles import title
 from .colours import FAMILIES
 from .describe import Chart, Line, Linear, Log, Point, number, powers
 
-_LIMIT, _GRID = "#222222", "#777777"
+_LIMIT, _CODED, _GRID = "#222222", "#555555", "#777777"
 #: Places of a line between its ends.
 _PLACES = 65
 
@@ -35,12 +36,11 @@ def limit_chart(found: Limit) -> Chart:
     low, high = (math.floor(min(held)), math.ceil(max(held))) if held else (0, 8)
     bits = np.linspace(low, max(high, low + 1), _PLACES)
     least = found.at(bits)
-    coded = found.at(np.maximum(bits - ENTROPY_CODED, 0))
+    coded = least * 4.0**ENTROPY_CODED
     lines = [
         Line(_where_known(bits, least), _LIMIT, "limit"),
-        Line(_where_known(bits[bits >= ENTROPY_CODED], coded[bits >= ENTROPY_CODED]), _LIMIT,
-             dashed=True),
-    ]  # fmt: skip
+        Line(_where_known(bits, coded), _CODED, "entropy-coded", dashed=True),
+    ]
     points = [
         Point(r.bits, r.error, _GRID, "diamond", _says(f"best grid of {r.levels} levels", r))
         for r in grids.itertuples()
@@ -74,8 +74,7 @@ def _where_known(x: np.ndarray, y: np.ndarray) -> list[tuple[float, float]]:
 
 
 def _short(spec: str) -> str:
-    """The format of a spec, which tells its points apart."""
-    return spec.partition(":")[2].split(",")[0].removeprefix("blocks:") or spec
+    return title(spec).replace("block_format ", "")
 
 
 def _says(name: str, row: object) -> str:

@@ -38,10 +38,9 @@ class Blocks:
         """(blocks,) the numbers of nonzero elements."""
         return _per_block(self.values != 0, self.block)
 
-    def divided(self, chosen: np.ndarray, row: np.ndarray | None = None) -> np.ndarray:
-        """The nonzero elements of the chosen blocks, of this or another row, times 2^-S."""
-        rows = _in_rows(self.values if row is None else row, self.block)[chosen]
-        z = np.ldexp(rows, -self.exponents[chosen][:, None])
+    def divided(self, chosen: np.ndarray) -> np.ndarray:
+        """The nonzero elements of the chosen blocks times 2^-S."""
+        z = np.ldexp(_in_rows(self.values, self.block)[chosen], -self.exponents[chosen][:, None])
         return z[z != 0]
 
 
@@ -109,7 +108,7 @@ class Scatter:
     """The workers' gradients of a tensor at one step: their mean and their distances from it."""
 
     mean: Blocks
-    residuals: np.ndarray  #: (workers, n) float64: distance times sqrt(W / (W - 1))
+    residuals: list[Blocks]  #: of each worker: distances times sqrt(W / (W - 1))
     noise: np.ndarray  #: of the mean, the variance summed over each block
 
 
@@ -119,8 +118,8 @@ def scatter(rows: Sequence[Blocks]) -> Scatter:
     finite = np.logical_and.reduce([b.finite for b in rows])
     x = np.where(finite, [b.values for b in rows], 0.0)
     mean = np.add.accumulate(x, axis=0)[-1] / workers  # in rank order
-    residuals = x - mean
-    squares = [_core.block_squares(r, rows[0].block) for r in residuals]
+    block, wider = rows[0].block, (workers / (workers - 1)) ** 0.5
+    squares = [_core.block_squares(row - mean, block) for row in x]
     noise = np.add.accumulate(squares, axis=0)[-1] / (workers * (workers - 1))
-    residuals *= (workers / (workers - 1)) ** 0.5
-    return Scatter(blocks_of(mean, rows[0].block, finite), residuals, noise)
+    residuals = [blocks_of((row - mean) * wider, block, finite) for row in x]
+    return Scatter(blocks_of(mean, block, finite), residuals, noise)

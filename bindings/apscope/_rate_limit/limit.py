@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,8 +21,9 @@ from .._schemes.scheme import Scheme
 from .._traces.opening import as_trace
 from .._traces.selection import parse_steps
 from .._traces.trace import Trace
+from .bound import Bound
 from .grids import best_grid
-from .measure import Group, Measured, Part, measure
+from .measure import Measured, Part, measure
 
 __all__ = ["ENTROPY_CODED", "SCHEMES", "Limit", "limit"]
 
@@ -38,8 +39,6 @@ BITS = (2, 4, 6, 8)
 #: 1/2 log2(2 pi e / 12).
 ENTROPY_CODED = 0.5 * math.log2(2 * math.pi * math.e / 12)
 
-#: A limit of R bits needs at least 2^(R + MARGIN) values: with fewer it is much too low.
-_MARGIN = 4
 #: Best grids have at most this many bits per value.
 _GRID_BITS = 12
 
@@ -68,6 +67,7 @@ class Limit:
     #: one row per scheme: ``scheme``, ``bits``, ``error``, ``overflow``, ``limit``,
     #: ``bits_above_limit``
     schemes: pd.DataFrame
+    _bounds: tuple[Bound, Bound, Bound]
 
     def at(self, bits: Any) -> Any:
         """L(R): the least mean squared error of `bits` per element.
@@ -82,31 +82,51 @@ class Limit:
         float or array
             NaN if there are fewer values than 2^(R + 4), R the bits of a nonzero value.
         """
-        r = np.asarray(bits, np.float64)
-        if not (r >= 0).all():
-            raise ValueError(f"bits={bits} must be at least 0")
-        found = _limits(self.entropies, self.widths, self.values, self.elements, r.reshape(-1))
-        return float(found[0]) if r.ndim == 0 else found.reshape(r.shape)
+        return self._bounds[0].at(bits)
+
+    def over_noise(self, bits: Any) -> Any:
+        """The least error over the noise of a sum of all workers, in the typical block.
+
+        Parameters
+        ----------
+        bits : float or array_like
+            Per element, of each worker's message and of the message with the sum; at least 0.
+
+        Returns
+        -------
+        float or array
+            The larger of ``up_over_noise`` and ``down_over_noise`` of `curve`; NaN if the noise is
+            unknown.
+        """
+        return np.fmax(self._bounds[1].at(bits), self._bounds[2].at(bits))
+
+    def bits_above(self, error: Any, bits: Any, *, over_noise: bool = False) -> Any:
+        """How many bits an error is above the limit: 1/2 log2(error / L(bits)).
+
+        Parameters
+        ----------
+        error : float or array_like
+            In the unit of `at`, or with `over_noise` of the typical block over the noise.
+        bits : float or array_like
+            Per element, with those of the scales.
+        over_noise : bool
+
+        Returns
+        -------
+        float or array
+            NaN without a limit.
+        """
+        least = self.over_noise(bits) if flag("over_noise", over_noise) else self.at(bits)
+        found = np.vectorize(_bits_above, otypes=[np.float64])(error, least)
+        return float(found) if found.ndim == 0 else found
 
 
-def _limits(
-    entropies: np.ndarray, widths: np.ndarray, values: int, elements: int, bits: np.ndarray
-) -> np.ndarray:
-    """Zeros are free: `values` of the `elements` share all bits, and all errors are theirs."""
-    if not values:
-        return np.full(len(bits), math.nan)
-    each = bits * (elements / values)
-    found = _core.rate_limit(entropies, widths, each) * (values / elements)
-    return np.where((each + _MARGIN <= math.log2(values)) & (found > 0), found, math.nan)
-
-
-def bits_above(error: float, limit: float) -> float:
-    """1/2 log2(error / limit); NaN without a limit."""
-    if not limit > 0 or math.isnan(error):
+def _bits_above(error: float, least: float) -> float:
+    if not least > 0 or math.isnan(error):
         return math.nan
     if error in (0.0, math.inf):
         return math.inf if error else -math.inf
-    return 0.5 * float(_core.fixed_log2(np.array([error / limit]))[0])
+    return 0.5 * float(_core.fixed_log2(np.array([error / least]))[0])
 
 
 @guarded
@@ -195,20 +215,17 @@ def limit(
             "the gradients are zero wherever they are finite, so there is nothing to encode; give "
             "other steps"
         )
-    widths = _core.blur_widths()
-    entropies = _core.blurred_entropies(z, widths, threads)
-    census, elements = m.gradients.census, m.gradients.elements
-
-    def limits(r: np.ndarray) -> np.ndarray:
-        return _limits(entropies, widths, len(z), elements, r)
-
+    bound = Bound.of(z, m.gradients.elements, 1.0, threads)
+    up = Bound.of(m.residuals.values, m.residuals.elements, m.up_unit, threads)
+    down = Bound.of(m.means.values, m.means.elements, m.down_unit, threads)
+    census = m.gradients.census
     return Limit(
         trace=part.trace.name, block=block, workers=part.workers, steps=len(part.steps),
         blocks=census.blocks, zero_blocks=census.zero_blocks, nonfinite=census.nonfinite,
-        every=census.every, elements=elements, values=len(z), widths=widths, entropies=entropies,
-        curve=_curve(rates, limits(rates), m, widths, threads),
-        grids=_grids(rates, limits(rates), z, elements),
-        schemes=_schemes(m, limits, elements),
+        every=census.every, elements=bound.elements, values=bound.values,
+        widths=_core.blur_widths(), entropies=bound.entropies,
+        curve=_curve(rates, bound, up, down), grids=_grids(rates, bound, z),
+        schemes=_schemes(m, bound), _bounds=(bound, up, down),
     )  # fmt: skip
 
 
@@ -230,50 +247,36 @@ def _part(
     )
 
 
-def _curve(
-    rates: np.ndarray, limits: np.ndarray, m: Measured, widths: np.ndarray, threads: int
-) -> pd.DataFrame:
-    up = _in_noise(m.residuals, m.up_unit, rates, widths, threads)
-    down = _in_noise(m.means, m.down_unit, rates, widths, threads)
+def _curve(rates: np.ndarray, bound: Bound, up: Bound, down: Bound) -> pd.DataFrame:
+    limits, of_messages, of_sums = bound.at(rates), up.at(rates), down.at(rates)
     return pd.DataFrame(
         {
             "bits": rates,
             "limit": limits,
             "entropy_coded": limits * (2 * math.pi * math.e / 12),
-            "up_over_noise": up,
-            "down_over_noise": down,
-            "limit_over_noise": np.fmax(up, down),
+            "up_over_noise": of_messages,
+            "down_over_noise": of_sums,
+            "limit_over_noise": np.fmax(of_messages, of_sums),
         }
     )
 
 
-def _in_noise(
-    group: Group, unit: float, rates: np.ndarray, widths: np.ndarray, threads: int
-) -> np.ndarray:
-    z = group.values
-    if not len(z) or math.isnan(unit):
-        return np.full(len(rates), math.nan)
-    entropies = _core.blurred_entropies(z, widths, threads)
-    return _limits(entropies, widths, len(z), group.elements, rates) * _core.fixed_exp2(unit)
-
-
-def _grids(rates: np.ndarray, limits: np.ndarray, z: np.ndarray, elements: int) -> pd.DataFrame:
+def _grids(rates: np.ndarray, bound: Bound, z: np.ndarray) -> pd.DataFrame:
     rows = []
-    for rate, least in zip(rates.tolist(), limits.tolist()):
+    for rate in rates.tolist():
         if rate.is_integer() and 1 <= rate <= _GRID_BITS:
-            error = best_grid(z, 2 ** int(rate)).nearest / elements
-            rows.append((rate, 2 ** int(rate), error, bits_above(error, least)))
+            error = best_grid(z, 2 ** int(rate)).nearest / bound.elements
+            rows.append((rate, 2 ** int(rate), error, _bits_above(error, bound.at(rate))))
     return pd.DataFrame(rows, columns=["bits", "levels", "error", "bits_above_limit"])
 
 
-def _schemes(m: Measured, limits: Any, elements: int) -> pd.DataFrame:
-    rows: list[Sequence[Any]] = []
+def _schemes(m: Measured, bound: Bound) -> pd.DataFrame:
+    rows: list[tuple[Any, ...]] = []
     for message in m.messages:
-        bits, error = message.bits / message.elements, message.error / elements
-        least = float(limits(np.array([bits]))[0])
-        rows.append(
-            (message.scheme.spec, bits, error, message.overflow, least, bits_above(error, least))
-        )
+        bits, error = message.bits / message.elements, message.error / bound.elements
+        least = bound.at(bits)
+        above = _bits_above(error, least)
+        rows.append((message.scheme.spec, bits, error, message.overflow, least, above))
     return pd.DataFrame(
         rows, columns=["scheme", "bits", "error", "overflow", "limit", "bits_above_limit"]
     )

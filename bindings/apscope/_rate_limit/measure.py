@@ -92,11 +92,11 @@ class Group:
     elements: int = 0  #: finite, of the sample's blocks
     _parts: list[np.ndarray] = field(default_factory=list)
 
-    def take(self, b: Blocks, row: np.ndarray | None = None) -> np.ndarray:
+    def take(self, b: Blocks) -> np.ndarray:
         """Add a row's chosen blocks, which are returned as (blocks,) bool."""
         chosen = self.census.choose(b)
         self.elements += int(b.counts[chosen].sum())
-        self._parts.append(b.divided(chosen, row))
+        self._parts.append(b.divided(chosen))
         return chosen
 
     @property
@@ -111,10 +111,10 @@ class Measured:
 
     gradients: Group  #: every worker's
     means: Group  #: of the workers
-    residuals: Group  #: the workers' distances from their mean, in the gradients' blocks
+    residuals: Group  #: the workers' distances from their mean
     messages: list[Message]
-    #: Logarithms (base 2), averaged over the blocks with noise, of the sum over the workers of
-    #: 4^S k / W^2 over the noise, and of 4^S k of the mean over it. NaN without noise.
+    #: Geometric means over the blocks with noise: the sum of 4^S k / W^2 over the workers'
+    #: residuals, divided by the noise, and 4^S k of the mean, divided by it. NaN without noise.
     up_unit: float = math.nan
     down_unit: float = math.nan
 
@@ -137,43 +137,46 @@ def measure(
         for b in rows:
             m.gradients.census.count(b)
         if noisy:
-            m.means.census.count(scatter(rows).mean)
+            between = scatter(rows)
+            m.means.census.count(between.mean)
+            for b in between.residuals:
+                m.residuals.census.count(b)
         done += 1
         if update is not None:
             update(done, total)
-    m.residuals.census.values = m.gradients.census.values  # the same blocks
     units: list[tuple[float, float, int]] = []
     index = {step: i for i, step in enumerate(part.steps)}
     roles = part.trace.roles
     for step, tensor, x, rows in part.rows():
-        between = scatter(rows) if noisy else None
         for worker, b in enumerate(rows):
-            if between is not None:
-                m.residuals.take(b, between.residuals[worker])
             chosen = m.gradients.take(b)
             for message in m.messages:
                 message.send(
                     x[worker], b, chosen, step, index[step], tensor, roles[tensor], worker
                 )
-        if between is not None:
+        if noisy:
+            between = scatter(rows)
             m.means.take(between.mean)
-            units.append(_units(rows, between))
+            for b in between.residuals:
+                m.residuals.take(b)
+            units.append(_units(between))
         done += 1
         if update is not None:
             update(done, total)
     if blocks := sum(n for _, _, n in units):
-        m.up_unit = math.fsum(up for up, _, _ in units) / blocks
-        m.down_unit = math.fsum(down for _, down, _ in units) / blocks
+        m.up_unit = _core.fixed_exp2(math.fsum(up for up, _, _ in units) / blocks)
+        m.down_unit = _core.fixed_exp2(math.fsum(down for _, down, _ in units) / blocks)
     return m
 
 
-def _units(rows: Sequence[Blocks], between: Scatter) -> tuple[float, float, int]:
+def _units(between: Scatter) -> tuple[float, float, int]:
     """Sums of the two logarithms over the blocks with noise, and their number."""
-    mean, workers = between.mean, len(rows)
+    mean, workers = between.mean, len(between.residuals)
     there = (between.noise > 0) & mean.kept
     counts, noise = mean.counts[there], between.noise[there]
     up = np.add.accumulate(
-        [np.ldexp(1.0 * b.kept[there], 2 * b.exponents[there]) for b in rows], axis=0
+        [np.ldexp(1.0 * b.kept[there], 2 * b.exponents[there]) for b in between.residuals],
+        axis=0,
     )[-1] / (workers * workers)
     down = np.ldexp(1.0, 2 * mean.exponents[there])
     return (
