@@ -99,8 +99,8 @@ class Census:
 
 
 def gradients(trace: Trace, step: int, tensor: str, workers: int) -> np.ndarray:
-    """(workers, n) float32."""
-    return np.array([trace.read(step, tensor, w).reshape(-1) for w in range(workers)])
+    """(workers, ...) float32, with the tensor's shape; of a number (1,)."""
+    return np.array([np.atleast_1d(trace.read(step, tensor, w)) for w in range(workers)])
 
 
 @dataclass(frozen=True, eq=False)

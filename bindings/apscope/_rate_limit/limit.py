@@ -156,7 +156,8 @@ def limit(
     trace : Trace, path or URL
     schemes : Scheme, str or an iterable of them
         Each worker's gradients are encoded alone, as with one worker, and their bits include the
-        scales. By default `SCHEMES`: formats of the hardware, and blocks. Empty: none.
+        scales. Where zeros take fewer bits than other values (Elias' codes), all bits are counted
+        for the elements of blocks that are not zero. By default `SCHEMES`: formats of the hardware, and blocks. Empty: none.
     bits : iterable of float
         Bits per element, 0 to 32: the rows of `Limit.curve`, and of `Limit.grids` if an integer
         from 1 to 12.

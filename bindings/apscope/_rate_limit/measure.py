@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
 from .. import _core
-from .._schemes.exchange import exchange
+from .._schemes.exchange import Exchange, exchange
 from .._schemes.scheme import Scheme
 from .._traces.trace import Trace
 from .blocks import Blocks, Census, Scatter, blocks_of, gradients, scatter
@@ -26,11 +27,17 @@ class Part:
     block: int
 
     def rows(self) -> Iterator[tuple[int, str, np.ndarray, list[Blocks]]]:
-        """Step, tensor, all workers' gradients (float32) and their blocks; in this order."""
+        """Step, tensor, all workers' gradients (float32, with their shape) and their blocks."""
         for step in self.steps:
             for tensor in self.tensors:
                 x = gradients(self.trace, step, tensor, self.workers)
-                yield step, tensor, x, [blocks_of(row.astype(np.float64), self.block) for row in x]
+                flat = x.reshape(self.workers, -1).astype(np.float64)
+                yield step, tensor, x, [blocks_of(row, self.block) for row in flat]
+
+
+def _bits(made: Exchange) -> int:
+    """Of one worker's message, with its scales."""
+    return made.payload_bits[0] + made.side_bits[0]
 
 
 @dataclass
@@ -40,10 +47,23 @@ class Message:
     scheme: Scheme
     seed: int
     bits: int = 0  #: codes and side information of all rows
-    elements: int = 0  #: of all rows
+    elements: int = 0  #: that these bits serve
     overflow: int = 0  #: finite elements of the sample that are not finite when decoded
     _errors: list[float] = field(default_factory=list)
     _states: dict[tuple[str, int], dict[str, np.ndarray]] = field(default_factory=dict)
+
+    @cached_property
+    def _spares_zeros(self) -> bool:
+        """Whether zeros take fewer bits than other values.
+
+        Then blocks of zeros, which the limit leaves out, must not count as elements that the bits
+        serve: the bits of the others would seem to be fewer than they are.
+        """
+        values = np.linspace(-1, 1, 1024, dtype=np.float32)  # an even number: none is 0
+        zeros, others = (
+            exchange(self.scheme, x[None], topology="exact") for x in (0 * values, values)
+        )
+        return _bits(zeros) < _bits(others)
 
     def send(
         self,
@@ -69,9 +89,9 @@ class Message:
             seed=self.seed + worker,
         )
         self._states[tensor, worker] = made.state
-        self.bits += made.payload_bits[0] + made.side_bits[0]
-        self.elements += len(x)
-        sent = made.sent[0]
+        self.bits += _bits(made)
+        self.elements += int(b.counts[b.kept].sum()) if self._spares_zeros else x.size
+        sent = made.sent[0].reshape(-1)
         lost = b.finite & ~np.isfinite(sent)
         self.overflow += int(lost.sum())
         apart = np.where(b.finite & ~lost, sent - b.values, 0.0)
