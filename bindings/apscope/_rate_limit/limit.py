@@ -157,7 +157,8 @@ def limit(
     schemes : Scheme, str or an iterable of them
         Each worker's gradients are encoded alone, as with one worker, and their bits include the
         scales. Where zeros take fewer bits than other values (Elias' codes), all bits are counted
-        for the elements of blocks that are not zero. By default `SCHEMES`: formats of the hardware, and blocks. Empty: none.
+        for the elements of blocks that are not zero. By default `SCHEMES`: formats of the
+        hardware, and blocks. Empty: none.
     bits : iterable of float
         Bits per element, 0 to 32: the rows of `Limit.curve`, and of `Limit.grids` if an integer
         from 1 to 12.
@@ -236,16 +237,12 @@ def _rate(value: Any) -> float:
     return float(value)
 
 
-def _part(
-    trace: Trace, steps: Any, tensors: str | None, workers: int | None, block: int
-) -> Part:
+def _part(trace: Trace, steps: Any, tensors: str | None, workers: int | None, block: int) -> Part:
     at = selected_steps(trace, parse_steps(steps))
     names = selected_tensors(trace, None if tensors is None else text("tensors", tensors))
     used = trace.workers if workers is None else integer("workers", workers, 1, trace.workers)
     trace.require(at, range(used), ["gradient"])
-    return Part(
-        trace, [trace.steps[i] for i in at], [trace.tensors[i] for i in names], used, block
-    )
+    return Part(trace, [trace.steps[i] for i in at], [trace.tensors[i] for i in names], used, block)
 
 
 def _curve(rates: np.ndarray, bound: Bound, up: Bound, down: Bound) -> pd.DataFrame:

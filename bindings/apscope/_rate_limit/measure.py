@@ -171,9 +171,7 @@ def measure(
         for worker, b in enumerate(rows):
             chosen = m.gradients.take(b)
             for message in m.messages:
-                message.send(
-                    x[worker], b, chosen, step, index[step], tensor, roles[tensor], worker
-                )
+                message.send(x[worker], b, chosen, step, index[step], tensor, roles[tensor], worker)
         if noisy:
             between = scatter(rows)
             m.means.take(between.mean)

@@ -112,12 +112,16 @@ def _print(found: Limit) -> None:
     if len(found.schemes):
         table = found.schemes.sort_values("bits_above_limit", kind="stable", na_position="last")
         print_frame(
-            "schemes, each worker's gradients encoded alone; bits include the scales", table, fit=True
+            "schemes, each worker's gradients encoded alone; bits include the scales",
+            table,
+            fit=True,
         )
     known = found.curve["limit"].notna()
     if not known.all():
         most = math.log2(found.values) * found.values / found.elements
-        print(f"{found.values:,} values have a limit up to {plain_number(math.floor(most - 4))} bits")
+        print(
+            f"{found.values:,} values have a limit up to {plain_number(math.floor(most - 4))} bits"
+        )
     print(
         "The limit holds for every map that treats all elements alike; a code that uses the places "
         "of elements may be below it."

@@ -161,7 +161,12 @@ def test_one_worker_or_reduced_gradients_have_no_noise(tmp_path):
     steps = random_steps(5, specials=False)
     alone = apscope.limit(written(tmp_path / "trace", steps), [], bits=[2], workers=1)
     assert alone.curve["limit"].notna().all()
-    assert alone.curve[["up_over_noise", "down_over_noise", "limit_over_noise"]].isna().to_numpy().all()
+    assert (
+        alone.curve[["up_over_noise", "down_over_noise", "limit_over_noise"]]
+        .isna()
+        .to_numpy()
+        .all()
+    )
     assert math.isnan(alone.over_noise(2))
 
 
@@ -285,8 +290,9 @@ def test_command_prints_the_tables(request, capsys, tmp_path):
     assert "left out: " in text and "6 elements not finite" in text
     assert "values have a limit up to" in text and "bits_above_limit" in text
     assert main([*words, "--bits", "1,2,9", "--json"]) == 0
-    found, wanted = json.loads(capsys.readouterr().out), apscope.limit(
-        trace, ["mx", "mx:block_format=mxfp4"], bits=[1, 2, 9]
+    found, wanted = (
+        json.loads(capsys.readouterr().out),
+        apscope.limit(trace, ["mx", "mx:block_format=mxfp4"], bits=[1, 2, 9]),
     )
     assert found["values"] == wanted.values and found["nonfinite"] == 6
     assert [row["limit"] for row in found["curve"]] == [*wanted.curve["limit"][:2], None]
