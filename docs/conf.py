@@ -60,6 +60,7 @@ NAVIGATION = {
         "docs/reductions",
         "docs/nodes",
         "docs/search",
+        "docs/limit",
         "docs/definitions",
         "docs/schemes",
     ],

@@ -14,7 +14,8 @@ Arithmetic, one rounding each
 Traces and replays
     `open_trace` (to a `Trace`), `replay` (to `Results`: ``summary``, ``compare``, ``pool``),
     `merge`; `ladder` (the gain of finer scales); `recommend` (a scheme for every layer, a `Plan`);
-    `search` (which split of N bits); `expected_excess` (what an error costs in training, as far as
+    `search` (which split of N bits); `limit` (the error that no code of N bits undercuts);
+    `expected_excess` (what an error costs in training, as far as
     it was established); `report`, `explore`; `exchange` (one step through one scheme).
 Modules
     `schemes` (one class each, lists, `schemes.define`), `hybrid` (mixtures), `cost` (modelled time
@@ -68,6 +69,7 @@ if _TYPE_CHECKING:
     from ._arrays.plan import plan
     from ._formats.fingerprint import fingerprint
     from ._formats.identify import identify
+    from ._rate_limit.limit import limit
     from ._replay.replay import replay
     from ._report import report
     from ._report.explore import explore
@@ -92,6 +94,7 @@ _LAZY = {
     "fingerprint": "_formats.fingerprint",
     "identify": "_formats.identify",
     "ladder": "_results.ladder",
+    "limit": "_rate_limit.limit",
     "merge": "_results.merging",
     "open_trace": "_traces.opening",
     "plan": "_arrays.plan",
@@ -112,8 +115,8 @@ __all__ = [
     "BlockFormat", "Draws", "FloatFormat", "Plan", "Projection", "Results", "Trace",
     "__version__", "add", "allreduce", "cast_statistics", "cli", "conformance", "cost", "cuda",
     "decode", "decode_blocks", "divide", "dot", "encode", "encode_blocks", "exchange",
-    "expected_excess", "explore", "fingerprint", "fma", "hybrid", "identify", "ladder", "machine",
-    "matmul", "merge", "multiply", "named_block_formats", "named_formats", "open_trace", "p3109",
+    "expected_excess", "explore", "fingerprint", "fma", "hybrid", "identify", "ladder", "limit",
+    "machine", "matmul", "merge", "multiply", "named_block_formats", "named_formats", "open_trace", "p3109",
     "pack", "plan", "plots", "quantize", "quantize_blocks", "recommend", "record", "replay",
     "report", "schemes", "search", "sqrt", "studies", "subtract", "sum", "types", "unpack",
 ]  # fmt: skip

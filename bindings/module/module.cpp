@@ -26,6 +26,7 @@ void bind_formats(apscope::python::Module& m);
 void bind_levels(apscope::python::Module& m);
 void bind_limits(apscope::python::Module& m);
 void bind_quantizer(apscope::python::Module& m);
+void bind_rate_limit(apscope::python::Module& m);
 void bind_replay(apscope::python::Module& m,
                  const std::shared_ptr<apscope::detail::MadeSchemes>& made);
 void bind_schemes(apscope::python::Module& m,
@@ -52,6 +53,7 @@ PYBIND11_MODULE(_core, plain) {
     bind_cpd(m);
     bind_levels(m);
     bind_limits(m);
+    bind_rate_limit(m);
     bind_replay(m, made);
     bind_cost(m, made);
     bind_noise(m);  // before what takes its table

@@ -20,6 +20,16 @@ class Log:
 
 
 @dataclass(frozen=True)
+class Linear:
+    """A scale with equal distances for equal differences."""
+
+    label: str
+    low: float
+    high: float
+    ticks: Sequence[tuple[float, str]]
+
+
+@dataclass(frozen=True)
 class Band:
     """Places 0, 1, ..., each with a name."""
 
@@ -67,7 +77,7 @@ class Chart:
 
     title: str
     says: str
-    x: Log | Band
+    x: Log | Linear | Band
     y: Log
     lines: Sequence[Line] = ()
     points: Sequence[Point] = ()

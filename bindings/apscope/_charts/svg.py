@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 from .._text import short_names
 from .colours import BANDS
-from .describe import Band, Bars, Cells, Chart, Log, Point, number
+from .describe import Band, Bars, Cells, Chart, Linear, Log, Point, number
 from .spread import spread
 
 #: Font size in pixels, and the average width of a letter, plain and bold.
@@ -73,10 +73,13 @@ def _text_of(pen: _Pen) -> str:
     return ElementTree.tostring(pen.element, encoding="unicode")
 
 
-def _places(scale: Log | Band, start: float, end: float) -> Callable[[float], float]:
+def _places(scale: Log | Linear | Band, start: float, end: float) -> Callable[[float], float]:
     if isinstance(scale, Band):
         step = (end - start) / max(len(scale.names), 1)
         return lambda place: start + step * (place + 0.5)
+    if isinstance(scale, Linear):
+        unit = (end - start) / (scale.high - scale.low)
+        return lambda value: start + unit * (value - scale.low)
     low, high = math.log(scale.low), math.log(scale.high)
     return lambda value: start + (end - start) * (math.log(value) - low) / (high - low)
 

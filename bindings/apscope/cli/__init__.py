@@ -24,8 +24,8 @@ __dir__ = __all__.copy
 
 VERBS = (
     "formats", "schemes", "info", "convert", "replay", "merge", "report", "summary", "compare",
-    "ladder", "recommend", "search", "train", "check", "verify", "fingerprint", "conformance",
-    "bench",
+    "ladder", "recommend", "search", "limit", "train", "check", "verify", "fingerprint",
+    "conformance", "bench",
 )  # fmt: skip
 
 #: Options besides a verb.

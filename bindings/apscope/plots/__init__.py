@@ -16,6 +16,7 @@ TypeError says so in one sentence.
 | `bias_over_steps`, `variance_over_steps` | `bias_by_layer` |
 | `accumulation_error` | `accumulation_by_layer` |
 | `ladder` (the gain of finer scales) | |
+| `limit` (of `apscope.limit`: error against bits, and their least) | |
 | `nmse_against_cost` (volume or time), `sqnr_against_bits` | |
 """
 
@@ -25,13 +26,14 @@ from ._error_map import error_map
 from ._histogram import exponent_histogram, exponents_by_layer
 from ._ladder import ladder
 from ._layers import nmse_by_layer, nmse_ratio
+from ._limit import limit
 from ._scales import scale_series
 from ._topologies import accumulation_by_layer, accumulation_error
 from ._underflow import underflow_heat_map
 
 __all__ = [
     "accumulation_by_layer", "accumulation_error", "bias_by_layer", "bias_over_steps",
-    "error_map", "exponent_histogram", "exponents_by_layer", "ladder", "nmse_against_cost",
+    "error_map", "exponent_histogram", "exponents_by_layer", "ladder", "limit", "nmse_against_cost",
     "nmse_by_layer", "nmse_ratio", "scale_series", "sqnr_against_bits", "underflow_heat_map",
     "variance_over_steps",
 ]  # fmt: skip

@@ -9,7 +9,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 
 from .._charts.colours import BANDS
-from .._charts.describe import Band, Cells, Chart, Log
+from .._charts.describe import Band, Cells, Chart, Linear, Log
 from .._charts.kinds import Kind
 from ._maps import draw_bands, grid_of_rows, map_axes
 from ._names import shown, wrapped
@@ -70,20 +70,20 @@ def draw_chart(
             for name, colour, symbol in chart.legend
         ]
         legend_below(ax, marks, min(len(marks), 5))
-    if isinstance(chart.x, Log):
+    if not isinstance(chart.x, Band):
         ax.grid()
     label_lines(ax, ends)
     return ax
 
 
-def _scale(ax: Axes, scale: Log | Band, which: str) -> None:
+def _scale(ax: Axes, scale: Log | Linear | Band, which: str) -> None:
     axis = getattr(ax, f"{which}axis")
     getattr(ax, f"set_{which}label")(scale.label)
     if isinstance(scale, Band):
         getattr(ax, f"set_{which}lim")(-0.3, max(len(scale.names) - 0.7, 0.3))
         axis.set_ticks(range(len(scale.names)), scale.names)
         return
-    getattr(ax, f"set_{which}scale")("log")
+    getattr(ax, f"set_{which}scale")("linear" if isinstance(scale, Linear) else "log")
     getattr(ax, f"set_{which}lim")(scale.low, scale.high)
     axis.set_ticks([value for value, _ in scale.ticks], [text for _, text in scale.ticks])
     axis.set_minor_locator(NullLocator())
