@@ -152,5 +152,8 @@ if __name__ == "__main__":
     for path in parser.parse_args().pages:
         for table, make in (README if path.name == "README.md" else PAGE).items():
             page.replace_between(
-                path, f"<!-- {table}: written by make tables -->", f"<!-- end of {table} -->", make()
+                path,
+                f"<!-- {table}: written by make tables -->",
+                f"<!-- end of {table} -->",
+                make(),
             )

@@ -40,9 +40,9 @@ Transport transport_of(std::string_view spec, std::string_view grid, std::string
 
 TransportOf transports(const MadeSchemes* made) {
     using Key = std::tuple<std::string, std::string, std::string>;
-    return [made, known = std::map<Key, Transport>()](const std::string& spec,
-                                                      const std::string& grid,
-                                                      const std::string& topology) mutable {
+    return
+        [made, known = std::map<Key, Transport>()](const std::string& spec, const std::string& grid,
+                                                   const std::string& topology) mutable {
         const auto [at, is_new] = known.try_emplace({spec, grid, topology});
         if (is_new) at->second = transport_of(spec, grid, topology, made);
         return at->second;

@@ -169,7 +169,8 @@ std::vector<ResultRow> Replay::stream(std::size_t t, std::size_t k, const ItemCo
         const std::size_t paths = decisions_[s].size();
         for (std::size_t path = 0; path < paths; ++path) {
             std::span<const Topology> topologies = orders_of(schemes_[s].parts());
-            if (paths > 1) topologies = topologies.subspan(path == 0 ? 0 : path - 1, path == 0 ? 0 : 1);
+            if (paths > 1)
+                topologies = topologies.subspan(path == 0 ? 0 : path - 1, path == 0 ? 0 : 1);
             schemes.push_back({&schemes_[s].parts(), &decisions_[s][path][t * tensors() + k],
                                topologies, paths > 1});
         }

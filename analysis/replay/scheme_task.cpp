@@ -1,6 +1,5 @@
 // FloatBlocks' work as a device's task.
 #include <algorithm>
-#include <algorithm>
 #include <utility>
 
 #include "analysis/replay/float_blocks.h"

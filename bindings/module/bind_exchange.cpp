@@ -153,7 +153,8 @@ py::dict run_exchange(const MadeSchemes& made, const std::string& spec,
                       const py::object& weights, const py::object& full_batch) {
     using Floats = py::array_t<float, py::array::c_style | py::array::forcecast>;
     const Topology order = parse_topology(topology);
-    const auto scheme = reduced_by(order, std::make_shared<const Scheme>(parse_scheme(spec, &made)));
+    const auto scheme =
+        reduced_by(order, std::make_shared<const Scheme>(parse_scheme(spec, &made)));
     const SchemeParts& parts = scheme->own_parts();
     TrainingStep step = given;
     step.workers = static_cast<int>(x.shape(0));

@@ -51,8 +51,8 @@ private:
     }
     void note_moments(const double* exact) {
         const bool defined =
-            add_moments(exact, count_, 1.0, accumulator_.cast(),
-                        moments_->bias.data() + offset_, moments_->variance.data() + offset_);
+            add_moments(exact, count_, 1.0, accumulator_.cast(), moments_->bias.data() + offset_,
+                        moments_->variance.data() + offset_);
         moments_->defined = moments_->defined && defined;
     }
 
@@ -184,7 +184,8 @@ void reduce(const Topology& topology, std::span<const double* const> rows, std::
     if (topology.is_plain()) return walk(accumulator, nullptr);
     const auto cast_of = [](const SumRounding& r) { return RowCast(r.format, r.projection); };
     const Additions by = additions_of(topology, accumulator.format(), accumulator.projection());
-    if (by.exact) return sum_exactly(rows, make_cast<double>(by.narrow.format, by.narrow.projection), out);
+    if (by.exact)
+        return sum_exactly(rows, make_cast<double>(by.narrow.format, by.narrow.projection), out);
     const RowCast narrow = cast_of(by.narrow);
     if (!by.wide) return walk(narrow, nullptr);
     const RowCast wide = cast_of(*by.wide);

@@ -172,7 +172,8 @@ int ranks_before(int row, int chunk, int workers) { return (chunk - row + worker
 
 // NCCL's double binary tree (src/graph/trees.cc) with one rank in each node. A rank adds to its own
 // values those of its lower child, then those of its upper one.
-void add_children(std::vector<Hop>& hops, std::int64_t row, std::int64_t bit, std::int64_t workers) {
+void add_children(std::vector<Hop>& hops, std::int64_t row, std::int64_t bit,
+                  std::int64_t workers) {
     const std::int64_t half = bit / 2;
     std::int64_t upper = half;
     while (upper > 0 && row + upper >= workers) upper /= 2;
@@ -186,7 +187,8 @@ void add_children(std::vector<Hop>& hops, std::int64_t row, std::int64_t bit, st
 }
 
 void double_tree(ReductionProgram& program, int workers, int) {
-    const auto above = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(workers)));
+    const auto above =
+        static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(workers)));
     add_children(program.hops, 0, above, workers);
 }
 
@@ -235,10 +237,7 @@ constexpr auto forms = std::to_array<TopologyForm>({
      .program = accumulated,
      .collective = "shards",
      .additions = adding::as_nccl_symmetric},
-    {.name = "nccl:nvls",
-     .program = accumulated,
-     .collective = "",
-     .additions = adding::as_nvls},
+    {.name = "nccl:nvls", .program = accumulated, .collective = "", .additions = adding::as_nvls},
     {.name = "two_phase",
      .program = accumulated,
      .collective = "shards",
@@ -269,8 +268,7 @@ TwoPhase phases_of(const std::string& whole, std::string_view name,
     for (const std::string_view setting : settings) {
         const std::size_t equals = setting.find('=');
         const std::string_view key = setting.substr(0, equals),
-                               value =
-                                   equals == setting.npos ? "" : setting.substr(equals + 1);
+                               value = equals == setting.npos ? "" : setting.substr(equals + 1);
         if (key == "sum" && (value == "fp32" || value == "exact")) phases.sum = value;
         else if (key == "sum") phases.sum = parse_format(value).name();
         else if (key == "own" && (value == "exact" || value == "encoded"))
@@ -356,7 +354,8 @@ Topology parse_topology(std::string_view name) {
         t.form = form;
         t.kind = form->program == ring ? Topology::Kind::ring : Topology::Kind::ordered;
         if (form->has_groups) {
-            const std::string_view number = name.substr(std::min(name.size(), form->name.size() + 1));
+            const std::string_view number =
+                name.substr(std::min(name.size(), form->name.size() + 1));
             t.group = parse_number<int>(number).value_or(0);
             if (t.group < 1)
                 refuse("topology '" + limits::clipped(whole) +

@@ -19,9 +19,9 @@ struct TopologyForm;  // a row of the table
 // The keys of a reduction in two phases.
 struct TwoPhase {
     std::string sum = "fp32";  // what the owner of a shard adds in: fp32, exact or a format's name
-    bool own_exact = false;    // the owner's values of its shard are not encoded
-    std::string phase2;        // the scheme that encodes the sums; empty: that of phase 1
-    bool finishes = true;      // false: the sums stay where they are, as reduce_scatter leaves them
+    bool own_exact = false;  // the owner's values of its shard are not encoded
+    std::string phase2;  // the scheme that encodes the sums; empty: that of phase 1
+    bool finishes = true;  // false: the sums stay where they are, as reduce_scatter leaves them
 
     friend bool operator==(const TwoPhase&, const TwoPhase&) = default;
     std::string text() const;  // the keys that differ from these defaults
@@ -33,7 +33,7 @@ struct Topology {
     // two encodings with a sum between them.
     enum class Kind { exact, gather, ring, ordered, two_phase };
     Kind kind = Kind::exact;
-    int group = 0;       // ranks in a group, where the form has groups
+    int group = 0;  // ranks in a group, where the form has groups
     bool kahan = false;  // compensated, where the form keeps an accumulator
     const TopologyForm* form = nullptr;  // of ring, ordered and two_phase
     TwoPhase phases = {};  // of two_phase

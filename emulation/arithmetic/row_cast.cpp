@@ -137,8 +137,8 @@ std::optional<DrawnStep> make_drawn(const FloatFormat& format, Projection projec
 }  // namespace
 
 RowCast::RowCast(const FloatFormat& format, const Projection& projection)
-    : format_(format), projection_(projection), cast_(make_cast<double>(format, projection)), step_(make_step<double>(format, projection)),
-      drawn_(make_drawn(format, projection, cast_)) {}
+    : format_(format), projection_(projection), cast_(make_cast<double>(format, projection)),
+      step_(make_step<double>(format, projection)), drawn_(make_drawn(format, projection, cast_)) {}
 
 template <class Real>
 void RowCast::round_row(const Real* in, double scale, double* out, std::size_t count,

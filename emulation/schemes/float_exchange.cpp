@@ -9,7 +9,8 @@ namespace apscope::detail {
 
 FloatExchange::FloatExchange(const FloatEncoder& encoder, const Decision& decision, int workers,
                              bool adds_hops, FloatBuffers& buffers)
-    : encoder_(encoder), decision_(decision), workers_(workers), divisors_(encoder.grid.division.of(workers)),
+    : encoder_(encoder), decision_(decision), workers_(workers),
+      divisors_(encoder.grid.division.of(workers)),
       wire_(encoder.grid.format, encoder.grid.projection),
       accumulator_(make_accumulator(encoder.reduction.accumulate, encoder.reduction.projection)),
       buffers_(buffers) {

@@ -121,7 +121,8 @@ public:
         const bool divides = encoder.grid.division.of(workers).any();
         if (encoder.reduction.rounds(topology, workers) && !divides)
             splitter_ =
-                std::ldexp(1.0, 53 - encoder.reduction.additions(topology).last().format.precision()) +
+                std::ldexp(1.0,
+                           53 - encoder.reduction.additions(topology).last().format.precision()) +
                 1.0;
     }
     double operator()(double sum) const {

@@ -7,9 +7,9 @@
 
 #include "core/limits.h"
 #include "core/parse.h"
+#include "core/spec_text.h"
 #include "emulation/schemes/scheme.h"
 #include "emulation/schemes/shared/pattern.h"
-#include "core/spec_text.h"
 
 namespace apscope::detail {
 

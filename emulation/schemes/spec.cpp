@@ -11,8 +11,8 @@
 #include "core/nearest_names.h"
 #include "core/parse.h"
 #include "core/rounding_words.h"
-#include "emulation/schemes/definition.h"
 #include "core/spec_text.h"
+#include "emulation/schemes/definition.h"
 
 namespace apscope::detail {
 

@@ -129,9 +129,7 @@ def run(args: argparse.Namespace) -> int:
 def _whole(results: Results, args: argparse.Namespace) -> pd.DataFrame:
     """The requested rows of the summary."""
     network = network_of(args)
-    table = results.summary(
-        network=network, elements=args.elements, batch_factor=args.batch_factor
-    )
+    table = results.summary(network=network, elements=args.elements, batch_factor=args.batch_factor)
     if network is not None:
         table = _with_nodes(table, results, network, args.elements)
     if args.scheme:

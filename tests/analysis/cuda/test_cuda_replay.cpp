@@ -19,8 +19,8 @@ namespace {
 using namespace apscope::detail::test;
 
 const std::vector<const char*> all_topologies{
-    "sequential", "ring",      "tree", "hierarchical:3", "sequential+kahan", "hierarchical:2+kahan",
-    "butterfly"};
+    "sequential",           "ring",     "tree", "hierarchical:3", "sequential+kahan",
+    "hierarchical:2+kahan", "butterfly"};
 constexpr std::uint64_t plenty = std::uint64_t{1} << 30;
 
 ReplayOptions asked(const Trace& trace, const std::vector<const char*>& schemes, int draws = 1) {

@@ -89,8 +89,7 @@ TEST(ItemRows, OfSchemesThatSendTheSameCodesAreWorkedOutOnce) {
         for (const auto& line : lines) {
             if (place >= line.size()) continue;
             schemes.push_back(std::make_unique<Scheme>(parse_scheme(line[place].spec)));
-            streamed.push_back(
-                {&schemes.back()->parts, &line[place].decision, topologies});
+            streamed.push_back({&schemes.back()->parts, &line[place].decision, topologies});
         }
     }
     CountedRows device;

@@ -102,10 +102,9 @@ TEST(Fp32Sums, AreTheSumsRoundedOnce) {
         wire.overflow = hop.overflow = c.overflow;
         wire.random_bits = hop.random_bits = 12;
         for (const int k : {0, 7, -9, 40, -60, 110}) {
-            for (const char* name :
-                 {"sequential", "ring", "tree", "hierarchical:3", "sequential+kahan", "butterfly",
-                  "fp32_accumulate", "pat", "nccl:ring", "nccl:tree", "nccl:symmetric",
-                  "nccl:nvls"}) {
+            for (const char* name : {"sequential", "ring", "tree", "hierarchical:3",
+                                     "sequential+kahan", "butterfly", "fp32_accumulate", "pat",
+                                     "nccl:ring", "nccl:tree", "nccl:symmetric", "nccl:nvls"}) {
                 for (const int workers : {1, 2, 7}) {
                     const auto sums =
                         fp32_sums(parse_topology(name), sent, accumulate, hop, k, workers);
@@ -163,7 +162,8 @@ TEST(Fp32Sums, AreTheSumsRoundedOnce) {
         }
     }
     EXPECT_EQ(served.size(), 12u);  // it does serve, every one
-    for (const auto& [name, times] : served) EXPECT_GT(times, name == "nccl:nvls" ? 20 : 200) << name;
+    for (const auto& [name, times] : served)
+        EXPECT_GT(times, name == "nccl:nvls" ? 20 : 200) << name;
 }
 
 TEST(Fp32Sums, RefuseWhatFp32CannotHold) {

@@ -11,8 +11,8 @@ using namespace apscope::detail;
 
 namespace {
 
-// The program as text over ranks: "((0+1)+2)", a row that is rounded by itself as "[0]", and a sum in
-// a wider format as "{0+1}".
+// The program as text over ranks: "((0+1)+2)", a row that is rounded by itself as "[0]", and a sum
+// in a wider format as "{0+1}".
 std::string formula(const char* name, int workers, int chunk = 0) {
     std::vector<std::string> rows;
     for (int w = 0; w < workers; ++w) rows.push_back(std::to_string(w));
@@ -85,11 +85,28 @@ TEST(Topology, NamesRoundTripAndWrongOnesAreRefused) {
         if (const std::size_t g = name.find(":G"); g != name.npos) name.replace(g, 2, ":16");
         EXPECT_EQ(parse_topology(name).name(), name);
     }
-    for (const char* name : {"rings", "", "hierarchical", "hierarchical:", "hierarchical:0",
-                             "hierarchical:x", "ring+kahan", "tree+kahan", "exact+kahan", "gather",
-                             "hierarchical4", "hierarchical:4 ", "tree:4", "exact:4", "nccl", "nccl:",
-                             "nccl:rings", "nccl:ring:4", "pat:4", "butterfly+kahan",
-                             "nccl:ring+kahan", "NCCL:ring"}) {
+    for (const char* name : {"rings",
+                             "",
+                             "hierarchical",
+                             "hierarchical:",
+                             "hierarchical:0",
+                             "hierarchical:x",
+                             "ring+kahan",
+                             "tree+kahan",
+                             "exact+kahan",
+                             "gather",
+                             "hierarchical4",
+                             "hierarchical:4 ",
+                             "tree:4",
+                             "exact:4",
+                             "nccl",
+                             "nccl:",
+                             "nccl:rings",
+                             "nccl:ring:4",
+                             "pat:4",
+                             "butterfly+kahan",
+                             "nccl:ring+kahan",
+                             "NCCL:ring"}) {
         EXPECT_THROW(parse_topology(name), std::invalid_argument) << name;
     }
 }

@@ -9,7 +9,6 @@ import apscope
 from apscope.record import TraceWriter
 from tests.reference import production
 from tests.reference.allreduce import allreduce
-from tests.reference.casts import Rounding
 from tests.reference.formats import FORMATS, ieee
 from tests.reference.replay import replay
 

@@ -9,8 +9,8 @@ import apscope
 from apscope import _core, cost
 from apscope._results.volume import at_most
 from apscope.record import TraceWriter
-from tests.reference import topologies as reference
 from tests.reference import production, traffic
+from tests.reference import topologies as reference
 
 N = 6400
 PADDED = 6656  # to a multiple of 64 times 8 workers
