@@ -14,9 +14,9 @@ namespace apscope::detail {
 namespace {
 
 // In the order of CollectiveAlgorithm.
-constexpr std::array<std::string_view, 9> names{
-    "ring",       "tree",   "halving",      "pat",                "double_tree",
-    "all_gather", "shards", "hierarchical", "hierarchical_shards"};
+constexpr std::array<std::string_view, 9> names{"ring",   "tree",         "halving",
+                                                "pat",    "double_tree",  "all_gather",
+                                                "shards", "hierarchical", "hierarchical_shards"};
 
 double binary_levels(int workers) {  // ceil(log2 W)
     int levels = 0;
@@ -149,8 +149,8 @@ std::optional<Way> way_of(const Transport& t, std::string_view topology, double 
     if (way.collective == CollectiveAlgorithm::all_gather) return way;
     const bool scatters = topology.starts_with("reduce_scatter");
     if (scatters || topology.starts_with(two_phase_name)) {
-        way.bytes = {payload,         payload, scatters ? 0.0 : payload * t.second_width, side,
-                     t.side_in_parts, scatters ? 0.0 : side};
+        way.bytes = {payload, payload,         scatters ? 0.0 : payload * t.second_width,
+                     side,    t.side_in_parts, scatters ? 0.0 : side};
         return way;
     }
     if (t.exact_sums) return std::nullopt;

@@ -25,8 +25,7 @@ constexpr auto links = std::to_array<KnownLink>({
      "rated: 32 GT/s and lane, 16 lanes, 128 of 130 bits, PCI Express 5.0; not measured"},
     {"ethernet_100", 12e9, 12.5e9, 14e-6, 1,
      "reached: NET_BW, 100 Gbit, in NCCL's src/graph/topo.h; rated: 100 Gb/s; one for a node"},
-    {"ethernet_25", 3.125e9, 3.125e9, 14e-6, 1,
-     "rated: 25 Gb/s; not measured; one for a node"},
+    {"ethernet_25", 3.125e9, 3.125e9, 14e-6, 1, "rated: 25 Gb/s; not measured; one for a node"},
 });
 
 }  // namespace
@@ -39,7 +38,8 @@ const KnownLink& known_link(std::string_view name) {
     std::string names;
     for (const KnownLink& link : links)
         names += (names.empty() ? "" : ", ") + std::string(link.name);
-    throw std::invalid_argument("unknown link '" + limits::clipped(name) + "'; use one of " + names);
+    throw std::invalid_argument("unknown link '" + limits::clipped(name) + "'; use one of " +
+                                names);
 }
 
 }  // namespace apscope::detail

@@ -215,9 +215,7 @@ std::optional<Cost> cost_on_nodes(CollectiveAlgorithm collective, const MessageB
             cost.node = (workers - 1.0) * (b.sent + b.side);
             take(cost, around(nodes, cost.node, 1), 0);
             break;
-        case tree:
-            climbed(nodes, 1.0, without_bit, {itself}).take(cost, partial, result);
-            break;
+        case tree: climbed(nodes, 1.0, without_bit, {itself}).take(cost, partial, result); break;
         case double_tree: double_tree_rounds(nodes).take(cost, partial, result); break;
         case halving: halving_rounds(nodes).take(cost, partial, result); break;
         case pat: take_pat(cost, nodes, partial, result); break;

@@ -1,7 +1,7 @@
 // A collective on nodes: which of its bytes and messages cross from node to node. Worker w of W is
-// on node w / (W / nodes), rounded down, so that neighbours of a ring share a node. A node's traffic
-// leaves through all its network interfaces, equally: a library runs as many rings or trees, with a
-// part of the bytes each, as NCCL does. docs/definitions.md, section 12.
+// on node w / (W / nodes), rounded down, so that neighbours of a ring share a node. A node's
+// traffic leaves through all its network interfaces, equally: a library runs as many rings or
+// trees, with a part of the bytes each, as NCCL does. docs/definitions.md, section 12.
 #pragma once
 
 #include <optional>

@@ -130,17 +130,16 @@ std::optional<StepTime> time_of(std::span<const TimedPart> parts, const std::str
         }
     }
     if (agreed_bytes != 0) {
-        const Cost message = *cost_on_nodes(
-            side_collective, {agreed_bytes, agreed_bytes, agreed_bytes, 0.0}, workers, 1,
-            links.nodes);
+        const Cost message =
+            *cost_on_nodes(side_collective, {agreed_bytes, agreed_bytes, agreed_bytes, 0.0},
+                           workers, 1, links.nodes);
         out.side_bytes += message.inter.bytes;
         out.node_bytes += message.node;
         if (side != SideMessages::delayed) {
             const Cost sides =
                 in_messages(message, side == SideMessages::bucket ? agreed_buckets : 1.0);
             out.messages += sides.inter.messages + sides.intra.messages;
-            out.side_seconds +=
-                latency_seconds(sides, links) + transfer_seconds(sides, links);
+            out.side_seconds += latency_seconds(sides, links) + transfer_seconds(sides, links);
         }
     }
     out.pass_seconds = passes * links.pass_cost;
@@ -178,8 +177,7 @@ StepTimes step_times(const RowTable& table, const TimeOptions& options,
     std::vector<double> limit;
     for (const std::uint32_t i : parts.first) {
         const std::uint32_t row = rows.row[i];
-        const Transport t =
-            transport(table.scheme[row], table.format[row], table.topology[row]);
+        const Transport t = transport(table.scheme[row], table.format[row], table.topology[row]);
         limit.push_back(static_cast<double>(t.agreed_bits));
     }
     std::vector<double> scaled(rows.size());  // the elements of the model
@@ -231,8 +229,8 @@ StepTimes step_times(const RowTable& table, const TimeOptions& options,
         if (!time) continue;
         times[g] = *time;
         const double bytes = 4 * factor[g] * recorded[g];
-        const auto whole = cost_on_nodes(baseline, {bytes, bytes, bytes, 0.0}, ranks, node,
-                                         options.links.nodes);
+        const auto whole =
+            cost_on_nodes(baseline, {bytes, bytes, bytes, 0.0}, ranks, node, options.links.nodes);
         if (!whole) continue;
         fp32[g] = seconds_of(in_messages(*whole, buckets[g] / steps[g]), options.links);
     }

@@ -65,9 +65,9 @@ std::optional<StepTime> time_of(std::span<const TimedPart> parts, const std::str
                                 SideMessages side, CollectiveAlgorithm side_collective);
 
 // A row per trace, scheme and topology of the reduced rows, in order of appearance. NaN for
-// `exact`, which is not an algorithm, for a hierarchy whose groups are not the nodes, and where a row
-// has no numbers. Throws std::invalid_argument for an impossible option, also for nodes that do not
-// divide the workers of a trace.
+// `exact`, which is not an algorithm, for a hierarchy whose groups are not the nodes, and where a
+// row has no numbers. Throws std::invalid_argument for an impossible option, also for nodes that do
+// not divide the workers of a trace.
 struct StepTimes {
     std::vector<std::uint32_t> first;  // a row of the table
     std::vector<std::string> topology;

@@ -31,7 +31,8 @@ py::dict cost_dict(const Cost& cost) {
     d["node_bytes"] = cost.node;
     d["workers_of_node"] = cost.workers_of_node;
     py::list stages;
-    for (const CostStage& stage : cost.stages) stages.append(py::make_tuple(stage.inter, stage.intra));
+    for (const CostStage& stage : cost.stages)
+        stages.append(py::make_tuple(stage.inter, stage.intra));
     d["stages"] = py::tuple(stages);
     return d;
 }
@@ -40,8 +41,8 @@ py::dict cost_dict(const Cost& cost) {
 
 void bind_cost(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>& made) {
     m.def("collective_cost",
-          [](const std::string& collective, double sent, double partial, double result,
-             int workers, std::optional<int> group, std::optional<int> nodes) {
+          [](const std::string& collective, double sent, double partial, double result, int workers,
+             std::optional<int> group, std::optional<int> nodes) {
         return cost_dict(
             checked_cost(collective, {sent, partial, result, 0.0}, workers, group, nodes));
     },

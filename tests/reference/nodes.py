@@ -62,15 +62,13 @@ def mirrored(rounds: Stage) -> Stage:
 def tree(workers: int) -> list[Stage]:
     rounds, level = [], list(range(workers))
     while len(level) > 1:
-        rounds.append(
-            [(b, a, Fraction(1), Fraction(0)) for a, b in zip(level[::2], level[1::2])]
-        )
+        rounds.append([(b, a, Fraction(1), Fraction(0)) for a, b in zip(level[::2], level[1::2])])
         level = level[::2]
     return [rounds + mirrored(rounds)]
 
 
 def halving(workers: int) -> list[Stage]:
-    """The farthest partners first; ranks in excess of a power of two give all to their neighbour."""
+    """The farthest partners first; ranks in excess of a power of two give all to a neighbour."""
     power = 1 << workers.bit_length() - 1
     excess = workers - power
     rounds = []
@@ -79,9 +77,7 @@ def halving(workers: int) -> list[Stage]:
     left = [2 * k + 1 for k in range(excess)] + list(range(2 * excess, workers))
     distance, part = power // 2, Fraction(1, 2)
     while distance:
-        rounds.append(
-            [(left[i], left[i ^ distance], part, Fraction(0)) for i in range(power)]
-        )
+        rounds.append([(left[i], left[i ^ distance], part, Fraction(0)) for i in range(power)])
         distance, part = distance // 2, part / 2
     return [rounds + mirrored(rounds)]
 
@@ -105,7 +101,7 @@ def double_tree(workers: int) -> list[Stage]:
 
 
 def pat(workers: int) -> list[Stage]:
-    """In the tree of chunk k place s is rank k - s, and its parent the place less its lowest bit."""
+    """In the tree of chunk k place s is rank k - s, its parent the place less its lowest bit."""
     levels: dict[int, list[Message]] = {}
     for chunk in range(workers):
         for place in range(1, workers):

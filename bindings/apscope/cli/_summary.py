@@ -26,15 +26,16 @@ DESCRIPTION = (
     "over the noise of the batch (1: as large as the noise); for a trace of one worker by "
     "step_nmse, the mean over the steps of the step's NMSE. A skipped step counts as lost, "
     "schemes with overflow come last, and after them schemes with memory on steps with gaps. "
-    "--by shows layers, roles or steps: one --column, schemes across; all columns for a single --scheme. "
-    "--nodes adds ms, the modelled milliseconds of a step's exchange, and node_MB, what a node sends to the others. docs/definitions.md, sections 12, 14 "
+    "--by shows layers, roles or steps: one --column, schemes across; all columns for a single "
+    "--scheme. --nodes adds ms, the modelled milliseconds of a step's exchange, and node_MB, what a "
+    "node sends to the others. docs/definitions.md, sections 12, 14 "
     "and 16, defines the columns. On a terminal columns that do not fit are omitted."
 )
 
 #: Columns for a terminal, the most important first.
-SHORT = ("scheme", "topology", "error_over_noise", "step_nmse", "ms", "node_MB", "skipped", "overflowed",
-         "nonfinite", "gaps", "underflow_wire", "underflow_reduced", "volume", "speedup",
-         "layer_cosine", "worst_nmse", "relative_bias", "worst_layer")  # fmt: skip
+SHORT = ("scheme", "topology", "error_over_noise", "step_nmse", "ms", "node_MB", "skipped",
+         "overflowed", "nonfinite", "gaps", "underflow_wire", "underflow_reduced", "volume",
+         "speedup", "layer_cosine", "worst_nmse", "relative_bias", "worst_layer")  # fmt: skip
 #: Columns that are shown only if a number is not 0.
 _COUNTS = ("skipped", "overflowed", "nonfinite", "gaps")
 #: The same for one scheme by layer, role or step.
@@ -126,9 +127,7 @@ def run(args: argparse.Namespace) -> int:
 def _whole(results: Results, args: argparse.Namespace) -> pd.DataFrame:
     """The requested rows of the summary."""
     network = network_of(args)
-    table = results.summary(
-        network=network, elements=args.elements, batch_factor=args.batch_factor
-    )
+    table = results.summary(network=network, elements=args.elements, batch_factor=args.batch_factor)
     if network is not None:
         table = _with_nodes(table, results, network, args.elements)
     if args.scheme:

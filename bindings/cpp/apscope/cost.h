@@ -30,7 +30,8 @@ struct Network {
 /// infiniband_ndr, pcie5_x16, ethernet_100 or ethernet_25. docs/nodes.md has their numbers.
 ///
 /// @param inside   Of a node.
-/// @param between  Of the nodes; Ethernet has one interface for a node, all others one for a worker.
+/// @param between  Of the nodes; Ethernet has one interface for a node, all others one for a
+/// worker.
 /// @param nodes    Their number.
 /// @throws std::invalid_argument  An unknown link.
 APSCOPE_API Network network_of(std::string_view inside, std::string_view between,

@@ -17,16 +17,17 @@ Network network_of(std::string_view inside, std::string_view between, std::optio
             .interfaces = nodes ? far.interfaces : std::nullopt};
 }
 
-CollectiveCost collective(std::string_view name, double sent, int workers,
-                          std::optional<int> group, std::optional<double> partial,
-                          std::optional<double> result, std::optional<int> nodes) {
+CollectiveCost collective(std::string_view name, double sent, int workers, std::optional<int> group,
+                          std::optional<double> partial, std::optional<double> result,
+                          std::optional<int> nodes) {
     const detail::FloatEnvironment environment;
     const detail::Cost c = detail::checked_cost(
         name, {sent, partial.value_or(sent), result.value_or(sent), 0.0}, workers, group, nodes);
-    CollectiveCost cost{c.inter.messages, c.inter.bytes, c.intra.messages, c.intra.bytes,
-                        c.added,          c.decoded,     c.busiest,        c.node,
-                        c.workers_of_node};
-    for (const detail::CostStage& stage : c.stages) cost.stages.emplace_back(stage.inter, stage.intra);
+    CollectiveCost cost{c.inter.messages, c.inter.bytes, c.intra.messages,
+                        c.intra.bytes,    c.added,       c.decoded,
+                        c.busiest,        c.node,        c.workers_of_node};
+    for (const detail::CostStage& stage : c.stages)
+        cost.stages.emplace_back(stage.inter, stage.intra);
     return cost;
 }
 

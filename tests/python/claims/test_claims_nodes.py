@@ -203,7 +203,14 @@ def digits():
         DATA / "digits",
         ["none:fp32", "aps:e4m3", "mx", "qsgd"],
         steps="0:2",
-        topology=["ring", "tree", "hierarchical:4", "hierarchical:2", "two_phase", "reduce_scatter"],
+        topology=[
+            "ring",
+            "tree",
+            "hierarchical:4",
+            "hierarchical:2",
+            "two_phase",
+            "reduce_scatter",
+        ],
     )
 
 
@@ -214,8 +221,9 @@ def row(frame, scheme, topology):
 
 
 def test_every_number_of_a_row_on_nodes_by_hand(digits):
-    n, network = 1906, Network(
-        3e-6, 2e9, intra_latency=1e-6, intra_bandwidth=5e9, pass_cost=0.0, interfaces=2
+    n, network = (
+        1906,
+        Network(3e-6, 2e9, intra_latency=1e-6, intra_bandwidth=5e9, pass_cost=0.0, interfaces=2),
     )
     frame = cost.step_time(digits, network, nodes=2)
     ring = row(frame, "none:fp32", "ring")
@@ -277,7 +285,9 @@ def test_times_of_a_replay_with_sixteen_workers_follow_the_collectives(tmp_path)
             writer.add(0, w, "a.weight", values)
         writer.end_step(0)
     results = apscope.replay(
-        tmp_path / "t", "none:fp32", topology=["ring", "tree", "two_phase", "butterfly", "pat", "nccl:tree"]
+        tmp_path / "t",
+        "none:fp32",
+        topology=["ring", "tree", "two_phase", "butterfly", "pat", "nccl:tree"],
     )
     names = {"two_phase": "shards", "butterfly": "halving", "nccl:tree": "double_tree"}
     for nodes in (1, 2, 4, 8, 16):

@@ -95,7 +95,8 @@ def test_nodes_put_the_time_of_the_exchange_beside_the_error(capsys, folder, res
     at = [lines[0].index(name) for name in ("scheme", "ms", "node_MB")]
     assert at == [0, 4, 5]
     assert {line[0]: (line[4], line[5]) for line in lines[1:]} == {
-        r.scheme: (f"{1e3 * r.seconds:.3g}", f"{r.node_bytes / 1e6:.3g}") for r in times.itertuples()
+        r.scheme: (f"{1e3 * r.seconds:.3g}", f"{r.node_bytes / 1e6:.3g}")
+        for r in times.itertuples()
     }
     assert f"ms, node_MB: 1e+08 parameters; {network}" in out
     # Gathered are 4 bits a value and 9 norms, of all others; a ring sends both ways.
