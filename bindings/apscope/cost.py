@@ -92,8 +92,8 @@ class Network:
         Examples
         --------
         >>> from apscope.cost import Network
-        >>> print(Network.of("nvlink4", "infiniband_ndr", nodes=2))
-        48.5 GB/s and 14 µs per message, inside a node 370.8 GB/s and 3.4 µs; 1 ps per byte of a pass over memory; 2 nodes
+        >>> Network.of("nvlink4", "infiniband_ndr", nodes=2).bandwidth
+        48500000000.0
         """
         near, far = (_known(text("link", name)) for name in (inside, between))
         return replace(

@@ -68,7 +68,7 @@ def tree(workers: int) -> list[Stage]:
 
 
 def halving(workers: int) -> list[Stage]:
-    """The farthest partners first; ranks in excess of a power of two give all to their neighbour."""
+    """The farthest partners first; ranks in excess of a power of two give all to a neighbour."""
     power = 1 << workers.bit_length() - 1
     excess = workers - power
     rounds = []
@@ -101,7 +101,7 @@ def double_tree(workers: int) -> list[Stage]:
 
 
 def pat(workers: int) -> list[Stage]:
-    """In the tree of chunk k place s is rank k - s, and its parent the place less its lowest bit."""
+    """In the tree of chunk k place s is rank k - s, its parent the place less its lowest bit."""
     levels: dict[int, list[Message]] = {}
     for chunk in range(workers):
         for place in range(1, workers):

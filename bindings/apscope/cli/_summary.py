@@ -27,8 +27,9 @@ DESCRIPTION = (
     "fp32's; a scheme has a row for each of its reductions. For a trace of one worker by "
     "step_nmse, the mean over the steps of the step's NMSE. A skipped step counts as lost, "
     "schemes with overflow come last, and after them schemes with memory on steps with gaps. "
-    "--by shows layers, roles or steps: one --column, schemes across; all columns for a single --scheme. "
-    "--nodes adds ms, the modelled milliseconds of a step's exchange, and node_MB, what a node sends to the others. docs/definitions.md, sections 12, 14 "
+    "--by shows layers, roles or steps: one --column, schemes across; all columns for a single "
+    "--scheme. --nodes adds ms, the modelled milliseconds of a step's exchange, and node_MB, what a "
+    "node sends to the others. docs/definitions.md, sections 12, 14 "
     "and 16, defines the columns. On a terminal columns that do not fit are omitted."
 )
 
