@@ -221,10 +221,13 @@ def _name_points(
 
 
 def bars_svg(bars: Bars, width: float, height: float) -> str:
-    """Bars as one ``svg`` element: headings, names at the left, factors at the right ends."""
-    pen = _picture(width, height, bars.says, "bars")
+    """Bars as one ``svg`` element: headings, names at the left, factors at the right ends.
+
+    It is lower than `height` where the bars need less.
+    """
     count = sum(1 + len(group) for _, group in bars.groups)
     line = min((height - 14) / max(count, 1), 19.0)
+    pen = _picture(width, 14 + count * line, bars.says, "bars")
     known = [b.factor for _, g in bars.groups for b in g if 0 < b.factor < math.inf]
     most = max([10.0, *known])
     left = min(

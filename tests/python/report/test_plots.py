@@ -10,6 +10,7 @@ import apscope
 from apscope import plots
 from apscope._charts.spread import spread
 from apscope._results.pooling import headline_rows, headline_topology, pool
+from apscope._results.summary import ranked
 
 SCHEMES = [
     "none:e4m3",
@@ -271,3 +272,42 @@ def test_labels_beside_lines_never_overlap():
         for i in range(n - 1):
             assert centres[i + 1] - centres[i] >= (heights[i] + heights[i + 1]) / 2 - 1e-12
     assert spread([0.1, 0.9], [0.1, 0.1]) == pytest.approx([0.1, 0.9])
+
+
+@pytest.fixture(scope="module")
+def both(request):
+    return apscope.replay(
+        request.config.rootpath / "notebooks/data/digits_w64",
+        ["none:bf16", "aps:e4m3fn,rule=tight", "mx", "integer_allreduce:bits=8"],
+        topology=["ring", "two_phase", "tree"],
+    )
+
+
+def test_a_point_of_the_front_is_named_by_scheme_and_reduction(both):
+    ax = plots.nmse_against_cost(both)
+    table = ranked(both).set_index(["scheme", "topology"])
+    assert len(table) == 7
+    points = {(float(ln.get_xdata()[0]), float(ln.get_ydata()[0])) for ln in ax.lines
+              if len(ln.get_xdata()) == 1}  # fmt: skip
+    assert points == {(r.volume, max(r.step_nmse, 1e-7)) for r in table.itertuples()}
+    names = {"".join(text.get_text().split()) for text in ax.texts}
+    for scheme in ("none:bf16", "aps:e4m3fn,rule=tight"):
+        assert {f"{scheme},ring", f"{scheme},twophases"} <= names, names
+    assert {"mx,gathered", "mx,twophases", "integer_allreduce:bits=8"} <= names
+    assert [ln.get_linestyle() for ln in ax.lines if len(ln.get_xdata()) > 1] == ["-", "--"]
+    told = [text.get_text() for text in ax.figure.legends[0].get_texts()]
+    assert {"two phases", "ring", "scheme's own"} <= set(told)
+
+
+def test_sqnr_has_a_point_of_every_reduction(both):
+    ax = plots.sqnr_against_bits(both)
+    rows = both.frame[both.frame["topology"].isin(["ring", "two_phase", "gather", "code_sum"])]
+    pooled = pool(rows[rows["stage"] == "reduced"], ["scheme", "topology"])
+    filled = {
+        float(ln.get_ydata()[0]) for ln in ax.lines
+        if len(ln.get_xdata()) == 1 and ln.get_markerfacecolor() != "white"
+    }  # fmt: skip
+    assert filled == set(pooled["sqnr_db"]) and len(filled) == 7
+    names = " | ".join(text.get_text().replace("\n", " ") for text in ax.texts)
+    assert "mx, gathered" in names and "mx, two phases" in names
+    assert "bits=8," not in names
