@@ -248,7 +248,7 @@ def decompose(results: Any, a: Any, b: Any, topology: str | None = None) -> pd.D
             texts = (
                 [before, after]
                 if what == "all"
-                else [_described(as_scheme(spec)).get(what, "") for spec in (before, after)]
+                else [described(as_scheme(spec)).get(what, "") for spec in (before, after)]
             )
             out.append([trace, what, before, after, *texts, *found])
     return pd.DataFrame(
