@@ -234,7 +234,9 @@ def _best(plans: Mapping[str, Plan]) -> str:
         told[topology] = (own[plan.wish.minimize], own[plan.wish.error])
     least = min(value for value, _ in told.values())
     minimized = next(iter(plans.values())).wish.minimize
-    near = {t: pair for t, pair in told.items() if minimized == "volume" and pair[0] <= least + SIDE}
+    near = {
+        t: pair for t, pair in told.items() if minimized == "volume" and pair[0] <= least + SIDE
+    }
     return min(told, key=told.__getitem__) if not near else min(near, key=lambda t: near[t][1])
 
 

@@ -58,7 +58,9 @@ def ladder_chart(table: pd.DataFrame) -> Chart:
         high = max(high, 3.0)
     best = better_reduction(table) if len(table) else ""
     lines, points = [], []
-    looks = {name: FORMATS[i % len(FORMATS)] for i, name in enumerate(dict.fromkeys(table["format"]))}
+    looks = {
+        name: FORMATS[i % len(FORMATS)] for i, name in enumerate(dict.fromkeys(table["format"]))
+    }
     for (reduction, name), part in table.groupby(["topology", "format"], sort=False):
         look, called = looks[name], str(name) if reduction == best else f"{name}, {reduction}"
         held = [(places[r.rung], float(getattr(r, column)), r) for r in part.itertuples()]

@@ -191,9 +191,13 @@ def ladder(
     """
     from .._traces.trace import Trace
 
-    asked = [topology] if isinstance(topology, str) else topology and list(topology)
-    if asked is not None and not asked:
-        raise ValueError("there is no topology to make a ladder of; give at least one, such as ring")
+    asked = None
+    if topology is not None:
+        asked = [topology] if isinstance(topology, str) else list(topology)
+    if asked == []:
+        raise ValueError(
+            "there is no topology to make a ladder of; give at least one, such as ring"
+        )
     if isinstance(results, Trace):
         from .._replay.replay import replay
 
@@ -231,9 +235,7 @@ def ladder(
                 )
     places = {name: i for i, name in enumerate(dict.fromkeys(row["trace"] for row in rows))}
     rows.sort(key=lambda row: places[row["trace"]])
-    for row in rows:
-        row |= _factors(row, rows, logs)
-    return pd.DataFrame(rows)[list(COLUMNS)]
+    return pd.DataFrame([row | _factors(row, rows, logs) for row in rows])[list(COLUMNS)]
 
 
 def better_reduction(table: pd.DataFrame) -> str:

@@ -22,7 +22,9 @@ from ._table import json_rows, on_terminal, print_csv, print_frame, print_table
 EXAMPLE = """\
 apscope search notebooks/data/digits --bits 8 --steps 0:8
 apscope search notebooks/data/digits --bits 6 --scheme 'aps:{format}' --by layer --steps 0:8"""
-HELP = "which split of N bits between exponent and mantissa loses least, in a ring and in two phases"
+HELP = (
+    "which split of N bits between exponent and mantissa loses least, in a ring and in two phases"
+)
 DESCRIPTION = (
     "Replays a trace through every split of N bits into sign, exponent and mantissa, with "
     "the special values and biases that can matter, in every reduction, ranks them, and names the "
@@ -129,7 +131,13 @@ def _print(name: str, table: pd.DataFrame, figure: str, args: argparse.Namespace
         )
         title = name
     widths = sorted(table["exponent_bits"].unique())
-    heads = ["layer", "reduction", *(f"e{e}m{args.bits - 1 - e}" for e in widths), "best", "nearest named"]
+    heads = [
+        "layer",
+        "reduction",
+        *(f"e{e}m{args.bits - 1 - e}" for e in widths),
+        "best",
+        "nearest named",
+    ]
     print(f"{printable(title)}: {figure} by exponent bits, the best of each")
     print_table(
         heads,

@@ -39,9 +39,7 @@ def test_the_answer_is_the_best_plan_of_all_reductions(results, minimize):
     for volume in (0.14, 0.2, 0.26, 0.5):
         plan = apscope.recommend(results, minimize=minimize, max_volume=volume)
         alone = {
-            name: apscope.recommend(
-                results, minimize=minimize, max_volume=volume, topology=name
-            )
+            name: apscope.recommend(results, minimize=minimize, max_volume=volume, topology=name)
             for name in ("ring", "two_phase")
         }
         errors = {name: one.figures[minimize].iloc[0] for name, one in alone.items()}
@@ -72,9 +70,7 @@ def test_a_scheme_with_its_own_reduction_is_counted_once(results):
     """QSGD gathers in place of a ring; in two phases it has these too, and not both."""
     table = results.summary().set_index(["scheme", "topology"])
     for topology, own in (("ring", "gather"), ("two_phase", "two_phase")):
-        plan = apscope.recommend(
-            results, "qsgd", max_volume=99, topology=topology, holdout=False
-        )
+        plan = apscope.recommend(results, "qsgd", max_volume=99, topology=topology, holdout=False)
         assert plan.reduction == own and plan.about["topology"] == topology
         figures = plan.figures.iloc[0]
         for name in ("error_over_noise", "step_nmse", "volume"):
@@ -84,8 +80,9 @@ def test_a_scheme_with_its_own_reduction_is_counted_once(results):
 @pytest.mark.parametrize("limit", [0.1, 0.005, 0.0005])
 def test_the_least_volume_wins_and_the_error_decides_between_equal_ones(results, limit):
     found = {
-        name: apscope.recommend(results, minimize="volume", max_nmse=limit, topology=name)
-        .figures.iloc[0]
+        name: apscope.recommend(
+            results, minimize="volume", max_nmse=limit, topology=name
+        ).figures.iloc[0]
         for name in ("ring", "two_phase")
     }
     least = min(row["volume"] for row in found.values())
@@ -136,7 +133,9 @@ def test_other_bytes_are_said_beside_a_factor(results):
 
 
 def test_limits_out_of_reach_in_every_reduction(results):
-    with pytest.raises(ValueError, match="in ring: max_nmse=1e-12 .*; in two_phase: max_nmse=1e-12"):
+    with pytest.raises(
+        ValueError, match="in ring: max_nmse=1e-12 .*; in two_phase: max_nmse=1e-12"
+    ):
         apscope.recommend(results, CANDIDATES[1:4], max_nmse=1e-12)
     with pytest.raises(ValueError, match="there is no topology to choose from"):
         apscope.recommend(results, topology=[])

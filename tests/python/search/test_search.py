@@ -67,9 +67,7 @@ def test_a_scheme_has_no_row_in_a_reduction_that_it_does_not_have(digits):
     table = apscope.search(
         digits, 4, schemes=["stochastic:{format}", "aps:{format}"], specials="ieee", steps="0:3"
     )
-    held = {
-        name: set(part["topology"]) for name, part in table.groupby(table["scheme"].str[:3])
-    }
+    held = {name: set(part["topology"]) for name, part in table.groupby(table["scheme"].str[:3])}
     assert held == {"sto": {"gather", "two_phase"}, "aps": {"ring", "two_phase"}}
     for (scheme, topology), row in table.set_index(["scheme", "topology"]).iterrows():
         if not row["stopped"]:
@@ -170,7 +168,8 @@ def test_the_text_names_the_best_and_the_nearest(capsys, digits, table):
     out = printed(capsys, digits, "--bits", "8")
     head, _, best, *_ = out.splitlines()
     assert (
-        head == "digits: 199 splits of 8 bits, ring and two_phase, 52 steps; the best 10 by "
+        head
+        == "digits: 199 splits of 8 bits, ring and two_phase, 52 steps; the best 10 by "
         "error_over_noise"
         and best.split()[:2] == ["aps:e2m5finite,rule=tight,unit=32", "two_phase"]
     )
