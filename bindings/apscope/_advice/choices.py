@@ -58,7 +58,7 @@ def choices(plan: Plan) -> list[str]:
     Factors are those of the errors of the plan's scheme with most elements, used alone, and of
     candidates that differ from it in one thing; on the held-out steps if there are any.
     """
-    table, own = plan._table, figures_of_plan(plan)[plan.wish.error]
+    table, own = plan._table, _figures(plan._table, plan._options)
     weight = np.bincount(plan._options, table.chosen.elements, len(table.candidates))
     main = int(weight.argmax())
     alone = "" if len(set(plan._options.tolist())) == 1 else f", of {table.candidates[main]} alone"
@@ -73,12 +73,8 @@ def choices(plan: Plan) -> list[str]:
     return said
 
 
-def figures_of_plan(plan: Plan) -> dict[str, float]:
-    """The plan's figures on the held-out steps, or on the chosen ones if there are none."""
-    return _figures(plan._table, plan._options)
-
-
 def _figures(table: Table, options: np.ndarray) -> dict[str, float]:
+    """Figures on the held-out steps, or on the chosen ones if there are none."""
     return figures(table, table.held_out or table.chosen, options)
 
 
@@ -92,7 +88,12 @@ def _times(other: float, own: float) -> str:
     return f"{other / own:.3g} times the error" if own > 0 else f"error {other:.3g}"
 
 
-def _reductions(plan: Plan, own: float) -> list[str]:
+def _at(volume: float, own: float) -> str:
+    """Another volume than one's own; nothing for the same bytes."""
+    return f" at volume {volume:.3g}" if abs(volume - own) > SIDE else ""
+
+
+def _reductions(plan: Plan, own: dict[str, float]) -> list[str]:
     """The reduction beside the others; nothing if nothing was reduced."""
     if not plan.reduction:
         return []
@@ -100,13 +101,17 @@ def _reductions(plan: Plan, own: float) -> list[str]:
     for row in plan.about.get("reductions", ()):
         if row["topology"] == plan.about["topology"]:
             continue
-        same = "" if row["same_error"] is None else f" has {_times(row['same_error'], own)}"
-        best = "overflow" if row["error"] is None else _times(row["error"], own)
+        same, best = (
+            None
+            if row[error] is None
+            else _times(row[error], own[plan.wish.error]) + _at(row[volume], own["volume"])
+            for error, volume in (("same_error", "same_volume"), ("error", "volume"))
+        )
+        there = f"the same in {row['topology']} " + (f"has {same}" if same else "cannot be used")
         others.append(
-            f"the same in {row['topology']}{same or ' cannot be used'}, the best there, "
-            f"{clip(row['scheme'], 60)}, {best}"
-            if row["scheme"] != plan.spec
-            else f"the same in {row['topology']}{same}, and nothing is better there"
+            f"{there}, and nothing is better there"
+            if row["scheme"] == plan.spec
+            else f"{there}, the best there, {clip(row['scheme'], 60)}, {best or 'overflow'}"
         )
     return [f"reduction: {plan.reduction}" + "".join(f"; {text}" for text in others)]
 
@@ -125,7 +130,7 @@ def _others(plan: Plan, main: int, aspect: str) -> list[str]:
         cheaper = other["volume"] - own["volume"]
         if math.isnan(other[error]) or (aspect == "format" and abs(cheaper) > SIDE):
             continue
-        volume = f" at volume {other['volume']:.3g}" if abs(cheaper) > SIDE else ""
+        volume = _at(other["volume"], own["volume"])
         text = f"{apart[0][1]} {_times(other[error], own[error])}{volume}"
         found.append((other[error], text))
     return [text for _, text in sorted(found, key=lambda pair: pair[0])[:_NAMED]]

@@ -328,6 +328,18 @@ class Plan:
         """The answer in one or two sentences: the gain over the best single scheme."""
         return verdict(self)
 
+    def choices(self) -> list[str]:
+        """A sentence each on the reduction, the grid and the scale, in this order.
+
+        The factors are those of the errors with another one, all else equal: of the plan's schemes in
+        another reduction, and of the scheme with most elements, used alone, and the candidates that
+        differ from it in one thing. On the held-out steps if there are any. Without the reduction if
+        nothing was reduced.
+        """
+        from .choices import choices
+
+        return choices(self)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Plan) and self.to_dict() == other.to_dict()
 

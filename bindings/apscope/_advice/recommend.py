@@ -134,8 +134,10 @@ def recommend(
         )
     schemes = {text("fixed", p): as_scheme(spec) for p, spec in (fixed or {}).items()}
     periods = integer("periods", periods, 1, 2**20)
-    asked = (topology,) if isinstance(topology, str) else topology and tuple(topology)
-    if asked is not None and not asked:
+    asked = None
+    if topology is not None:
+        asked = (topology,) if isinstance(topology, str) else tuple(topology)
+    if asked == ():
         raise ValueError("there is no topology to choose from; give at least one, such as ring")
     setting = Setting(
         wish, groups, periods, schemes, holdout, simplest, asked, network or Network(), elements

@@ -13,7 +13,6 @@ from .._html import name, paragraphs, table
 from .._results.volume import SIDE
 from .._text import aligned, clip, printable
 from .._training.expected import expected_excess
-from .choices import choices
 from .wish import unit_errors
 
 if TYPE_CHECKING:
@@ -227,7 +226,7 @@ def _near_the_limit(plan: Plan, limit: float) -> list[str]:
 
 def plan_text(plan: Plan) -> str:
     """All of it."""
-    said = [plan.verdict(), *choices(plan), *notes(plan)]
+    said = [plan.verdict(), *plan.choices(), *notes(plan)]
     parts = [printable(text, 600) for text in said]
     for title, heads, rows, words in plan_tables(plan):
         parts += ["", title, *aligned(heads, rows, words)[0]]
@@ -238,7 +237,7 @@ def plan_html(plan: Plan) -> str:
     """The same for notebooks."""
     parts = [
         f"<b>Plan</b>: {html.escape(plan.verdict())}",
-        *(html.escape(note) for note in [*choices(plan), *notes(plan)]),
+        *(html.escape(note) for note in [*plan.choices(), *notes(plan)]),
     ]
     for title, heads, rows, words in plan_tables(plan):
         cells = [

@@ -191,8 +191,10 @@ def ladder(
     """
     from .._traces.trace import Trace
 
-    asked = [topology] if isinstance(topology, str) else topology and list(topology)
-    if asked is not None and not asked:
+    asked = None
+    if topology is not None:
+        asked = [topology] if isinstance(topology, str) else list(topology)
+    if asked == []:
         raise ValueError(
             "there is no topology to make a ladder of; give at least one, such as ring"
         )

@@ -159,6 +159,7 @@ def test_schemes_that_look_at_several_layers_are_told(request):
         minimize="step_nmse",
         max_volume=0.3,
         holdout=False,
+        topology="ring",
     )
     rows = plan.figures.set_index("what")["step_nmse"]
     assert plan.about["changed"] == ["loss_scaling:e3m4,scale=largest"] and "not separable" in str(

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import apscope
-from apscope._advice.choices import choices
 from apscope._results.volume import SIDE
 from apscope.cli import main
 
@@ -99,7 +98,7 @@ def test_reduction_grid_and_scale_are_named_in_this_order_with_their_factors(res
     own = table[plan.spec, "two_phase"]
     ring = table[plan.spec, "ring"] / own
     layer = table["aps:e3m4,rule=tight", "two_phase"] / own
-    reduction, grid, scale = choices(plan)
+    reduction, grid, scale = plan.choices()
     assert reduction == (
         f"reduction: two_phase; the same in ring has {ring:.3g} times the error, and nothing is "
         "better there"
@@ -111,11 +110,26 @@ def test_reduction_grid_and_scale_are_named_in_this_order_with_their_factors(res
     layers = apscope.recommend(results, CANDIDATES[1:3], max_volume=0.26, holdout=False)
     own = table["aps:e3m4,rule=tight", "two_phase"]
     worse = table["aps:e4m3fn,rule=tight", "two_phase"] / own
-    assert choices(layers)[1] == f"grid: e3m4; e4m3fn {worse:.3g} times the error"
+    assert layers.choices()[1] == f"grid: e3m4; e4m3fn {worse:.3g} times the error"
     lines = str(plan).splitlines()
     places = [next(i for i, x in enumerate(lines) if x.startswith(s)) for s in
               ("reduction: ", "grid: ", "scale: ", "asked for: ")]  # fmt: skip
     assert places == [1, 2, 3, 4]
+
+
+def test_other_bytes_are_said_beside_a_factor(results):
+    """What gathers in place of a ring sends more there."""
+    candidates = ["qsgd", "aps:e3m0"]
+    plan = apscope.recommend(results, candidates, max_volume=0.6, holdout=False, simplest=False)
+    told = {row["topology"]: row for row in plan.about["reductions"]}
+    other = told["ring" if plan.about["topology"] == "two_phase" else "two_phase"]
+    own = plan.figures.iloc[0]
+    assert abs(other["same_volume"] - own["volume"]) > SIDE
+    times = other["same_error"] / own["step_nmse"]
+    assert (
+        f"the same in {other['topology']} has {times:.3g} times the error at volume "
+        f"{other['same_volume']:.3g}"
+    ) in plan.choices()[0]
 
 
 def test_limits_out_of_reach_in_every_reduction(results):
@@ -136,7 +150,7 @@ def test_a_plan_file_keeps_the_reductions(results, tmp_path):
     plan = apscope.recommend(results, max_volume=0.26)
     opened = apscope.Plan.open(plan.save(tmp_path / "plan.json"))
     assert opened == plan and opened.reduction == plan.reduction
-    assert choices(opened) == choices(plan)
+    assert opened.choices() == plan.choices()
 
 
 def test_the_command_takes_several_topologies(request, tmp_path, capsys):

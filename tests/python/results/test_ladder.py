@@ -125,6 +125,8 @@ def test_factors_of_a_reduction_and_a_format_change_nothing_else(both):
     error = rows["error_over_noise"]
     phased = rows.loc["two_phase"]
     assert (phased["other_reduction"] == "ring").all() and len(phased) >= 25
+    assert phased.loc[phased["gaps"] > 0, "reduction_factor"].isna().all()
+    phased = phased[phased["gaps"] == 0]
     for (name, rung), row in phased.iterrows():
         assert row["reduction_factor"] == pytest.approx(
             error["ring", name, rung] / error["two_phase", name, rung], rel=1e-9
