@@ -6,7 +6,6 @@
 
 #include <cmath>
 #include <limits>
-#include <numbers>
 #include <stdexcept>
 #include <vector>
 
@@ -47,9 +46,9 @@ TEST(RateLimit, OverlappingBoxesAddUp) {
 TEST(RateLimit, AUniformLawHasItsKnownLimit) {
     std::vector<double> filled(4096);
     for (std::size_t i = 0; i < filled.size(); ++i) filled[i] = std::ldexp(i + 0.5, -12);
-    const std::vector<double> widths{0x1p-12}, entropies = blurred_entropies(filled, widths, 1);
-    const double expected =
-        1.0 / (2.0 * std::numbers::pi * std::numbers::e) / 16.0 - 0x1p-24 / 12.0;
+    const std::vector<double> widths{0x1p-12},
+        entropies = blurred_entropies(filled, widths, 1);
+    const double expected = 1.0 / (2.0 * M_PI * M_E) / 16.0 - 0x1p-24 / 12.0;
     EXPECT_NEAR(rate_limit(entropies, widths, 2.0), expected, 1e-14);
     EXPECT_EQ(rate_limit(entropies, widths, 60.0), 0.0);  // a difference below 0
     EXPECT_TRUE(std::isnan(rate_limit({}, {}, 2.0)));
