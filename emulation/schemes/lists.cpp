@@ -31,26 +31,25 @@ std::vector<std::string> main_schemes() {
     // then 4. The scale of a coarse format hardly matters, so e5m2 has none but the usual ones.
     struct Format {
         std::string name;
-        bool constants, rungs, draws;
+        bool plain, rungs;  // without a scale, with one for all steps, by APS's rule; the ladder
         int block;  // elements that share the finest scale; 0: none
     };
-    for (const auto& [f, constants, rungs, draws, block] :
-         {Format{"e5m2", true, false, true, 0}, Format{"e4m3fn", true, true, true, 32},
-          Format{"e3m4", true, true, true, 32}, Format{"e2m5", false, false, false, 32},
-          Format{"e2m1fn", false, false, false, 16}, Format{"e3m0noinf", false, false, false, 16},
-          Format{"e3m0", true, false, false, 0}}) {
+    for (const auto& [f, plain, rungs, block] :
+         {Format{"e5m2", true, false, 0}, Format{"e4m3fn", true, true, 32},
+          Format{"e3m4", true, true, 32}, Format{"e2m5", false, false, 32},
+          Format{"e2m1fn", false, false, 16}, Format{"e3m0noinf", false, false, 16}}) {
         const std::string constant = "loss_scaling:" + f + ",scale=largest", aps = "aps:" + f,
                           tight = aps + ",rule=tight";
-        if (constants)
+        if (plain)
             for (const std::string& spec : {"none:" + f, constant, aps}) specs.push_back(spec);
         if (rungs)
-            for (const std::string& spec : {constant + ",rule=tight", tight + ",unit=model"})
+            for (const std::string& spec :
+                 {constant + ",rule=tight", tight + ",unit=model", "stochastic:" + f})
                 specs.push_back(spec);
         if (block != 0)
             for (const std::string& spec : {tight, tight + ",unit=" + std::to_string(block)})
                 specs.push_back(spec);
         if (f == "e3m4") specs.push_back("loss_scaling:e3m4,scale=best,overflow=saturate");
-        if (draws) specs.push_back("stochastic:" + f);
     }
     for (const char* spec :
          {"dynamic_loss_scaling:e5m2", "dynamic_loss_scaling:e4m3", "qsgd", "qsgd:levels=127"})
@@ -68,6 +67,10 @@ std::vector<std::string> all_schemes() {
                              "aps:e5m2,rule=tight,unit=model",
                              "aps:e5m2,rule=tight",
                              "aps:e5m2,rounding=stochastic",
+                             "stochastic:e5m2",
+                             "none:e3m0",
+                             "loss_scaling:e3m0,scale=largest",
+                             "aps:e3m0",
                              "aps:e4m3fn,rounding=stochastic",
                              "aps:e3m4,rounding=stochastic",
                              "aps:e3m0,rounding=stochastic",
