@@ -25,7 +25,7 @@ def rows(excess, seeds=5, spoil=()):
             for step, value in enumerate(loss):
                 last = step == len(loss) - 1
                 found.append({
-                    "task": "digits", "model": "convolutional", "scheme": scheme, "seed": seed,
+                    "task": "digits", "model": "convolutional", "scheme": scheme, "topology": "ring", "seed": seed,
                     "step": step, "loss": value,
                     "validation_loss": 2 * value if last else math.nan,
                     "accuracy": 0.9 if last else math.nan, "skipped": False,
