@@ -52,9 +52,7 @@ def tokens(text: str, vocabulary: int) -> tuple[list[int], int]:
     return list(itertools.chain.from_iterable(words[word] for word in whole)), made
 
 
-def _merge(
-    words: dict[str, list[int]], counts: dict[str, int], made: int, vocabulary: int
-) -> int:
+def _merge(words: dict[str, list[int]], counts: dict[str, int], made: int, vocabulary: int) -> int:
     """Merges in the words, until there are so many tokens; returns how many there are."""
     occurs: collections.Counter[tuple[int, int]] = collections.Counter()
     within: dict[tuple[int, int], dict[str, None]] = {}

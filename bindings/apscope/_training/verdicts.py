@@ -54,8 +54,7 @@ def interval(differences: np.ndarray) -> tuple[float, float, float]:
 
 
 def verdicts(rows: pd.DataFrame, experiment: Experiment) -> pd.DataFrame:
-    """One row per task, scheme and topology: excess loss and accuracy with their intervals, and the
-    verdict.
+    """Excess loss and accuracy with intervals, and a verdict, per task, scheme and topology.
 
     ``pass``: the whole interval is at most the gate. ``fail``: the whole interval is above, or a
     run diverged whose fp32 run did not. ``undecided``: all other cases, such as a single seed. The

@@ -146,9 +146,7 @@ def _cluster(
     return contextlib.nullcontext(on_cluster(client, out.absolute(), data, say))
 
 
-def _runs(
-    held: Sequence[Task], exchanges: Sequence[Exchange], experiment: Experiment
-) -> list[Run]:
+def _runs(held: Sequence[Task], exchanges: Sequence[Exchange], experiment: Experiment) -> list[Run]:
     """Every task through every scheme, from every seed."""
     return [
         Run(task, spec, seed, experiment.workers, topology)

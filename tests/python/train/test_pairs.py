@@ -34,7 +34,9 @@ def plain(text, vocabulary):
 def some_text(seed):
     draw = random.Random(seed)
     words = ["".join(draw.choices("abc_1é", k=draw.randint(1, 6))) for _ in range(30)]
-    return "".join(draw.choice(words) + draw.choice([" ", "  ", "\n\t", ".", ""]) for _ in range(200))
+    return "".join(
+        draw.choice(words) + draw.choice([" ", "  ", "\n\t", ".", ""]) for _ in range(200)
+    )
 
 
 @pytest.mark.parametrize("seed", range(20))

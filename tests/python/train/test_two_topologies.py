@@ -90,9 +90,9 @@ def test_the_page_names_both(folder, tmp_path):
     assert main(["report", str(folder), "-o", str(tmp_path / "page.html")]) == 0
     page = (tmp_path / "page.html").read_text()
     assert page.count("<tr class=") == len(PAIRS)
-    assert ">APS e3m0</span></th><td class=\"text\">ring</td>" in page
-    assert ">APS e3m0, two_phase</span></th><td class=\"text\">two_phase</td>" in page
-    assert "</span></th><td class=\"text\">gather</td>" in page
+    assert '>APS e3m0</span></th><td class="text">ring</td>' in page
+    assert '>APS e3m0, two_phase</span></th><td class="text">two_phase</td>' in page
+    assert '</span></th><td class="text">gather</td>' in page
 
 
 def test_a_folder_with_one_topology_for_all_is_read(folder, tmp_path):
@@ -100,7 +100,9 @@ def test_a_folder_with_one_topology_for_all_is_read(folder, tmp_path):
     old = tmp_path / "old"
     shutil.copytree(folder, old)
     told = json.loads((old / "training.json").read_text())
-    held = [scheme for scheme, topology in told["experiment"].pop("exchanges") if topology == "ring"]
+    held = [
+        scheme for scheme, topology in told["experiment"].pop("exchanges") if topology == "ring"
+    ]
     told["experiment"]["specs"] = held
     (old / "training.json").write_text(json.dumps(told))
     for name, opened, write in (
