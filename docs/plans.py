@@ -15,6 +15,7 @@ import pandas as pd
 from insight import NAMES
 
 import apscope
+from apscope._training.experiment import Exchange
 from apscope._training.folder import read
 from apscope._training.statistics import STATISTICS, of_trace
 from apscope._training.verdicts import interval, run_ends
@@ -44,7 +45,12 @@ def trained(source: Path, out: Path) -> pd.DataFrame:
             for figure in FIGURES
         }
         specs = dict.fromkeys(s for p in plans.values() for s in (p.spec, p.single))
-        own = replace(experiment, tasks=(task,), specs=tuple(specs), seeds=SEEDS)
+        own = replace(
+            experiment,
+            tasks=(task,),
+            exchanges=tuple(Exchange(spec, experiment.topology) for spec in specs),
+            seeds=SEEDS,
+        )
         run_experiment(own, out / task.title)
         ends = run_ends(read(out / task.title)[1])
         losses = ends.pivot(index="seed", columns="scheme", values="loss")

@@ -28,15 +28,16 @@ def lines(folder: str) -> list[str]:
         found += ["", f"**{task}, {model}.** fp32 ends at {base.loss:.4g} nats, standard deviation "
                       f"{base.noise:.2g} over the seeds, accuracy {100 * base.accuracy:.1f} %.", "",
                           HEAD, "|---|---|---|---|---|---|---|"]  # fmt: skip
-        found += [row_of(row) for row in own.iloc[1:].itertuples()]
+        found += [row_of(row, experiment.topology) for row in own.iloc[1:].itertuples()]
     return found
 
 
-def row_of(row: object) -> str:
-    """One scheme's row."""
+def row_of(row: object, topology: str) -> str:
+    """One scheme's row; it names a topology other than that of the experiment."""
+    own = "" if row.topology == topology else f", `{row.topology}`"
     spread = "" if pd.isna(row.excess_low) else f"{row.excess_low:+.2g} to {row.excess_high:+.2g}"
     cells = [
-        f"`{row.scheme}`", "" if pd.isna(row.excess) else f"{row.excess:+.2g}", spread,
+        f"`{row.scheme}`{own}", "" if pd.isna(row.excess) else f"{row.excess:+.2g}", spread,
         "" if pd.isna(row.accuracy) else f"{100 * row.accuracy:.1f} %", f"{row.volume:.3g}",
         "" if pd.isna(row.error_over_noise) else f"{row.error_over_noise:.2g}",
         row.verdict + (f": {row.note}" if row.note else ""),

@@ -9,7 +9,7 @@ import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from .._core import FloatFormat, StepExchange, parse_topology
 from .._folders.reading import read_utf8
@@ -74,7 +74,15 @@ TASKS: dict[str, dict[str, Task]] = {
         "transformer": Task("characters", "transformer", 32, 600, "adam", 3e-3, text="genesis"),
         "lstm": Task("characters", "lstm", 32, 500, "adam", 5e-3, text="genesis"),
     },
+    "tokens": {"gpt": Task("tokens", "gpt", 32, 250, "adamw", 4e-3, warmup=10, text="stdlib")},
 }
+
+
+class Exchange(NamedTuple):
+    """What takes the place of an all-reduce: a scheme, and the topology that it is given."""
+
+    scheme: str  #: its canonical spec
+    topology: str
 
 
 @dataclass(frozen=True)
@@ -84,8 +92,8 @@ class Experiment:
     Attributes
     ----------
     tasks : tuple of Task
-    specs : tuple of str
-        Canonical specs of the schemes, without the baselines.
+    exchanges : tuple of Exchange
+        Without the baselines, whose topology is `topology`.
     seeds : tuple of int
         Each seeds a model's weights, the order of the data and the exchange's draws.
     gate : float
@@ -97,12 +105,17 @@ class Experiment:
     """
 
     tasks: tuple[Task, ...]
-    specs: tuple[str, ...]
+    exchanges: tuple[Exchange, ...]
     seeds: tuple[int, ...]
     gate: float
     workers: int = 8
     topology: str = "ring"
     record_steps: int = 7
+
+    @property
+    def baselines(self) -> tuple[Exchange, ...]:
+        """The baselines' exchanges, fp32's first."""
+        return tuple(Exchange(spec, self.topology) for spec in BASELINES)
 
     def as_json(self) -> dict[str, Any]:
         """The experiment as values that JSON can hold."""
@@ -110,11 +123,13 @@ class Experiment:
 
     @staticmethod
     def of_json(told: Mapping[str, Any]) -> Experiment:
-        """The experiment of a result of `as_json`."""
-        lists = {k: tuple(v) for k, v in told.items() if isinstance(v, list | tuple)}
-        return Experiment(
-            **{**told, **lists, "tasks": tuple(Task(**task) for task in told["tasks"])}
-        )
+        """The experiment of a result of `as_json`, or of one that had one topology for all."""
+        held = {**told, "tasks": tuple(Task(**task) for task in told["tasks"])}
+        held["seeds"] = tuple(held["seeds"])
+        one = held.get("topology", "ring")
+        pairs = [(spec, one) for spec in held.pop("specs", [])] or held.get("exchanges", [])
+        held["exchanges"] = tuple(Exchange(*pair) for pair in pairs)
+        return Experiment(**held)
 
     @staticmethod
     def open(path: str | os.PathLike[str], allow_outside: bool = False) -> Experiment:
@@ -168,12 +183,13 @@ def parse(told: Mapping[str, Any]) -> Experiment:
         raise ValueError(
             "a task occurs twice with the same model; give one of them another `called`"
         )
-    formats, patterns = values.pop("formats", []), values.pop("schemes")
+    formats, schemes = values.pop("formats", []), values.pop("schemes")
     seeds = values["seeds"]
-    if "topology" in values:
-        parse_topology(values["topology"])  # raises for an unknown one
     values["seeds"] = tuple(range(seeds) if isinstance(seeds, int) else seeds)
-    return Experiment(tasks=read, specs=_specs(patterns, formats), **values)
+    if "topology" in values:
+        values["topology"] = parse_topology(values["topology"])
+    exchanges = _exchanges(schemes, formats, values.get("topology", "ring"))
+    return Experiment(tasks=read, exchanges=exchanges, **values)
 
 
 def check_trainable(experiment: Experiment) -> None:
@@ -184,10 +200,9 @@ def check_trainable(experiment: Experiment) -> None:
     ValueError
         It cannot; the sentence names the scheme or the topology.
     """
-    for spec in (*BASELINES, *experiment.specs):
+    for spec, topology in (*experiment.baselines, *experiment.exchanges):
         trial = constant(spec, 0) if in_hindsight(spec) else spec
-        workers, topology = experiment.workers, experiment.topology
-        StepExchange(trial, ["w"], ["other"], [[4]], workers, topology, 0, True)
+        StepExchange(trial, ["w"], ["other"], [[4]], experiment.workers, topology, 0, True)
 
 
 def _with_text(task: Task, folder: Path, allow_outside: bool) -> Task:
@@ -205,19 +220,44 @@ def _with_text(task: Task, folder: Path, allow_outside: bool) -> Task:
     return replace(task, text=str(place))
 
 
-def _specs(patterns: list[str], formats: list[str]) -> tuple[str, ...]:
-    """Every scheme in every format, each once; ``{format}`` is replaced by the format."""
-    found: dict[str, None] = {}
+def _exchanges(
+    schemes: list[str | dict[str, str]], formats: list[str], topology: str
+) -> tuple[Exchange, ...]:
+    """Every scheme in every format, each once; ``{format}`` is replaced by the format.
+
+    A scheme is a spec, which has the experiment's topology, or a table with one of its own.
+    """
+    found: dict[Exchange, None] = {}
     for name in formats:
         FloatFormat(name)  # raises for an unknown one
-    if formats and not any("{format}" in pattern for pattern in patterns):
+    told = [_pattern(one, topology) for one in schemes]
+    if formats and not any("{format}" in pattern for pattern, _ in told):
         raise ValueError("formats are given, but no scheme has {format}")
-    for pattern in patterns:
+    for pattern, own in told:
         if "{format}" in pattern and not formats:
             raise ValueError(f"scheme '{clip(pattern)}' has {{format}}, but there are no formats")
         for name in formats if "{format}" in pattern else [""]:
-            found[as_scheme(pattern.replace("{format}", name)).spec] = None
-    return tuple(spec for spec in found if spec not in BASELINES)
+            spec = as_scheme(pattern.replace("{format}", name)).spec
+            if spec == BASELINES[0] and own != topology:
+                raise ValueError(
+                    f"{spec} is what the others are compared with, in the experiment's topology "
+                    f"'{clip(topology)}'; leave it out of '{clip(own)}'"
+                )
+            found[Exchange(spec, own)] = None
+    baselines = {Exchange(spec, topology) for spec in BASELINES}
+    return tuple(one for one in found if one not in baselines)
+
+
+def _pattern(told: str | dict[str, str], topology: str) -> tuple[str, str]:
+    """The spec and the topology of an entry of `schemes`."""
+    if isinstance(told, str):
+        return told, topology
+    _known(told, ["scheme", "topology"], "schemes.")
+    for key in ("scheme", "topology"):
+        if key not in told:
+            raise ValueError(f"a table of schemes has no {key}; give it, or the spec alone")
+        _value(f"schemes.{key}", told[key], TEXT)
+    return told["scheme"], parse_topology(told["topology"])
 
 
 def _task(told: Mapping[str, Any], workers: int) -> Task:
@@ -236,7 +276,9 @@ def _task(told: Mapping[str, Any], workers: int) -> Task:
     }
     task = replace(models[model], **given)
     if "text" in given and not models[model].text:
-        raise ValueError(f"task.text is a key of the task characters, not of {name}; remove it")
+        raise ValueError(
+            f"task.text is a key of the tasks characters and tokens, not of {name}; remove it"
+        )
     if "momentum" in given and task.optimizer not in ("sgd", "lars"):
         raise ValueError(
             f"task.momentum is a key of sgd and lars, not of {task.optimizer}; remove it"
@@ -286,6 +328,10 @@ def _texts(v: Any) -> bool:
     return isinstance(v, list) and bool(v) and all(isinstance(one, str) for one in v)
 
 
+def _schemes(v: Any) -> bool:
+    return isinstance(v, list) and bool(v) and all(isinstance(one, str | dict) for one in v)
+
+
 def _seeds(v: Any) -> bool:
     if isinstance(v, list):
         return bool(v) and all(is_integer(s) and s >= 0 for s in v) and len(set(v)) == len(v)
@@ -298,7 +344,7 @@ def _among(names: tuple[str, ...]) -> Rule:
 
 _MOST = 10**9  # steps, examples of a batch
 _TOP: dict[str, Rule] = {
-    "schemes": (_texts, "a list of specs"),
+    "schemes": (_schemes, "a list of specs, or of tables {scheme = SPEC, topology = NAME}"),
     "formats": (_texts, "a list of formats"),
     "seeds": (_seeds, "how many, 1 to 1000, or a list of different integers from 0 on"),
     "gate": (lambda v: is_number(v) and v > 0, "a number of nats above 0"),
@@ -327,6 +373,6 @@ _OF_A_TASK: dict[str, Rule] = {
     ),
     "text": (
         lambda v: isinstance(v, str) and bool(v),
-        "genesis, python, or the path of a UTF-8 file",
+        f"{', '.join(NAMED)}, or the path of a UTF-8 file",
     ),
 }

@@ -19,9 +19,9 @@ from .._schemes.titles import format_of
 from .._traces.opening import open_trace
 from .._traces.problems import problems as problems_of_trace
 from . import constant
-from .experiment import BASELINES, Experiment
+from .experiment import Experiment
 from .statistics import StepSums, of_trace, pool
-from .verdicts import verdicts
+from .verdicts import KEY, verdicts
 
 if TYPE_CHECKING:
     from ..train._run import Run
@@ -118,7 +118,7 @@ def rows(found: Sequence[tuple[Run, Mapping[str, Any]]]) -> pd.DataFrame:
         skipped = set(told["skipped"])
         parts.append(pd.DataFrame({
             "task": run.task.title, "model": run.task.model, "scheme": run.spec,
-            "format": format_of(run.spec),
+            "topology": run.topology, "format": format_of(run.spec),
             "seed": run.seed, "step": steps, "loss": told["loss"],
             "validation_loss": [held.get(s, (None, None))[0] for s in steps],
             "accuracy": [held.get(s, (None, None))[1] for s in steps],
@@ -142,9 +142,8 @@ def write(
 
     table = rows(found)
     costs = pd.concat([_costs(label, trace, experiment) for label, trace in traces.items()])
-    key = ["task", "model", "scheme"]
-    table = table.merge(costs[[*key, "volume"]], how="left", on=key)
-    judged = verdicts(table, experiment).merge(costs, how="left", on=key)
+    table = table.merge(costs[[*KEY, "volume"]], how="left", on=KEY)
+    judged = verdicts(table, experiment).merge(costs, how="left", on=KEY)
     counted = pd.concat([_of_traces(experiment, traces), _of_runs(found)], ignore_index=True)
     for name, frame in (("results", table), ("verdicts", judged), ("statistics", counted)):
         arrow = pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata()
@@ -159,28 +158,38 @@ def write(
 
 
 def _costs(label: str, trace: Path, experiment: Experiment) -> pd.DataFrame:
-    """Volume of every scheme by the cost model, and figures from a replay of fp32's trace."""
+    """Volume of every exchange by the cost model, and figures from a replay of fp32's trace."""
     from .._replay.replay import replay
 
-    results = replay(
-        trace, [*BASELINES, *experiment.specs], topology=[experiment.topology], progress=False
-    )
-    summary = results.summary()
-    own = summary[summary["topology"] != "exact"].drop_duplicates("scheme")
+    exchanges = [*experiment.baselines, *experiment.exchanges]
     task, model = label.split(" ", 1)
-    return pd.DataFrame(
-        {
-            "task": task,
-            "model": model,
-            "scheme": own["scheme"],
-            "volume": own["volume"],
-            "speedup": own["speedup"],
-            "underflow": own["underflow_wire"],
-            "error_over_noise": own["error_over_noise"],
-            "step_nmse": own["step_nmse"],
-            "layer_cosine": own["layer_cosine"],
-        }
-    )
+    found = []
+    for topology in dict.fromkeys(one.topology for one in exchanges):
+        specs = [one.scheme for one in exchanges if one.topology == topology]
+        results = replay(trace, specs, topology=[topology], progress=False)
+        summary = results.summary()
+        own = summary[summary["topology"] != "exact"]
+        # A scheme that cannot have the topology has its own reduction.
+        first = (own["topology"] != topology).sort_values(kind="stable").index
+        own = own.loc[first].drop_duplicates("scheme")
+        found.append(
+            pd.DataFrame(
+                {
+                    "task": task,
+                    "model": model,
+                    "scheme": own["scheme"],
+                    "topology": topology,
+                    "reduction": own["topology"],
+                    "volume": own["volume"],
+                    "speedup": own["speedup"],
+                    "underflow": own["underflow_wire"],
+                    "error_over_noise": own["error_over_noise"],
+                    "step_nmse": own["step_nmse"],
+                    "layer_cosine": own["layer_cosine"],
+                }
+            )
+        )
+    return pd.concat(found)
 
 
 def _of_runs(found: Sequence[tuple[Run, Mapping[str, Any]]]) -> pd.DataFrame:
@@ -191,6 +200,7 @@ def _of_runs(found: Sequence[tuple[Run, Mapping[str, Any]]]) -> pd.DataFrame:
                 "task": run.task.title,
                 "model": run.task.model,
                 "scheme": run.spec,
+                "topology": run.topology,
                 "source": "run",
                 "seed": run.seed,
             }
@@ -201,16 +211,19 @@ def _of_runs(found: Sequence[tuple[Run, Mapping[str, Any]]]) -> pd.DataFrame:
 
 
 def _of_traces(experiment: Experiment, traces: Mapping[str, Path]) -> pd.DataFrame:
-    """One row per task and scheme: `STATISTICS` of the fp32 run's recorded steps."""
+    """One row per task and exchange: `STATISTICS` of the fp32 run's recorded steps."""
     rows = []
     for label, place in traces.items():
         task, model = label.split(" ", 1)
         trace = open_trace(place)
-        for spec in (*BASELINES, *experiment.specs):
-            told: dict[str, Any] = {"task": task, "model": model, "scheme": spec, "source": "trace"}
-            own = constant.of_trace(spec, place, experiment.topology)
+        for spec, topology in (*experiment.baselines, *experiment.exchanges):
+            told: dict[str, Any] = {
+                "task": task, "model": model, "scheme": spec, "topology": topology,
+                "source": "trace",
+            }  # fmt: skip
+            own = constant.of_trace(spec, place, topology)
             if not set(as_scheme(own).needs) - {"loss", "learning_rate"}:
-                told |= of_trace(trace, own, experiment.topology)
+                told |= of_trace(trace, own, topology)
             rows.append(told)
     return pd.DataFrame(rows)
 
@@ -223,7 +236,7 @@ def _read(path: Path, read: Callable[[BinaryIO], pd.DataFrame]) -> pd.DataFrame:
 def read(folder: str | os.PathLike[str]) -> tuple[Experiment, pd.DataFrame, dict[str, Any]]:
     """The experiment, its rows with their volumes, and the rest.
 
-    The rest has the tables ``verdicts`` and ``statistics``: of every scheme's exchange of the fp32
+    A folder whose schemes all had one topology, and no column of it, gets the column. The rest has the tables ``verdicts`` and ``statistics``: of every scheme's exchange of the fp32
     run's trace (``source`` is ``trace``), and of every run's own recorded steps (``run``).
 
     Raises
@@ -241,6 +254,9 @@ def read(folder: str | os.PathLike[str]) -> tuple[Experiment, pd.DataFrame, dict
         judged = _read(folder / "verdicts.csv", pd.read_csv)
         judged["note"] = judged["note"].fillna("")
         counted = _read(folder / "statistics.csv", pd.read_csv)
+        for frame in (table, judged, counted):
+            if "topology" not in frame:
+                frame.insert(frame.columns.get_loc("scheme") + 1, "topology", experiment.topology)
     except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
         raise ValueError(f"{folder} has a damaged file: {error}") from None
     return experiment, table, {**told, "verdicts": judged, "statistics": counted}

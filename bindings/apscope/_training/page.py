@@ -31,6 +31,11 @@ _HERE = Path(__file__).parent
 _PARTS = 40
 #: An excess below this share of the gate is drawn at the lower edge.
 _FLOOR = 0.01
+Named = Callable[[str, str], str]  #: The name of a scheme with a topology.
+
+
+def _both(scheme: str, topology: str) -> str:
+    return f"{scheme}, {topology}"
 
 
 def write_page(
@@ -51,7 +56,7 @@ def write_page(
     experiment, rows, about = read(folder)
     judged = about["verdicts"]
     related = combinations(folder)
-    named = titles(judged["scheme"].unique())
+    named = _names(judged, experiment)
     tasks = []
     for (task, model), own in judged.groupby(["task", "model"], sort=False):
         part = rows[(rows["task"] == task) & (rows["model"] == model)]
@@ -70,7 +75,7 @@ def write_page(
                     {"title": c.title, "svg": Markup(chart_svg(c, 520.0, 300.0))} for c in charts
                 ],
                 "rows": [
-                    r | {"name": named(r["scheme"]), "css": r["verdict"]}
+                    r | {"name": named(r["scheme"], r["topology"]), "css": r["verdict"]}
                     for r in own.astype(object).where(own.notna(), None).to_dict("records")
                 ],
                 "setting": next(t for t in experiment.tasks if (t.title, t.model) == (task, model)),
@@ -105,6 +110,17 @@ def write_page(
     return out_path
 
 
+def _names(judged: pd.DataFrame, experiment: Experiment) -> Named:
+    """Short names of exchanges; the topology is part of the name if it is one of its own."""
+    short = titles(judged["scheme"].unique())
+
+    def named(scheme: str, topology: str) -> str:
+        own = topology != experiment.topology
+        return f"{short(scheme)}, {topology}" if own else short(scheme)
+
+    return named
+
+
 def _said(own: pd.DataFrame, experiment: Experiment) -> str:
     """One sentence per task: the noise, and the scheme that passed with the least volume."""
     base = own[own["scheme"] == BASELINES[0]].iloc[0]
@@ -117,7 +133,7 @@ def _said(own: pd.DataFrame, experiment: Experiment) -> str:
         ["volume", "excess"], kind="stable"
     )
     least = (
-        f"the least volume that passes: {passed['scheme'].iloc[0]}, "
+        f"the least volume that passes: {_both(passed['scheme'].iloc[0], passed['topology'].iloc[0])}, "
         f"{text.figure(passed['volume'].iloc[0])} of fp32's bytes"
         if len(passed)
         else "nothing passed"
@@ -130,7 +146,7 @@ def _said(own: pd.DataFrame, experiment: Experiment) -> str:
     )
 
 
-def excess_chart(own: pd.DataFrame, gate: float, named: Any = str) -> Chart:
+def excess_chart(own: pd.DataFrame, gate: float, named: Named = _both) -> Chart:
     """Excess loss against volume, one point per scheme; diverged ones are hollow, at the top.
 
     Parameters
@@ -139,7 +155,7 @@ def excess_chart(own: pd.DataFrame, gate: float, named: Any = str) -> Chart:
         Of `verdicts.verdicts`, with their volumes.
     gate : float
         Drawn as the limit. Values below a hundredth of it are drawn at a hundredth.
-    named : f(spec)
+    named : f(scheme, topology)
         Short names.
     """
     floor = gate * _FLOOR
@@ -158,13 +174,13 @@ def excess_chart(own: pd.DataFrame, gate: float, named: Any = str) -> Chart:
         )
         look = FAMILIES[family_of(row.scheme)]
         says = (
-            f"{row.scheme}\nexcess {number(row.excess)}{spread} nats\nvolume "
+            f"{_both(row.scheme, row.topology)}\nexcess {number(row.excess)}{spread} nats\nvolume "
             f"{number(row.volume, 3)}\n{row.verdict}{f': {row.note}' if row.note else ''}"
         )
         points.append(
             Point(
                 row.volume, top if lost else max(row.excess, floor), look.colour, look.symbol, says,
-                hollow=lost, faint=row.verdict == "undecided", label=named(row.scheme),
+                hollow=lost, faint=row.verdict == "undecided", label=named(row.scheme, row.topology),
             )
         )  # fmt: skip
     x = [p.x for p in points] or [0.1, 1.0]
@@ -183,7 +199,7 @@ def excess_chart(own: pd.DataFrame, gate: float, named: Any = str) -> Chart:
     )
 
 
-def relation_chart(own: pd.DataFrame, gate: float, named: Any = str) -> Chart:
+def relation_chart(own: pd.DataFrame, gate: float, named: Named = _both) -> Chart:
     """Excess loss against the typical error over noise of the fp32 run's trace, one task.
 
     Parameters
@@ -192,7 +208,7 @@ def relation_chart(own: pd.DataFrame, gate: float, named: Any = str) -> Chart:
         Of `relation.combinations`. Schemes without noise, or with a lost run, are left out.
     gate : float
         Values below a hundredth of it are drawn at a hundredth.
-    named : f(spec)
+    named : f(scheme, topology)
         Short names.
     """
     floor = gate * _FLOOR
@@ -201,9 +217,9 @@ def relation_chart(own: pd.DataFrame, gate: float, named: Any = str) -> Chart:
         Point(
             row.typical_32, max(row.excess, floor), FAMILIES[family_of(row.scheme)].colour,
             FAMILIES[family_of(row.scheme)].symbol,
-            f"{row.scheme}\nexcess {number(row.excess)} nats\nerror over noise "
+            f"{_both(row.scheme, row.topology)}\nexcess {number(row.excess)} nats\nerror over noise "
             f"{number(row.typical_32, 3)}",
-            hollow=not row.excess_low > 0, label=named(row.scheme),
+            hollow=not row.excess_low > 0, label=named(row.scheme, row.topology),
         )
         for row in held.itertuples()
     ]  # fmt: skip
@@ -233,20 +249,23 @@ def _ranked(related: pd.DataFrame) -> list[dict[str, Any]]:
     return [row | {"name": STATISTICS[row["statistic"]]} for row in rows if row["pairs"]]
 
 
-def curves(rows: pd.DataFrame, named: Any = str) -> list[Chart]:
+def curves(rows: pd.DataFrame, named: Named = _both) -> list[Chart]:
     """Training loss over the steps, one chart per format, with fp32's curve; means over the seeds.
 
     Parameters
     ----------
     rows : DataFrame
         Of `folder.rows`, one task.
-    named : f(spec)
+    named : f(scheme, topology)
         Short names.
     """
-    specs = list(rows["scheme"].unique())
-    others = [spec for spec in specs if spec not in BASELINES]
-    formats = list(dict.fromkeys(_group(spec) for spec in others)) or [""]
-    drawn = {spec: _curve(rows[rows["scheme"] == spec]) for spec in specs}
+    drawn = {
+        (str(scheme), str(topology)): _curve(own)
+        for (scheme, topology), own in rows.groupby(["scheme", "topology"], sort=False)
+    }
+    baselines = [(spec, str(rows["topology"].iloc[0])) for spec in BASELINES]  # they are first
+    others = [one for one in drawn if one not in baselines]
+    formats = list(dict.fromkeys(_group(spec) for spec, _ in others)) or [""]
     heights = [y for line in drawn.values() for _, y in line]
     low, high = min(heights) / 1.3, max(heights) * 1.3
     last = max(x for line in drawn.values() for x, _ in line)
@@ -254,19 +273,19 @@ def curves(rows: pd.DataFrame, named: Any = str) -> list[Chart]:
     charts = []
     for name in formats:
         shown = [
-            *(spec for spec in BASELINES if drawn.get(spec)),
-            *(s for s in others if _group(s) == name),
+            *(one for one in baselines if drawn.get(one)),
+            *(one for one in others if _group(one[0]) == name),
         ]
         lines = [
-            Line(drawn[spec], COLOURS[i % len(COLOURS)], _short(named(spec), name))
-            for i, spec in enumerate(shown)
-            if drawn[spec]
+            Line(drawn[one], COLOURS[i % len(COLOURS)], _short(named(*one), name))
+            for i, one in enumerate(shown)
+            if drawn[one]
         ]
         charts.append(
             Chart(
                 f"Training loss, {name or 'other schemes'}",
                 "Training loss in nats over the steps, the mean over the seeds, of "
-                f"{', '.join(shown)}.",
+                f"{'; '.join(_both(*one) for one in shown)}.",
                 Log(
                     "step", max(first, 1.0), max(last, 2.0), powers(max(first, 1.0), max(last, 2.0))
                 ),

@@ -18,16 +18,14 @@ import numpy as np
 import pandas as pd
 
 from .._core import student_t
-from .experiment import BASELINES
 from .folder import read
 from .statistics import STATISTICS
-from .verdicts import interval, run_ends
+from .verdicts import KEY, interval, run_ends
 
 #: With fewer combinations nothing is fitted.
 FEWEST = 4
 _DRAWS = 2000  # of a bootstrap
 _ENDS = ("low", "high")
-_KEY = ["task", "model", "scheme"]
 _PAIR = [
     "task", "model", "better", "worse", "excess_better", "excess_worse", "statistic_better",
     "statistic_worse",
@@ -35,26 +33,26 @@ _PAIR = [
 
 
 def combinations(folder: str | os.PathLike[str]) -> pd.DataFrame:
-    """One row per task and scheme of an experiment's folder, without the baselines.
+    """One row per task, scheme and topology of an experiment's folder, without the baselines.
 
     Returns
     -------
     DataFrame
-        ``task``, ``model``, ``scheme``, ``seeds``; ``lost``: runs whose loss was not finite at a
+        ``task``, ``model``, ``scheme``, ``topology``, ``seeds``; ``lost``: runs whose loss was not finite at a
         step; ``excess``, ``excess_low``, ``excess_high`` of the others, whether or not they count
         as diverged; the same of ``excess_accuracy``; ``volume``, ``speedup``, ``verdict``; every
         statistic of the fp32 run's trace, and as ``own_...`` the geometric mean over the seeds of
         that of the runs themselves.
     """
-    _, rows, about = read(folder)
+    experiment, rows, about = read(folder)
     counted = about["statistics"]
     trace = counted[counted["source"] == "trace"].drop(columns=["source", "seed"])
     own = counted[counted["source"] == "run"].drop(columns=["source", "seed"])
-    own = own.groupby(_KEY, sort=False).agg(_geometric_mean).add_prefix("own_").reset_index()
-    judged = about["verdicts"][[*_KEY, "volume", "speedup", "verdict"]]
-    found = _excesses(rows)
+    own = own.groupby(KEY, sort=False).agg(_geometric_mean).add_prefix("own_").reset_index()
+    judged = about["verdicts"][[*KEY, "volume", "speedup", "verdict"]]
+    found = _excesses(rows, experiment.baselines)
     for other in (judged, trace, own):
-        found = found.merge(other, how="left", on=_KEY)
+        found = found.merge(other, how="left", on=KEY)
     return found
 
 
@@ -63,19 +61,19 @@ def _geometric_mean(values: pd.Series) -> float:
     return float(np.exp(np.log(held).mean())) if len(held) and (held > 0).all() else math.nan
 
 
-def _excesses(rows: pd.DataFrame) -> pd.DataFrame:
+def _excesses(rows: pd.DataFrame, baselines: Sequence[tuple[str, str]]) -> pd.DataFrame:
     ends = run_ends(rows)
-    base = ends[ends["scheme"] == BASELINES[0]]
+    base = ends[ends["scheme"] == baselines[0][0]]
     found = []
-    for (task, model, scheme), own in ends.groupby(_KEY, sort=False):
-        if scheme in BASELINES:
+    for key, own in ends.groupby(KEY, sort=False):
+        if key[2:] in baselines:
             continue
         pairs = own.merge(base, on=["task", "model", "seed"], suffixes=("", "_base"))
         sound = pairs[np.isfinite(pairs["loss"]) & np.isfinite(pairs["loss_base"])]
         mean, low, high = interval((sound["loss"] - sound["loss_base"]).to_numpy(float))
         gained = interval((sound["accuracy"] - sound["accuracy_base"]).to_numpy(float))
         found.append({
-            "task": task, "model": model, "scheme": scheme, "seeds": len(pairs),
+            **dict(zip(KEY, key)), "seeds": len(pairs),
             "lost": len(pairs) - len(sound),
             "excess": mean, "excess_low": low, "excess_high": high,
             "excess_accuracy": gained[0], "excess_accuracy_low": gained[1],
@@ -188,13 +186,15 @@ def wrong_pairs(table: pd.DataFrame, statistic: str) -> tuple[pd.DataFrame, int]
     Returns
     -------
     pairs : DataFrame
-        ``task``, ``model``, ``better``, ``worse``: the schemes as training orders them, with their
-        excess and statistic; the largest difference of excess first.
+        ``task``, ``model``, ``better``, ``worse``: the schemes (with their topologies, if the table
+        has several) as training orders them, with their excess and statistic; the largest difference of excess first.
     count : int
         How many pairs training orders.
     """
     found, count = [], 0
     known = table[table[statistic].notna() & (table["lost"] == 0) & table["excess_high"].notna()]
+    if "topology" in known and known["topology"].nunique() > 1:
+        known = known.assign(scheme=known["scheme"] + ", " + known["topology"])
     for (task, model), own in known.groupby(["task", "model"], sort=False):
         for a, b in itertools.combinations(own.itertuples(index=False), 2):
             better, worse = (a, b) if a.excess < b.excess else (b, a)

@@ -1,10 +1,13 @@
-"""The texts of the task characters: by name, or a file; read without PyTorch."""
+"""The texts of the tasks characters and tokens: by name, or a file; read without PyTorch."""
 
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import subprocess
+import sys
+from pathlib import Path
 
 from .._folders.reading import read_utf8
 from .._limits import TEXT_LENGTH
@@ -40,8 +43,21 @@ def python() -> str:
     return "\n".join(topics[name] for name in sorted(topics))
 
 
+def stdlib() -> str:
+    """The sources of the modules of Python's standard library that are one file, by name."""
+    folder = Path(os.__file__).parent
+    files = [folder / f"{name}.py" for name in sorted(sys.stdlib_module_names)]
+    found = [path.read_text(encoding="utf-8") for path in files if path.is_file()]
+    if not found:
+        raise ValueError(
+            f"the text stdlib needs the sources of Python's standard library, but {folder} has "
+            "none; give text = 'python', or a file's path"
+        )
+    return "".join(found)
+
+
 #: The texts that have a name.
-NAMED = {"genesis": genesis, "python": python}
+NAMED = {"genesis": genesis, "python": python, "stdlib": stdlib}
 
 
 def read(text: str) -> str:
@@ -58,7 +74,7 @@ def read(text: str) -> str:
         return read_utf8(text, TEXT_LENGTH)
     except OSError as error:
         raise ValueError(
-            f"text={text!r} is not genesis or python, and not a file that can be read: "
+            f"text={text!r} is not {', '.join(NAMED)}, and not a file that can be read: "
             f"{error.strerror or error}"
         ) from None
     except ValueError as error:

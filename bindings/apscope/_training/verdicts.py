@@ -17,6 +17,9 @@ from .._core import student_t
 from .._text import count_of
 from .experiment import BASELINES, ENOUGH_SEEDS, Experiment
 
+#: The columns that tell an exchange of a task. fp32 has one topology, the experiment's.
+KEY = ["task", "model", "scheme", "topology"]
+
 
 def run_ends(rows: pd.DataFrame) -> pd.DataFrame:
     """One row per run: its loss at the end, its last validation, and whether it diverged.
@@ -27,14 +30,12 @@ def run_ends(rows: pd.DataFrame) -> pd.DataFrame:
         Of `folder.rows`.
     """
     found = []
-    for (task, model, scheme, seed), run in rows.groupby(
-        ["task", "model", "scheme", "seed"], sort=False
-    ):
+    for key, run in rows.groupby([*KEY, "seed"], sort=False):
         loss = run["loss"].to_numpy(float)
         end = float(loss[-max(len(loss) // 10, 1) :].mean())
         last = run.iloc[-1]
         found.append({
-            "task": task, "model": model, "scheme": scheme, "seed": seed, "loss": end,
+            **dict(zip([*KEY, "seed"], key)), "loss": end,
             "validation_loss": last["validation_loss"], "accuracy": last["accuracy"],
             "diverged": not math.isfinite(end) or end > loss[0],
             "skipped": int(run["skipped"].sum()),
@@ -53,7 +54,7 @@ def interval(differences: np.ndarray) -> tuple[float, float, float]:
 
 
 def verdicts(rows: pd.DataFrame, experiment: Experiment) -> pd.DataFrame:
-    """One row per task and scheme: excess loss and accuracy with their intervals, and the verdict.
+    """Excess loss and accuracy with intervals, and a verdict, per task, scheme and topology.
 
     ``pass``: the whole interval is at most the gate. ``fail``: the whole interval is above, or a
     run diverged whose fp32 run did not. ``undecided``: all other cases, such as a single seed. The
@@ -62,7 +63,7 @@ def verdicts(rows: pd.DataFrame, experiment: Experiment) -> pd.DataFrame:
     """
     ends = run_ends(rows)
     found = []
-    for (task, model, scheme), own in ends.groupby(["task", "model", "scheme"], sort=False):
+    for (task, model, scheme, topology), own in ends.groupby(KEY, sort=False):
         base = ends[
             (ends["task"] == task) & (ends["model"] == model) & (ends["scheme"] == BASELINES[0])
         ]
@@ -87,8 +88,8 @@ def verdicts(rows: pd.DataFrame, experiment: Experiment) -> pd.DataFrame:
             notes.append(f"{count_of(int(own['skipped'].sum()), 'step')} skipped")
         kept = own[~own["diverged"]]
         found.append({
-            "task": task, "model": model, "scheme": scheme, "seeds": len(own),
-            "diverged": int(own["diverged"].sum()),
+            "task": task, "model": model, "scheme": scheme, "topology": topology,
+            "seeds": len(own), "diverged": int(own["diverged"].sum()),
             "loss": kept["loss"].mean(),
             "noise": kept["loss"].std(ddof=1) if len(kept) > 1 else math.nan,
             "excess": mean, "excess_low": low, "excess_high": high,

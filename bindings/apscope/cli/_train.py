@@ -20,7 +20,7 @@ DESCRIPTION = (
 
 #: Columns of the verdicts for a terminal.
 _SHORT = (
-    "task", "model", "scheme", "seeds", "loss", "excess", "excess_low", "excess_high", "accuracy",
+    "task", "model", "scheme", "reduction", "seeds", "loss", "excess", "excess_low", "excess_high", "accuracy",
     "volume",
     "verdict", "note",
 )  # fmt: skip

@@ -33,7 +33,7 @@ from .._replay.progress import Bar
 from .._traces.opening import open_trace
 from .._training import folder as results
 from .._training.constant import of_trace
-from .._training.experiment import BASELINES, Experiment, Task, check_trainable
+from .._training.experiment import Exchange, Experiment, Task, check_trainable
 from .._training.verdicts import noise_sentences
 from . import _tasks as tasks
 from ._jobs import Job, Train, in_processes
@@ -95,7 +95,7 @@ def run_experiment(
             make_folder(out / name)
         remove_left(out / "runs", waiting(r"[0-9a-f]+\.(pt|json)"))
         held = [task for task in experiment.tasks if task.label in data]
-        same = {run: run for run in _runs(held, BASELINES, experiment)}
+        same = {run: run for run in _runs(held, experiment.baselines, experiment)}
         first = _keys(same, experiment, data, made_by)
         recorded = {
             run: out / "traces" / run.task.label.replace(" ", "-")
@@ -103,7 +103,7 @@ def run_experiment(
             if _is_recorded(run, experiment)
         }
         total = len(experiment.seeds) * sum(task.steps for task in held)
-        total *= len(BASELINES) + len(experiment.specs)
+        total *= len(experiment.baselines) + len(experiment.exchanges)
         bar = Bar("apscope train", progress, unit="step")
         with bar as update, where as train:
             done = 0
@@ -121,7 +121,7 @@ def run_experiment(
                 say(line)
             traces = {run.task.label: trace for run, trace in recorded.items()}
             made = {}  # what is trained, by what is asked for
-            for run in _runs(held, experiment.specs, experiment):
+            for run in _runs(held, experiment.exchanges, experiment):
                 spec = of_trace(run.spec, traces[run.task.label], run.topology)
                 made[run] = replace(run, spec=spec)
             keys = _keys(made.values(), experiment, data, made_by)
@@ -146,12 +146,12 @@ def _cluster(
     return contextlib.nullcontext(on_cluster(client, out.absolute(), data, say))
 
 
-def _runs(held: Sequence[Task], specs: Sequence[str], experiment: Experiment) -> list[Run]:
+def _runs(held: Sequence[Task], exchanges: Sequence[Exchange], experiment: Experiment) -> list[Run]:
     """Every task through every scheme, from every seed."""
     return [
-        Run(task, spec, seed, experiment.workers, experiment.topology)
+        Run(task, spec, seed, experiment.workers, topology)
         for task in held
-        for spec in specs
+        for spec, topology in exchanges
         for seed in experiment.seeds
     ]
 
@@ -178,7 +178,8 @@ def _data_of(held: Sequence[Task], say: Callable[[str], None]) -> dict[str, str]
 
 
 def _is_recorded(run: Run, experiment: Experiment) -> bool:
-    return run.spec == BASELINES[0] and run.seed == experiment.seeds[0]
+    exchange = Exchange(run.spec, run.topology)
+    return exchange == experiment.baselines[0] and run.seed == experiment.seeds[0]
 
 
 def _key(run: Run, experiment: Experiment, about: str, versions: dict[str, str]) -> str:

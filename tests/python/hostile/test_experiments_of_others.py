@@ -102,6 +102,8 @@ def test_the_largest_values_are_trained(tmp_path, capsys):
 
 
 def test_what_can_be_trained():
-    check_trainable(Experiment((), ("loss_scaling:e4m3,scale=best",), (0,), 1.0))
+    check_trainable(Experiment((), (("loss_scaling:e4m3,scale=best", "ring"),), (0,), 1.0))
     with pytest.raises(ValueError, match="star"):
-        check_trainable(Experiment((), ("sign",), (0,), 1.0, topology="star"))
+        check_trainable(Experiment((), (), (0,), 1.0, topology="star"))
+    with pytest.raises(ValueError, match="star"):
+        check_trainable(Experiment((), (("aps:e4m3", "star"),), (0,), 1.0))

@@ -33,7 +33,7 @@ def test_every_scheme_of_the_experiment_has_a_place_in_the_tables(scripts, reque
 
     insight, _ = scripts
     experiment = Experiment.open(request.config.rootpath / "docs/relation.toml")
-    places = insight.named(pd.DataFrame({"scheme": experiment.specs}))
+    places = insight.named(pd.DataFrame({"scheme": [one.scheme for one in experiment.exchanges]}))
     assert set(places["rung"]) == set(insight.RUNGS) and set(places["format"]) == set(
         insight.FORMATS
     )

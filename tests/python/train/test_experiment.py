@@ -1,5 +1,6 @@
 """An experiment's file: its optional keys, and one sentence for every error."""
 
+import json
 import math
 
 import pytest
@@ -39,9 +40,10 @@ def opened(tmp_path):
 
 def test_a_file_says_what_differs_from_its_tasks_defaults(opened):
     e = opened(WHOLE)
-    assert e.specs == (
+    assert [one.scheme for one in e.exchanges] == [
         "aps:e4m3", "aps:e3m0", "error_feedback(aps:e4m3)", "error_feedback(aps:e3m0)", "none:fp16",
-    )  # fmt: skip
+    ]  # fmt: skip
+    assert {one.topology for one in (*e.exchanges, *e.baselines)} == {"tree"}
     assert e.seeds == (0, 1, 2, 3, 4) and e.gate == 0.02 and e.workers == 4
     assert e.tasks[0] == TASKS["digits"]["convolutional"]
     assert e.tasks[1].steps == 40 and e.tasks[1].optimizer == "adam" and e.tasks[1].text == "python"
@@ -82,7 +84,7 @@ def test_the_rate_warms_up_and_decays(opened):
         (
             'name = "digits"',
             'name = "digits"\ntext = "x"',
-            "task.text is a key of the task characters",
+            "task.text is a key of the tasks characters and tokens, not of digits",
         ),
         ("steps = 40", "steps = true", "task.steps=True must be an integer"),
         ('"e3m0"]', '"e3m99"]', "e3m99"),
@@ -107,6 +109,65 @@ def test_a_task_may_stand_twice_under_two_names(opened):
         "digits-lars convolutional",
     ]
     assert two.tasks[1].momentum == 0.9 and Experiment.of_json(two.as_json()) == two
+
+
+OWN = """
+gate = 1
+seeds = 1
+formats = ["e4m3"]
+schemes = [
+    "aps:{format}",
+    {scheme = "aps:{format}", topology = "two_phase"},
+    {scheme = "aps:{format}", topology = "two_phase,sum=exact"},
+    {scheme = "none:bf16", topology = "ring"},
+    {scheme = "none:bf16", topology = "two_phase"},
+]
+[[task]]
+name = "digits"
+"""
+
+
+def test_a_scheme_may_have_a_topology_of_its_own(opened):
+    e = opened(OWN)
+    assert e.baselines == (("none:fp32", "ring"), ("none:bf16", "ring"))
+    assert e.exchanges == (
+        ("aps:e4m3", "ring"), ("aps:e4m3", "two_phase"), ("aps:e4m3", "two_phase,sum=exact"),
+        ("none:bf16", "two_phase"),
+    )  # fmt: skip
+    assert Experiment.of_json(json.loads(json.dumps(e.as_json()))) == e
+
+
+def test_an_experiment_whose_schemes_had_one_topology_is_read_as_it_was(opened):
+    e = opened(WHOLE)
+    told = json.loads(json.dumps(e.as_json()))
+    told["specs"] = [scheme for scheme, _ in told.pop("exchanges")]
+    assert Experiment.of_json(told) == e
+
+
+@pytest.mark.parametrize(
+    "entry, said",
+    [
+        ('{scheme = "aps:e4m3"}', "a table of schemes has no topology; give it, or the spec alone"),
+        ('{topology = "two_phase"}', "a table of schemes has no scheme"),
+        (
+            '{scheme = "aps:e4m3", topologies = "ring"}',
+            "schemes.topologies is unknown; did you mean 'topology'?",
+        ),
+        ('{scheme = "aps:e4m3", topology = 3}', "schemes.topology=3 must be a text"),
+        ('{scheme = "aps:e4m3", topology = "two_phases"}', "two_phases"),
+        ('{scheme = "apps:e4m3", topology = "two_phase"}', "apps"),
+        ("3", r"schemes=\[3\] must be a list of specs, or of tables"),
+        (
+            '{scheme = "none:fp32", topology = "two_phase"}',
+            "none:fp32 is what the others are compared with, in the experiment's topology 'ring'",
+        ),
+    ],
+)
+def test_tables_of_schemes_that_are_refused(opened, entry, said):
+    text = f'gate = 1\nseeds = 1\nschemes = [{entry}]\n[[task]]\nname = "digits"\n'
+    with pytest.raises(ValueError, match=said) as error:
+        opened(text)
+    assert "\n" not in str(error.value) and "experiment.toml: " in str(error.value)
 
 
 def test_a_task_twice_and_formats_for_nothing_are_refused(opened):

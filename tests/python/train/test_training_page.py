@@ -39,7 +39,7 @@ def folder(tmp_path_factory):
 
 def row(scheme, excess, volume, **more):
     return {
-        "scheme": scheme, "seeds": 5, "diverged": 0, "excess": excess, "excess_low": excess - 0.001,
+        "scheme": scheme, "topology": "ring", "seeds": 5, "diverged": 0, "excess": excess, "excess_low": excess - 0.001,
         "excess_high": excess + 0.001, "volume": volume, "verdict": "pass", "note": "", **more,
     }  # fmt: skip
 
@@ -64,6 +64,7 @@ def test_points_stand_at_their_volume_and_excess_and_diverged_ones_hollow_at_the
     )
     chart = excess_chart(own, 0.01)
     by = {p.says.splitlines()[0]: p for p in chart.points}
+    by = {name.removesuffix(", ring"): point for name, point in by.items()}
     assert list(by) == ["none:bf16", "aps:e4m3", "aps:e3m0", "loss_scaling:e3m0"]
     assert (by["aps:e4m3"].x, by["aps:e4m3"].y) == (0.25, 0.003)
     assert by["none:bf16"].y == pytest.approx(1e-4)  # at the lower edge; the tooltip has -0.002
@@ -85,6 +86,7 @@ def test_curves_are_means_over_the_seeds_and_end_where_one_diverges():
                 found.append(
                     {
                         "scheme": scheme,
+                        "topology": "ring",
                         "seed": seed,
                         "step": step,
                         "loss": math.nan if spoilt else level,
@@ -100,7 +102,7 @@ def test_curves_are_means_over_the_seeds_and_end_where_one_diverges():
 
 def test_the_relation_has_a_point_a_scheme_hollow_within_the_seeds_noise():
     own = pd.DataFrame({
-        "scheme": ["aps:e4m3", "aps:e3m0", "none:e3m0", "aps:e2m1"],
+        "scheme": ["aps:e4m3", "aps:e3m0", "none:e3m0", "aps:e2m1"], "topology": "ring",
         "excess": [-0.001, 0.2, 0.5, 1.0],
         "excess_low": [-0.002, 0.1, 0.4, 0.9], "lost": [0, 0, 1, 0],
         "typical_32": [0.01, 0.8, 1.0, math.nan],
@@ -120,7 +122,7 @@ def test_the_page_has_every_verdict_and_asks_for_nothing(folder, tmp_path, capsy
     diverged = table[table["scheme"].str.startswith("loss_scaling")]
     assert (diverged["verdict"] == "fail").all() and page.count("2 runs of 2 diverged") >= 2
     own = page.split("<tbody>")[1].split("</tr>")[2]  # aps:e4m3, of nine figures beside its name
-    assert own.count("<td") == 13 and "–" not in own
+    assert own.count("<td") == 14 and "–" not in own
     assert "Fewer than 5 seeds" in page and page.count("<svg class=") == 4
     assert not re.findall(r"""(?:src|href)=["'](?!#|data:)""", page) and "<script" not in page
     assert main(["report", str(folder)]) == 0 and (folder / "report.html").exists()

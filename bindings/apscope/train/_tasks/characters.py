@@ -16,7 +16,7 @@ from torch import nn
 
 from ..._training.texts import read
 
-__all__ = ["LSTM", "Transformer", "load"]
+__all__ = ["LSTM", "Attention", "Transformer", "load", "windows"]
 __dir__ = __all__.copy
 
 CONTEXT = 32
@@ -26,12 +26,12 @@ _VALIDATED = 64  # windows of the text's last tenth
 class Attention(nn.Module):
     """Causal attention over the context."""
 
-    def __init__(self, width: int, heads: int) -> None:
+    def __init__(self, width: int, heads: int, context: int = CONTEXT) -> None:
         super().__init__()
         self.heads = heads
         self.qkv = nn.Linear(width, 3 * width)
         self.proj = nn.Linear(width, width)
-        self.future = torch.ones(CONTEXT, CONTEXT, dtype=torch.bool).triu(1)
+        self.future = torch.ones(context, context, dtype=torch.bool).triu(1)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """(n, context, width) to the same shape."""
@@ -97,20 +97,46 @@ def load(model: str, text: str) -> tuple[Any, ...]:
     alphabet = sorted(set(whole))
     number = {letter: place for place, letter in enumerate(alphabet)}
     data = torch.tensor([number[letter] for letter in whole])
-    trained = len(data) * 9 // 10
-    if len(data) - trained < 2 * CONTEXT:
-        raise ValueError(f"text={text!r} has {len(data)} characters; give {20 * CONTEXT} or more")
-    offsets = torch.arange(CONTEXT + 1)
+    kind = LSTM if model == "lstm" else Transformer
+    return (
+        *windows(data, CONTEXT, text, "characters"),
+        lambda: kind(len(alphabet)),
+        about(data, whole, text, "characters"),
+    )
 
-    def windows(starts: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+
+def windows(data: torch.Tensor, context: int, text: str, what: str) -> tuple[Any, ...]:
+    """`batch`, `examples` and `validation` of `tasks.Data`; the last tenth validates.
+
+    Parameters
+    ----------
+    data : LongTensor
+        The text's `what`, such as characters, as numbers.
+    context : int
+        Of them in a window.
+    text, what : str
+        For the error.
+
+    Raises
+    ------
+    ValueError
+        The text is too short.
+    """
+    trained = len(data) * 9 // 10
+    if len(data) - trained < 2 * context:
+        raise ValueError(f"text={text!r} has {len(data)} {what}; give {20 * context} or more")
+    offsets = torch.arange(context + 1)
+
+    def batch(starts: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         rows = data[starts[:, None] + offsets]
         return rows[:, :-1], rows[:, 1:]
 
-    last = len(data) - CONTEXT - 1
+    last = len(data) - context - 1
     held = torch.linspace(trained, last, _VALIDATED, dtype=torch.float64).long()
-    kind = LSTM if model == "lstm" else Transformer
+    return batch, trained - context, batch(held)
+
+
+def about(data: torch.Tensor, whole: str, text: str, what: str) -> str:
+    """`about` of `tasks.Data`."""
     sha = hashlib.sha256(whole.encode()).hexdigest()
-    return (
-        windows, trained - CONTEXT, windows(held), lambda: kind(len(alphabet)),
-        f"{len(data):,} characters of {text}, SHA-256 {sha}",
-    )  # fmt: skip
+    return f"{len(data):,} {what} of {text}, SHA-256 {sha}"

@@ -1,0 +1,262 @@
+"""A ring against two phases, trained: the first tables of docs/advice.md.
+
+python docs/trained.py gpt eight docs/advice.md      of the folders of apscope train docs/gpt.toml and
+                                                     docs/reductions.toml; also writes docs/trained.csv
+python docs/trained.py docs/trained.csv docs/advice.md      the same without training
+
+docs/trained.csv has a row a run: the loss at its end, and what a replay of the recorded steps of the
+task's first fp32 run says of its scheme. Losses are compared with those of the same seed.
+"""
+
+import argparse
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import page
+import pandas as pd
+
+from apscope._report.text import figure
+from apscope._schemes.scheme import as_scheme
+from apscope._schemes.titles import format_of
+from apscope._training.expected import expected_excess
+from apscope._training.folder import read
+from apscope._training.verdicts import KEY, interval, run_ends
+
+CSV = Path(__file__).with_name("trained.csv")
+GPT = "tokens"  # the task with thousands of tokens
+REPLAYED = ["reduction", "volume", "error_over_noise", "step_nmse", "layer_cosine"]
+SCALES = {"tensor": "a layer", "row": "a row"}
+#: Pairs that differ in one thing: what, and the two exchanges.
+FACTORS = (
+    ("8 bits: the reduction", "aps:e3m4,rule=tight ring", "aps:e3m4,rule=tight two_phase"),
+    ("8 bits: the reduction", "aps:e4m3fn,rule=tight ring", "aps:e4m3fn,rule=tight two_phase"),
+    ("8 bits: the format, in a ring", "aps:e3m4,rule=tight ring", "aps:e4m3fn,rule=tight ring"),
+    (
+        "8 bits: the format, in two phases", "aps:e3m4,rule=tight two_phase",
+        "aps:e4m3fn,rule=tight two_phase",
+    ),
+    ("8 bits: the scale, in a ring", "aps:e3m4,rule=tight ring", "aps:e3m4,rule=tight,unit=row ring"),
+    (
+        "8 bits: the scale, in two phases", "aps:e3m4,rule=tight two_phase",
+        "aps:e3m4,rule=tight,unit=32 two_phase",
+    ),
+    ("4 bits: the reduction", "aps:e3m0,rule=tight ring", "aps:e3m0,rule=tight two_phase"),
+    (
+        "4 bits: the reduction", "aps:e2m1fn,rule=tight,unit=16 ring",
+        "aps:e2m1fn,rule=tight,unit=16 two_phase",
+    ),
+    (
+        "4 bits: the format, in two phases", "aps:e3m0,rule=tight two_phase",
+        "aps:e2m1fn,rule=tight two_phase",
+    ),
+    (
+        "4 bits: the scale, in two phases", "aps:e2m1fn,rule=tight two_phase",
+        "aps:e2m1fn,rule=tight,unit=16 two_phase",
+    ),
+    (
+        "4 bits: the rounding, in two phases", "aps:e2m1fn,rule=tight,unit=16 two_phase",
+        "aps:e2m1fn,rule=tight,unit=16,rounding=stochastic two_phase",
+    ),
+)  # fmt: skip
+
+
+class Trained(NamedTuple):
+    """One exchange on one task."""
+
+    scheme: str
+    reduction: str
+    bits: int
+    volume: float
+    error: float  # over the noise
+    excess: pd.Series  # by seed: training loss at the end minus fp32's, nats
+    held_out: pd.Series  # the same of the validation loss
+
+    @property
+    def name(self) -> str:
+        """Scheme and reduction, as in `FACTORS`."""
+        return f"{self.scheme} {self.reduction}"
+
+
+def gathered(folders: list[Path]) -> pd.DataFrame:
+    """A row a run."""
+    found = []
+    for folder in folders:
+        _, rows, about = read(folder)
+        ends = run_ends(rows).drop(columns="skipped")
+        found.append(ends.merge(about["verdicts"][[*KEY, *REPLAYED]], how="left", on=KEY))
+    return pd.concat(found, ignore_index=True)
+
+
+def bits_of(scheme: str) -> int:
+    """Bits of a code: of its float format, or of MX's default elements."""
+    name = format_of(scheme)
+    if not name:
+        return 8
+    if name in ("fp32", "bf16"):
+        return {"fp32": 32, "bf16": 16}[name]
+    exponent, mantissa = name.removesuffix("fn").removeprefix("e").split("m")
+    return 1 + int(exponent) + int(mantissa)
+
+
+def trained(table: pd.DataFrame, task: str) -> list[Trained]:
+    """The exchanges of a task, without fp32."""
+    own = table[table["task"] == task]
+    base = own[own["scheme"] == "none:fp32"].set_index("seed")
+    found = []
+    for (_, _, scheme, _), runs in own.groupby(KEY, sort=False):
+        if scheme == "none:fp32":
+            continue
+        by_seed, first = runs.set_index("seed"), runs.iloc[0]
+        found.append(
+            Trained(
+                scheme, first["reduction"], bits_of(scheme), first["volume"],
+                first["error_over_noise"], by_seed["loss"] - base["loss"],
+                by_seed["validation_loss"] - base["validation_loss"],
+            )
+        )  # fmt: skip
+    return found
+
+
+def nats(values: pd.Series) -> str:
+    """A mean difference, with half of its 95 % interval over the seeds."""
+    mean, low, _ = interval(values.to_numpy(float))
+    return f"{mean:+.3f}" + ("" if np.isnan(low) else f" ± {mean - low:.2g}")
+
+
+def table_of(heads: list[str], rows: list[list[str]]) -> list[str]:
+    return [f"| {' | '.join(line)} |" for line in [heads, ["---"] * len(heads), *rows]]
+
+
+def baseline(table: pd.DataFrame, task: str) -> str:
+    """What fp32 ends at, and how far seeds and bf16 are from it."""
+    own = table[(table["task"] == task) & (table["scheme"] == "none:fp32")]
+    (bf16,) = (one for one in trained(table, task) if one.scheme == "none:bf16")
+    ends = ", ".join(f"{loss:.3f}" for loss in own["loss"])
+    return (
+        f"fp32 ends at {ends} nats (seeds {', '.join(map(str, own['seed']))}); bf16 in the same ring "
+        f"differs by {', '.join(f'{value:+.3f}' for value in bf16.excess)}, which is the noise of "
+        "this comparison."
+    )
+
+
+def language_model(table: pd.DataFrame) -> list[str]:
+    """The GPT: every exchange, in the order of the front, within its bits."""
+    found = [one for one in trained(table, GPT) if one.bits < 16]
+    rows = []
+    for one in sorted(found, key=lambda one: (-one.bits, one.error)):
+        line = expected_excess(one.scheme, one.error)
+        rows.append([
+            str(one.bits), f"`{one.scheme}`", f"`{one.reduction}`", f"{one.volume:.3f}",
+            figure(one.error, 2), str(line), nats(one.excess),
+            ", ".join(f"{value:+.3f}" for value in one.excess),
+            ", ".join(f"{value:+.3f}" for value in one.held_out),
+        ])  # fmt: skip
+    heads = [
+        "bits", "scheme", "reduction", "bytes, of fp32's", "error over noise",
+        "the line's excess", "trained excess, nats", "by seed", "held-out, by seed",
+    ]  # fmt: skip
+    return [baseline(table, GPT), "", *table_of(heads, rows)]
+
+
+def factors(table: pd.DataFrame) -> list[str]:
+    """What one change is worth on the GPT, everything else equal."""
+    by = {one.name: one for one in trained(table, GPT)}
+    rows = []
+    for what, worse, better in FACTORS:
+        a, b = by[worse], by[better]
+        rows.append([
+            what, _short(a), _short(b), f"{figure(a.error, 2)} / {figure(b.error, 2)}",
+            figure(a.error / b.error, 2), nats(a.excess - b.excess),
+        ])  # fmt: skip
+    heads = ["what differs", "from", "to", "error over noise", "factor", "loss saved, nats"]
+    return table_of(heads, rows)
+
+
+def _short(one: Trained) -> str:
+    scheme = as_scheme(one.scheme)
+    unit = scheme.keys.get("unit", "tensor")
+    scale = SCALES.get(unit, f"for {unit}")
+    rounding = ", stochastic" if scheme.keys.get("rounding") == "stochastic" else ""
+    return f"`{scheme.format}`, a scale {scale}{rounding}, `{one.reduction}`"
+
+
+def tasks_of(table: pd.DataFrame) -> list[str]:
+    return [task for task in dict.fromkeys(table["task"]) if task != GPT]
+
+
+def small_tasks(table: pd.DataFrame) -> list[str]:
+    """The tasks of docs/relation.toml: excess, and error over noise, of every exchange."""
+    tasks = tasks_of(table)
+    by_task = {task: {one.name: one for one in trained(table, task)} for task in tasks}
+    first = sorted(by_task[tasks[0]].values(), key=lambda one: (-one.bits, one.error))
+    rows = [
+        [
+            str(one.bits), f"`{one.scheme}`", f"`{one.reduction}`",
+            *(
+                f"{nats(own[one.name].excess)}; {figure(own[one.name].error, 2)}"
+                for own in by_task.values()
+            ),
+        ]
+        for one in first
+    ]  # fmt: skip
+    return table_of(["bits", "scheme", "reduction", *tasks], rows)
+
+
+def order(table: pd.DataFrame) -> list[str]:
+    """How often the order of the front, error over noise, is that of the losses."""
+    rows = []
+    for task in [GPT, *tasks_of(table)]:
+        cells = []
+        for bits in (8, 4):
+            held = [one for one in trained(table, task) if one.bits == bits]
+            right, wrong = [], []
+            for pair in itertools.combinations(held, 2):
+                a, b = sorted(pair, key=lambda one: one.error)
+                mean, low, high = interval((b.excess - a.excess).to_numpy(float))
+                if low > 0:
+                    right.append((a, b))
+                elif high < 0:
+                    wrong.append((a, b))
+            count = len(held) * (len(held) - 1) // 2
+            cells += [
+                f"{len(right)} right, {len(wrong)} wrong, {count - len(right) - len(wrong)} open"
+            ]
+        rows.append([task, *cells])
+    return table_of(["task", "8 bits", "4 bits"], rows)
+
+
+def sections(table: pd.DataFrame) -> Iterator[tuple[str, list[str]]]:
+    """The lines of every marked place of the page."""
+    parts = [language_model, factors, order]
+    if tasks_of(table):
+        parts.append(small_tasks)
+    for part in parts:
+        yield part.__name__, part(table)
+
+
+def write(table: pd.DataFrame, place: Path) -> None:
+    """All tables into the page."""
+    for name, lines in sections(table):
+        begin, end = f"<!-- {name}: written by docs/trained.py -->", f"<!-- end of {name} -->"
+        page.replace_between(place, begin, end, lines)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "sources", type=Path, nargs="+", help="folders of apscope train, or the CSV"
+    )
+    parser.add_argument("page", type=Path)
+    asked = parser.parse_args(arguments)
+    csv = asked.sources[0]
+    if csv.is_dir():
+        csv = asked.page.with_name(CSV.name)
+        gathered(asked.sources).to_csv(csv, index=False, float_format="%.6g")
+    write(pd.read_csv(csv), asked.page)
+
+
+if __name__ == "__main__":
+    main()
