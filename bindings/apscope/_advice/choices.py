@@ -66,8 +66,9 @@ def choices(plan: Plan) -> list[str]:
     said = _reductions(plan, own)
     for aspect, called in (("format", "grid"), ("scale", "scale")):
         others = _others(plan, main, aspect)
+        value = "the scheme's own" if about[aspect].startswith("of ") else about[aspect]
         said.append(
-            f"{called}: {about[aspect]}"
+            f"{called}: {value}"
             + (f"; {', '.join(others)}{alone}" if others else "; no candidate differs only in this")
         )
     return said
