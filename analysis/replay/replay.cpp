@@ -269,17 +269,19 @@ Replay::Made Replay::do_item(const WorkItem& item, Workspace& workspace) {
         if (manifest_.stage == "local")
             noise = batch_noise(read.rows, manifest_.reduction == "mean");
         const ItemContext context = this->context(t, k, read, noise);
-        std::vector<std::size_t> streaming;
+        std::vector<std::size_t> streaming, others;
         for (std::size_t s = 0; s < schemes_.size(); ++s) {
             const ResolvedScheme& resolved = schemes_[s];
             if (!work_.includes(item, resolved, t)) continue;
-            State none;
-            if (resolved.streams()) streaming.push_back(s);
-            else
-                add(whole(t, k, context, resolved,
-                          item.step ? none : state_of(resolved, k, made.states)));
+            (resolved.streams() ? streaming : others).push_back(s);
         }
+        // Rows in the order of a scheme's topologies: what it is in two phases comes last.
         if (!streaming.empty()) add(stream(t, k, context, streaming, workspace));
+        for (const std::size_t s : others) {
+            State none;
+            add(whole(t, k, context, schemes_[s],
+                      item.step ? none : state_of(schemes_[s], k, made.states)));
+        }
         if (item.step && !noise.blocks.empty()) {
             noise.blocks = {};
             made.noise = {options_.steps[t], options_.tensors[k], std::move(noise)};
