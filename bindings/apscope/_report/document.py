@@ -82,7 +82,7 @@ def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> st
             {(row["scheme"], row["topology"]): row["id"] for row in section["families"]},
             alone=section["alone"],
         )  # fmt: skip
-        section["use"] = use_of(results, trace, own, topology)
+        section["use"] = use_of(results, trace, own)
     overview = _overview([s["trace"] for s in sections], duels)
     tables, left_out = fitted(_rows(frame), _histograms(results.histograms), topology, max_bytes)
     payload = pack(tables, **_facts(frame, summary, bits, topology, sections, zeros))

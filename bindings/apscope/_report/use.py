@@ -1,4 +1,4 @@
-"""What to use: a plan per trace at a quarter of fp32's bytes, and fronts of plans and schemes."""
+"""What to use: a plan per trace within the usual bytes, and fronts of plans and schemes."""
 
 from __future__ import annotations
 
@@ -8,19 +8,17 @@ import pandas as pd
 
 from .._advice.recommend import recommend
 from .._advice.show import notes
+from .._advice.wish import USUAL_VOLUME
 from .._charts.front import front_chart
 from .._charts.svg import chart_svg
-from .._results.pooling import is_own
 from .._results.summary import family_of
 from .._schemes.titles import titles
 
-#: The limit of the plan that the page shows, as a share of fp32's bytes.
-VOLUME = 0.25
 #: Number of layers whose choice is shown; the plan's file has all.
 _LAYERS = 80
 
 
-def use_of(results: Any, trace: str, rows: pd.DataFrame, topology: str) -> dict[str, Any]:
+def use_of(results: Any, trace: str, rows: pd.DataFrame) -> dict[str, Any]:
     """The content of one trace's section.
 
     Parameters
@@ -29,7 +27,6 @@ def use_of(results: Any, trace: str, rows: pd.DataFrame, topology: str) -> dict[
     trace : str
     rows : DataFrame
         The trace's rows of `answer.front`.
-    topology : str
 
     Returns
     -------
@@ -39,13 +36,8 @@ def use_of(results: Any, trace: str, rows: pd.DataFrame, topology: str) -> dict[
     """
     from markupsafe import Markup
 
-    asked: dict[str, Any] = {
-        "trace": trace,
-        "topology": topology if topology and not is_own(topology) else None,
-        "max_volume": VOLUME,
-    }
     try:
-        plan = recommend(results, **asked)
+        plan = recommend(results, trace=trace, max_volume=USUAL_VOLUME)
     except ValueError as error:
         return {"refused": str(error)}
     named, table = titles([*rows["scheme"], *plan.candidates]), plan.layers
@@ -76,7 +68,7 @@ def use_of(results: Any, trace: str, rows: pd.DataFrame, topology: str) -> dict[
         "layers": layers,
         "more": len(table) - len(layers),
         "chart": Markup(chart_svg(chart, 520.0, 300.0)),
-        "command": f"apscope recommend RESULTS --max-volume {VOLUME}"
+        "command": f"apscope recommend RESULTS --max-volume {USUAL_VOLUME}"
         + (f" --trace {trace}" if results.frame["trace"].nunique() > 1 else "")
         + " -o plan.json",
     }
