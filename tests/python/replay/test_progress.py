@@ -92,6 +92,8 @@ def test_the_command_line_shows_the_rate_and_the_time_left(digits, tmp_path):
             str(tmp_path / "r"),
             "--threads",
             "1",
+            "--topology",
+            "ring",
             *words,
         ]
     )
