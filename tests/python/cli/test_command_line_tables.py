@@ -123,9 +123,8 @@ def test_nodes_put_the_time_of_the_exchange_beside_the_error(capsys, folder, res
     times = apscope.cost.step_time(results, network, elements=1e8)
     times = times[(times.trace == "digits") & times.topology.isin(["ring", "gather"])]
     lines = [line.split() for line in out.split("\n\n")[0].splitlines()[1:]]
-    at = [lines[0].index(name) for name in ("scheme", "ms", "node_MB")]
-    assert at == [0, 4, 5]
-    assert {line[0]: (line[4], line[5]) for line in lines[1:]} == {
+    ms, sent = (lines[0].index(name) for name in ("ms", "node_MB"))
+    assert {line[0]: (line[ms], line[sent]) for line in lines[1:]} == {
         r.scheme: (f"{1e3 * r.seconds:.3g}", f"{r.node_bytes / 1e6:.3g}")
         for r in times.itertuples()
     }
