@@ -19,7 +19,8 @@ constexpr auto links = std::to_array<KnownLink>({
      "reached: 18 links of 20.6 GB/s, SM90_NVLINK_BW in NCCL's src/graph/topo.h; rated: 900 GB/s "
      "for a GPU in both directions, DGX H100 data sheet"},
     {"infiniband_ndr", 48.5e9, 50e9, 14e-6, std::nullopt,
-     "reached: 48 to 49 GB/s for a ConnectX-7, measured, NVIDIA/nccl-tests issue 267; rated: "
+     "reached: 48 to 49 GB/s for a ConnectX-7, as a maintainer states in NVIDIA/nccl-tests issue "
+     "267; rated: "
      "400 Gb/s, one for each of the 8 GPUs of a DGX H100, its data sheet"},
     {"pcie5_x16", 32e9 * 16 * 128 / 130 / 8, 32e9 * 16 * 128 / 130 / 8, 5.7e-6, std::nullopt,
      "rated: 32 GT/s and lane, 16 lanes, 128 of 130 bits, PCI Express 5.0; not measured"},

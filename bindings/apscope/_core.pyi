@@ -8,7 +8,7 @@ import numpy.typing
 import os
 import pathlib
 import typing
-__all__: list[str] = ['AFTER_GAP', 'BlockFormat', 'COLUMNS', 'ChosenRows', 'FileInfo', 'FloatEnvironment', 'FloatFormat', 'LIMITS', 'Manifest', 'NOT_MEASURABLE', 'NoiseTable', 'OWN_REDUCTIONS', 'Pairing', 'Projection', 'Quantizer', 'ReplayOptions', 'RowTable', 'SafetensorsFile', 'StepExchange', 'StepInfo', 'TensorInfo', 'Trace', 'TrainingStep', 'agreed_bits', 'all_schemes', 'allreduce', 'arithmetic', 'arithmetic_path', 'bench', 'best_simd_level', 'bias_of_log_variance', 'cast_plan', 'cast_statistics', 'check_memory', 'check_shard', 'collective_cost', 'cpd_cast', 'cpd_exponent', 'cpd_gemm', 'decode', 'decode_blocks', 'encode', 'encode_blocks', 'exchange', 'fsdp_divisors', 'headline_topology', 'is_one_number', 'is_own_reduction', 'log_bias', 'losses_of_sums', 'machine_memory', 'main_schemes', 'make_scheme', 'named_block_formats', 'named_formats', 'narrow', 'numerically_zero', 'optimal_levels', 'ordered_dot', 'ordered_matmul', 'ordered_sum', 'overflow_modes', 'pack', 'packed_size', 'parse_scheme', 'parse_topology', 'part_seconds', 'quantize', 'quantize_blocks', 'read_statistics', 'replay', 'rounding_modes', 'rounding_word', 'scheme_definitions', 'set_simd_level', 'simd_level', 'steps_between', 'steps_numbered', 'stream_seed', 'student_t', 'sum_path', 'tensors_matching', 'topologies', 'underflow_modes', 'unpack', 'widen', 'work_costs']
+__all__: list[str] = ['AFTER_GAP', 'BlockFormat', 'COLUMNS', 'ChosenRows', 'FileInfo', 'FloatEnvironment', 'FloatFormat', 'LIMITS', 'Manifest', 'NOT_MEASURABLE', 'NoiseTable', 'OWN_REDUCTIONS', 'Pairing', 'Projection', 'Quantizer', 'ReplayOptions', 'RowTable', 'SafetensorsFile', 'StepExchange', 'StepInfo', 'TensorInfo', 'Trace', 'TrainingStep', 'agreed_bits', 'all_schemes', 'allreduce', 'arithmetic', 'arithmetic_path', 'bench', 'best_simd_level', 'bias_of_log_variance', 'block_squares', 'blur_widths', 'blurred_entropies', 'cast_plan', 'cast_statistics', 'check_memory', 'check_shard', 'collective_cost', 'collective_seconds', 'cpd_cast', 'cpd_exponent', 'cpd_gemm', 'decode', 'decode_blocks', 'encode', 'encode_blocks', 'exchange', 'fixed_exp2', 'fixed_log2', 'fsdp_divisors', 'headline_topology', 'is_one_number', 'is_own_reduction', 'known_links', 'log_bias', 'losses_of_sums', 'machine_memory', 'main_schemes', 'make_scheme', 'named_block_formats', 'named_formats', 'narrow', 'numerically_zero', 'optimal_levels', 'ordered_dot', 'ordered_matmul', 'ordered_sum', 'orders', 'overflow_modes', 'pack', 'packed_size', 'parse_scheme', 'parse_topology', 'part_seconds', 'quantize', 'quantize_blocks', 'rate_limit', 'read_statistics', 'replay', 'rounding_modes', 'rounding_word', 'scheme_definitions', 'set_simd_level', 'simd_level', 'steps_between', 'steps_numbered', 'stream_seed', 'student_t', 'sum_path', 'tensors_matching', 'topologies', 'underflow_modes', 'unpack', 'widen', 'work_costs']
 class FloatEnvironment:
     def __enter__(self) -> None:
         ...
@@ -579,7 +579,7 @@ class Pairing:
         ...
     def steps(self, a: str, b: str, topology: str | None) -> list:
         ...
-def agreed_bits(scheme: str, grid: str) -> int:
+def agreed_bits(scheme: str, grid: str, topology: str) -> int:
     """
     How many of a message's side bits are agreed before it is made; the others travel with it.
     """
@@ -601,6 +601,12 @@ def best_simd_level() -> str:
     ...
 def bias_of_log_variance(change: typing.SupportsFloat | typing.SupportsIndex, workers: typing.SupportsInt | typing.SupportsIndex) -> float:
     ...
+def block_squares(x: numpy.typing.NDArray[numpy.float64], block: typing.SupportsInt | typing.SupportsIndex) -> numpy.typing.NDArray[numpy.float64]:
+    ...
+def blur_widths() -> numpy.typing.NDArray[numpy.float64]:
+    ...
+def blurred_entropies(values: numpy.typing.NDArray[numpy.float64], widths: numpy.typing.NDArray[numpy.float64], threads: typing.SupportsInt | typing.SupportsIndex) -> numpy.typing.NDArray[numpy.float64]:
+    ...
 def cast_plan(format: FloatFormat, projection: Projection, in_float64: bool) -> typing.Annotated[list[str], "FixedSize(3)"]:
     ...
 def cast_statistics(x: numpy.typing.NDArray[numpy.float32], out: numpy.typing.NDArray[numpy.float32] | None, format: FloatFormat, projection: Projection, seed: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> dict:
@@ -609,10 +615,12 @@ def check_memory(trace: Trace, options: ReplayOptions) -> None:
     ...
 def check_shard(shard: typing.SupportsInt | typing.SupportsIndex, shards: typing.SupportsInt | typing.SupportsIndex) -> None:
     ...
-def collective_cost(collective: str, sent: typing.SupportsFloat | typing.SupportsIndex, partial: typing.SupportsFloat | typing.SupportsIndex, result: typing.SupportsFloat | typing.SupportsIndex, side: typing.SupportsFloat | typing.SupportsIndex, workers: typing.SupportsInt | typing.SupportsIndex, group: typing.SupportsInt | typing.SupportsIndex) -> dict:
+def collective_cost(collective: str, sent: typing.SupportsFloat | typing.SupportsIndex, partial: typing.SupportsFloat | typing.SupportsIndex, result: typing.SupportsFloat | typing.SupportsIndex, workers: typing.SupportsInt | typing.SupportsIndex, group: typing.SupportsInt | typing.SupportsIndex | None, nodes: typing.SupportsInt | typing.SupportsIndex | None) -> dict:
     """
     The work of one worker for one message per worker: messages sent one after another, and bytes sent, added and decoded.
     """
+def collective_seconds(stages: collections.abc.Sequence[tuple[typing.SupportsFloat | typing.SupportsIndex, typing.SupportsFloat | typing.SupportsIndex]], messages: typing.SupportsFloat | typing.SupportsIndex, intra_messages: typing.SupportsFloat | typing.SupportsIndex, added: typing.SupportsFloat | typing.SupportsIndex, workers_of_node: typing.SupportsInt | typing.SupportsIndex, network: dict) -> float:
+    ...
 def cpd_cast(x: numpy.typing.NDArray[numpy.float32], exponent_bits: typing.SupportsInt | typing.SupportsIndex, mantissa_bits: typing.SupportsInt | typing.SupportsIndex) -> numpy.typing.NDArray[numpy.float32]:
     ...
 def cpd_exponent(x: typing.SupportsFloat | typing.SupportsIndex) -> float:
@@ -671,6 +679,14 @@ def encode_blocks(x: numpy.typing.NDArray[numpy.float64], codes: numpy.typing.ND
     ...
 def exchange(scheme: str, x: typing.Annotated[numpy.typing.ArrayLike, numpy.float32], step: TrainingStep, state: dict, topology: str, weights: typing.Any, full_batch: typing.Any) -> dict:
     ...
+def fixed_exp2(x: typing.SupportsFloat | typing.SupportsIndex) -> float:
+    """
+    2^x, by a fixed sequence of IEEE operations.
+    """
+def fixed_log2(x: typing.Annotated[numpy.typing.ArrayLike, numpy.float64]) -> numpy.typing.NDArray[numpy.float64]:
+    """
+    log2 of positive finite numbers, by a fixed sequence of IEEE operations.
+    """
 def fsdp_divisors(workers: typing.SupportsInt | typing.SupportsIndex) -> tuple[float, float]:
     """
     FSDP2's divisors before and after an fp16 reduction.
@@ -683,6 +699,10 @@ def is_one_number(bits: typing.Annotated[numpy.typing.ArrayLike, numpy.float64],
     """
 def is_own_reduction(topology: str) -> bool:
     ...
+def known_links() -> dict:
+    """
+    Links of known hardware, by name.
+    """
 def log_bias(freedom: typing.SupportsFloat | typing.SupportsIndex) -> float:
     ...
 def losses_of_sums(error: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], reference: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], overflow: typing.Annotated[numpy.typing.ArrayLike, numpy.float64]) -> tuple:
@@ -725,6 +745,8 @@ def ordered_sum(x: numpy.typing.NDArray[numpy.float32], terms: typing.SupportsIn
 @typing.overload
 def ordered_sum(x: numpy.typing.NDArray[numpy.float64], terms: typing.SupportsInt | typing.SupportsIndex, out: numpy.typing.NDArray[numpy.float64], format: FloatFormat, order: str, accumulate: FloatFormat | None, projection: Projection, seed: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
     ...
+def orders() -> list[str]:
+    ...
 def overflow_modes() -> list[str]:
     ...
 def pack(codes: numpy.typing.NDArray[numpy.uint8], bytes: numpy.typing.NDArray[numpy.uint8], lines: typing.SupportsInt | typing.SupportsIndex, bits: typing.SupportsInt | typing.SupportsIndex) -> None:
@@ -748,6 +770,8 @@ def quantize_blocks(x: numpy.typing.NDArray[numpy.float32], out: numpy.typing.ND
     ...
 @typing.overload
 def quantize_blocks(x: numpy.typing.NDArray[numpy.float64], out: numpy.typing.NDArray[numpy.float64], shape: tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex], format: BlockFormat, projection: Projection, seed: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
+    ...
+def rate_limit(entropies: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], widths: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], bits: typing.Annotated[numpy.typing.ArrayLike, numpy.float64]) -> numpy.typing.NDArray[numpy.float64]:
     ...
 def read_statistics(trace: Trace, options: ReplayOptions, pairs: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], progress: typing.Any = None) -> tuple[numpy.ndarray[typing.Any, numpy.dtype[typing.Any]], dict]:
     ...
@@ -793,5 +817,5 @@ AFTER_GAP: str = 'memory of an earlier step'
 COLUMNS: tuple[tuple[str, str, int, str], ...]
 LIMITS: dict = {'spec_depth': 64, 'spec_length': 1000000, 'pattern_length': 100000, 'pattern_memory': 67108864, 'name_length': 4096, 'json_depth': 64, 'safetensors_header': 100000000, 'manifest_length': 1000000000, 'workers': 1000000, 'quoted': 100}
 NOT_MEASURABLE: str = 'not measurable on this trace: needs '
-OWN_REDUCTIONS: tuple = ('gather', 'vote', 'code_sum', 'two_phase', 'linear')
+OWN_REDUCTIONS: tuple = ('gather', 'vote', 'code_sum', 'own:two_phase', 'linear')
 __version__: str = '0.1.0'

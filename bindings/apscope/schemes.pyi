@@ -32,8 +32,10 @@ __all__ = [
     "CurrentScaling",
     "DelayedScaling",
     "FP8AllReduce",
+    "FP8TwoShot",
     "MX",
     "NVFP4",
+    "QuickReduce",
     "BitCentering",
     "FracTrain",
     "Natural",
@@ -286,6 +288,15 @@ class FP8AllReduce(Scheme):
         divide: float | str = "after",
     ) -> None: ...
 
+class FP8TwoShot(Scheme):
+    def __init__(
+        self,
+        format: FormatLike,
+        *,
+        group: int | Literal["row"] = 0,
+        overflow: Literal["pytorch", "saturate", "ieee"] = "pytorch",
+    ) -> None: ...
+
 class MX(Scheme):
     def __init__(
         self,
@@ -313,6 +324,17 @@ class NVFP4(Scheme):
         four_over_six: Literal[False, "mse", "mae"] = False,
         agree: str = "max",
         random_bits: int = 32,
+    ) -> None: ...
+
+class QuickReduce(Scheme):
+    def __init__(
+        self,
+        *,
+        codec: str = "int8",
+        epsilon: float = 6e-08,
+        epsilon_as: str = "add",
+        input: FormatLike = "fp16",
+        overflow: Literal["saturate", "ieee"] = "saturate",
     ) -> None: ...
 
 class BitCentering(Scheme):
