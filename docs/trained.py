@@ -62,6 +62,18 @@ FACTORS = (
     ),
 )  # fmt: skip
 
+#: Of the small tasks: the blocks alone, where the format goes with them.
+SMALL_FACTORS = (
+    (
+        "4 bits: the format and the scale, in a ring", "aps:e3m0,rule=tight ring",
+        "aps:e2m1fn,rule=tight,unit=16 ring",
+    ),
+    (
+        "4 bits: the format and the scale, in two phases", "aps:e3m0,rule=tight two_phase",
+        "aps:e2m1fn,rule=tight,unit=16 two_phase",
+    ),
+)  # fmt: skip
+
 
 class Trained(NamedTuple):
     """One exchange on one task."""
@@ -205,6 +217,23 @@ def small_tasks(table: pd.DataFrame) -> list[str]:
     return table_of(["bits", "scheme", "reduction", *tasks], rows)
 
 
+def small_factors(table: pd.DataFrame) -> list[str]:
+    """What one change is worth on those tasks, of the pairs that all of them have."""
+    tasks = tasks_of(table)
+    by_task = {task: {one.name: one for one in trained(table, task)} for task in tasks}
+    rows = []
+    for what, worse, better in (*FACTORS, *SMALL_FACTORS):
+        if not all({worse, better} <= set(own) for own in by_task.values()):
+            continue
+        pairs = [(own[worse], own[better]) for own in by_task.values()]
+        a, b = pairs[0]
+        rows.append([
+            what, _short(a), _short(b),
+            *(f"{nats(a.excess - b.excess)}; {figure(a.error / b.error, 2)} ×" for a, b in pairs),
+        ])  # fmt: skip
+    return table_of(["what differs", "from", "to", *tasks], rows)
+
+
 def order(table: pd.DataFrame) -> list[str]:
     """How often the order of the front, error over noise, is that of the losses."""
     rows = []
@@ -230,10 +259,7 @@ def order(table: pd.DataFrame) -> list[str]:
 
 def sections(table: pd.DataFrame) -> Iterator[tuple[str, list[str]]]:
     """The lines of every marked place of the page."""
-    parts = [language_model, factors, order]
-    if tasks_of(table):
-        parts.append(small_tasks)
-    for part in parts:
+    for part in (language_model, factors, small_tasks, small_factors, order):
         yield part.__name__, part(table)
 
 
