@@ -235,26 +235,30 @@ def small_factors(table: pd.DataFrame) -> list[str]:
 
 
 def order(table: pd.DataFrame) -> list[str]:
-    """How often the order of the front, error over noise, is that of the losses."""
-    rows = []
+    """How often the order of the front, error over noise, is that of the losses; and where not."""
+    rows, said = [], []
+    total = {"right": 0, "wrong": 0}
     for task in [GPT, *tasks_of(table)]:
         cells = []
         for bits in (8, 4):
             held = [one for one in trained(table, task) if one.bits == bits]
-            right, wrong = [], []
+            count = {"right": 0, "wrong": 0, "open": 0}
             for pair in itertools.combinations(held, 2):
                 a, b = sorted(pair, key=lambda one: one.error)
-                mean, low, high = interval((b.excess - a.excess).to_numpy(float))
-                if low > 0:
-                    right.append((a, b))
-                elif high < 0:
-                    wrong.append((a, b))
-            count = len(held) * (len(held) - 1) // 2
-            cells += [
-                f"{len(right)} right, {len(wrong)} wrong, {count - len(right) - len(wrong)} open"
-            ]
+                difference = b.excess - a.excess
+                _, low, high = interval(difference.to_numpy(float))
+                count["right" if low > 0 else "wrong" if high < 0 else "open"] += 1
+                if high < 0:
+                    said.append(
+                        f"- {task}: {_short(b)} ends {nats(difference)} nats from {_short(a)}, with "
+                        f"an error of {figure(b.error, 2)} against {figure(a.error, 2)}"
+                    )
+            total = {name: total[name] + count[name] for name in total}
+            cells.append(", ".join(f"{number} {name}" for name, number in count.items()))
         rows.append([task, *cells])
-    return table_of(["task", "8 bits", "4 bits"], rows)
+    lines = table_of(["task", "8 bits", "4 bits"], rows)
+    lines += ["", f"Together {total['right']} right and {total['wrong']} wrong."]
+    return lines + (["Wrong:", "", *said] if said else [])
 
 
 def sections(table: pd.DataFrame) -> Iterator[tuple[str, list[str]]]:
