@@ -62,6 +62,18 @@ FACTORS = (
     ),
 )  # fmt: skip
 
+#: Of the small tasks: the blocks alone, where the format goes with them.
+SMALL_FACTORS = (
+    (
+        "4 bits: the format and the scale, in a ring", "aps:e3m0,rule=tight ring",
+        "aps:e2m1fn,rule=tight,unit=16 ring",
+    ),
+    (
+        "4 bits: the format and the scale, in two phases", "aps:e3m0,rule=tight two_phase",
+        "aps:e2m1fn,rule=tight,unit=16 two_phase",
+    ),
+)  # fmt: skip
+
 
 class Trained(NamedTuple):
     """One exchange on one task."""
@@ -205,35 +217,53 @@ def small_tasks(table: pd.DataFrame) -> list[str]:
     return table_of(["bits", "scheme", "reduction", *tasks], rows)
 
 
-def order(table: pd.DataFrame) -> list[str]:
-    """How often the order of the front, error over noise, is that of the losses."""
+def small_factors(table: pd.DataFrame) -> list[str]:
+    """What one change is worth on those tasks, of the pairs that all of them have."""
+    tasks = tasks_of(table)
+    by_task = {task: {one.name: one for one in trained(table, task)} for task in tasks}
     rows = []
+    for what, worse, better in (*FACTORS, *SMALL_FACTORS):
+        if not all({worse, better} <= set(own) for own in by_task.values()):
+            continue
+        pairs = [(own[worse], own[better]) for own in by_task.values()]
+        a, b = pairs[0]
+        rows.append([
+            what, _short(a), _short(b),
+            *(f"{nats(a.excess - b.excess)}; {figure(a.error / b.error, 2)} ×" for a, b in pairs),
+        ])  # fmt: skip
+    return table_of(["what differs", "from", "to", *tasks], rows)
+
+
+def order(table: pd.DataFrame) -> list[str]:
+    """How often the order of the front, error over noise, is that of the losses; and where not."""
+    rows, said = [], []
+    total = {"right": 0, "wrong": 0}
     for task in [GPT, *tasks_of(table)]:
         cells = []
         for bits in (8, 4):
             held = [one for one in trained(table, task) if one.bits == bits]
-            right, wrong = [], []
+            count = {"right": 0, "wrong": 0, "open": 0}
             for pair in itertools.combinations(held, 2):
                 a, b = sorted(pair, key=lambda one: one.error)
-                mean, low, high = interval((b.excess - a.excess).to_numpy(float))
-                if low > 0:
-                    right.append((a, b))
-                elif high < 0:
-                    wrong.append((a, b))
-            count = len(held) * (len(held) - 1) // 2
-            cells += [
-                f"{len(right)} right, {len(wrong)} wrong, {count - len(right) - len(wrong)} open"
-            ]
+                difference = b.excess - a.excess
+                _, low, high = interval(difference.to_numpy(float))
+                count["right" if low > 0 else "wrong" if high < 0 else "open"] += 1
+                if high < 0:
+                    said.append(
+                        f"- {task}: {_short(b)} ends {nats(difference)} nats from {_short(a)}, with "
+                        f"an error of {figure(b.error, 2)} against {figure(a.error, 2)}"
+                    )
+            total = {name: total[name] + count[name] for name in total}
+            cells.append(", ".join(f"{number} {name}" for name, number in count.items()))
         rows.append([task, *cells])
-    return table_of(["task", "8 bits", "4 bits"], rows)
+    lines = table_of(["task", "8 bits", "4 bits"], rows)
+    lines += ["", f"Together {total['right']} right and {total['wrong']} wrong."]
+    return lines + (["Wrong:", "", *said] if said else [])
 
 
 def sections(table: pd.DataFrame) -> Iterator[tuple[str, list[str]]]:
     """The lines of every marked place of the page."""
-    parts = [language_model, factors, order]
-    if tasks_of(table):
-        parts.append(small_tasks)
-    for part in parts:
+    for part in (language_model, factors, small_tasks, small_factors, order):
         yield part.__name__, part(table)
 
 

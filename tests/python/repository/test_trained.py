@@ -56,9 +56,12 @@ def test_the_order_counts_pairs_whose_whole_interval_is_on_one_side(script):
     better = runs("aps:e4m3", "two_phase", 0.01, (1.0, 2.01, 3.0))
     worse = runs("aps:e3m4", "ring", 0.3, (1.5, 2.5, 3.51))
     unclear = runs("aps:e5m2", "ring", 0.2, (0.8, 2.3, 3.1))
-    assert " 1 right, 0 wrong, 2 open " in script.order(made(better, worse, unclear))[-1]
+    lines = script.order(made(better, worse, unclear))
+    assert " 1 right, 0 wrong, 2 open " in lines[2] and lines[-1] == "Together 1 right and 0 wrong."
     swapped = runs("aps:e4m3", "two_phase", 0.9, (1.0, 2.01, 3.0))
-    assert " 0 right, 1 wrong, 2 open " in script.order(made(swapped, worse, unclear))[-1]
+    lines = script.order(made(swapped, worse, unclear))
+    assert " 0 right, 1 wrong, 2 open " in lines[2]
+    assert lines[-1].startswith("- tokens: `e4m3`, a scale a layer, `two_phase` ends -0.500")
 
 
 def test_every_pair_of_the_factors_is_in_the_experiment_and_differs_in_what_is_said(
