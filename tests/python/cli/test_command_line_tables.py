@@ -15,25 +15,7 @@ from apscope.cli import main
 from apscope.cli._table import print_table
 from apscope.record import TraceWriter
 from tests.python.argv import command
-
-SCHEMES = ["none:fp32", "aps:e4m3", "loss_scaling:e4m3,scale=largest", "qsgd"]
-
-
-@pytest.fixture(scope="module")
-def folder(request, tmp_path_factory):
-    traces = [
-        request.config.rootpath / "notebooks/data" / name for name in ("digits", "characters")
-    ]
-    return str(
-        apscope.replay(traces, SCHEMES, steps="0:4", topology=["ring", "sequential"]).save(
-            tmp_path_factory.mktemp("out") / "r"
-        )
-    )
-
-
-@pytest.fixture(scope="module")
-def results(folder):
-    return apscope.Results.open(folder)
+from tests.python.cli.conftest import SCHEMES
 
 
 def printed(capsys, *words):
@@ -70,37 +52,6 @@ def test_the_summary_is_a_ranked_table_a_trace(capsys, folder, results):
     )
 
 
-def test_the_summary_ranks_across_reductions(capsys, tmp_path, request):
-    """A scheme has a row for each reduction that ranks, with its bytes; --topology NAME has one."""
-    results = apscope.replay(
-        request.config.rootpath / "notebooks/data/digits_w64",
-        ["none:fp32", "aps:e4m3fn,rule=tight", "mx"],
-        topology=["two_phase", "tree", "ring"],
-    )
-    folder = str(results.save(tmp_path / "r"))
-    table = results.summary()
-
-    def shown(*words):
-        lines = printed(capsys, "summary", folder, *words).split("\n\n")[0].splitlines()[2:]
-        return [tuple(line.split()[:2]) for line in lines]
-
-    ranks = table[table["topology"].isin(["gather", "two_phase", "tree"])]
-    assert shown() == list(zip(ranks["scheme"], ranks["topology"])) and len(ranks) == 6
-    assert sorted(shown("--topology", "ring")) == [
-        ("aps:e4m3fn,rule=tight", "ring"),
-        ("mx", "gather"),
-        ("none:fp32", "ring"),
-    ]
-    assert {name for _, name in shown("--topology", "two_phase")} == {"two_phase"}
-    lines = printed(capsys, "summary", folder).splitlines()
-    assert lines[1].split()[:4] == ["scheme", "topology", "error_over_noise", "volume"]
-    assert [float(line.split()[3]) for line in lines[2:8]] == [
-        float(f"{v:.3g}") for v in ranks["volume"]
-    ]
-    with_all = pd.read_csv(io.StringIO(printed(capsys, "summary", folder, "--csv")))
-    assert len(with_all) == len(table)
-
-
 def test_the_summary_takes_a_topology_and_all_columns(capsys, folder):
     exact = printed(capsys, "summary", folder, "--topology", "exact")
     assert exact.count(" exact ") == 2 * len(SCHEMES)
@@ -114,64 +65,6 @@ def test_the_summary_takes_a_topology_and_all_columns(capsys, folder):
     assert main(["summary", folder, "--topology", "tree"]) == 2
     assert "no topology 'tree'; use one of ring, " in capsys.readouterr().err
     assert main(["summary", folder, "--elements", "0"]) == 2
-
-
-def test_nodes_put_the_time_of_the_exchange_beside_the_error(capsys, folder, results):
-    network = apscope.cost.Network.of("nvlink4", "ethernet_25", nodes=2)
-    words = ["summary", folder, "--nodes", "2", "--links", "nvlink4,ethernet_25"]
-    out = printed(capsys, *words, "--elements", "1e8")
-    times = apscope.cost.step_time(results, network, elements=1e8)
-    times = times[(times.trace == "digits") & times.topology.isin(["ring", "gather"])]
-    lines = [line.split() for line in out.split("\n\n")[0].splitlines()[1:]]
-    ms, sent = (lines[0].index(name) for name in ("ms", "node_MB"))
-    assert {line[0]: (line[ms], line[sent]) for line in lines[1:]} == {
-        r.scheme: (f"{1e3 * r.seconds:.3g}", f"{r.node_bytes / 1e6:.3g}")
-        for r in times.itertuples()
-    }
-    assert f"ms, node_MB: 1e+08 parameters; {network}" in out
-    # Gathered are 4 bits a value and 9 norms, of all others; a ring sends both ways.
-    gathered, ring = (times[times.scheme == s].node_bytes.iloc[0] for s in ("qsgd", "none:fp32"))
-    assert gathered / ring == pytest.approx(
-        7 * (4 * 1906 + 9 * 32) / (2 * 7 / 8 * 32 * 1906), rel=1e-12
-    )
-    table = pd.read_csv(io.StringIO(printed(capsys, *words, "--csv")))
-    assert "node_MB" in table and np.array_equal(table.ms, table.time * 1e3, equal_nan=True)
-    plain = printed(capsys, "summary", folder)
-    assert " ms " not in plain and "node_MB" not in plain
-
-
-@pytest.mark.parametrize(
-    ("words", "named"),
-    [
-        (["--nodes", "3"], "nodes=3 does not divide workers=8"),
-        (["--nodes", "0"], "nodes=0"),
-        (["--links", "nvlink4,ethernet_25"], "needs --nodes"),
-        (["--nodes", "2", "--links", "nvlink4"], "not INSIDE,BETWEEN"),
-        (["--nodes", "2", "--links", "nvlink4,ethernet"], "did you mean 'ethernet_"),
-        (["--nodes", "2", "--by", "layer"], "without --by layer"),
-    ],
-)
-def test_nodes_that_cannot_be_are_refused(capsys, folder, words, named):
-    assert main(["summary", folder, *words]) == 2
-    assert named in capsys.readouterr().err
-
-
-def test_recommend_takes_nodes_for_its_times(capsys, folder, tmp_path):
-    def seconds(*words):
-        out = str(tmp_path / "plan.json")
-        assert main(["recommend", folder, "-o", out, "--trace", "digits", "--minimize", "time",
-                     "--max-nmse", "1", "--fix", ".*=none:fp32", *words]) == 0  # fmt: skip
-        capsys.readouterr()
-        return apscope.Plan.open(out).figures["time"].iloc[0]
-
-    network = apscope.cost.Network.of("pcie5_x16", "ethernet_25", nodes=4)
-    whole = apscope.cost.collective("ring", 4 * 25.6e6, 8, nodes=4)
-    assert seconds("--nodes", "4", "--links", "pcie5_x16,ethernet_25") == pytest.approx(
-        whole.seconds(network), rel=1e-6
-    )
-    assert main(["recommend", str(tmp_path / "plan.json"), "-o", str(tmp_path / "b.json"),
-                 "--nodes", "2"]) == 2  # fmt: skip
-    assert "--nodes changes the table" in capsys.readouterr().err
 
 
 def test_schemes_that_only_gather_are_ranked_by_their_gather(capsys, tmp_path, request):
