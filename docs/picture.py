@@ -34,7 +34,10 @@ def ladders() -> pd.DataFrame:
     """The rungs of every trace, in a ring, by the rule `tight`."""
     data = Path(__file__).parents[1] / "notebooks" / "data"
     return pd.concat(
-        [apscope.ladder(apscope.open_trace(data / name), FORMATS) for name in TRACES],
+        [
+            apscope.ladder(apscope.open_trace(data / name), FORMATS, topology="ring")
+            for name in TRACES
+        ],
         ignore_index=True,
     )
 

@@ -47,7 +47,7 @@ def stdlib() -> str:
     """The sources of the modules of Python's standard library that are one file, by name."""
     folder = Path(os.__file__).parent
     files = [folder / f"{name}.py" for name in sorted(sys.stdlib_module_names)]
-    found = [path.read_text(encoding="utf-8") for path in files if path.is_file()]
+    found = [read_utf8(path, TEXT_LENGTH) for path in files if path.is_file()]
     if not found:
         raise ValueError(
             f"the text stdlib needs the sources of Python's standard library, but {folder} has "

@@ -44,7 +44,7 @@ TEST(ChosenRows, OwnReductions) {
     const std::vector<std::string> phases{"two_phase", "gather", "ring"},
         gathered{"exact", "two_phase", "gather"}, half{"exact", "reduce_scatter"};
     EXPECT_EQ(headline_topology(phases), "ring");
-    EXPECT_EQ(headline_topology(gathered), "gather");
+    EXPECT_EQ(headline_topology(gathered), "two_phase");
     EXPECT_EQ(headline_topology(half), "reduce_scatter");
     EXPECT_EQ(headline_topology(own), "vote");
     EXPECT_EQ(headline_topology(none), "exact");

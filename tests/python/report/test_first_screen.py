@@ -337,8 +337,8 @@ def test_what_to_use_is_the_plan_of_recommend(results, text):
         TRACES, text[text.index('id="use"') :].split('<details class="use"')[1:]
     ):
         command = shlex.split(re.search(r'<p class="command"><code>(.*?)</code>', part)[1])
-        assert command[:5] == ["apscope", "recommend", "RESULTS", "--max-volume", "0.25"]
-        plan = apscope.recommend(results, max_volume=0.25, trace=trace, topology="ring")
+        assert command[:5] == ["apscope", "recommend", "RESULTS", "--max-volume", "0.28"]
+        plan = apscope.recommend(results, max_volume=0.28, trace=trace)
         assert plan.verdict().replace("'", "&#39;")[:100] in part
         shown = re.findall(
             r'<td class="text"><span class="dot" aria-hidden="true"></span><span class="spec" '

@@ -401,7 +401,7 @@ def test_without_scripts_tables_and_figures_stand(browser, text, tmp_path):
                 "DOM.querySelectorAll", nodeId=root, selector="#answer svg.chart"
             )["nodeIds"]
         ]
-        assert all(box["model"]["height"] > 100 for box in hidden)
+        assert all(box["model"]["height"] > 40 for box in hidden)
         headings = browser.call("DOM.querySelectorAll", nodeId=root, selector=".needs-script h2")[
             "nodeIds"
         ]

@@ -33,7 +33,7 @@ def test_the_program_prints_the_columns_of_pythons_replay(tmp_path: Path) -> Non
     )
     lines = done.stdout.splitlines(keepends=True)
     assert lines == list(columns_of(apscope.replay(TRACE, SCHEMES, steps="0:31")))
-    assert len(lines) == 757
+    assert len(lines) == 1117
 
 
 def test_errors_are_a_sentence(tmp_path: Path) -> None:

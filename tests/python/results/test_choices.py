@@ -57,7 +57,7 @@ def test_a_choice_is_read_from_the_spec():
 
 def test_the_factors_are_those_of_the_summary(results, table):
     rows = results.summary().set_index(["scheme", "topology"])
-    assert set(table["choice"]) == set(CHOICES) and len(table) == 4
+    assert set(table["choice"]) == set(CHOICES) and len(table) == 5
     for one in table.to_dict("records"):
         best = rows.loc[(one["scheme"], one["topology"])]
         other = rows.loc[(one["other_scheme"], one["other_topology"])]
@@ -76,6 +76,7 @@ def test_the_best_is_that_with_both_reductions(table):
         ["reduction", "two_phase", "ring"],
         ["format", "e3m4", "e4m3fn"],
         ["scale", "32", "tensor"],
+        ["scale", "32", "largest"],
     ]
     assert (eight["factor"] > 1).all() and eight["factor"].iloc[0] > 2
     four = table[table["bits"] == 4]

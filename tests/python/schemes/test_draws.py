@@ -186,7 +186,7 @@ def test_error_feedbacks_expected_bias_speaks_of_the_gradient(two_steps):
     none."""
     trace, g = two_steps
     frame = (
-        apscope.replay(trace, "error_feedback(qsgd)")
+        apscope.replay(trace, "error_feedback(qsgd)", topology="ring")
         .frame.query("stage == 'wire'")
         .set_index("step")
     )
@@ -226,5 +226,5 @@ def test_every_scheme_that_draws_is_sampled_where_it_has_no_closed_form(two_step
 
 
 def test_a_centre_that_bit_centering_sends_draws_nothing(two_steps):
-    frame = apscope.replay(two_steps[0], "bit_centering:period=1").frame
+    frame = apscope.replay(two_steps[0], "bit_centering:period=1", topology="ring").frame
     assert (frame.expected_bias == frame.bias).all() and (frame.expected_variance == 0).all()

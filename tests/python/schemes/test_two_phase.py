@@ -237,7 +237,7 @@ def test_two_phases_err_less_than_a_ring_with_the_same_bytes(name):
             spec = f"aps:{f},rule=tight"
             got = [error[spec, "ring"], error[spec, "two_phase"],
                    error[f"{spec},unit=32", "two_phase"]][: len(wanted)]  # fmt: skip
-            # A scale goes with each of 63 messages on digits_w64.
-            assert volume[spec, "two_phase"] == pytest.approx(volume[spec, "ring"], rel=0.12)
+            # In either phase a scale goes with each of 63 messages on digits_w64.
+            assert volume[spec, "two_phase"] == pytest.approx(volume[spec, "ring"], rel=0.25)
         assert got == pytest.approx(wanted, rel=0.06), f
         assert got[0] > 2.1 * got[1]
