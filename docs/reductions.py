@@ -138,8 +138,8 @@ def answer() -> list[str]:
         "2. **Which grid.** In two phases, a scale for 32 elements, instead of `e4m3fn`: `e3m4` is "
         f"lower by {span(grid['e3m4'])}, `e2m5` by {span(grid['e2m5'])}, `e5m2` higher by "
         f"{span(1 / grid['e5m2'])}. 8-bit integers in blocks of 32 (MXINT8) are lower than `e4m3fn` by "
-        f"{span(at(fine['e4m3fn'], 'two_phase') / at(INTEGERS, 'two_phase'))}. With 4 bits the error is {span(at(FOUR, 'two_phase'))} of the "
-        "noise.",
+        f"{span(at(fine['e4m3fn'], 'two_phase') / at(INTEGERS, 'two_phase'))}. With 4 bits, `e2m1fn` "
+        f"and a scale for 16, the error is {span(at(FOUR, 'two_phase'))} of the noise.",
         "3. **Which scale.** In two phases, one for 32 elements instead of one for a layer: lower by "
         f"{span(scale['e4m3fn'])} with `e4m3fn`, {span(scale['e3m4'])} with `e3m4`, "
         f"{span(scale['e2m5'])} with `e2m5`.",

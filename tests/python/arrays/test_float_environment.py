@@ -209,6 +209,8 @@ def observers() -> list:
     made += [
         apscope.cost.step_time(results),
         vars(apscope.cost.collective("ring", 1e6 / 3, 8)),
+        apscope.cost.collective("ring", 1e6 / 3, 8, nodes=2).seconds(apscope.cost.Network(nodes=2)),
+        sorted(_core.known_links()),
         pool(results.frame, ["scheme", "stage"]),
     ]
     made += [
