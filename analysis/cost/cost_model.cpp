@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <limits>
 #include <stdexcept>
 #include <string>
@@ -139,8 +140,6 @@ Cost collective_cost(CollectiveAlgorithm collective, const MessageBytes& b, int 
     return cost;
 }
 
-constexpr std::string_view two_phase_name = "two_phase";
-
 std::optional<Way> way_of(const Transport& t, std::string_view topology, double values,
                           double payload, double side, int workers) {
     const auto found = collective_of(topology);
@@ -148,7 +147,8 @@ std::optional<Way> way_of(const Transport& t, std::string_view topology, double 
     Way way{found->first, found->second, t.rounds, {payload, payload, payload, side}};
     if (way.collective == CollectiveAlgorithm::all_gather) return way;
     const bool scatters = topology.starts_with("reduce_scatter");
-    if (scatters || topology.starts_with(two_phase_name)) {
+    if (t.phased) {
+        if (!scatters && std::isnan(t.second_width)) return std::nullopt;
         way.bytes = {payload, payload,         scatters ? 0.0 : payload * t.second_width,
                      side,    t.side_in_parts, scatters ? 0.0 : side};
         return way;
@@ -164,6 +164,7 @@ std::optional<Way> way_of(const Transport& t, std::string_view topology, double 
     } else if (t.sum_bits) {
         way.bytes.partial = way.bytes.result = payload / t.code_bits * t.sum_bits(workers);
     }
+    if (scatters) way.bytes.result = 0.0;
     if (way.collective == CollectiveAlgorithm::pat) way.bytes.result = 4.0 * values;  // not rounded
     return way;
 }

@@ -192,7 +192,8 @@ std::vector<ResultRow> ExchangeBlocks::rows(std::optional<int> scale_exponent, b
 }
 
 bool ExchangeBlocks::wants_draws(std::span<const ResultRow> rows) {
-    drawing_ = scheme_.draws() && item_.draws > 1 && account_.sample_lacking(rows);
+    drawing_ = (scheme_.draws() || scheme_.sums_draw()) && item_.draws > 1 &&
+               account_.sample_lacking(rows);
     return drawing_;
 }
 

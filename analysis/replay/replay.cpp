@@ -220,7 +220,9 @@ std::vector<ResultRow> Replay::whole(std::size_t t, std::size_t k, const ItemCon
         held.push_back(trace_.read(info.number, tensor(k).name, 0, parse_kind(what)));
         (what == "weights" ? step.weights : step.full_batch) = held.back().values;
     }
-    std::vector<ResultRow> rows = tensor_rows(scheme, step, state, item);
+    ItemContext own = item;
+    if (own.reduces) own.topologies = orders_of(scheme);
+    std::vector<ResultRow> rows = tensor_rows(scheme, step, state, own);
     if (resolved.in_two_phases) keep_last(rows);
     name(rows, t, k, resolved);
     return rows;
@@ -235,7 +237,7 @@ ItemContext Replay::context(std::size_t t, std::size_t k, const ItemViews& item,
     context.reduces = manifest_.stage == "local";
     context.seed = options_.seed;
     context.draws = options_.draws;
-    if (context.reduces) context.topologies = orders_;  // of schemes that stream: orders_of()
+    if (context.reduces) context.topologies = orders_;  // of a scheme: orders_of()
     context.gradients = item.rows;
     context.noise = &noise;
     return context;

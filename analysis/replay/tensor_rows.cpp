@@ -7,7 +7,7 @@ namespace apscope::detail {
 
 std::vector<ResultRow> tensor_rows(const SchemeParts& scheme, const TrainingStep& step,
                                    State& state, const ItemContext& item) {
-    const State before = item.draws > 1 && scheme.draws() ? state : State{};
+    const State before = item.draws > 1 && (scheme.draws() || scheme.sums_draw()) ? state : State{};
     // work(first) on every piece; a tensor without elements has one, too.
     const auto for_pieces = [&](ExchangeRun& run, auto&& work) {
         std::size_t first = 0;

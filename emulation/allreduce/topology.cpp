@@ -273,7 +273,7 @@ TwoPhase phases_of(const std::string& whole, std::string_view name,
         else if (key == "sum") phases.sum = parse_format(value).name();
         else if (key == "own" && (value == "exact" || value == "encoded"))
             phases.own_exact = value == "exact";
-        else if (key == "phase2" && phases.finishes && value.starts_with('(') &&
+        else if (key == "phase2" && phases.finishes && value.size() > 2 && value.starts_with('(') &&
                  value.ends_with(')'))
             phases.phase2 = value.substr(1, value.size() - 2);
         else

@@ -48,6 +48,7 @@ struct TrainingStep {
     int workers = 1;
     PhiloxKey key{};  // of all draws of this tensor at this step
     std::uint64_t nonfinite = 0;  // elements that bypass the scheme, of all workers
+    std::vector<std::uint64_t> nonfinite_of;  // of each worker, if the rows are at hand
     double loss = std::numeric_limits<double>::quiet_NaN(),
            learning_rate = std::numeric_limits<double>::quiet_NaN();
     std::span<const float> weights, full_batch;  // empty where not recorded

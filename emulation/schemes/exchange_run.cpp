@@ -41,6 +41,10 @@ ExchangeRun::ExchangeRun(const SchemeParts& parts, const TrainingStep& step, Sta
     else if (!takes_) take_all();
     if (parts.selects() && !parts.sees_special)
         step_.nonfinite = is_one() ? special_.size() : agreed_statistics(gradients).nonfinite;
+    if (is_one()) {
+        step_.nonfinite_of.assign(workers, 0);
+        for (const SpecialValue& s : special_) ++step_.nonfinite_of[s.worker];
+    }
     const std::vector<RowReader> rows = readers();
     std::optional<SumsAhead> ahead;
     if (parts.looks_ahead) ahead.emplace(look_ahead());

@@ -48,6 +48,12 @@ std::vector<ResolvedScheme> with_two_phases(std::span<const Topology> topologies
         all.push_back(scheme);
         if (!has_two_phases(scheme.parts())) continue;
         for (const Topology& topology : topologies) {
+            // A policy has rows of a topology on all its tensors, or on none.
+            const bool covers = std::ranges::none_of(schemes, [&](const ResolvedScheme& other) {
+                return other.requested == scheme.requested && other.parts().crosses_topologies() &&
+                       !has_two_phases(other.parts()) && !adds_codes(topology, other.parts());
+            });
+            if (!covers) continue;
             std::vector<ResolvedScheme> reduced = reduced_by(topology, {scheme});
             std::ranges::copy_if(reduced, std::back_inserter(all), &ResolvedScheme::in_two_phases);
         }

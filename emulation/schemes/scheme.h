@@ -62,6 +62,7 @@ struct SchemeParts {
     // Memory.
     bool keeps_state = false;  // steps must come in order
     bool feeds_errors_back = false;  // remembers what it did not send
+    bool chooses_from_updates = false;  // of error feedback: the scheme inside does
     // Random words, beside those of the float grid: they decide something, in the sum, too.
     bool encode_draws = false, reduce_draws = false;
     // What was to be sent (a momentum) is a truth of its own, beside the gradient.

@@ -36,7 +36,9 @@ struct Transport {
     // Of a message's side information, what the workers agree on before they encode (by a MAX
     // all-reduce); the rest travels with the message.
     std::uint64_t agreed_bits = 0;
-    double second_width = 1.0;  // in two phases: bits of a value in phase 2 over those in phase 1
+    // In two phases: bits of a value in phase 2 over those in phase 1; NaN if not known.
+    bool phased = false;
+    double second_width = 1.0;
 };
 
 // Sums of `workers` integers 0..largest.

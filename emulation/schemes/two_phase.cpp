@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -136,10 +137,13 @@ void keep_own(const RowPiece& p, std::size_t workers, Message& m) {
 // A scale of its own travels with each message.
 Transport phased(const SchemeParts& leaf, const SchemeParts& second) {
     Transport t;
+    t.phased = true;
     t.code_bits = leaf.transport.code_bits;
     t.side_in_parts = !leaf.float_encoder || leaf.encode;  // all but a tensor's scale
-    if (t.code_bits > 0 && second.transport.code_bits > 0)
-        t.second_width = static_cast<double>(second.transport.code_bits) / t.code_bits;
+    if (&second == &leaf) return t;
+    const int bits = second.transport.code_bits;
+    t.second_width = t.code_bits > 0 && bits > 0 ? static_cast<double>(bits) / t.code_bits
+                                                 : std::numeric_limits<double>::quiet_NaN();
     return t;
 }
 
@@ -154,6 +158,7 @@ std::function<Parameters(const Selection&)> select_alone(
         TrainingStep step = alone(s.step);
         std::vector<double> scales;
         for (std::size_t w = 0; w < s.rows.size(); ++w) {
+            if (!s.step.nonfinite_of.empty()) step.nonfinite = s.step.nonfinite_of[w];
             Chosen chosen = choose_alone(parts, step, states.workers[w], s.rows[w]);
             theta.skipped = theta.skipped || chosen.theta.skipped;
             if (chosen.theta.scale) scales.push_back(*chosen.theta.scale);
@@ -168,10 +173,14 @@ std::function<Parameters(const Selection&)> select_alone(
 }  // namespace
 
 bool has_two_phases(const SchemeParts& scheme) {
-    const bool gathers = scheme.topology == reductions::gather && !scheme.reduce;
+    const bool gathers = scheme.topology == reductions::gather && !scheme.reduce &&
+                         !scheme.decode_sum && !scheme.crosses_topologies();
     const bool adds = scheme.crosses_topologies() &&
                       scheme.float_encoder->grid.division == Division{};  // of a sum, which is none
-    return (gathers || adds) && !scheme.joins_tensors && !scheme.looks_ahead;
+    // What a row's choice remembers is its own; what an exchange remembers for it is not.
+    const bool remembers = scheme.chooses_from_updates ||
+                           (scheme.selects() && scheme.updates() && !scheme.feeds_errors_back);
+    return (gathers || adds) && !scheme.joins_tensors && !scheme.looks_ahead && !remembers;
 }
 
 bool adds_codes(const Topology& topology, const SchemeParts& scheme) {
@@ -191,6 +200,11 @@ SchemeParts in_two_phases(const Scheme& scheme, const Topology& topology,
                                         "' does not encode a tensor by itself, as topology '" +
                                         topology.name() + "' needs");
     }
+    const SchemeParts& last = second->parts;
+    if (finish_with && (last.compensates() || last.transforms() || last.updates() || last.inverse))
+        throw std::invalid_argument("phase2=(" + second->spec +
+                                    ") does more to a tensor than scale and round it, which a sum "
+                                    "cannot undergo; give a scheme such as aps:e5m2");
     const TwoPhase phases = topology.phases;
     std::optional<RowCast> accumulator;
     if (phases.sum != "fp32" && phases.sum != "exact")
@@ -202,6 +216,10 @@ SchemeParts in_two_phases(const Scheme& scheme, const Topology& topology,
     parts.encode_draws = leaf->parts.draws();
     parts.reduce_draws = phases.finishes && second->parts.draws();
     parts.is_exact_sum = !phases.finishes && phases.sum == "exact";
+    parts.keeps_state = parts.keeps_state || (phases.finishes && last.keeps_state);
+    for (const std::string& need : last.needs)
+        if (phases.finishes && std::ranges::count(parts.needs, need) == 0)
+            parts.needs.push_back(need);
     parts.choose = {};
     parts.measure = {};
     parts.draw = {};

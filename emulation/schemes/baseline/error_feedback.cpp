@@ -29,6 +29,7 @@ void keep_errors(const Exchange& e, std::size_t worker, std::span<double> errors
 SchemeParts with_errors(const SchemeParts& inner, double decay) {
     SchemeParts scheme = inner;
     scheme.keeps_state = scheme.feeds_errors_back = true;
+    scheme.chooses_from_updates = inner.selects() && inner.updates();
     scheme.begin = [inner = inner.begin](State& state, std::size_t workers, std::size_t size) {
         if (inner) inner(state, workers, size);
         Rows& errors = state.of<Errors>().rows;

@@ -201,11 +201,81 @@ def test_every_scheme_has_its_rows_beside_a_ring(tmp_path):
         ("two_phase,phase2=aps:e5m2", "as in phase2="),
         ("reduce_scatter,phase2=(aps:e5m2)", "own=encoded"),
         ("two_phase:4", "unknown topology"),
+        ("two_phase,phase2=()", "as in phase2="),
+        ("two_phase,phase2=(error_feedback(aps:e5m2))", "does more to a tensor"),
     ],
 )
 def test_refusals(topology, words):
     with pytest.raises(ValueError, match=words):
         apscope.exchange("aps:e4m3", np.ones((2, 3), np.float32), topology=topology)
+
+
+def test_a_division_is_not_encoded_alone():
+    x = inputs("random", 4, 100)
+    for divide in ("before", "4"):
+        spec = f"aps:e4m3,divide={divide}"
+        found = apscope.exchange(spec, x, topology="two_phase").reduced
+        assert same(found, apscope.exchange(spec, x, topology="fp32_accumulate").reduced)
+        with pytest.raises(ValueError, match="divides in the format"):
+            apscope.exchange(spec, x, topology="two_phase,own=exact")
+
+
+@pytest.mark.parametrize("spec", ["bit_centering", "fractrain", "error_feedback(bit_centering)"])
+def test_a_memory_that_only_an_exchange_keeps_has_its_own_reduction_alone(spec):
+    given = {"loss": 1.0} if spec == "fractrain" else {}
+    if "bit_centering" in spec:
+        given["full_batch"] = inputs("random", 1, 64)[0]
+    x = inputs("random", 2, 64)
+    found = apscope.exchange(spec, x, topology="two_phase", **given)
+    assert found.reduction == apscope.exchange(spec, x, topology="ring", **given).reduction
+
+
+def test_a_scheme_of_phase_2_keeps_its_memory_in_a_replay(tmp_path):
+    rng = np.random.default_rng(2)
+    steps = [{"g": (rng.standard_normal((3, 50)) * 4.0**-t).astype(np.float32)} for t in range(4)]
+    topology = "two_phase,phase2=(delayed_scaling:e4m3fn)"
+    trace = record(tmp_path / "t", steps, "sum")
+    frame = apscope.replay(trace, "none:fp32", topology=topology).frame
+    rows = frame[(frame.stage == "reduced") & (frame.topology == topology)].set_index("step")
+    state = {}
+    for number, step in enumerate(steps):
+        found = apscope.exchange(
+            "none:fp32", step["g"], tensor="g", step=number, state=state, topology=topology
+        )
+        state = found.state
+        error = found.reduced - step["g"].astype(np.float64).sum(0)
+        assert rows.loc[number, "sum_squared_error"] == pytest.approx((error**2).sum(), rel=1e-9)
+
+
+@pytest.mark.parametrize("value", [np.inf, np.nan])
+def test_a_workers_special_values_are_its_own(value):
+    x = inputs("random", 3, 64)
+    x[0, 0] = value
+    for spec in ("delayed_scaling:e4m3fn", "current_scaling:e4m3fn,nonfinite=one"):
+        state, alone = {}, {}
+        for step in range(2):
+            found = apscope.exchange(spec, x, step=step, state=state, topology="two_phase")
+            one = apscope.exchange(spec, x[1:2], step=step, state=alone)
+            state, alone = found.state, one.state
+            assert same(found.sent[1], one.sent[0])
+
+
+def test_a_topology_covers_all_tensors_of_a_policy_or_none(tmp_path):
+    x = {name: inputs("random", 4, n) for name, n in {"a": 640, "b": 400}.items()}
+    trace = record(tmp_path / "t", [x])
+    spec = "hybrid(name:a=aps:e4m3;else=loss_scaling:e4m3,scale=largest)"
+    frame = apscope.replay(trace, spec, topology=["ring", "two_phase", "two_phase,own=exact"]).frame
+    assert set(frame.topology) == {"", "exact", "ring", "two_phase"}
+    assert set(frame.loc[frame.topology == "two_phase", "tensor"]) == {"a", "b"}
+
+
+def test_phase_2_alone_may_draw(tmp_path):
+    trace = record(tmp_path / "t", [{"g": inputs("random", 4, 200)}])
+    topology = "two_phase,phase2=(stochastic:e4m3fn)"
+    frame = apscope.replay(trace, "none:bf16", topology=topology, draws=8).frame
+    row = frame[(frame.stage == "reduced") & (frame.topology == topology)]
+    assert row[["expected_bias", "expected_variance"]].notna().all(axis=None)
+    assert (row["expected_variance"] > 0).all()
 
 
 #: Error over noise of the typical block: aps:FORMAT,rule=tight in a ring and in two phases with a
