@@ -130,7 +130,15 @@ double fp32_bound(double amax) {
     return std::min(bound, std::numeric_limits<float>::max());
 }
 
-Parameters choose_for(const Choose& choose, const Selection& given, const Lookahead* ahead) {
+Decision choose_one(const Choose& choose, const TrainingStep& step, State& state,
+                    const AgreedStatistics& statistics, const Lookahead* ahead) {
+    return choose({1, 1, step.workers, {statistics}, {step.tensor}, {step.number}, {}, ahead},
+                  state)
+        .at(0);
+}
+
+Parameters choose_for(const Choose& choose, const Selection& given, const WantedStatistics& wanted,
+                      const Lookahead* ahead) {
     const auto& [step, state, rows] = given;
     AgreedStatistics s;
     s.elements = rows[0].size;
@@ -139,6 +147,7 @@ Parameters choose_for(const Choose& choose, const Selection& given, const Lookah
         for_runs(row, std::max<std::size_t>(row.size, 1),
                  [&](std::size_t, std::span<const double> x) {
             s.amax = std::max(s.amax, amax_of(x));
+            if (!wanted.sums) return;
             s.sum += block_sum(x.size(), [&](std::size_t i) { return x[i]; });
             s.sum_absolute += block_sum(x.size(), [&](std::size_t i) { return std::abs(x[i]); });
             s.sum_squares += block_sum(x.size(), [&](std::size_t i) { return x[i] * x[i]; });
@@ -146,8 +155,7 @@ Parameters choose_for(const Choose& choose, const Selection& given, const Lookah
     }
     s.amax = fp32_bound(s.amax);
     s.largest_sum = std::numeric_limits<double>::infinity();  // not known here
-    const Decision d =
-        choose({1, 1, step.workers, {s}, {step.tensor}, {step.number}, {}, ahead}, state).at(0);
+    const Decision d = choose_one(choose, step, state, s, ahead);
     Parameters theta;
     theta.scale = d.scale;
     theta.scale_exponent = d.exponent;
