@@ -114,7 +114,8 @@ constexpr std::pair<const char*, const char*> cases[] = {
     {"stochastic:e4m3fn", "two_phase"},
     {"stochastic:e3m4,overflow=saturate", "two_phase"},
     {"stochastic:e5m2", "two_phase,phase2=(none:fp16)"},
-    {"fp8_allreduce:e4m3fn", "two_phase"},
+    {"loss_scaling:e4m3fn,scale=10", "two_phase"},
+    {"loss_scaling:e5m2,scale=3,rounding=stochastic", "two_phase"},
 };
 
 INSTANTIATE_TEST_SUITE_P(Schemes, PhaseRows, testing::ValuesIn(cases), [](const auto& info) {
