@@ -21,10 +21,12 @@ struct FiniteAmax {
         std::uint32_t largest = 0, others = 0;
         for (std::size_t i = 0; i < count; ++i) {
             const std::uint32_t bits = bits_cast<std::uint32_t>(row[i]) & 0x7FFFFFFFu;
-            const bool is_finite = bits < infinity;
-            const std::uint32_t finite = is_finite ? bits : 0u;
+            // All ones if it is finite: a sign, for which no compiler branches.
+            const auto mask = static_cast<std::uint32_t>(
+                static_cast<std::int32_t>(bits - infinity) >> 31);
+            const std::uint32_t finite = bits & mask;
             largest = largest < finite ? finite : largest;
-            others += is_finite ? 0u : 1u;
+            others += mask + 1u;
         }
         *amax = std::max(*amax, largest);
         *nonfinite = others;
