@@ -110,9 +110,11 @@ void ExchangeBlocks::look_at(const Exchange& e) {
         payload_bits_[w] += m.payload_bits;
         side_bits_[w] = m.side_bits;
     }
-    sum_moments_ = !e.moments.expected.empty();
-    if (sum_moments_) account_.reduced().back().adds_moments = account_.reduced().back().hops_draw =
-        true;
+    sum_moments_ = item_.reduces && !e.moments.expected.empty();
+    if (sum_moments_) {
+        RowSums& sum = account_.reduced().back();
+        sum.adds_moments = sum.hops_draw = true;
+    }
     // Is what the workers round to a float grid the gradient, element by element?
     account_.splits = float_grid_ && !scheme_.transforms() && !scheme_.rounds_turned &&
                       !scheme_.compensates() && !e.skipped;
@@ -221,7 +223,7 @@ std::vector<ResultRow> ExchangeBlocks::rows(std::optional<int> scale_exponent, b
     }
     for (RowSums& row : account_.reduced()) {
         // If messages are not random, only a reduction with draws has a variance.
-        row.moments = row.hops_draw && (certain || known_) ? Moments::closed_form
+        row.moments = row.hops_draw && (certain || known_)                    ? Moments::closed_form
                       : row.adds_moments || (certain && !scheme_.sums_draw()) ? drawn
                                                                               : Moments::none;
         row.float_grid = limits_ && has_scales_;

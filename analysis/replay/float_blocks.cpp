@@ -84,7 +84,7 @@ void FloatBlocks::reduce(std::size_t r, std::span<double> y, HopMoments* hops) {
 void FloatBlocks::read_sent(std::size_t w, std::span<double> y) {
     for (std::size_t i = 0; i < y.size(); ++i)
         y[i] = exchange_.wire().is_narrow() ? buffers_.exchange.narrow[w][i]
-                                     : buffers_.exchange.decoded[w][i];
+                                            : buffers_.exchange.decoded[w][i];
 }
 
 bool FloatBlocks::samples() const {

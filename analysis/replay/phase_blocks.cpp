@@ -13,8 +13,7 @@ std::vector<RowSums> reduced_rows(const SchemeParts& scheme) {
     rows[0].topology = "exact";
     rows[0].exact = true;
     rows[1].topology = scheme.topology;
-    for (RowSums& row : rows)
-        row.moments = scheme.draws() ? Moments::none : Moments::deterministic;
+    for (RowSums& row : rows) row.moments = scheme.draws() ? Moments::none : Moments::deterministic;
     return rows;
 }
 

@@ -7,7 +7,8 @@
 namespace apscope::detail {
 
 bool FloatBlocks::serves_device() const {
-    return encoder_.grid.format.fits_fp32() && !decision_.skipped && !exchange_.wire().divisors().any() &&
+    return encoder_.grid.format.fits_fp32() && !decision_.skipped &&
+           !exchange_.wire().divisors().any() &&
            std::ranges::all_of(topologies_, &Topology::is_plain);
 }
 

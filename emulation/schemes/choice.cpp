@@ -22,8 +22,8 @@ struct FiniteAmax {
         for (std::size_t i = 0; i < count; ++i) {
             const std::uint32_t bits = bits_cast<std::uint32_t>(row[i]) & 0x7FFFFFFFu;
             // All ones if it is finite: a sign, for which no compiler branches.
-            const auto mask = static_cast<std::uint32_t>(
-                static_cast<std::int32_t>(bits - infinity) >> 31);
+            const auto mask =
+                static_cast<std::uint32_t>(static_cast<std::int32_t>(bits - infinity) >> 31);
             const std::uint32_t finite = bits & mask;
             largest = largest < finite ? finite : largest;
             others += mask + 1u;

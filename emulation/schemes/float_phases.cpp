@@ -112,15 +112,16 @@ void PhaseExchange::sum_of(const Shard& shard, std::size_t first, std::size_t co
     const std::size_t end = shard.first + shard.count;
     for (std::size_t i = shard.first; i < end;) {
         const bool at_hand = i >= first && i < first + count;
-        const std::size_t until =
-            at_hand ? first + count : i < first ? first : std::numeric_limits<std::size_t>::max();
+        const std::size_t until = at_hand     ? first + count
+                                  : i < first ? first
+                                              : std::numeric_limits<std::size_t>::max();
         const std::size_t n = std::min({until - i, end - i, sum_block});
         const std::span<float> part = std::span(sum_).subspan(i - shard.first, n);
         if (!at_hand) {
             for (std::size_t w = 0; w < workers(); ++w)
                 leaves_.wires[wire_of_[w]]->encode({static_cast<std::uint32_t>(w), w},
-                                                   gradients_[w].subspan(i, n), i, step_.key,
-                                                   false, ahead_);
+                                                   gradients_[w].subspan(i, n), i, step_.key, false,
+                                                   ahead_);
         }
         add_up(part, at_hand ? buffers_ : ahead_, at_hand ? i - first : 0);
         i += n;

@@ -137,8 +137,8 @@ private:
 };
 
 struct AddErrors {
-    static APSCOPE_INLINE void run(const double* reference, const double* result,
-                                   std::size_t count, StepErrors* errors) {
+    static APSCOPE_INLINE void run(const double* reference, const double* result, std::size_t count,
+                                   StepErrors* errors) {
         // 0 of a finite number; else NaN.
         const auto rest = [](double x) __attribute__((always_inline)) { return x - x; };
         const auto are_finite = [&](std::size_t i) __attribute__((always_inline)) {
