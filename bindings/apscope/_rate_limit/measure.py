@@ -14,6 +14,7 @@ from .._schemes.exchange import Exchange, exchange
 from .._schemes.scheme import Scheme
 from .._traces.trace import Trace
 from .blocks import Blocks, Census, Scatter, blocks_of, gradients, scatter
+from .bound import Bound, OfSum
 
 
 @dataclass(frozen=True)
@@ -134,9 +135,19 @@ class Measured:
     residuals: Group  #: the workers' distances from their mean
     messages: list[Message]
     #: Geometric means over the blocks with noise: the sum of 4^S k / W^2 over the workers'
-    #: residuals, divided by the noise, and 4^S k of the mean, divided by it. NaN without noise.
+    #: residuals, divided by the noise, and 4^S k of the mean, divided by it; and the first of the
+    #: workers' gradients themselves. NaN without noise.
     up_unit: float = math.nan
     down_unit: float = math.nan
+    message_unit: float = math.nan
+
+    def of_sum(self, threads: int) -> OfSum:
+        """The limit of the sum of all workers; unknown without noise."""
+        up, down = self.residuals, self.means
+        return OfSum(
+            Bound.of(up.values, up.elements, self.up_unit, threads),
+            Bound.of(down.values, down.elements, self.down_unit, threads),
+        )
 
 
 def measure(
@@ -164,7 +175,7 @@ def measure(
         done += 1
         if update is not None:
             update(done, total)
-    units: list[tuple[float, float, int]] = []
+    units: list[tuple[float, float, float, int]] = []
     index = {step: i for i, step in enumerate(part.steps)}
     roles = part.trace.roles
     for step, tensor, x, rows in part.rows():
@@ -177,28 +188,30 @@ def measure(
             m.means.take(between.mean)
             for b in between.residuals:
                 m.residuals.take(b)
-            units.append(_units(between))
+            units.append(_units(between, rows))
         done += 1
         if update is not None:
             update(done, total)
-    if blocks := sum(n for _, _, n in units):
-        m.up_unit = _core.fixed_exp2(math.fsum(up for up, _, _ in units) / blocks)
-        m.down_unit = _core.fixed_exp2(math.fsum(down for _, down, _ in units) / blocks)
+    if blocks := sum(n for *_, n in units):
+        m.up_unit, m.down_unit, m.message_unit = (
+            _core.fixed_exp2(math.fsum(logs) / blocks) for logs in list(zip(*units))[:3]
+        )
     return m
 
 
-def _units(between: Scatter) -> tuple[float, float, int]:
-    """Sums of the two logarithms over the blocks with noise, and their number."""
-    mean, workers = between.mean, len(between.residuals)
+def _units(between: Scatter, rows: Sequence[Blocks]) -> tuple[float, float, float, int]:
+    """Sums of the three logarithms over the blocks with noise, and their number."""
+    mean, workers = between.mean, len(rows)
     there = (between.noise > 0) & mean.kept
     counts, noise = mean.counts[there], between.noise[there]
-    up = np.add.accumulate(
-        [np.ldexp(1.0 * b.kept[there], 2 * b.exponents[there]) for b in between.residuals],
-        axis=0,
-    )[-1] / (workers * workers)
-    down = np.ldexp(1.0, 2 * mean.exponents[there])
-    return (
-        math.fsum(_core.fixed_log2(up * counts / noise)),
-        math.fsum(_core.fixed_log2(down * counts / noise)),
-        int(there.sum()),
+
+    def summed(blocks: Sequence[Blocks]) -> np.ndarray:
+        binades = [np.ldexp(1.0 * b.kept[there], 2 * b.exponents[there]) for b in blocks]
+        return np.add.accumulate(binades, axis=0)[-1] / (workers * workers)
+
+    of_mean = np.ldexp(1.0, 2 * mean.exponents[there])
+    up, down, message = (
+        math.fsum(_core.fixed_log2(unit * counts / noise))
+        for unit in (summed(between.residuals), of_mean, summed(rows))
     )
+    return up, down, message, int(there.sum())
