@@ -12,6 +12,9 @@ from .. import _core
 
 #: A limit of R bits needs at least 2^(R + MARGIN) values: with fewer it is much too low.
 MARGIN = 4
+#: Bits above the limit of uniform steps whose codes are entropy-coded, for small errors:
+#: 1/2 log2(2 pi e / 12).
+ENTROPY_CODED = 0.5 * math.log2(2 * math.pi * math.e / 12)
 _HALVINGS = 40
 
 

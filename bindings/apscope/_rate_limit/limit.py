@@ -21,7 +21,7 @@ from .._schemes.scheme import Scheme
 from .._traces.opening import as_trace
 from .._traces.selection import parse_steps
 from .._traces.trace import Trace
-from .bound import Bound, OfSum, bits_above
+from .bound import ENTROPY_CODED, Bound, OfSum, bits_above
 from .grids import best_grid
 from .measure import Measured, Part, measure
 
@@ -35,9 +35,6 @@ SCHEMES = (
     "mx:block_format=blocks:int4",
 )  # fmt: skip
 BITS = (2, 4, 6, 8)
-#: Bits above the limit of uniform steps whose codes are entropy-coded, for small errors:
-#: 1/2 log2(2 pi e / 12).
-ENTROPY_CODED = 0.5 * math.log2(2 * math.pi * math.e / 12)
 
 #: Best grids have at most this many bits per value.
 _GRID_BITS = 12
