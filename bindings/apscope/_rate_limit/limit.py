@@ -198,7 +198,7 @@ def limit(
     chosen = schemes_of([schemes] if isinstance(schemes, str | Scheme) else schemes)
     part = _part(as_trace(trace), steps, tensors, workers, block)
     noisy = part.workers > 1 and part.trace.manifest.stage == "local"
-    with Bar(part.trace.name, flag("progress", progress), "row") as update:
+    with Bar(part.trace.name, flag("progress", progress)) as update:
         m = measure(part, chosen, noisy, seed, update)
     part.trace.check_unchanged()
     z = m.gradients.values

@@ -16,6 +16,9 @@ from .._traces.trace import Trace
 from .blocks import Blocks, Census, Scatter, blocks_of, gradients, scatter
 from .bound import Bound, OfSum
 
+#: Elements of a worker that are divided into blocks at once.
+PIECE = 2**18
+
 
 @dataclass(frozen=True)
 class Part:
@@ -27,13 +30,26 @@ class Part:
     workers: int
     block: int
 
-    def rows(self) -> Iterator[tuple[int, str, np.ndarray, list[Blocks]]]:
-        """Step, tensor, all workers' gradients (float32, with their shape) and their blocks."""
+    def rows(self, whole: bool) -> Iterator[tuple[int, str, np.ndarray, list[Blocks]]]:
+        """Step, tensor, all workers' gradients (float32, with their shape) and their blocks.
+
+        Unless `whole`, the blocks of a large tensor come in pieces, which bounds their memory.
+        """
+        piece = max(PIECE - PIECE % self.block, self.block)
         for step in self.steps:
             for tensor in self.tensors:
                 x = gradients(self.trace, step, tensor, self.workers)
-                flat = x.reshape(self.workers, -1).astype(np.float64)
-                yield step, tensor, x, [blocks_of(row, self.block) for row in flat]
+                flat = x.reshape(self.workers, -1)
+                size = max(flat.shape[1], 1) if whole else piece
+                for at in range(0, max(flat.shape[1], 1), size):
+                    part = flat[:, at : at + size].astype(np.float64)
+                    yield step, tensor, x, [blocks_of(row, self.block) for row in part]
+
+    @property
+    def elements(self) -> int:
+        """Of one worker, all steps."""
+        sizes = {t.name: math.prod(t.shape) for t in self.trace.manifest.tensors}
+        return len(self.steps) * sum(sizes[name] for name in self.tensors)
 
 
 def _bits(made: Exchange) -> int:
@@ -160,11 +176,11 @@ def measure(
     """Two passes: counts, which decide about the sample; then values and messages.
 
     `noisy`: whether the workers' gradients are independent and tell the noise. `update` is called
-    with the number of rows done, and of all.
+    with the number of values of a worker that were visited, and will be.
     """
     m = Measured(Group(), Group(), Group(), [Message(s, seed) for s in schemes])
-    total, done = 2 * len(part.steps) * len(part.tensors), 0
-    for _, _, _, rows in part.rows():
+    total, done, whole = 2 * part.elements, 0, bool(schemes)
+    for _, _, _, rows in part.rows(whole):
         for b in rows:
             m.gradients.census.count(b)
         if noisy:
@@ -172,13 +188,13 @@ def measure(
             m.means.census.count(between.mean)
             for b in between.residuals:
                 m.residuals.census.count(b)
-        done += 1
+        done += len(rows[0].values)
         if update is not None:
             update(done, total)
     units: list[tuple[float, float, float, int]] = []
     index = {step: i for i, step in enumerate(part.steps)}
     roles = part.trace.roles
-    for step, tensor, x, rows in part.rows():
+    for step, tensor, x, rows in part.rows(whole):
         for worker, b in enumerate(rows):
             chosen = m.gradients.take(b)
             for message in m.messages:
@@ -189,7 +205,7 @@ def measure(
             for b in between.residuals:
                 m.residuals.take(b)
             units.append(_units(between, rows))
-        done += 1
+        done += len(rows[0].values)
         if update is not None:
             update(done, total)
     if blocks := sum(n for *_, n in units):

@@ -59,7 +59,7 @@ def limit_columns(
     if workers > 1 and trace.manifest.stage == "local":
         at, names = list(trace.steps), list(trace.tensors)
         part = Part(trace, [at[i] for i in steps], [names[i] for i in tensors], workers, BLOCK)
-        with Bar(f"{trace.name}, limit", progress, "row") as update:
+        with Bar(f"{trace.name}, limit", progress) as update:
             m = measure(part, [], True, 0, update)
         trace.check_unchanged()
         of_sum = m.of_sum(threads)
