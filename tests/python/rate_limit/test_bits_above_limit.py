@@ -264,6 +264,15 @@ def test_pieces_of_a_tensor_are_those_of_the_whole(monkeypatch):
         )
 
 
+def test_dask_gives_the_same_table(tmp_path):
+    distributed = pytest.importorskip("distributed")
+    settings = {"n_workers": 1, "threads_per_worker": 1, "processes": False,
+                "dashboard_address": None}  # fmt: skip
+    whole = saved(tmp_path / "here", steps="0:1")
+    with distributed.LocalCluster(**settings) as cluster, distributed.Client(cluster) as client:
+        assert saved(tmp_path / "dask", steps="0:1", client=client) == whole
+
+
 def test_replays_of_other_schemes_and_traces_merge(tmp_path):
     digits = str(ROOT / "notebooks/data/digits")
     options = {"topology": "two_phase", "steps": "0:1"}
