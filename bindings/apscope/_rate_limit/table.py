@@ -57,7 +57,7 @@ def limit_columns(
     """
     rows: list[tuple[Any, ...]] = []
     if workers > 1 and trace.manifest.stage == "local":
-        at, names = list(trace.steps), list(trace.tensors)
+        at, names = list(trace.steps), list(trace.tensors)  # each access makes the whole list
         part = Part(trace, [at[i] for i in steps], [names[i] for i in tensors], workers, BLOCK)
         with Bar(f"{trace.name}, limit", progress) as update:
             m = measure(part, [], True, 0, update)
@@ -70,11 +70,11 @@ def limit_columns(
             ]
         if rows:
             rows += _grids(m.gradients, m.message_unit, m.means, m.down_unit)
-    names = ("kind", *_INTEGERS, *_NUMBERS)
-    kinds = {"kind": object} | dict.fromkeys(_INTEGERS, np.int64)
-    columns = list(zip(*rows)) or [()] * len(names)
-    return {
-        name: np.array(column, kinds.get(name, np.float64)) for name, column in zip(names, columns)
+    columns = list(zip(*rows)) or [()] * (1 + len(_INTEGERS) + len(_NUMBERS))
+    texts, numbers = columns[0], columns[1:]
+    return {"kind": np.array(texts, object)} | {
+        name: np.array(column, np.int64 if name in _INTEGERS else np.float64)
+        for name, column in zip((*_INTEGERS, *_NUMBERS), numbers)
     }
 
 

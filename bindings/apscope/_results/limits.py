@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .._rate_limit.bound import bits_above
+from .._rate_limit.bound import OfSum, bits_above
 from .._rate_limit.known import Known, known_limits
 
 __all__ = ["bits_above_limit", "limits_of"]
@@ -48,14 +48,20 @@ def bits_above_limit(table: pd.DataFrame, limits: dict[str, Known], batch_factor
     )
     for trace, known in limits.items():
         own = (table["trace"] == trace).to_numpy() & (bits >= 0) & ~np.isnan(error)
-        for kind, limit in {
-            "even": known.of_sum.at, "uneven": known.of_sum.divided,
-            "down": known.of_sum.down.at, "up": lambda r: known.of_sum.up.at(2 * r),
-        }.items():  # fmt: skip
+        for kind in ("even", "uneven", "down", "up"):
             rows = own & (kinds == kind)
             if rows.any():
-                found[rows] = bits_above(error[rows], limit(bits[rows]))
+                found[rows] = bits_above(error[rows], _limit(known.of_sum, kind, bits[rows]))
     return found
+
+
+def _limit(of_sum: OfSum, kind: str, bits: np.ndarray) -> Any:
+    """The least error over noise with so many bits on average in either phase."""
+    if kind == "uneven":
+        return of_sum.divided(bits)
+    if kind == "up":  # all bits are in one
+        return of_sum.up.at(2 * bits)
+    return of_sum.down.at(bits) if kind == "down" else of_sum.at(bits)
 
 
 def _kind(spec: str, topology: str) -> str:
