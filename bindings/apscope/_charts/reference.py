@@ -44,9 +44,7 @@ class Reference:
         return [entry for entry, is_drawn in zip(LEGEND, drawn) if is_drawn]
 
 
-def reference_of(
-    known: Known, left: float, right: float, low: float, high: float
-) -> Reference:
+def reference_of(known: Known, left: float, right: float, low: float, high: float) -> Reference:
     """The part that is inside these volumes and errors over the noise."""
     bits = 32 * np.geomspace(left, right, _PLACES)
     least = known.of_sum.at(bits)
@@ -67,9 +65,7 @@ def reference_of(
     return Reference(tuple(lines), tuple(points))
 
 
-def _inside(
-    x: np.ndarray, y: np.ndarray, low: float, high: float
-) -> list[tuple[float, float]]:
+def _inside(x: np.ndarray, y: np.ndarray, low: float, high: float) -> list[tuple[float, float]]:
     """The points between `low` and `high`, with those where the falling line crosses the two."""
     there = y > 0
     x, y = x[there], y[there]

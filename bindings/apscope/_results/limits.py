@@ -28,7 +28,9 @@ def limits_of(results: Any) -> dict[str, Known]:
     return {} if isinstance(results, pd.DataFrame) else known_limits(results.limit)
 
 
-def bits_above_limit(table: pd.DataFrame, limits: dict[str, Known], batch_factor: float) -> np.ndarray:
+def bits_above_limit(
+    table: pd.DataFrame, limits: dict[str, Known], batch_factor: float
+) -> np.ndarray:
     """One number per row of a summary: 1/2 log2(error over noise / limit); NaN where it has none.
 
     Parameters
@@ -81,6 +83,4 @@ def _kind(spec: str, topology: str) -> str:
         return "" if exact else "up"
     if "phase2=" in keys:
         return "" if exact else "uneven"
-    return (
-        "down" if exact else "even" if first in EVEN else "uneven" if first in UNEVEN else ""
-    )
+    return "down" if exact else "even" if first in EVEN else "uneven" if first in UNEVEN else ""

@@ -493,4 +493,6 @@ class Results:
         from .opening import opened
 
         tables, provenance = opened(check_readable(folder))
-        return Results(tables["frame"], tables["histograms"], provenance, tables["noise"], tables.get("limit"))
+        return Results(
+            tables["frame"], tables["histograms"], provenance, tables["noise"], tables.get("limit")
+        )

@@ -61,7 +61,7 @@ def log2_above(error: float, least: float) -> float:
 
 
 def test_column_is_the_distance_from_the_limit_where_it_is_one(results, limit):
-    table, (spec, aps, qsgd, half) = results.summary(), SCHEMES
+    table, (spec, aps, _, half) = results.summary(), SCHEMES
     for name, topology in ((aps, "ring"), (aps, "two_phase"), (spec, "two_phase")):
         row = of(table, name, topology)
         least = limit.over_noise(32 * row["volume"])
@@ -136,9 +136,9 @@ def test_which_limit_a_reduction_has():
         wanted = math.nan if math.isnan(least) else log2_above(0.25, least)
         assert above == pytest.approx(wanted, rel=1e-12, nan_ok=True), key
     # twice the noise halves the error over it, and its limit
-    assert bits_above_limit(
-        table.assign(error_over_noise=0.5), fake, 2.0
-    ) == pytest.approx(found, nan_ok=True)
+    assert bits_above_limit(table.assign(error_over_noise=0.5), fake, 2.0) == pytest.approx(
+        found, nan_ok=True
+    )
     others = table.assign(volume=math.nan), table.assign(trace="u")
     assert all(np.isnan(bits_above_limit(other, fake, 1.0)).all() for other in others)
 
@@ -238,9 +238,7 @@ def test_threads_and_shards_change_no_byte(tmp_path):
     whole = saved(tmp_path / "whole", threads=1)
     assert saved(tmp_path / "threads", threads=3) == whole
     for i in range(3):
-        rest = apscope.replay(
-            CHARACTERS, ["mx", "qsgd"], topology="ring", limit=True, shard=(i, 3)
-        )
+        rest = apscope.replay(CHARACTERS, ["mx", "qsgd"], topology="ring", limit=True, shard=(i, 3))
         rest.save(tmp_path / f"shard{i}")
         assert (tmp_path / f"shard{i}/limit.parquet").exists() == (i == 0)
     apscope.merge([tmp_path / f"shard{i}" for i in (2, 0, 1)]).save(tmp_path / "merged")
