@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pandas as pd
 from .._rate_limit.bound import OfSum, bits_above
 from .._rate_limit.known import Known, known_limits
 
-__all__ = ["bits_above_limit", "limits_of"]
+__all__ = ["bits_above_limit", "column_of", "limits_of"]
 
 #: Reductions in two phases with as many bits per value in either: what a rank sends to the sum, and
 #: what it receives of it. Each value is sent once in each, so 32 `volume` is the bits per value.
@@ -21,6 +22,9 @@ EVEN = (
 )  # fmt: skip
 #: The same with other bits in the second phase: 32 `volume` is their mean.
 UNEVEN = ("code_sum", "vote")
+#: Schemes that choose what they send: a block of zeros takes no bits, so all are counted for the
+#: blocks with noise, of which the error is.
+CHOOSING = ("top_k", "random_k", "fft_sparse", "zero_blocks")
 
 
 def limits_of(results: Any) -> dict[str, Known]:
@@ -28,8 +32,22 @@ def limits_of(results: Any) -> dict[str, Known]:
     return {} if isinstance(results, pd.DataFrame) else known_limits(results.limit)
 
 
+def column_of(table: pd.DataFrame, results: Any, batch_factor: float) -> np.ndarray:
+    """`bits_above_limit` of a summary of these results."""
+    limits = limits_of(results)
+    if not limits:
+        return np.full(len(table), math.nan)
+    whole = results.noise[results.noise["without"].isna()]
+    blocks = whole.groupby("trace", observed=True)[["blocks", "noise_blocks"]].sum()
+    shares = (blocks["noise_blocks"] / blocks["blocks"]).to_dict()
+    return bits_above_limit(table, limits, batch_factor, shares)
+
+
 def bits_above_limit(
-    table: pd.DataFrame, limits: dict[str, Known], batch_factor: float
+    table: pd.DataFrame,
+    limits: dict[str, Known],
+    batch_factor: float,
+    shares: Mapping[str, float],
 ) -> np.ndarray:
     """One number per row of a summary: 1/2 log2(error over noise / limit); NaN where it has none.
 
@@ -41,10 +59,14 @@ def bits_above_limit(
         Of `limits_of`, of the recorded batch.
     batch_factor : float
         By which the noise of ``error_over_noise`` was divided.
+    shares : mapping
+        Trace -> the share of its blocks that have noise.
     """
     found = np.full(len(table), math.nan)
     error = table["error_over_noise"].to_numpy(float) / batch_factor
     bits = 32.0 * table["volume"].to_numpy(float)
+    chosen = table["scheme"].map(lambda spec: any(name in spec for name in CHOOSING))
+    bits /= np.where(chosen.to_numpy(bool), table["trace"].map(shares).to_numpy(float), 1.0)
     kinds = np.array(
         [_kind(s, t) for s, t in zip(table["scheme"], table["topology"])], dtype=object
     )

@@ -18,7 +18,7 @@ from .._arrays.float_environment import guarded
 from .._schemes.scheme import as_scheme
 from ..cost import Network, modelled_times, options_of
 from .codes import coded_of
-from .limits import bits_above_limit, limits_of
+from .limits import column_of
 from .noise import noise_of
 from .pooling import headline_topology, is_on_front, is_own
 from .row_table import Rows, frame_of, objects, rows_of
@@ -150,7 +150,7 @@ def summary(
     times = modelled_times(rows, options_of(network or Network(), elements=elements))
     model = times.set_index(_KEY)[["seconds", "speedup"]]
     out[["time", "speedup"]] = model.reindex(pd.MultiIndex.from_frame(out[_KEY])).to_numpy()
-    out["bits_above_limit"] = bits_above_limit(out, limits_of(results), batch_factor)
+    out["bits_above_limit"] = column_of(out, results, batch_factor)
     families = {spec: family_of(spec) for spec in out["scheme"].unique()}
     out["family"] = [families[spec] for spec in out["scheme"]]
     return out.iloc[found["order"]].reset_index(drop=True)[list(COLUMNS)]

@@ -121,6 +121,9 @@ def test_which_limit_a_reduction_has():
         ("mx", "two_phase,own=exact,phase2=(mx:block_format=mxfp4)"): math.nan,
         ("aps:e4m3fn,accumulate=fp32", "ring"): math.nan,
         ("birder:group=2", "own:two_phase"): math.nan,
+        # chosen elements: all bits are those of the 80 % of the blocks with noise
+        ("top_k", "two_phase"): known.over_noise(5.0),
+        ("error_feedback(top_k)", "reduce_scatter"): known._of_sum.up.at(10.0),
         ("aps:e4m3fn", "double_tree"): math.nan,
         ("powersgd", "linear"): math.nan,
         ("mx", "gather"): math.nan,
@@ -131,16 +134,16 @@ def test_which_limit_a_reduction_has():
         [("t", *key, 0.25, 4 / 32) for key in cases],
         columns=["trace", "scheme", "topology", "error_over_noise", "volume"],
     )
-    found = bits_above_limit(table, fake, 1.0)
+    found = bits_above_limit(table, fake, 1.0, {"t": 0.8})
     for key, above, least in zip(cases, found, cases.values(), strict=True):
         wanted = math.nan if math.isnan(least) else log2_above(0.25, least)
         assert above == pytest.approx(wanted, rel=1e-12, nan_ok=True), key
     # twice the noise halves the error over it, and its limit
-    assert bits_above_limit(table.assign(error_over_noise=0.5), fake, 2.0) == pytest.approx(
-        found, nan_ok=True
-    )
+    assert bits_above_limit(
+        table.assign(error_over_noise=0.5), fake, 2.0, {"t": 0.8}
+    ) == pytest.approx(found, nan_ok=True)
     others = table.assign(volume=math.nan), table.assign(trace="u")
-    assert all(np.isnan(bits_above_limit(other, fake, 1.0)).all() for other in others)
+    assert all(np.isnan(bits_above_limit(other, fake, 1.0, {})).all() for other in others)
 
 
 def test_overflow_is_infinitely_far_and_a_batch_factor_changes_nothing(results, tmp_path):
@@ -180,6 +183,22 @@ def test_schemes_of_independent_elements_are_above_and_places_may_be_below(tmp_p
     ).summary()
     assert of(found, "fft_sparse", "two_phase")["bits_above_limit"] < -1
     assert of(found, "mx:block_format=mxfp4", "two_phase")["bits_above_limit"] > 0.25
+
+
+def test_blocks_of_zeros_bring_no_scheme_that_chooses_elements_below_the_limit(tmp_path):
+    """With 15 of 16 blocks zero, as of rows of an embedding that no sample uses."""
+    rng = np.random.default_rng(2)
+    x = rng.standard_normal((16384, 32)) + rng.standard_normal((4, 16384, 32))
+    x[:, np.arange(16384) % 16 != 0] = 0
+    trace = written(tmp_path / "trace", [{"a": x.reshape(4, -1)}])
+    found = apscope.replay(
+        trace,
+        ["top_k:keep=0.01,index=packed", "top_k:keep=0.005"],
+        topology="two_phase",
+        limit=True,
+    )
+    above = found.summary()["bits_above_limit"].dropna()
+    assert len(above) == 2 and (above > 0.25).all()
 
 
 @pytest.mark.parametrize("name", ["characters", "digits", "transformer", "digits_w64", "resnet18"])
