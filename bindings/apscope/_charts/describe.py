@@ -54,12 +54,13 @@ class Point:
 
 @dataclass(frozen=True)
 class Line:
-    """Points that are joined; `label` stands at its right end."""
+    """Points that are joined; `label` stands at its right end, or `inside`, to the left of it."""
 
     points: Sequence[tuple[float, float]]
     colour: str
     label: str = ""
     dashed: bool = False
+    inside: bool = False
 
 
 @dataclass(frozen=True)

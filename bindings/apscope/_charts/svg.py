@@ -23,6 +23,7 @@ _SYMBOLS = {
     "times": "M-3.4-3.4L3.4 3.4M-3.4 3.4L3.4-3.4", "plus": "M-4 0H4M0-4V4",
     "cross": "M-3.6-1.2h2.4v-2.4h2.4v2.4h2.4v2.4h-2.4v2.4h-2.4v-2.4h-2.4z",
     "star": "M0-4.6L1.3-1.4 4.6-1.4 2 .8 2.9 4.2 0 2.2-2.9 4.2-2 .8-4.6-1.4-1.3-1.4z",
+    "line": "M-5 0H5", "dashes": "M-5 0H-1M1 0H5",
     "wye": "M0 4.2L4-3H-4z", "asterisk": "M0-4V4M-3.5-2L3.5 2M-3.5 2L3.5-2",
 }  # fmt: skip
 
@@ -94,7 +95,7 @@ def chart_svg(chart: Chart, width: float, height: float) -> str:
         Natural size in CSS pixels; the chart can be scaled.
     """
     pen = _picture(width, height, chart.says, "xy")
-    ends = [line for line in chart.lines if line.label and line.points]
+    ends = [line for line in chart.lines if line.label and line.points and not line.inside]
     right = width - (
         6 + _BOLD * max((len(line.label) for line in ends), default=0) + (10 if ends else 0)
     )
@@ -146,8 +147,13 @@ def chart_svg(chart: Chart, width: float, height: float) -> str:
                 d=way,
                 fill="none",
                 class_="line dashed" if line.dashed else "line",
-                **({"stroke": line.colour} if line.label else {}),
+                **({"stroke": line.colour} if line.label or line.inside else {}),
             )
+            if line.label and line.inside:
+                pen.add(
+                    "text", line.label, x=x(line.points[-1][0]) - 18, y=y(line.points[-1][1]) - 3,
+                    style=f"fill:{line.colour}", class_="name", text_anchor="end",
+                )  # fmt: skip
     for point in sorted(chart.points, key=lambda p: not p.faint):
         _mark(pen, point, x(point.x), y(point.y))
     _name_points(pen, [p for p in chart.points if p.label], x, y, right)

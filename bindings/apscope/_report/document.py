@@ -13,9 +13,11 @@ import pandas as pd
 from .._charts.choices import named
 from .._charts.front import kind_of, legend_of
 from .._charts.kinds import as_json
+from .._charts.reference import LEGEND, SAYS
 from .._charts.svg import symbol_path
 from .._core import FloatFormat
 from .._results.choices import worth
+from .._results.limits import limits_of
 from .._results.noise import zero_layers
 from .._results.pooling import coded, compared_rows, is_own, topologies_of, whole_sums
 from .._results.results import Results
@@ -61,12 +63,12 @@ def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> st
     if not len(frame):
         raise ValueError("the results have no rows, so there is nothing to report")
     topology, bits = answer.topology_of(frame), answer.bits_of(frame)
-    held = Results(frame, results.histograms, results.provenance, results.noise)
+    held = Results(frame, results.histograms, results.provenance, results.noise, results.limit)
     summary = summary_of(held)
     rows = answer.front(summary, topology)
     duels = answer.duels(frame, answer.pairs(list(frame["scheme"].unique()), rows, bits), topology)
     ladders = answer.ladder_of(results, topology)
-    zeros = zero_layers(results)
+    zeros, limits = zero_layers(results), limits_of(results)
     sections = [
         _section(place, trace, rows, bits, duels, results.provenance)
         for place, trace in enumerate(frame["trace"].unique())
@@ -80,7 +82,7 @@ def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> st
             trace, own, _rows_of_trace(frame, trace, zeros.get(trace, [])),
             choices, bits, results.provenance,
             {(row["scheme"], row["topology"]): row["id"] for row in section["families"]},
-            alone=section["alone"],
+            alone=section["alone"], limit=limits.get(trace),
         )  # fmt: skip
         section["use"] = use_of(results, trace, own)
     overview = _overview([s["trace"] for s in sections], duels)
@@ -118,7 +120,8 @@ def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> st
         warnings=warnings,
         against=None if against is None else changes(results, against),
         noisy=bool(rows["error_over_noise"].notna().any()),
-        families=_legend(rows),
+        families=_legend(rows, bool(limits)),
+        limit=SAYS if limits else "",
         phases=(rows["topology"].map(kind_of) == "two phases").any(),
         style=Markup((_HERE / "page/style.css").read_text(encoding="utf-8")),
         licences=(_HERE / "licences.txt").read_text(encoding="utf-8"),
@@ -149,11 +152,11 @@ def _excess(row: dict[str, Any]) -> str:
     return str(expected_excess(row["scheme"], row["error_over_noise"]))
 
 
-def _legend(rows: pd.DataFrame) -> list[tuple[str, dict[str, str]]]:
-    """The families and reductions among the results, with their colours and marks."""
+def _legend(rows: pd.DataFrame, limited: bool) -> list[tuple[str, dict[str, str]]]:
+    """The families and reductions among the results and the limit, with colours and marks."""
     return [
         (name, {"colour": colour, "path": symbol_path(symbol)})
-        for name, colour, symbol in legend_of(rows)
+        for name, colour, symbol in [*legend_of(rows), *(LEGEND if limited else ())]
     ]
 
 

@@ -15,6 +15,7 @@ from .._charts.describe import Row
 from .._charts.front import FLOOR, LEVEL, MEASURES, front_chart
 from .._charts.layers import WORST, layer_map
 from .._charts.svg import bars_svg, cells_svg, chart_svg
+from .._rate_limit.known import Known
 from .._results.pooling import is_own
 from .._results.summary import of_topology
 from .._results.volume import at_most, in_class
@@ -166,6 +167,7 @@ def row_of(
     trace: str, rows: pd.DataFrame, compared: pd.DataFrame, choices: pd.DataFrame,
     bits: dict[str, int],
     provenance: dict[str, Any], links: dict[tuple[str, str], str], *, alone: bool,
+    limit: Known | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """One trace's row of the first screen.
 
@@ -185,6 +187,8 @@ def row_of(
         Scheme and topology -> the id of their row in the tables below.
     alone : bool
         Whether it is the only trace, so that its charts are large.
+    limit : Known, optional
+        The limit of the trace.
     """
     from markupsafe import Markup
 
@@ -203,6 +207,7 @@ def row_of(
                     lambda *row: links.get(row, ""),
                     floor=_floor(rows),
                     prefer=said.get("scheme", ""),
+                    limit=limit,
                 ),
                 width,
                 height,
