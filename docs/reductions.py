@@ -115,7 +115,7 @@ def channels() -> list[str]:
     drawn = np.random.default_rng(0).standard_normal((8, MESSAGES[-1]), np.float32)
     cells = []
     for order, name in itertools.product(("nccl:ring", "nccl:tree"), ("bf16", "fp16")):
-        digits = apscope.as_format(name).mantissa_bits
+        digits = apscope.FloatFormat(name).mantissa_bits
         start = None
         for n in MESSAGES:
             x = apscope.quantize(drawn[:, :n], name)
