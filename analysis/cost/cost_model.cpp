@@ -156,8 +156,7 @@ std::optional<Way> levels_way(const Transport& t, const Topology& topology, doub
     const bool has_format = !levels[1].format.empty();
     for (Topology& level : levels) level.format.clear();
     const int group = std::min(topology.group, workers), groups = (workers - 1) / group + 1;
-    std::optional<Way> way =
-        way_of(messages, levels[0].name(), values, payload, side, group);
+    std::optional<Way> way = way_of(messages, levels[0].name(), values, payload, side, group);
     if (!way) return way;
     way->group = group;
     way->inside = groups == 1;
@@ -175,8 +174,8 @@ std::optional<Way> levels_way(const Transport& t, const Topology& topology, doub
 // Of a part of every message, 1 of `parts`.
 MessageBytes part_of(MessageBytes b, double parts) {
     const double side = b.side_in_parts ? parts : 1.0;
-    return {b.sent / parts,  b.partial / parts, b.result / parts,
-            b.side / side, b.side_in_parts,   b.result_side / side};
+    return {b.sent / parts, b.partial / parts, b.result / parts,
+            b.side / side,  b.side_in_parts,   b.result_side / side};
 }
 
 }  // namespace
@@ -201,8 +200,8 @@ Cost cost_of(const Way& way, int workers) {
     const int groups = (workers - 1) / way.group + 1,
               fewest = workers - (groups - 1) * way.group;  // of the last group, who carry the most
     const Cost below = collective_cost(way.collective, way.bytes, way.group),
-               above = collective_cost(way.over->collective,
-                                       part_of(way.over->bytes, fewest), groups);
+               above =
+                   collective_cost(way.over->collective, part_of(way.over->bytes, fewest), groups);
     Cost cost;
     cost.intra = below.inter;
     cost.busiest_inside = below.busiest;

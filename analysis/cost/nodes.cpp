@@ -233,7 +233,8 @@ std::optional<Cost> cost_on_nodes(CollectiveAlgorithm collective, const MessageB
 }
 
 std::optional<Cost> cost_on_nodes(const Way& way, int workers, std::optional<int> count) {
-    if (!way.over && !way.inside) return cost_on_nodes(way.collective, way.bytes, workers, way.group, count);
+    if (!way.over && !way.inside)
+        return cost_on_nodes(way.collective, way.bytes, workers, way.group, count);
     Cost cost = cost_of(way, workers);
     if (!count) return cost;
     check_nodes(workers, *count);

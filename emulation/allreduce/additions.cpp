@@ -29,17 +29,13 @@ namespace adding {
 
 Additions in_fp32(const SumRounding& narrow) { return {narrow, in("fp32")}; }
 
-Additions at_the_end_in_fp32(const SumRounding& narrow) {
-    return {narrow, in("fp32"), true};
-}
+Additions at_the_end_in_fp32(const SumRounding& narrow) { return {narrow, in("fp32"), true}; }
 
 Additions to_nearest(const SumRounding& narrow) { return {{narrow.format, Projection{}}, {}}; }
 
 Additions as_nccl(const SumRounding& narrow) { return {nccl(narrow.format), {}}; }
 
-Additions as_nccl_symmetric(const SumRounding& narrow) {
-    return {nccl(narrow.format), in("fp32")};
-}
+Additions as_nccl_symmetric(const SumRounding& narrow) { return {nccl(narrow.format), in("fp32")}; }
 
 Additions as_nvls(const SumRounding& narrow) {
     Additions additions{nccl(narrow.format), in("fp32")};

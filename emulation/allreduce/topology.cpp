@@ -494,9 +494,8 @@ Topology parse_topology(std::string_view name) {
 }
 
 bool Topology::is_plain() const {
-    return form == nullptr ||
-           (is_order() && form->additions == nullptr &&
-            (form->rank == nullptr || form->rank == further_on));
+    return form == nullptr || (is_order() && form->additions == nullptr &&
+                               (form->rank == nullptr || form->rank == further_on));
 }
 
 Additions additions_of(const Topology& t, const FloatFormat& accumulate,

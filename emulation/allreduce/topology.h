@@ -47,7 +47,8 @@ struct Topology {
 
     friend bool operator==(const Topology&, const Topology&);
     std::string name() const;
-    // Whether it adds any scheme's codes: neither two_phase nor levels, which are composed with one.
+    // Whether it adds any scheme's codes: neither two_phase nor levels, which are composed with
+    // one.
     bool is_order() const { return kind != Kind::two_phase && kind != Kind::levels; }
     // Whether every addition rounds to the accumulator, and the workers fill the rows as in a ring
     // or in rank order: what a device does.

@@ -78,10 +78,9 @@ std::string refusal_of_level(const Topology& level, const Scheme& scheme) {
     const SchemeParts& parts = scheme.parts;
     const std::string begins = "scheme '" + scheme.spec + "' ";
     if (level.kind == Topology::Kind::two_phase)
-        return has_two_phases(parts)
-                   ? ""
-                   : begins + "does not encode a tensor by itself, as level '" + level.name() +
-                         "' needs";
+        return has_two_phases(parts) ? ""
+                                     : begins + "does not encode a tensor by itself, as level '" +
+                                           level.name() + "' needs";
     if (!parts.crosses_topologies())
         return begins + "gives each worker's values scales of their own, so level '" +
                level.name() + "' cannot add its codes; use two_phase there";
@@ -91,8 +90,8 @@ std::string refusal_of_level(const Topology& level, const Scheme& scheme) {
 }
 
 std::shared_ptr<const Scheme> at_level(const Scheme& scheme, const Topology& level) {
-    return std::make_shared<const Scheme>(
-        level.format.empty() ? scheme : with_format(scheme, level.format));
+    return std::make_shared<const Scheme>(level.format.empty() ? scheme
+                                                               : with_format(scheme, level.format));
 }
 
 Parameters choose_inside(const SchemeParts& parts, int size, const Selection& s) {
@@ -106,8 +105,7 @@ Parameters choose_inside(const SchemeParts& parts, int size, const Selection& s)
         const TrainingStep step = inside(s.step, group);
         const std::span<const RowReader> rows = s.rows.subspan(group.first, group.size);
         State& state = states.groups[group.number];
-        Parameters& own =
-            chosen.groups.emplace_back(parts.parameters({step, state, rows}));
+        Parameters& own = chosen.groups.emplace_back(parts.parameters({step, state, rows}));
         theta.skipped = theta.skipped || own.skipped;
         if (own.scale) scales.push_back(*own.scale);
         for (const RowReader& row : rows)
@@ -139,11 +137,16 @@ std::string refusal_of_levels(const Topology& topology, const Scheme& scheme) {
         return begins + "does more to a tensor than scale and round it, which the sums of '" +
                topology.name() + "' cannot undergo; give a scheme such as aps:e5m2";
     for (const Topology& level : topology.levels) {
-        const bool has_format = !scheme.format.empty() || scheme.keys.contains("block_format");
+        const bool has_format = parts.defined_as.empty() &&
+                                (!scheme.format.empty() || scheme.keys.contains("block_format"));
         if (!level.format.empty() && !has_format)
             return begins + "has no format that level '" + level.name() + "' could replace";
-        const std::string reason = refusal_of_level(level, *at_level(scheme, level));
-        if (!reason.empty()) return reason;
+        try {
+            const std::string reason = refusal_of_level(level, *at_level(scheme, level));
+            if (!reason.empty()) return reason;
+        } catch (const std::invalid_argument& error) {  // its format is none of the scheme's
+            return error.what();
+        }
     }
     return "";
 }
@@ -175,8 +178,8 @@ SchemeParts in_levels(const Scheme& scheme, const Topology& topology) {
     if (lower->parts.draw)
         parts.draw = [lower, size](const TrainingStep& step, Parameters& theta, std::size_t n) {
             for (const Group& group : groups_of(static_cast<std::size_t>(step.workers), size))
-                lower->parts.draw(inside(step, group),
-                                  theta.own.of<Inside>().groups[group.number], n);
+                lower->parts.draw(inside(step, group), theta.own.of<Inside>().groups[group.number],
+                                  n);
         };
     parts.encode = [lower, size](const RowPiece& p, Message& m) {
         const std::size_t number = p.worker / static_cast<std::size_t>(size);
@@ -192,8 +195,7 @@ SchemeParts in_levels(const Scheme& scheme, const Topology& topology) {
         const std::vector<Group> groups = groups_of(s.workers(), size);
         std::vector<std::vector<float>> sums;
         for (const Group& group : groups)
-            sums.push_back(
-                sum_inside(lower->parts, within, s, group, states.groups[group.number]));
+            sums.push_back(sum_inside(lower->parts, within, s, group, states.groups[group.number]));
         if (sums.size() == 1) {
             sum.assign(sums[0].begin(), sums[0].end());
             return;

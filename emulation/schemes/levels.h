@@ -18,7 +18,7 @@
 namespace apscope::detail {
 
 // Why the levels cannot reduce a scheme: a sentence; empty if they can. Throws
-// std::invalid_argument where a level's format is none of the scheme's.
+// std::invalid_argument for a policy.
 std::string refusal_of_levels(const Topology& topology, const Scheme& scheme);
 
 // The scheme with the reduction of a topology of Kind::levels. Throws std::invalid_argument where

@@ -47,8 +47,7 @@ namespace {
 
 // Whether the topology reduces the scheme as a composition with it.
 bool is_composed(const Topology& topology, const Scheme& scheme) {
-    if (topology.kind == Topology::Kind::levels)
-        return refusal_of_levels(topology, scheme).empty();
+    if (topology.kind == Topology::Kind::levels) return refusal_of_levels(topology, scheme).empty();
     return has_two_phases(scheme.parts);
 }
 
@@ -57,8 +56,7 @@ void check_levels(const Topology& topology, const std::vector<ResolvedScheme>& s
     if (topology.kind != Topology::Kind::levels || schemes.empty()) return;
     const bool reduces = std::ranges::any_of(
         schemes, [&](const ResolvedScheme& one) { return is_composed(topology, *one.scheme); });
-    if (!reduces)
-        throw std::invalid_argument(refusal_of_levels(topology, *schemes.front().scheme));
+    if (!reduces) throw std::invalid_argument(refusal_of_levels(topology, *schemes.front().scheme));
 }
 
 }  // namespace

@@ -164,8 +164,7 @@ bool has_two_phases(const SchemeParts& scheme) {
 bool adds_codes(const Topology& topology, const SchemeParts& scheme) {
     if (!scheme.crosses_topologies()) return false;
     if (topology.is_order()) return true;
-    const bool plain = topology.kind == Topology::Kind::two_phase &&
-                       topology.phases.text().empty();
+    const bool plain = topology.kind == Topology::Kind::two_phase && topology.phases.text().empty();
     return plain && !has_two_phases(scheme);
 }
 

@@ -39,7 +39,9 @@ def ring_chunks(n: int, size: int, workers: int, channels: int, protocol: str) -
     channels, threads = launched(n, size, workers, channels, protocol, False)
     step = PROTOCOLS[protocol][0] // size
     most = 4 * step if protocol == "simple" else step
-    grain = {"simple": 0, "ll": threads * (8 // size), "ll128": threads * (60 // size) // 2}[protocol]
+    grain = {"simple": 0, "ll": threads * (8 // size), "ll128": threads * (60 // size) // 2}[
+        protocol
+    ]
     owner = np.full(n, -1)
     for loop in range(0, n, channels * workers * most):
         left = n - loop

@@ -54,7 +54,9 @@ def in_order(x: np.ndarray, order: str, name: str, scaled: bool) -> np.ndarray:
     with np.errstate(over="ignore"):
         codes = np.stack([two_phase.cast(name)(np.ldexp(row, s)) for row in x.astype(np.float64)])
     elements = np.arange(x.shape[1])
-    narrow = Add(name, order.startswith("nccl:") and ml_dtypes.finfo(two_phase.DTYPES[name]).bits <= 8)
+    narrow = Add(
+        name, order.startswith("nccl:") and ml_dtypes.finfo(two_phase.DTYPES[name]).bits <= 8
+    )
     if len(x) == 1:
         total = codes[0]
     elif order in production.ORDERS:

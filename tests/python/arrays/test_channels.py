@@ -61,7 +61,9 @@ def expected(x, order, channels, protocol):
 
 @pytest.mark.parametrize("order", ["nccl:ring", "nccl:tree"])
 @pytest.mark.parametrize("protocol", list(reference.PROTOCOLS))
-@pytest.mark.parametrize(("workers", "channels"), [(1, 2), (2, 1), (3, 2), (4, 16), (8, 5), (8, 64)])
+@pytest.mark.parametrize(
+    ("workers", "channels"), [(1, 2), (2, 1), (3, 2), (4, 16), (8, 5), (8, 64)]
+)
 def test_chunks_and_trees_are_those_of_nccl(order, protocol, workers, channels):
     keys = f",channels={channels}" + (f",protocol={protocol}" if protocol != "simple" else "")
     for name, n in itertools.product(DTYPES, [0, 1, 1000, 65537, 300_001]):

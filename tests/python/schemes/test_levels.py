@@ -164,7 +164,9 @@ def test_its_name_passes_through_tables_and_the_command_line(tmp_path, capsys, r
 )
 def test_refusals_of_names(topology, words):
     with pytest.raises(ValueError, match=words) as error:
-        apscope.exchange("aps:e4m3", np.ones((2, 3), np.float32), topology=topology.replace("[+]", "+"))
+        apscope.exchange(
+            "aps:e4m3", np.ones((2, 3), np.float32), topology=topology.replace("[+]", "+")
+        )
     assert "\n" not in str(error.value)
 
 
@@ -174,6 +176,7 @@ def test_refusals_of_names(topology, words):
         ("mx", "ring,two_phase", "scales of their own, so level 'ring' cannot add its codes"),
         ("qsgd", "two_phase@e4m3,two_phase", "has no format that level 'two_phase@e4m3'"),
         ("error_feedback(aps:e4m3)", "ring,ring", "does more to a tensor than scale and round"),
+        ("mx", "two_phase,two_phase@e5m2", "e5m2"),
         ("aps:e4m3,unit=model", "ring,ring", "has one scale for several tensors"),
         ("aps:e4m3,unit=model", "two_phase,ring", "does not encode a tensor by itself"),
     ],
@@ -242,7 +245,9 @@ def test_its_time_is_that_of_both_levels(tmp_path):
         times.loc["hierarchical:4", "seconds"], rel=1e-4
     )
     for column in ("node_bytes", "intra_bytes", "messages"):
-        assert times.loc[topologies[0], column] == pytest.approx(times.loc["hierarchical:4", column])
+        assert times.loc[topologies[0], column] == pytest.approx(
+            times.loc["hierarchical:4", column]
+        )
     assert times.loc[topologies[1], "node_bytes"] == pytest.approx(
         times.loc["hierarchical:4", "node_bytes"] / 2
     )
