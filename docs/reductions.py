@@ -105,6 +105,28 @@ def units() -> list[str]:
     return rows(["trace", "format", *(f"one scale a {u}" if u.isalpha() else f"for {u} elements" for u in UNITS)], cells)  # fmt: skip
 
 
+#: Of eight nodes of eight workers: one level, and two with a format of their own.
+LEVELS = (
+    "ring", "two_phase",
+    *(f"hierarchical:8({levels})" for levels in (
+        "two_phase,two_phase", "two_phase,two_phase@e3m4", "two_phase@e3m4,two_phase",
+        "reduce_scatter,two_phase", "reduce_scatter@bf16,two_phase@e3m4",
+        "nccl:ring@bf16,two_phase@e3m4")),
+)  # fmt: skip
+
+
+def levels() -> list[str]:
+    """Formats for each level: error, bytes between nodes, time."""
+    spec = canonical("aps:e4m3fn,rule=tight")
+    results = apscope.replay(DATA / "digits_w64", spec, topology=LEVELS)
+    network = apscope.cost.Network.of("nvlink4", "infiniband_ndr", nodes=8)
+    times = apscope.cost.step_time(results, network, elements=25.6e6).set_index("topology")
+    found = results.summary().set_index("topology")
+    cells = [[f"`{t}`", figure(found.loc[t, "error_over_noise"], 2), f"{times.loc[t, 'node_bytes'] / 1e6:.3g}",
+              f"{1e3 * times.loc[t, 'seconds']:.2f}"] for t in LEVELS]  # fmt: skip
+    return rows(["reduction", "error over noise", "MB that a node sends", "ms"], cells)
+
+
 #: Elements of a message, and the channels that it is divided among.
 MESSAGES = tuple(1 << k for k in (15, 17, 19, 21))
 CHANNELS = (1, 2, 4, 8, 16)
@@ -184,7 +206,7 @@ def answer() -> list[str]:
     ]
 
 
-PAGE = {"reductions": reductions, "workers": workers, "blocks": blocks, "units": units, "channels": channels}  # fmt: skip
+PAGE = {"reductions": reductions, "workers": workers, "blocks": blocks, "units": units, "levels": levels, "channels": channels}  # fmt: skip
 README = {"first": answer, "reductions": reductions}
 
 if __name__ == "__main__":
