@@ -149,21 +149,24 @@ namespace {
 
 // Inside a group, then over the groups' sums, whose results all workers get last.
 std::optional<Way> levels_way(const Transport& t, const Topology& topology, double values,
-                              double payload, double side, int workers) {
+                              double payload, double side, double agreed, int workers) {
     Transport messages = t;
     messages.over.reset();
     std::vector<Topology> levels = topology.levels;
     const bool has_format = !levels[1].format.empty();
     for (Topology& level : levels) level.format.clear();
     const int group = std::min(topology.group, workers), groups = (workers - 1) / group + 1;
-    std::optional<Way> way = way_of(messages, levels[0].name(), values, payload, side, group);
+    std::optional<Way> way =
+        way_of(messages, levels[0].name(), values, payload, side, agreed, group);
     if (!way) return way;
     way->group = group;
     way->inside = groups == 1;
     if (way->inside) return way;
     if (has_format && t.over->code_bits == 0) return std::nullopt;
     const double wide = has_format ? values * t.over->code_bits / 8.0 : payload;
-    std::optional<Way> over = way_of(*t.over, levels[1].name(), values, wide, side, groups);
+    // Scales that the groups do not agree on travel with their sums.
+    const double sent = t.over->agreed_bits > 0 ? side : side + agreed;
+    std::optional<Way> over = way_of(*t.over, levels[1].name(), values, wide, sent, 0.0, groups);
     if (!over) return over;
     way->bytes.result = over->bytes.result;
     way->bytes.result_side = over->bytes.result_side;
@@ -221,9 +224,9 @@ Cost cost_of(const Way& way, int workers) {
 }
 
 std::optional<Way> way_of(const Transport& t, std::string_view topology, double values,
-                          double payload, double side, int workers) {
+                          double payload, double side, double agreed, int workers) {
     if (t.over && !collective_name(topology).empty())
-        return levels_way(t, parse_topology(topology), values, payload, side, workers);
+        return levels_way(t, parse_topology(topology), values, payload, side, agreed, workers);
     const auto found = collective_of(topology);
     if (!found) return std::nullopt;
     Way way{found->first, found->second, t.rounds, {payload, payload, payload, side}};
@@ -258,7 +261,7 @@ Volume volume_of(const Transport& t, std::string_view topology, double values, d
         return {missing, missing};
     const double agreed = std::min(side_bits, static_cast<double>(t.agreed_bits)) / 8.0;
     const std::optional<Way> way =
-        way_of(t, topology, values, payload_bits / 8.0, side_bits / 8.0 - agreed, workers);
+        way_of(t, topology, values, payload_bits / 8.0, side_bits / 8.0 - agreed, agreed, workers);
     if (!way) return {missing, missing};
     const Cost cost = cost_of(*way, workers);
     const auto in_ring = [&](double bytes) {

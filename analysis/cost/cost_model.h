@@ -77,8 +77,8 @@ Cost collective_cost(CollectiveAlgorithm collective, const MessageBytes& bytes, 
 // The algorithm of a row's topology, and its group; none for `exact`, which is not an algorithm.
 std::optional<std::pair<CollectiveAlgorithm, int>> collective_of(std::string_view topology);
 
-// How a scheme's messages are sent, given the bytes of payload and sent side information and the
-// number of values; none if no algorithm computes that sum.
+// How a scheme's messages are sent, given the bytes of payload, of sent side information and of
+// what is agreed on before, and the number of values; none if no algorithm computes that sum.
 struct Way {
     CollectiveAlgorithm collective = CollectiveAlgorithm::ring;
     int group = 1, rounds = 1;
@@ -91,7 +91,7 @@ struct Way {
     Way without_side() const;
 };
 std::optional<Way> way_of(const Transport& transport, std::string_view topology, double values,
-                          double payload, double side, int workers);
+                          double payload, double side, double agreed, int workers);
 // As collective_cost() of a way.
 Cost cost_of(const Way& way, int workers);
 

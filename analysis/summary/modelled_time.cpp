@@ -102,7 +102,7 @@ std::optional<StepTime> time_of(std::span<const TimedPart> parts, const std::str
     for (const TimedPart& part : parts) {
         const std::optional<Way> way =
             way_of(transport(spec, part.grid, part.reduction), part.reduction, part.values,
-                   part.payload, part.travelling, workers);
+                   part.payload, part.travelling, part.agreed, workers);
         if (!way) return std::nullopt;
         const auto cost_of = [&](const Way& of) {
             const auto cost = cost_on_nodes(of, workers, links.nodes);

@@ -231,6 +231,25 @@ def test_volumes_are_those_of_the_played_collectives(tmp_path, workers, group, i
     assert row["volume"] == pytest.approx(between if groups > 1 else within)
 
 
+def test_a_scale_that_only_the_groups_members_agree_on_is_sent_between_the_groups(tmp_path):
+    n, x = 240, {"g": inputs("random", 8, 240)}
+    found = {}
+    for outer in ("ring", "two_phase"):
+        topology = f"hierarchical:4(ring,{outer})"
+        frame = apscope.replay(
+            record(tmp_path / outer, [x], "sum"), "aps:e5m2", topology=topology
+        ).frame
+        found[outer] = frame[(frame["topology"] == topology) & (frame["stage"] == "reduced")].iloc[
+            0
+        ]
+    fp32 = traffic.busiest(traffic.ring(8), 4 * n, 4 * n)
+    agreed = traffic.busiest(traffic.ring(8), 1, 1)
+    between = traffic.busiest(traffic.ring(2), n / 4, n / 4)  # the same in two phases
+    # Two phases of two groups: one byte with the one message of either phase.
+    assert found["ring"]["volume"] == pytest.approx((between + agreed) / fp32)
+    assert found["two_phase"]["volume"] == pytest.approx((between + agreed + 2) / fp32)
+
+
 def test_its_time_is_that_of_both_levels(tmp_path):
     rng = np.random.default_rng(0)
     x = {"g": rng.standard_normal((8, 6400)).astype(np.float32)}
