@@ -104,6 +104,22 @@ def test_every_group_and_the_groups_sums_draw_words_of_their_own():
     assert same(found.reduced, exchanged(np.array(sums), "tree", 3)[1])
 
 
+def test_either_level_alone_may_draw(tmp_path):
+    """The variance over draws is that of errors: hops inside, encodings, or hops between groups."""
+    trace = record(tmp_path / "t", [{"g": inputs("random", 6, 400)}], "sum")
+    for spec, topology in (
+        ("aps:e4m3,rounding=stochastic", "hierarchical:2(ring,ring)"),
+        ("aps:e4m3,hop_rounding=stochastic", "hierarchical:6(ring,ring)"),
+        ("aps:e4m3,hop_rounding=stochastic", "hierarchical:1(ring,tree)"),
+        ("stochastic:e4m3fn", "hierarchical:4(two_phase,reduce_scatter)"),
+    ):
+        frame = apscope.replay(trace, spec, topology=topology, draws=32).frame
+        row = frame[(frame.stage == "reduced") & (frame.topology == topology)].iloc[0]
+        expected = row["expected_variance"] + row["expected_bias"] ** 2
+        assert row["expected_variance"] > 0
+        assert expected == pytest.approx(row["sum_squared_error"] / 400, rel=0.5)
+
+
 TOPOLOGY = "hierarchical:3(nccl:ring@e5m2,two_phase@e4m3,sum=bf16)"
 
 
