@@ -159,23 +159,26 @@ SchemeParts in_levels(const Scheme& scheme, const Topology& topology) {
                upper = reduced_by(above, at_level(scheme, above));
     const int size = topology.group;
 
-    SchemeParts parts = lower->parts;
+    const SchemeParts& leaf = lower->parts;
+    SchemeParts parts;
+    parts.grid = leaf.grid;
     parts.topology = topology.name();
+    parts.needs = leaf.needs;
+    parts.tables = leaf.tables;
+    parts.defined_as = leaf.defined_as;
     parts.run = whole_row;
-    parts.encode_draws = lower->parts.draws();
-    parts.reduce_draws =
-        lower->parts.sums_draw() || upper->parts.draws() || upper->parts.sums_draw();
-    parts.is_exact_sum = false;
-    parts.keeps_state = parts.keeps_state || upper->parts.keeps_state;
-    parts.choose = {};
-    parts.measure = {};
-    parts.decode_sum = {};
-    parts.float_encoder.reset();
+    parts.sees_special = leaf.sees_special;
+    parts.rounds_special = leaf.rounds_special;
+    parts.rounds_turned = leaf.rounds_turned;
+    parts.keeps_state = leaf.keeps_state || upper->parts.keeps_state;
+    parts.encode_draws = leaf.draws();
+    parts.reduce_draws = leaf.sums_draw() || upper->parts.draws() || upper->parts.sums_draw();
+    parts.transport = leaf.transport;
     parts.transport.over = std::make_shared<const Transport>(upper->parts.transport);
     parts.select = [lower, size](const Selection& s) {
         return choose_inside(lower->parts, size, s);
     };
-    if (lower->parts.draw)
+    if (leaf.draw)
         parts.draw = [lower, size](const TrainingStep& step, Parameters& theta, std::size_t n) {
             for (const Group& group : groups_of(static_cast<std::size_t>(step.workers), size))
                 lower->parts.draw(inside(step, group), theta.own.of<Inside>().groups[group.number],

@@ -130,11 +130,13 @@ def test_replay_and_a_training_step_give_the_bits_of_exchange(tmp_path):
     trace = record(tmp_path / "t", [x], "sum")
     specs = ["aps:e3m4,rule=tight", "none:fp32", "sign_vote",
              "hybrid(role:bias=none:bf16;else=aps:e4m3)"]  # fmt: skip
-    frame = apscope.replay(trace, specs, topology=["ring", TOPOLOGY]).frame
-    for spec, (name, rows) in itertools.product(specs[:2], x.items()):
-        found = apscope.exchange(spec, rows, tensor=name, topology=TOPOLOGY)
+    topologies = [TOPOLOGY, "hierarchical:2(two_phase@bf16,two_phase)",
+                  "hierarchical:3(two_phase,reduce_scatter)"]  # fmt: skip
+    frame = apscope.replay(trace, specs, topology=["ring", *topologies]).frame
+    for spec, topology, (name, rows) in itertools.product(specs[:2], topologies, x.items()):
+        found = apscope.exchange(spec, rows, tensor=name, topology=topology)
         row = frame.query(
-            "scheme == @spec and tensor == @name and stage == 'reduced' and topology == @TOPOLOGY"
+            "scheme == @spec and tensor == @name and stage == 'reduced' and topology == @topology"
         )
         error = found.reduced - rows.astype(np.float64).sum(0)
         assert len(row) == 1
@@ -143,7 +145,7 @@ def test_replay_and_a_training_step_give_the_bits_of_exchange(tmp_path):
     of_policy = frame[(frame.scheme == specs[3]) & (frame.topology == TOPOLOGY)]
     assert set(of_policy.loc[of_policy.stage == "reduced", "tensor"]) == set(x)
     # The ring's rows are what they are without the hierarchy.
-    kept = frame[frame["topology"] != TOPOLOGY].reset_index(drop=True)
+    kept = frame[~frame["topology"].isin(topologies)].reset_index(drop=True)
     alone = apscope.replay(trace, specs, topology="ring").frame
     assert kept.equals(alone.astype(kept.dtypes.to_dict()))
 
