@@ -68,8 +68,8 @@ public:
         for (const Topology& t : options_.topologies) {
             if (t.kind == Topology::Kind::exact) continue;
             topologies_.push_back(t);
-            if (t.kind != Topology::Kind::two_phase) orders_.push_back(t);
-            if (t.phases.text().empty()) common_.push_back(t);
+            if (t.is_order()) orders_.push_back(t);
+            if (t.kind != Topology::Kind::levels && t.phases.text().empty()) common_.push_back(t);
         }
         for (const ResolvedScheme& scheme : schemes_)
             if (scheme.streams()) scheme.parts().add_to(wanted_);

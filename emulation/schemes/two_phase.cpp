@@ -10,6 +10,8 @@
 #include "core/named_formats.h"
 #include "emulation/allreduce/reduce.h"
 #include "emulation/schemes/definition.h"
+#include "emulation/schemes/levels.h"
+#include "emulation/schemes/named_states.h"
 #include "emulation/schemes/shared/row_length.h"
 
 namespace apscope::detail {
@@ -21,32 +23,8 @@ struct PhaseStates {
     std::vector<State> workers, shards;
 
     void fields(Fields& f) {
-        each(f, "phase1/", workers);
-        each(f, "phase2/", shards);
-    }
-
-private:
-    // Rows named phase1/0/NAME, phase1/1/NAME, ...
-    static void each(Fields& f, const std::string& prefix, std::vector<State>& states) {
-        NamedRows& all = f.all();
-        const auto begins = [&](std::size_t i) { return prefix + std::to_string(i) + "/"; };
-        if (f.writes()) {
-            for (std::size_t i = 0; i < states.size(); ++i)
-                for (auto& [name, row] : states[i].rows()) all[begins(i) + name] = row;
-            return;
-        }
-        for (std::size_t i = 0;; ++i) {
-            NamedRows mine;
-            const std::string mark = begins(i);
-            for (auto found = all.lower_bound(mark);
-                 found != all.end() && found->first.starts_with(mark);) {
-                auto row = all.extract(found++);
-                row.key() = row.key().substr(mark.size());
-                mine.insert(std::move(row));
-            }
-            if (mine.empty()) return;
-            states.emplace_back(std::move(mine));
-        }
+        each_state(f, "phase1/", workers);
+        each_state(f, "phase2/", shards);
     }
 };
 
@@ -185,8 +163,8 @@ bool has_two_phases(const SchemeParts& scheme) {
 
 bool adds_codes(const Topology& topology, const SchemeParts& scheme) {
     if (!scheme.crosses_topologies()) return false;
-    if (topology.kind != Topology::Kind::two_phase) return true;
-    const bool plain = topology.phases.text().empty();
+    if (topology.is_order()) return true;
+    const bool plain = topology.kind == Topology::Kind::two_phase && topology.phases.text().empty();
     return plain && !has_two_phases(scheme);
 }
 
@@ -255,7 +233,14 @@ SchemeParts in_two_phases(const Scheme& scheme, const Topology& topology,
 
 std::shared_ptr<const Scheme> reduced_by(const Topology& topology,
                                          std::shared_ptr<const Scheme> scheme) {
-    if (topology.kind != Topology::Kind::two_phase || scheme->is_policy()) return scheme;
+    if (topology.is_order() || scheme->is_policy()) return scheme;
+    if (topology.kind == Topology::Kind::levels) {
+        // What has a reduction of its own only keeps it.
+        if (!has_two_phases(scheme->parts) && !scheme->parts.crosses_topologies()) return scheme;
+        Scheme made = *scheme;
+        made.parts = in_levels(*scheme, topology);
+        return std::make_shared<const Scheme>(std::move(made));
+    }
     if (!has_two_phases(scheme->parts)) {
         if (scheme->parts.crosses_topologies() && !adds_codes(topology, scheme->parts))
             throw std::invalid_argument(

@@ -40,7 +40,9 @@ def ends_in_format(spec: str, f: FloatFormat, topology: str) -> bool:
     in another format.
     """
     name = re.split(r"[:+,]", topology, maxsplit=1)[0]
-    ends = name in _HOPS or (name == "two_phase" and ",phase2=" not in topology)
+    ends = (name in _HOPS and "(" not in topology) or (
+        name == "two_phase" and ",phase2=" not in topology
+    )
     return spec == f"none:{f.name}" and ends
 
 
