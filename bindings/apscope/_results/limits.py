@@ -18,7 +18,7 @@ __all__ = ["bits_above_limit", "column_of", "limits_of"]
 #: what it receives of it. Each value is sent once in each, so 32 `volume` is the bits per value.
 EVEN = (
     "ring", "butterfly", "nccl:ring", "nccl:symmetric", "fp32_accumulate", "two_phase",
-    "own:two_phase",
+    "own:two_phase", "torch:two_shot",
 )  # fmt: skip
 #: The same with other bits in the second phase: 32 `volume` is their mean.
 UNEVEN = ("code_sum", "vote")
@@ -94,6 +94,8 @@ def _kind(spec: str, topology: str) -> str:
     ``even`` and ``uneven``: of both messages, as above; ``down``: only of the message with the sum;
     ``up``: only of those to the sum, which are all that is sent.
     """
+    if topology.startswith("hierarchical"):
+        return ""  # of two levels, each with bits of its own
     first, _, keys = topology.partition(",")
     alone = first in ("two_phase", "reduce_scatter")  # in which `accumulate` has no effect
     if "accumulate=" in spec and not alone:
