@@ -10,6 +10,7 @@
 #include <tuple>
 #include <utility>
 
+#include "analysis/replay/bucket_views.h"
 #include "analysis/replay/first_pass.h"
 #include "analysis/replay/item_queue.h"
 #include "analysis/replay/item_rows.h"
@@ -220,6 +221,8 @@ std::vector<ResultRow> Replay::whole(std::size_t t, std::size_t k, const ItemCon
         held.push_back(trace_.read(info.number, tensor(k).name, 0, parse_kind(what)));
         (what == "weights" ? step.weights : step.full_batch) = held.back().values;
     }
+    const BucketViews beside(trace_, options_, resolved, t, k);
+    step.bucket = beside.bucket();
     ItemContext own = item;
     if (own.reduces) own.topologies = orders_of(scheme);
     std::vector<ResultRow> rows = tensor_rows(scheme, step, state, own);

@@ -58,11 +58,15 @@ struct Leaves {
     void fields(Fields&) {}
 };
 
-// The step as a scheme with one worker sees it.
-TrainingStep alone(const TrainingStep& step) {
+// The step as a scheme with one worker sees it; `bucket` is that worker's, or none.
+TrainingStep alone(const TrainingStep& step, const Bucket* bucket = nullptr) {
     TrainingStep one = step;
     one.workers = 1;
+    one.bucket = bucket;
     return one;
+}
+Bucket bucket_of(const TrainingStep& step, std::size_t worker) {
+    return step.bucket != nullptr ? step.bucket->of(worker) : Bucket{};
 }
 
 // A row that is encoded alone: its parameters, and what measure() gives.
@@ -158,6 +162,8 @@ std::function<Parameters(const Selection&)> select_alone(
         TrainingStep step = alone(s.step);
         std::vector<double> scales;
         for (std::size_t w = 0; w < s.rows.size(); ++w) {
+            const Bucket bucket = bucket_of(s.step, w);
+            step.bucket = s.step.bucket != nullptr ? &bucket : nullptr;
             if (!s.step.nonfinite_of.empty()) step.nonfinite = s.step.nonfinite_of[w];
             Chosen chosen = choose_alone(parts, step, states.workers[w], s.rows[w]);
             theta.skipped = theta.skipped || chosen.theta.skipped;
@@ -205,6 +211,10 @@ SchemeParts in_two_phases(const Scheme& scheme, const Topology& topology,
         throw std::invalid_argument("phase2=(" + second->spec +
                                     ") does more to a tensor than scale and round it, which a sum "
                                     "cannot undergo; give a scheme such as aps:e5m2");
+    if (finish_with && last.bucket != 0)
+        throw std::invalid_argument("phase2=(" + second->spec +
+                                    ") counts blocks through a bucket, but phase 2 encodes shards "
+                                    "of a tensor; leave bucket out");
     const TwoPhase phases = topology.phases;
     std::optional<RowCast> accumulator;
     if (phases.sum != "fp32" && phases.sum != "exact")
@@ -229,7 +239,8 @@ SchemeParts in_two_phases(const Scheme& scheme, const Topology& topology,
     parts.select = select_alone(leaf);
     parts.encode = [leaf, phases](const RowPiece& p, Message& m) {
         const Leaves& leaves = p.theta.of<Leaves>();
-        const TrainingStep step = alone(p.step);
+        const Bucket bucket = bucket_of(p.step, p.worker);
+        const TrainingStep step = alone(p.step, p.step.bucket != nullptr ? &bucket : nullptr);
         leaf->parts.make(
             {step, leaves.theta[p.worker], leaves.own[p.worker], p.place, p.x, p.worker}, m);
         if (phases.own_exact) keep_own(p, static_cast<std::size_t>(p.step.workers), m);
