@@ -132,12 +132,17 @@ struct RowReader {
 // worker, or of the one that a step of one worker is about.
 struct Bucket {
     std::vector<RowReader> rows;
+    // The same as encode() gets it: where a scheme rounds elements that are not finite, with them.
+    std::vector<RowReader> rounded;
     std::size_t first = 0;  // where the tensor begins
 
-    const RowReader& row(std::size_t worker) const {
-        return rows.at(rows.size() == 1 ? 0 : worker);
+    const RowReader& row(std::size_t worker) const { return rows.at(place(worker)); }
+    // Of one worker, for a tensor that begins there.
+    Bucket of(std::size_t worker, std::size_t at) const {
+        return {{row(worker)}, {rounded.at(place(worker))}, at};
     }
-    Bucket of(std::size_t worker) const { return {{row(worker)}, first}; }
+
+    std::size_t place(std::size_t worker) const { return rows.size() == 1 ? 0 : worker; }
 };
 
 // Where a piece lies: it begins at element `first` of rows of `size`.

@@ -9,8 +9,9 @@
 
 #include "core/named_formats.h"
 #include "emulation/allreduce/reduce.h"
-#include "emulation/schemes/definition.h"
+#include "emulation/schemes/shared/buckets.h"
 #include "emulation/schemes/shared/row_length.h"
+#include "emulation/schemes/two_phase_bucket.h"
 
 namespace apscope::detail {
 
@@ -66,7 +67,7 @@ TrainingStep alone(const TrainingStep& step, const Bucket* bucket = nullptr) {
     return one;
 }
 Bucket bucket_of(const TrainingStep& step, std::size_t worker) {
-    return step.bucket != nullptr ? step.bucket->of(worker) : Bucket{};
+    return step.bucket != nullptr ? step.bucket->of(worker, step.bucket->first) : Bucket{};
 }
 
 // A row that is encoded alone: its parameters, and what measure() gives.
@@ -130,8 +131,12 @@ void finish(const SchemeParts& parts, const TrainingStep& step, State& state, st
 
 // The owner's values of its shard, in fp32, in the place of their codes.
 void keep_own(const RowPiece& p, std::size_t workers, Message& m) {
-    const Shard shard = shard_of(p.worker, p.x.size(), workers);
-    for (std::size_t i = shard.first; i < shard.first + shard.count; ++i) {
+    const std::size_t first = p.step.bucket != nullptr ? p.step.bucket->first : 0,
+                      size = array_of(p.step, RowReader::of(p.x), p.worker).size;
+    const Shard shard = shard_of(p.worker, size, workers);
+    for (std::size_t at = std::max(shard.first, first);
+         at < std::min(shard.first + shard.count, first + p.x.size()); ++at) {
+        const std::size_t i = at - first;
         m.values[i] = static_cast<float>(p.x[i]);
         if (!m.variance.empty()) m.bias[i] = m.variance[i] = 0.0;
         if (!m.saturated.empty()) m.saturated[i] = 0;
@@ -213,8 +218,12 @@ SchemeParts in_two_phases(const Scheme& scheme, const Topology& topology,
                                     "cannot undergo; give a scheme such as aps:e5m2");
     if (finish_with && last.bucket != 0)
         throw std::invalid_argument("phase2=(" + second->spec +
-                                    ") counts blocks through a bucket, but phase 2 encodes shards "
-                                    "of a tensor; leave bucket out");
+                                    ") counts blocks through a bucket of its own; phase 2 has the "
+                                    "shards of phase 1's, so leave bucket out");
+    if (leaf->parts.bucket != 0 && last.keeps_state)
+        throw std::invalid_argument("phase2=(" + second->spec +
+                                    ") remembers the steps of a tensor, but the shards of '" +
+                                    leaf->spec + "' are those of a bucket; leave bucket out");
     const TwoPhase phases = topology.phases;
     std::optional<RowCast> accumulator;
     if (phases.sum != "fp32" && phases.sum != "exact")
@@ -245,7 +254,29 @@ SchemeParts in_two_phases(const Scheme& scheme, const Topology& topology,
             {step, leaves.theta[p.worker], leaves.own[p.worker], p.place, p.x, p.worker}, m);
         if (phases.own_exact) keep_own(p, static_cast<std::size_t>(p.step.workers), m);
     };
-    parts.reduce = [phases, accumulator, second](const SentPieces& s, Row& sum) {
+    const auto in_bucket = [leaf, phases, accumulator, second](const SentPieces& s, Row& sum) {
+        PhaseStates& states = s.state.of<PhaseStates>();
+        states.shards.resize(s.workers());
+        const auto encode = [&](const TrainingStep& step, const RowReader& seen,
+                                std::span<const double> x, std::size_t worker, Message& m) {
+            const TrainingStep one = alone(step, step.bucket);
+            State none;
+            const Chosen chosen = choose_alone(leaf->parts, one, none, seen);
+            const RowPiece piece{one, chosen.theta, chosen.own, {0, x.size()}, x, worker};
+            leaf->parts.make(piece, m);
+            if (phases.own_exact) keep_own(piece, s.workers(), m);
+        };
+        const auto add = [&](const SentPieces& sent, Row& total) {
+            add_up(phases, accumulator, sent, total);
+        };
+        const auto encode_again = [&](const TrainingStep& step, std::size_t owner,
+                                      std::span<double> shard) {
+            finish(second->parts, step, states.shards[owner], s.workers() + owner, shard);
+        };
+        reduce_bucket(s, {encode, add, encode_again}, sum);
+    };
+    parts.reduce = [phases, accumulator, second, in_bucket](const SentPieces& s, Row& sum) {
+        if (s.step.bucket != nullptr && phases.finishes) return in_bucket(s, sum);
         add_up(phases, accumulator, s, sum);
         if (!phases.finishes) return;
         const std::size_t workers = s.workers();

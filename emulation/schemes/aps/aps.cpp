@@ -163,8 +163,12 @@ SchemeDefinition aps_definition() {
             run = {static_cast<std::size_t>(length)};
         }
         scheme.bucket = bucket_of(
-            arguments,
-            run && run->length ? "" : "unit=" + unit + " is no number of elements; give unit=N");
+            arguments, !(run && run->length) ? "unit=" + unit +
+                                                   " is no number of elements; give "
+                                                   "unit=N"
+                       : rule.remembers()
+                           ? "frozen and delay keep the shifts of a tensor's units; leave them out"
+                           : "");
         if (run) {
             set_units(scheme, rule, *run);
             if (scheme.bucket != 0) scheme.run = whole_row;

@@ -19,9 +19,9 @@ struct Joined {
     };
     std::vector<Part> parts;  // in the order of the bucket
     GradientOf gradient;
-    bool sees_special = false;
 
-    void read(std::size_t worker, std::size_t first, std::span<double> out) const {
+    // special: with elements that are not finite, else 0 for them.
+    void read(std::size_t worker, std::size_t first, bool special, std::span<double> out) const {
         auto part = std::ranges::upper_bound(parts, first, {}, &Part::end);
         for (std::size_t done = 0; done < out.size(); ++part) {
             const std::size_t at = first + done - part->first,
@@ -29,7 +29,7 @@ struct Joined {
             if (count == 0) continue;
             const std::span<const float> from = gradient(part->tensor, worker).subspan(at, count);
             const std::span<double> into = out.subspan(done, count);
-            if (sees_special) std::ranges::copy(from, into.begin());
+            if (special) std::ranges::copy(from, into.begin());
             else widen_finite(from, into);
             done += count;
         }
@@ -62,7 +62,6 @@ Bucket bucket_around(const SchemeParts& scheme, std::size_t tensor, std::size_t 
                      const GradientOf& gradient) {
     const auto joined = std::make_shared<Joined>();
     joined->gradient = gradient;
-    joined->sees_special = scheme.sees_special;
     Bucket bucket;
     std::size_t size = 0;
     for (const TensorUnit& unit :
@@ -75,16 +74,22 @@ Bucket bucket_around(const SchemeParts& scheme, std::size_t tensor, std::size_t 
             size = end;
         }
     }
-    for (std::size_t w = 0; w < workers; ++w)
-        bucket.rows.push_back(
-            {size,
-             [joined, w, buffer = Row()](std::size_t first,
-                                         std::size_t count) mutable -> std::span<const double> {
+    const auto reader = [&](std::size_t w, bool special) {
+        return RowReader{size,
+                         [joined, w, special,
+                          buffer = Row()](std::size_t first,
+                                          std::size_t count) mutable -> std::span<const double> {
             if (buffer.size() < count) buffer.resize(count);
             const std::span<double> row = std::span(buffer).first(count);
-            joined->read(w, first, row);
+            joined->read(w, first, special, row);
             return row;
-        }});
+        }};
+    };
+    const bool sees = scheme.sees_special;
+    for (std::size_t w = 0; w < workers; ++w) {
+        bucket.rows.push_back(reader(w, sees));
+        bucket.rounded.push_back(reader(w, sees || scheme.encodes_special()));
+    }
     return bucket;
 }
 

@@ -38,6 +38,14 @@ CASES: list[Case] = [
     Case("fp8_two_shot:e4m3fn", own=False, order=False, scaled=False, special=False),
     Case("fp8_two_shot:e5m2,group=16", own=False, order=False, scaled=False, special=False),
     Case(
+        "fp8_two_shot:e4m3fn,group=16,bucket=25MB",
+        own=False,
+        order=False,
+        scaled=False,
+        special=False,
+        alone=False,
+    ),
+    Case(
         "fp8_two_shot:e3m4,group=row,overflow=saturate",
         own=False,
         order=False,

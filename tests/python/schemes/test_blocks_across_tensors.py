@@ -30,6 +30,8 @@ EXACT = [
     "aps:e2m1fn,unit=7,rule=tight,overflow=saturate",
     "current_scaling:e4m3fn,block=256",
     "current_scaling:e4m3fn,block=16,nonfinite=one,pow2=true",
+    "fp8_two_shot:e4m3fn,group=32",
+    "fp8_two_shot:e5m2,group=256,overflow=saturate",
 ]
 COUNTS = [1, 2, 5, 16]
 
@@ -149,6 +151,7 @@ def test_aps_shifts_of_the_bucket_by_numpy(unit, limit):
         ("nvfp4:rounding=ties_to_even,rht=false", 8, 16, 32),
         ("aps:e4m3,unit=7", 8, 7, 0),
         ("current_scaling:e4m3fn,block=256", 32, 256, 0),
+        ("fp8_two_shot:e4m3fn,group=256", 32, 256, 0),
     ],
 )
 @pytest.mark.parametrize("limit", LIMITS)
@@ -171,7 +174,7 @@ def test_rows_of_a_replay(tmp_path, spec, scale_bits, block, once, limit):
             error = ((sent - x[name].astype(np.float64)) ** 2).sum()
             assert math.isclose(wire.sum_squared_error[name], error, rel_tol=1e-12), name
             rows = frame[(frame.tensor == name) & (frame.stage == "reduced")]
-            last = rows[rows.topology.isin(["gather", "sequential"])].iloc[0]
+            last = rows[rows.topology.isin(["gather", "sequential", "own:two_phase"])].iloc[0]
             error = ((sums[name] - x[name].astype(np.float64).sum(axis=0)) ** 2).sum()
             assert math.isclose(last.sum_squared_error, error, rel_tol=1e-12), name
             first += n
@@ -231,7 +234,7 @@ def test_threads_shards_and_files_change_no_byte(tmp_path):
     steps = [gradients(3, seed=s, special=s == 1) for s in range(3)]
     trace = record(tmp_path / "t", steps)
     specs = [with_bucket(spec, "400") for spec in EXACT[::3]]
-    specs += ["aps:e4m3,unit=16,delay=1,bucket=400", "nvfp4:bucket=1KB"]
+    specs += ["aps:e4m3,unit=16,rounding=stochastic,bucket=400", "nvfp4:bucket=1KB"]
     one = apscope.replay(trace, specs, topology=["ring", "two_phase"], threads=1)
     many = apscope.replay(trace, specs, topology=["ring", "two_phase"], threads=4)
     assert one.frame.equals(many.frame)
@@ -276,23 +279,25 @@ def test_a_tensor_by_itself_is_its_own_bucket(spec):
     assert found.side_bits == alone.side_bits and found.payload_bits == alone.payload_bits
 
 
+@pytest.mark.parametrize(
+    "topology",
+    [
+        "two_phase",
+        "two_phase,own=exact",
+        "two_phase,sum=exact,phase2=(mx:block_format=mxfp8_e5m2)",
+        "two_phase,sum=bf16,phase2=(aps:e5m2)",
+        "reduce_scatter",
+    ],
+)
+@pytest.mark.parametrize("workers", [1, 4, 7])
 @pytest.mark.parametrize("spec", EXACT)
-def test_phase_1_has_the_blocks_of_the_bucket_and_phase_2_those_of_a_shard(tmp_path, spec):
-    """The sum of the first phase, of messages that each worker encodes alone, and its shards."""
-    x = gradients(4, seed=8)
-    found = exchanged(with_bucket(spec, "400"), x, workers=4, topology="two_phase")
+def test_the_shards_of_two_phases_are_those_of_the_bucket(spec, workers, topology):
+    x = gradients(workers, seed=8, special=workers == 7)
+    found = exchanged(with_bucket(spec, "400"), x, workers=workers, topology=topology)
     for names in buckets(x, "400"):
-        array = joined(x, names)
-        alone = [apscope.exchange(spec, array[w : w + 1]).sent[0] for w in range(4)]
-        for name, sent in parts(x, names, np.stack(alone)).items():
-            total, *others = sent.astype(np.float32)
-            for row in others:
-                total = total + row
-            length = -(-total.size // 4)
-            for first in range(0, total.size, length or 1):
-                shard = total[first : first + length]
-                wanted = apscope.exchange(spec, shard[None]).sent[0]
-                assert np.array_equal(bits(found[name][first : first + length]), bits(wanted))
+        whole = apscope.exchange(spec, joined(x, names), topology=topology).reduced
+        for name, wanted in parts(x, names, whole).items():
+            assert np.array_equal(bits(found[name]), bits(wanted)), (names, name)
 
 
 @pytest.mark.parametrize(
@@ -303,7 +308,10 @@ def test_phase_1_has_the_blocks_of_the_bucket_and_phase_2_those_of_a_shard(tmp_p
         ("mx:along=row,bucket=25MB", "use along=tensor"),
         ("aps:e4m3,bucket=25MB", "unit=tensor is no number of elements; give unit=N"),
         ("aps:e4m3,unit=row,bucket=25MB", "unit=row is no number"),
+        ("aps:e4m3,unit=16,delay=1,bucket=25MB", "leave them out"),
+        ("aps:e4m3,unit=16,frozen=3,bucket=25MB", "leave them out"),
         ("current_scaling:e4m3fn,bucket=25MB", "give block=N"),
+        ("fp8_two_shot:e4m3fn,bucket=25MB", "group=0 is no number of elements; give group=N"),
         ("error_feedback(mx:bucket=25MB)", "blocks that cross tensors"),
         ("residual(aps:e4m3,unit=16,bucket=25MB)", "blocks that cross tensors"),
     ],
@@ -317,5 +325,7 @@ def test_other_refusals(tmp_path):
     x = gradients(2, sizes=[40])["t0"]
     with pytest.raises(ValueError, match="leave bucket out"):
         apscope.exchange("mx", x, topology="two_phase,phase2=(mx:bucket=25MB)")
+    with pytest.raises(ValueError, match="remembers the steps of a tensor"):
+        apscope.exchange("mx:bucket=25MB", x, topology="two_phase,phase2=(aps:e5m2,delay=1)")
     with pytest.raises(ValueError, match="blocks that cross tensors"):
         apscope.schemes.define("made_from_a_bucket", "mx:bucket=25MB", forward=lambda s, t, x: x)
