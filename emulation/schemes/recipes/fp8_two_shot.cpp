@@ -159,13 +159,16 @@ void answer(const SentPieces& s, const ScaledCast& cast, const Groups& groups, R
     std::size_t lead = 0;
     std::vector<float> x = add_groups(s, sum, &lead, groups);
     for (float& v : x) v += 0.0f;  // the sum begins at +0
-    Row codes(x.size()), values(x.size());
+    Row codes(x.size()), whole;
+    Row& values = s.step.bucket != nullptr ? whole : sum;
+    values.resize(x.size());
     for_groups(x.size(), groups.length(s.step, s.place.size, true),
                [&](std::size_t first, std::size_t count) {
         const std::span<const float> part = std::span(x).subspan(first, count);
         cast.round(part, cast.scale_of(part), codes.data() + first, values.data() + first);
     });
-    std::copy_n(values.begin() + static_cast<std::ptrdiff_t>(lead), sum.size(), sum.begin());
+    if (s.step.bucket != nullptr)
+        std::copy_n(whole.begin() + static_cast<std::ptrdiff_t>(lead), sum.size(), sum.begin());
 }
 
 }  // namespace

@@ -268,6 +268,21 @@ def test_neighbours_are_those_of_the_selection_and_of_the_branch(tmp_path):
         assert math.isclose(found.sum_squared_error.iloc[0], error, rel_tol=1e-12)
 
 
+def test_a_branch_of_some_steps_has_the_neighbours_of_its_step(tmp_path):
+    """t1 lies between t0 and t2 at step 0 alone."""
+    steps = [gradients(2, seed=s, sizes=[20, 9, 50]) for s in (9, 10)]
+    trace = record(tmp_path / "t", steps, reduction="sum")
+    spec = "hybrid(name:t1&steps:1:=none:fp32;else=mx:bucket=25MB)"
+    frame = apscope.replay(trace, spec, topology="ring").frame
+    for step, names in enumerate((["t2", "t1", "t0"], ["t2", "t0"])):
+        x = steps[step]
+        sent = parts(x, names, apscope.exchange("mx", joined(x, names)).sent)
+        for name in names:
+            error = ((sent[name] - x[name].astype(np.float64)) ** 2).sum()
+            row = frame[(frame.step == step) & (frame.tensor == name) & (frame.stage == "wire")]
+            assert math.isclose(row.sum_squared_error.iloc[0], error, rel_tol=1e-12), (step, name)
+
+
 @pytest.mark.parametrize(
     "spec", ["mx", "nvfp4", "aps:e4m3,unit=16", "current_scaling:e4m3,block=8"]
 )
