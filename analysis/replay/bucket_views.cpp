@@ -4,8 +4,17 @@
 
 namespace apscope::detail {
 
+std::shared_ptr<ArrayTotals> BucketTotals::of(const ResolvedScheme& resolved, std::size_t t,
+                                              std::size_t first_tensor) {
+    const std::lock_guard lock(mutex_);
+    std::shared_ptr<ArrayTotals>& found = totals_[{&resolved, t, first_tensor}];
+    if (!found) found = std::make_shared<ArrayTotals>();
+    return found;
+}
+
 BucketViews::BucketViews(const Trace& trace, const ReplayOptions& options,
-                         const ResolvedScheme& resolved, std::size_t t, std::size_t tensor) {
+                         const ResolvedScheme& resolved, std::size_t t, std::size_t tensor,
+                         BucketTotals& totals) {
     if (resolved.parts().bucket == 0) return;
     const std::size_t tensors = options.tensors.size();
     const auto elements = [&](std::size_t k) -> std::optional<std::size_t> {
@@ -21,7 +30,8 @@ BucketViews::BucketViews(const Trace& trace, const ReplayOptions& options,
             .first->second.values;
     };
     bucket_ = bucket_around(resolved.parts(), tensor, tensors, elements,
-                            static_cast<std::size_t>(options.workers), gradient);
+                            static_cast<std::size_t>(options.workers), gradient,
+                            [&](std::size_t first) { return totals.of(resolved, t, first); });
 }
 
 }  // namespace apscope::detail

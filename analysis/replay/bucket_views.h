@@ -4,7 +4,10 @@
 
 #include <cstddef>
 #include <map>
+#include <memory>
+#include <mutex>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "analysis/replay/replay.h"
@@ -12,12 +15,25 @@
 
 namespace apscope::detail {
 
+// Of a running replay: what all items of a bucket have in common.
+class BucketTotals {
+public:
+    std::shared_ptr<ArrayTotals> of(const ResolvedScheme& resolved, std::size_t t,
+                                    std::size_t first_tensor);
+
+private:
+    std::mutex mutex_;
+    std::map<std::tuple<const ResolvedScheme*, std::size_t, std::size_t>,
+             std::shared_ptr<ArrayTotals>>
+        totals_;
+};
+
 class BucketViews {
 public:
     // t, tensor: places in the selection. The arguments must outlive it; a neighbour's file is
     // mapped when its elements are read.
     BucketViews(const Trace& trace, const ReplayOptions& options, const ResolvedScheme& resolved,
-                std::size_t t, std::size_t tensor);
+                std::size_t t, std::size_t tensor, BucketTotals& totals);
     BucketViews(const BucketViews&) = delete;
     BucketViews& operator=(const BucketViews&) = delete;
 

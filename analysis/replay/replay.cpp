@@ -145,6 +145,7 @@ private:
     // By resolved scheme and path; empty for those that do not stream.
     std::vector<std::vector<std::vector<Decision>>> decisions_;
     std::map<std::string, State> states_;
+    BucketTotals totals_;
     std::atomic<std::size_t> done_{0};  // values visited so far, over both passes
     std::size_t total_ = 0;
 };
@@ -221,7 +222,7 @@ std::vector<ResultRow> Replay::whole(std::size_t t, std::size_t k, const ItemCon
         held.push_back(trace_.read(info.number, tensor(k).name, 0, parse_kind(what)));
         (what == "weights" ? step.weights : step.full_batch) = held.back().values;
     }
-    const BucketViews beside(trace_, options_, resolved, t, k);
+    const BucketViews beside(trace_, options_, resolved, t, k, totals_);
     step.bucket = beside.bucket();
     ItemContext own = item;
     if (own.reduces) own.topologies = orders_of(scheme);

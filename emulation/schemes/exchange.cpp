@@ -22,6 +22,16 @@ struct AddNarrowed {
 
 }  // namespace
 
+double ArrayTotals::of(std::size_t worker, const std::function<double()>& find) {
+    {
+        const std::lock_guard lock(mutex_);
+        if (const auto found = found_.find(worker); found != found_.end()) return found->second;
+    }
+    const double total = find();  // of several threads, all find the same
+    const std::lock_guard lock(mutex_);
+    return found_.emplace(worker, total).first->second;
+}
+
 double Parameters::common_scale() const {
     if (!scale)
         throw std::invalid_argument(

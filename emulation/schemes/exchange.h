@@ -6,6 +6,9 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <map>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -128,21 +131,33 @@ struct RowReader {
     }
 };
 
+// A number of each worker's whole array, such as its amax: found once for all tensors of a bucket,
+// by any of the threads.
+class ArrayTotals {
+public:
+    double of(std::size_t worker, const std::function<double()>& find);
+
+private:
+    std::mutex mutex_;
+    std::map<std::size_t, double> found_;
+};
+
 // The array that a tensor is sent in, one behind the other with its neighbours: a row of each
 // worker, or of the one that a step of one worker is about.
 struct Bucket {
-    std::vector<RowReader> rows;
-    // The same as encode() gets it: where a scheme rounds elements that are not finite, with them.
-    std::vector<RowReader> rounded;
+    struct ArrayRow {
+        std::size_t worker = 0;
+        RowReader seen;
+        RowReader rounded;  // with elements that are not finite, where the scheme rounds them
+    };
+    std::vector<ArrayRow> rows;
     std::size_t first = 0;  // where the tensor begins
+    std::shared_ptr<ArrayTotals> totals;
 
-    const RowReader& row(std::size_t worker) const { return rows.at(place(worker)); }
+    const ArrayRow& row(std::size_t worker) const { return rows.at(rows.size() == 1 ? 0 : worker); }
+    std::size_t size() const { return rows.at(0).seen.size; }
     // Of one worker, for a tensor that begins there.
-    Bucket of(std::size_t worker, std::size_t at) const {
-        return {{row(worker)}, {rounded.at(place(worker))}, at};
-    }
-
-    std::size_t place(std::size_t worker) const { return rows.size() == 1 ? 0 : worker; }
+    Bucket of(std::size_t worker, std::size_t at) const { return {{row(worker)}, at, totals}; }
 };
 
 // Where a piece lies: it begins at element `first` of rows of `size`.

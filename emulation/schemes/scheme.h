@@ -62,6 +62,9 @@ struct SchemeParts {
     // Bytes from which on a bucket of tensors is full, through which blocks are counted: encode()
     // needs TrainingStep::bucket; 0: they are counted through a tensor.
     std::size_t bucket = 0;
+    // Elements of a run, counted from the start of a row, on which alone the encoding of each of
+    // its elements depends, in rows of one worker; 0: it depends on the whole row.
+    std::size_t block = 0;
 
     // Memory.
     bool keeps_state = false;  // steps must come in order

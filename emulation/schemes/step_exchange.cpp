@@ -140,6 +140,10 @@ std::vector<StepExchange::Task> StepExchange::tasks(const StepGradients& step, i
     const auto gradient = [&step](std::size_t k, std::size_t w) { return step.gradients[k][w]; };
     for (const ResolvedScheme& scheme : schemes) {
         const bool streams = scheme.streams();
+        std::map<std::size_t, std::shared_ptr<ArrayTotals>> found;
+        const auto totals = [&](std::size_t first) {
+            return found.try_emplace(first, std::make_shared<ArrayTotals>()).first->second;
+        };
         const auto elements = [&](std::size_t k) {
             return scheme.serves_item(k) ? std::optional(tensors_[k].elements()) : std::nullopt;
         };
@@ -153,7 +157,7 @@ std::vector<StepExchange::Task> StepExchange::tasks(const StepGradients& step, i
             if (scheme.parts().bucket != 0)
                 bucket = std::make_shared<const Bucket>(
                     bucket_around(scheme.parts(), k, tensors_.size(), elements,
-                                  static_cast<std::size_t>(workers_), gradient));
+                                  static_cast<std::size_t>(workers_), gradient, totals));
             std::size_t first = 0;
             do {
                 const std::size_t count = std::min(most, size - first);

@@ -131,8 +131,9 @@ void finish(const SchemeParts& parts, const TrainingStep& step, State& state, st
 
 // The owner's values of its shard, in fp32, in the place of their codes.
 void keep_own(const RowPiece& p, std::size_t workers, Message& m) {
-    const std::size_t first = p.step.bucket != nullptr ? p.step.bucket->first : 0,
-                      size = array_of(p.step, RowReader::of(p.x), p.worker).size;
+    const Bucket* const bucket = p.step.bucket;
+    const std::size_t first = bucket != nullptr ? bucket->first : 0,
+                      size = bucket != nullptr ? bucket->size() : p.x.size();
     const Shard shard = shard_of(p.worker, size, workers);
     for (std::size_t at = std::max(shard.first, first);
          at < std::min(shard.first + shard.count, first + p.x.size()); ++at) {
@@ -273,7 +274,7 @@ SchemeParts in_two_phases(const Scheme& scheme, const Topology& topology,
                                       std::span<double> shard) {
             finish(second->parts, step, states.shards[owner], s.workers() + owner, shard);
         };
-        reduce_bucket(s, {encode, add, encode_again}, sum);
+        reduce_bucket(s, {encode, add, encode_again}, second->parts.block, sum);
     };
     parts.reduce = [phases, accumulator, second, in_bucket](const SentPieces& s, Row& sum) {
         if (s.step.bucket != nullptr && phases.finishes) return in_bucket(s, sum);

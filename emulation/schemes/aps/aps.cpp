@@ -171,6 +171,7 @@ SchemeDefinition aps_definition() {
                            : "");
         if (run) {
             set_units(scheme, rule, *run);
+            if (!rule.remembers()) scheme.block = run->length.value_or(0);
             if (scheme.bucket != 0) scheme.run = whole_row;
             return scheme;
         }

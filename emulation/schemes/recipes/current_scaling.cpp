@@ -36,6 +36,7 @@ SchemeParts local(const FloatGrid& grid, std::size_t block, std::size_t bucket, 
     scheme.encode_draws = is_stochastic(grid);
     scheme.rounds_special = true;
     scheme.bucket = bucket;
+    scheme.block = block;
     if (bucket != 0) scheme.run = whole_row;
     const auto run_of = [block](std::size_t n) {
         return block == 0 ? std::max<std::size_t>(n, 1) : block;

@@ -138,16 +138,12 @@ void encode(const RowPiece& p, const ScaledCast& cast, const Groups& groups, Mes
     crop(m, own, p.x.size());
 }
 
-// The sum of what whole groups read; the tensor's own elements begin at `lead`.
-std::vector<float> add_groups(const SentPieces& s, Row& sum, std::size_t* lead,
-                              const Groups& groups) {
-    *lead = 0;
+// The sum of what whole groups read.
+std::vector<float> add_groups(const SentPieces& s, Row& sum) {
     if (s.step.bucket == nullptr) {
         gathered_sum(s.messages, sum);
         return {sum.begin(), sum.end()};
     }
-    *lead = lead_of(s.step, s.place.size, groups.length(s.step, s.place.size, false));
-    sum.resize(s.messages[0].values.size());
     std::vector<float> x(s.messages[0].codes.begin(), s.messages[0].codes.end());
     for (std::size_t w = 1; w < s.workers(); ++w)
         for (std::size_t i = 0; i < x.size(); ++i)
@@ -156,19 +152,20 @@ std::vector<float> add_groups(const SentPieces& s, Row& sum, std::size_t* lead,
 }
 
 void answer(const SentPieces& s, const ScaledCast& cast, const Groups& groups, Row& sum) {
-    std::size_t lead = 0;
-    std::vector<float> x = add_groups(s, sum, &lead, groups);
+    std::vector<float> x = add_groups(s, sum);
+    const std::size_t length = groups.length(s.step, s.place.size, true),
+                      lead = lead_of(s.step, s.place.size, length);
     for (float& v : x) v += 0.0f;  // the sum begins at +0
     Row codes(x.size()), whole;
     Row& values = s.step.bucket != nullptr ? whole : sum;
     values.resize(x.size());
-    for_groups(x.size(), groups.length(s.step, s.place.size, true),
-               [&](std::size_t first, std::size_t count) {
+    for_groups(x.size(), length, [&](std::size_t first, std::size_t count) {
         const std::span<const float> part = std::span(x).subspan(first, count);
         cast.round(part, cast.scale_of(part), codes.data() + first, values.data() + first);
     });
-    if (s.step.bucket != nullptr)
-        std::copy_n(whole.begin() + static_cast<std::ptrdiff_t>(lead), sum.size(), sum.begin());
+    if (s.step.bucket == nullptr) return;
+    const auto own = whole.begin() + static_cast<std::ptrdiff_t>(lead);
+    sum.assign(own, own + static_cast<std::ptrdiff_t>(s.place.size));
 }
 
 }  // namespace

@@ -68,6 +68,7 @@ SchemeDefinition mx_definition() {
         const auto block = static_cast<std::size_t>(format.block_size);
         scheme.bucket = bucket_of(
             arguments, by_rows ? "along=row begins a block at every row; use along=tensor" : "");
+        scheme.block = by_rows ? 0 : block;
         scheme.run = by_rows || scheme.bucket != 0 ? whole_row : block;
         scheme.encode = [grid, by_rows, block](const RowPiece& p, Message& m) {
             const std::size_t line = by_rows ? row_length(p.step, p.place.size) : BlockLines().line;

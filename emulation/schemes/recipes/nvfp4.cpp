@@ -179,9 +179,13 @@ SchemeDefinition nvfp4_definition() {
             agrees ? 32 : 0;  // the tensor's amax; block scales are each worker's own
         scheme.sees_special = infinities || !turns;
         const auto amax = [=](const TrainingStep& step, const RowReader& x, std::size_t worker) {
-            return amax_of(array_of(step, x, worker), turns, infinities);
+            if (step.bucket == nullptr) return amax_of(x, turns, infinities);
+            const Bucket::ArrayRow& array = step.bucket->row(worker);
+            return step.bucket->totals->of(array.worker,
+                                           [&] { return amax_of(array.seen, turns, infinities); });
         };
         scheme.bucket = bucket_of(arguments);
+        scheme.block = format.tensor_scale ? 0 : group;
         scheme.run = scheme.bucket != 0 ? whole_row : group;
         if (agrees) {
             scheme.select = [amax](const Selection& s) {

@@ -59,7 +59,7 @@ std::size_t bucket_of(const SchemeArguments& arguments, std::string_view reason_
 
 Bucket bucket_around(const SchemeParts& scheme, std::size_t tensor, std::size_t tensors,
                      const ServedElements& elements, std::size_t workers,
-                     const GradientOf& gradient) {
+                     const GradientOf& gradient, const TotalsOf& totals) {
     const auto joined = std::make_shared<Joined>();
     joined->gradient = gradient;
     Bucket bucket;
@@ -67,6 +67,7 @@ Bucket bucket_around(const SchemeParts& scheme, std::size_t tensor, std::size_t 
     for (const TensorUnit& unit :
          TensorUnits{TensorUnits::Kind::bucket, scheme.bucket}.of(tensors, elements)) {
         if (std::ranges::count(unit.tensors, tensor) == 0) continue;
+        bucket.totals = totals(unit.tensors.front());
         for (const std::size_t k : unit.tensors) {
             if (k == tensor) bucket.first = size;
             const std::size_t end = size + elements(k).value();
@@ -86,10 +87,8 @@ Bucket bucket_around(const SchemeParts& scheme, std::size_t tensor, std::size_t 
         }};
     };
     const bool sees = scheme.sees_special;
-    for (std::size_t w = 0; w < workers; ++w) {
-        bucket.rows.push_back(reader(w, sees));
-        bucket.rounded.push_back(reader(w, sees || scheme.encodes_special()));
-    }
+    for (std::size_t w = 0; w < workers; ++w)
+        bucket.rows.push_back({w, reader(w, sees), reader(w, sees || scheme.encodes_special())});
     return bucket;
 }
 
@@ -101,7 +100,7 @@ BlocksAround blocks_around(const TrainingStep& step, const RowReader& x, std::si
                            std::size_t worker, std::size_t block) {
     if (step.bucket == nullptr) return {x, 0, blocks_up_to(size, block), true, true};
     if (size == 0) return {x, 0, 0, false, false};
-    const RowReader& array = step.bucket->row(worker);
+    const RowReader& array = step.bucket->row(worker).seen;
     const std::size_t first = step.bucket->first, end = first + size,
                       lead = lead_of(step, size, block), begin = first - lead,
                       behind = std::min(block - 1 - (end - 1) % block, array.size - end);

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string_view>
 
@@ -20,16 +21,14 @@ namespace apscope::detail {
 SchemeKey bucket_key();
 std::size_t bucket_of(const SchemeArguments& arguments, std::string_view reason_against = {});
 
+// What the buckets of a step have in common, by their first tensor.
+using TotalsOf = std::function<std::shared_ptr<ArrayTotals>(std::size_t first_tensor)>;
+
 // The bucket of a tensor among these, which must be served. Gradients are read when the rows are.
 using GradientOf = std::function<std::span<const float>(std::size_t tensor, std::size_t worker)>;
 Bucket bucket_around(const SchemeParts& scheme, std::size_t tensor, std::size_t tensors,
                      const ServedElements& elements, std::size_t workers,
-                     const GradientOf& gradient);
-
-// The array that a worker's row `x` is encoded in: that of its bucket, or the row alone.
-inline const RowReader& array_of(const TrainingStep& step, const RowReader& x, std::size_t worker) {
-    return step.bucket != nullptr ? step.bucket->row(worker) : x;
-}
+                     const GradientOf& gradient, const TotalsOf& totals);
 
 // A row of a tensor of `size` elements, or a piece of it, with what lies around it in its blocks.
 struct BlocksAround {
