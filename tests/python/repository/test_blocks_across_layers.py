@@ -71,3 +71,22 @@ def test_how_small_the_last_norm_of_resnet18_is():
         for what in ("weight", "bias")
     ]
     assert 20 <= min(times) and max(times) <= 32
+
+
+def test_recommend_names_the_layers(blocks):
+    """The command of the page."""
+    spec = blocks.SCHEMES[INT8] + blocks.BUCKET
+    plan = apscope.recommend(
+        DOCS.parent / "notebooks" / "data" / "resnet18",
+        [spec, "none:bf16"],
+        topology="two_phase",
+        minimize="error_over_noise",
+        max_volume=0.28,
+    )
+    chosen = {
+        name: str(scheme) for name, scheme in plan.layers.set_index("layer")["scheme"].items()
+    }
+    apart = {name for name, scheme in chosen.items() if scheme == "none:bf16"}
+    assert {"layer4.1.bn2.bias", "layer4.1.bn2.weight", "layer4.0.bn2.bias"} < apart
+    assert len(apart & set(blocks.exempt("resnet18"))) > 0.9 * len(apart)
+    assert chosen["layer4.1.conv1.weight"] == spec
