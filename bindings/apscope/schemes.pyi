@@ -108,7 +108,7 @@ class APS(Scheme):
         headroom: str = "workers",
         rule: str = "ceil",
         unit: int | str = "tensor",
-        bucket: str = "none",
+        bucket: int | str = "none",
         frozen: int = 0,
         delay: int = 0,
         projection: Projection | None = None,
@@ -244,7 +244,7 @@ class CurrentScaling(Scheme):
         pow2: bool = False,
         agree: str = "max",
         block: int = 0,
-        bucket: str = "none",
+        bucket: int | str = "none",
         eps: float = 0,
         nonfinite: str = "finite",
         projection: Projection | None = None,
@@ -296,7 +296,7 @@ class FP8TwoShot(Scheme):
         format: FormatLike,
         *,
         group: int | Literal["row"] = 0,
-        bucket: str = "none",
+        bucket: int | str = "none",
         overflow: Literal["pytorch", "saturate", "ieee"] = "pytorch",
     ) -> None: ...
 
