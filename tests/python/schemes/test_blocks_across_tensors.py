@@ -184,6 +184,25 @@ def test_rows_of_a_replay(tmp_path, spec, scale_bits, block, once, limit):
     assert paid and frame[frame["count"] == 0].sum_squared_error.eq(0).all()
 
 
+@pytest.mark.parametrize("spec, block", [("mx", 32), ("aps:e4m3,unit=16", 16)])
+def test_columns_about_blocks_are_of_the_parts_in_the_tensor(tmp_path, spec, block):
+    x = gradients(2, seed=11)
+    trace = record(tmp_path / "t", [x], reduction="sum")
+    frame = apscope.replay(trace, with_bucket(spec, "25MB"), topology="ring").frame
+    wire = frame[(frame.stage == "wire") & (frame.topology == "")].set_index("tensor")
+    for names in buckets(x, "25MB"):
+        first = 0
+        for name in names:
+            end, ranges = first + x[name].shape[1], []
+            edges = sorted({first, end, *range(-(-first // block) * block, end, block)})
+            for begin, stop in zip(edges, edges[1:], strict=False):
+                exponents = np.frexp(x[name][:, begin - first : stop - first])[1]
+                ranges += list(exponents.max(axis=1) - exponents.min(axis=1))
+            if ranges:
+                assert wire.block_range[name] == pytest.approx(np.mean(ranges), rel=1e-12), name
+            first = end
+
+
 STOCHASTIC = [
     "mx:block_format=mxfp4,rounding=stochastic",
     "mx:block_format=mxfp8_e5m2,rounding=stochastic,random_bits=16",
