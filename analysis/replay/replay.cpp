@@ -213,6 +213,8 @@ std::vector<ResultRow> Replay::whole(std::size_t t, std::size_t k, const ItemCon
     step.number = info.number;
     step.index = t;
     step.workers = options_.workers;
+    const BucketViews beside(trace_, options_, resolved, t, k, totals_);
+    step.bucket = beside.bucket();
     step.key = item.key(0);
     step.loss = info.loss.value_or(step.loss);
     step.learning_rate = info.learning_rate.value_or(step.learning_rate);
@@ -222,8 +224,6 @@ std::vector<ResultRow> Replay::whole(std::size_t t, std::size_t k, const ItemCon
         held.push_back(trace_.read(info.number, tensor(k).name, 0, parse_kind(what)));
         (what == "weights" ? step.weights : step.full_batch) = held.back().values;
     }
-    const BucketViews beside(trace_, options_, resolved, t, k, totals_);
-    step.bucket = beside.bucket();
     ItemContext own = item;
     if (own.reduces) own.topologies = orders_of(scheme);
     std::vector<ResultRow> rows = tensor_rows(scheme, step, state, own);

@@ -9,7 +9,7 @@
 
 #include "core/named_formats.h"
 #include "emulation/allreduce/reduce.h"
-#include "emulation/schemes/shared/buckets.h"
+#include "emulation/schemes/definition.h"
 #include "emulation/schemes/shared/row_length.h"
 #include "emulation/schemes/two_phase_bucket.h"
 
