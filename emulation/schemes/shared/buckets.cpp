@@ -93,7 +93,15 @@ Bucket bucket_around(const SchemeParts& scheme, std::size_t tensor, std::size_t 
 }
 
 std::size_t lead_of(const TrainingStep& step, std::size_t size, std::size_t block) {
-    return step.bucket != nullptr && size != 0 ? step.bucket->first % block : 0;
+    if (step.bucket == nullptr || size == 0) return 0;
+    // An exchange of some of the workers has no rows of theirs.
+    if (const std::size_t rows = step.bucket->rows.size();
+        rows != static_cast<std::size_t>(step.workers))
+        throw std::invalid_argument("the bucket of '" + step.tensor + "' is that of " +
+                                    std::to_string(rows) + " workers, but " +
+                                    std::to_string(step.workers) +
+                                    " exchange it by themselves; leave bucket out");
+    return step.bucket->first % block;
 }
 
 BlocksAround blocks_around(const TrainingStep& step, const RowReader& x, std::size_t size,
