@@ -90,3 +90,5 @@ def test_recommend_names_the_layers(blocks):
     assert {"layer4.1.bn2.bias", "layer4.1.bn2.weight", "layer4.0.bn2.bias"} < apart
     assert len(apart & set(blocks.exempt("resnet18"))) > 0.9 * len(apart)
     assert chosen["layer4.1.conv1.weight"] == spec
+    error = plan.figures.groupby("what")["error_over_noise"].max()
+    assert error["plan replayed"] < 0.6 * error["single"]
