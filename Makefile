@@ -201,6 +201,7 @@ tables: .stamps/installed
 	$(VENV)/python docs/limit.py docs/limit.md
 	$(VENV)/python docs/advice.py docs/advice.md
 	$(VENV)/python docs/search.py docs/search.md
+	$(VENV)/python docs/blocks_across_layers.py docs/blocks_across_layers.md
 
 notebooks: .stamps/installed
 	$(VENV)/python docs/notebooks.py $(NAMES)

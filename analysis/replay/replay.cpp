@@ -10,6 +10,7 @@
 #include <tuple>
 #include <utility>
 
+#include "analysis/replay/bucket_views.h"
 #include "analysis/replay/first_pass.h"
 #include "analysis/replay/item_queue.h"
 #include "analysis/replay/item_rows.h"
@@ -144,6 +145,7 @@ private:
     // By resolved scheme and path; empty for those that do not stream.
     std::vector<std::vector<std::vector<Decision>>> decisions_;
     std::map<std::string, State> states_;
+    BucketTotals totals_;
     std::atomic<std::size_t> done_{0};  // values visited so far, over both passes
     std::size_t total_ = 0;
 };
@@ -211,6 +213,8 @@ std::vector<ResultRow> Replay::whole(std::size_t t, std::size_t k, const ItemCon
     step.number = info.number;
     step.index = t;
     step.workers = options_.workers;
+    const BucketViews beside(trace_, options_, resolved, t, k, totals_);
+    step.bucket = beside.bucket();
     step.key = item.key(0);
     step.loss = info.loss.value_or(step.loss);
     step.learning_rate = info.learning_rate.value_or(step.learning_rate);

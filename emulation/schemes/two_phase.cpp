@@ -13,6 +13,7 @@
 #include "emulation/schemes/levels.h"
 #include "emulation/schemes/named_states.h"
 #include "emulation/schemes/shared/row_length.h"
+#include "emulation/schemes/two_phase_bucket.h"
 
 namespace apscope::detail {
 
@@ -36,11 +37,15 @@ struct Leaves {
     void fields(Fields&) {}
 };
 
-// The step as a scheme with one worker sees it.
-TrainingStep alone(const TrainingStep& step) {
+// The step as a scheme with one worker sees it; `bucket` is that worker's, or none.
+TrainingStep alone(const TrainingStep& step, const Bucket* bucket = nullptr) {
     TrainingStep one = step;
     one.workers = 1;
+    one.bucket = bucket;
     return one;
+}
+Bucket bucket_of(const TrainingStep& step, std::size_t worker) {
+    return step.bucket != nullptr ? step.bucket->of(worker, step.bucket->first) : Bucket{};
 }
 
 // A row that is encoded alone: its parameters, and what measure() gives.
@@ -104,8 +109,13 @@ void finish(const SchemeParts& parts, const TrainingStep& step, State& state, st
 
 // The owner's values of its shard, in fp32, in the place of their codes.
 void keep_own(const RowPiece& p, std::size_t workers, Message& m) {
-    const Shard shard = shard_of(p.worker, p.x.size(), workers);
-    for (std::size_t i = shard.first; i < shard.first + shard.count; ++i) {
+    const Bucket* const bucket = p.step.bucket;
+    const std::size_t first = bucket != nullptr ? bucket->first : 0,
+                      size = bucket != nullptr ? bucket->size() : p.x.size();
+    const Shard shard = shard_of(p.worker, size, workers);
+    for (std::size_t at = std::max(shard.first, first);
+         at < std::min(shard.first + shard.count, first + p.x.size()); ++at) {
+        const std::size_t i = at - first;
         m.values[i] = static_cast<float>(p.x[i]);
         if (!m.variance.empty()) m.bias[i] = m.variance[i] = 0.0;
         if (!m.saturated.empty()) m.saturated[i] = 0;
@@ -136,6 +146,8 @@ std::function<Parameters(const Selection&)> select_alone(
         TrainingStep step = alone(s.step);
         std::vector<double> scales;
         for (std::size_t w = 0; w < s.rows.size(); ++w) {
+            const Bucket bucket = bucket_of(s.step, w);
+            step.bucket = s.step.bucket != nullptr ? &bucket : nullptr;
             if (!s.step.nonfinite_of.empty()) step.nonfinite = s.step.nonfinite_of[w];
             Chosen chosen = choose_alone(parts, step, states.workers[w], s.rows[w]);
             theta.skipped = theta.skipped || chosen.theta.skipped;
@@ -183,6 +195,14 @@ SchemeParts in_two_phases(const Scheme& scheme, const Topology& topology,
         throw std::invalid_argument("phase2=(" + second->spec +
                                     ") does more to a tensor than scale and round it, which a sum "
                                     "cannot undergo; give a scheme such as aps:e5m2");
+    if (finish_with && last.bucket != 0)
+        throw std::invalid_argument("phase2=(" + second->spec +
+                                    ") counts blocks through a bucket of its own; phase 2 has the "
+                                    "shards of phase 1's, so leave bucket out");
+    if (leaf->parts.bucket != 0 && last.keeps_state)
+        throw std::invalid_argument("phase2=(" + second->spec +
+                                    ") remembers the steps of a tensor, but the shards of '" +
+                                    leaf->spec + "' are those of a bucket; leave bucket out");
     const TwoPhase phases = topology.phases;
     std::optional<RowCast> accumulator;
     if (phases.sum != "fp32" && phases.sum != "exact")
@@ -207,12 +227,35 @@ SchemeParts in_two_phases(const Scheme& scheme, const Topology& topology,
     parts.select = select_alone(leaf);
     parts.encode = [leaf, phases](const RowPiece& p, Message& m) {
         const Leaves& leaves = p.theta.of<Leaves>();
-        const TrainingStep step = alone(p.step);
+        const Bucket bucket = bucket_of(p.step, p.worker);
+        const TrainingStep step = alone(p.step, p.step.bucket != nullptr ? &bucket : nullptr);
         leaf->parts.make(
             {step, leaves.theta[p.worker], leaves.own[p.worker], p.place, p.x, p.worker}, m);
         if (phases.own_exact) keep_own(p, static_cast<std::size_t>(p.step.workers), m);
     };
-    parts.reduce = [phases, accumulator, second](const SentPieces& s, Row& sum) {
+    const auto in_bucket = [leaf, phases, accumulator, second](const SentPieces& s, Row& sum) {
+        PhaseStates& states = s.state.of<PhaseStates>();
+        states.shards.resize(s.workers());
+        const auto encode = [&](const TrainingStep& step, const RowReader& seen,
+                                std::span<const double> x, std::size_t worker, Message& m) {
+            const TrainingStep one = alone(step, step.bucket);
+            State none;
+            const Chosen chosen = choose_alone(leaf->parts, one, none, seen);
+            const RowPiece piece{one, chosen.theta, chosen.own, {0, x.size()}, x, worker};
+            leaf->parts.make(piece, m);
+            if (phases.own_exact) keep_own(piece, s.workers(), m);
+        };
+        const auto add = [&](const SentPieces& sent, Row& total) {
+            add_up(phases, accumulator, sent, total);
+        };
+        const auto encode_again = [&](const TrainingStep& step, std::size_t owner,
+                                      std::span<double> shard) {
+            finish(second->parts, step, states.shards[owner], s.workers() + owner, shard);
+        };
+        reduce_bucket(s, {encode, add, encode_again}, second->parts.block, sum);
+    };
+    parts.reduce = [phases, accumulator, second, in_bucket](const SentPieces& s, Row& sum) {
+        if (s.step.bucket != nullptr && phases.finishes) return in_bucket(s, sum);
         add_up(phases, accumulator, s, sum);
         if (!phases.finishes) return;
         const std::size_t workers = s.workers();

@@ -19,7 +19,7 @@ _ASPECTS = {
     "format": (),
     "rule": ("rule",),
     "headroom": ("headroom",),
-    "scale": ("scale", "unit", "delay", "frozen"),
+    "scale": ("scale", "unit", "bucket", "delay", "frozen"),
     "rounding": ("rounding", "random_bits"),
     "sums": ("accumulate", "hop_rounding"),
     "overflow": ("overflow",),
@@ -56,6 +56,7 @@ def _scale(scheme: Scheme) -> str:
         )
         return (
             text
+            + (", across layers" if keys["bucket"] != "none" else "")
             + (", of the step before" if keys["delay"] == "1" else "")
             + (", frozen" if keys["frozen"] != "0" else "")
         )
@@ -138,8 +139,8 @@ def _rung(scheme: Scheme) -> list[dict[str, str]]:
     way = [{"scale": "largest"}, {"unit": "model"}, {"unit": "tensor"}]
     if scheme.name == "loss_scaling":
         return [{"scale": scheme.keys["scale"]}]
-    own = {k: scheme.keys[k] for k in ("unit", "delay", "frozen")}
-    plain = own["delay"] == "0" and own["frozen"] == "0"
+    own = {k: scheme.keys[k] for k in ("unit", "bucket", "delay", "frozen")}
+    plain = own["delay"] == "0" and own["frozen"] == "0" and own["bucket"] == "none"
     at = next((i for i, rung in enumerate(way) if rung == {"unit": own["unit"]}), None)
     if at is not None and plain:
         return way[: at + 1]
