@@ -77,6 +77,9 @@ Scheme with_format(const Scheme& scheme, const std::string& format) {
 std::string refusal_of_level(const Topology& level, const Scheme& scheme) {
     const SchemeParts& parts = scheme.parts;
     const std::string begins = "scheme '" + scheme.spec + "' ";
+    if (parts.bucket != 0)
+        return begins + "has blocks that cross tensors, but a level is an exchange of one; leave "
+                        "bucket out";
     if (level.kind == Topology::Kind::two_phase)
         return has_two_phases(parts) ? ""
                                      : begins + "does not encode a tensor by itself, as level '" +
