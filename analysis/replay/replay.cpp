@@ -157,6 +157,7 @@ void Replay::name(std::vector<ResultRow>& rows, std::size_t t, std::size_t k,
         row.tensor_index = static_cast<std::uint32_t>(options_.tensors[k]);
         row.scheme_index = static_cast<std::uint32_t>(resolved.requested);
         row.format = resolved.parts().grid;
+        stand_for_whole(row, tensor(k).stands_for());
         if (row.note.empty()) row.note = resolved.scheme->note;
         if (resolved.parts().keeps_state && follows_gap(t)) add_note(row.note, after_gap);
     }
@@ -289,7 +290,7 @@ Replay::Made Replay::do_item(const WorkItem& item, Workspace& workspace) {
                       item.step ? none : state_of(schemes_[s], k, made.states)));
         }
         if (item.step && !noise.blocks.empty()) {
-            noise.blocks = {};
+            noise.stand_for_whole(tensor(k).stands_for());
             made.noise = {options_.steps[t], options_.tensors[k], std::move(noise)};
         }
         made.rows.back().shrink_to_fit();  // those of all steps may be held for long
