@@ -195,6 +195,7 @@ def test_refusals_of_names(topology, words):
         ("qsgd", "two_phase@e4m3,two_phase", "has no format that level 'two_phase@e4m3'"),
         ("error_feedback(aps:e4m3)", "ring,ring", "does more to a tensor than scale and round"),
         ("mx", "two_phase,two_phase@e5m2", "e5m2"),
+        ("mx:bucket=25MB", "two_phase,two_phase", "has blocks that cross tensors, but a level"),
         ("aps:e4m3,unit=model", "ring,ring", "has one scale for several tensors"),
         ("aps:e4m3,unit=model", "two_phase,ring", "does not encode a tensor by itself"),
     ],
