@@ -58,7 +58,7 @@ function drawOne(place, key, view, measure) {
   const of = Map.groupBy(points, (p) => p.scheme);
   for (const p of points) {
     p.kind = view.kindOf(p.topology);
-    p.name = of.get(p.scheme).length > 1 ? `${p.scheme}, ${p.topology}` : p.scheme;
+    p.name = of.get(p.scheme).length > 1 ? `${p.scheme}, ${view.called(p.topology)}` : p.scheme;
   }
   const text = (p) =>
     [
