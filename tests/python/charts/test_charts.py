@@ -107,6 +107,34 @@ def test_the_front_of_results_has_a_point_a_scheme(results):
     assert not front_chart(rows.assign(volume=np.nan)).points
 
 
+def test_names_stand_apart_in_the_order_of_their_points():
+    random = np.random.default_rng(8)
+    for _ in range(20):
+        n = int(random.integers(2, 9))
+        points = [
+            Point(float(a), float(b), "#000", "circle", label="name " + "x" * int(random.integers(3, 22)))
+            for a, b in zip(np.sort(random.uniform(1, 1.3, n)), np.sort(random.uniform(1, 90, n))[::-1])
+        ]
+        chart = Chart("t", "s", Log("x", 0.5, 8, ()), Log("y", 0.5, 100, ()), points=points)
+        root = ElementTree.fromstring(chart_svg(chart, 350, 158))
+        height = {p.label: p.y for p in points}
+        boxes = []
+        for e in root:
+            if e.get("class") != "name":
+                continue
+            left, wide = float(e.get("x")), 6.7 * len(e.text)
+            left -= wide if e.get("text-anchor") == "end" else 0
+            boxes.append((left, left + wide, float(e.get("y")), height[e.text]))
+        assert boxes
+        for i, (left, end, at, value) in enumerate(boxes):
+            assert left > 30 and end < 356 and 10.5 < at < 129
+            for other in boxes[:i]:
+                if left < other[1] - 0.2 and other[0] < end - 0.2:
+                    assert abs(at - other[2]) > 10.3
+                    level = abs(math.log(value / other[3])) < 0.06  # less than about a pixel
+                    assert level or (at > other[2]) == (value < other[3])
+
+
 # ---- Bars of the choices ----------------------------------------------------------------------
 
 
@@ -125,15 +153,16 @@ def test_bars_have_the_lengths_of_their_factors():
     )  # fmt: skip
     bars = choices_chart(table.assign(other_error=table["factor"] * 1e-3), "error over noise")
     assert [heading for heading, _ in bars.groups] == [
-        "8 bits: two phases, e2m5, 32 elements",
+        "8 bits: two phases, e2m5, a scale for 32 elements",
         "4 bits: two phases",
     ]
     assert [b.name for b in bars.groups[0][1]] == [
         "ring, not two phases",
         "e3m4, not e2m5",
         "e4m3fn, not e2m5",  # two of each choice
-        "a layer, not 32 elements",
+        "a scale for a layer, not 32 elements",
     ]
+    assert [kind for kind, _ in bars.kinds] == ["reduction", "format", "scale"]
     root = ElementTree.fromstring(bars_svg(bars, 350, 158))
     held = [e for e in root if e.get("class") == "bar"]
     wide = [float(e.get("width")) for e in held]
@@ -145,6 +174,11 @@ def test_bars_have_the_lengths_of_their_factors():
     assert all(float(e.get("y")) + float(e.get("height")) <= 158 for e in held)
     told = [e.text for e in root if e.tag == "text"]
     assert "overflow" in told and "20" in told and "0.5" in told
+    (unit,) = [e for e in root if e.get("class") == "unit"]  # what the colours are
+    marks = [(e.text, e.get("fill")) for e in unit]
+    assert [text for text, _ in marks] == ["■", "reduction", "■", "format", "■", "scale"]
+    assert [colour for _, colour in marks[::2]] == [colour for _, colour in bars.kinds]
+    assert {e.get("fill") for e in held} == {colour for _, colour in bars.kinds}
     assert "a<b" in held[0].find("title").text and "overflow" in bars.says
 
 
