@@ -112,8 +112,10 @@ def test_names_stand_apart_in_the_order_of_their_points():
     for _ in range(20):
         n = int(random.integers(2, 9))
         points = [
-            Point(float(a), float(b), "#000", "circle", label="name " + "x" * int(random.integers(3, 22)))
-            for a, b in zip(np.sort(random.uniform(1, 1.3, n)), np.sort(random.uniform(1, 90, n))[::-1])
+            Point(float(a), float(b), "#000", "circle", label=f"{i} name " + "x" * int(random.integers(3, 20)))
+            for i, (a, b) in enumerate(
+                zip(np.sort(random.uniform(1, 1.3, n)), np.sort(random.uniform(1, 90, n))[::-1])
+            )
         ]
         chart = Chart("t", "s", Log("x", 0.5, 8, ()), Log("y", 0.5, 100, ()), points=points)
         root = ElementTree.fromstring(chart_svg(chart, 350, 158))

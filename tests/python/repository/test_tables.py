@@ -208,7 +208,7 @@ def test_the_picture_shows_what_each_choice_is_worth(picture, tmp_path):
     results.save(tmp_path / "results")
     picture.main([str(tmp_path / "results"), str(tmp_path / "picture.svg")])
     root = ElementTree.parse(tmp_path / "picture.svg").getroot()
-    texts = ["".join(e.itertext()) for e in root.iter() if e.tag.endswith("text")]
+    texts = [e.text for e in root.iter() if e.tag.endswith("text")]
     error = results.summary().set_index(["trace", "scheme", "topology"])["error_over_noise"]
     for name in picture.TRACES:
         bars = picture.bars_of(results, name)
@@ -219,14 +219,14 @@ def test_the_picture_shows_what_each_choice_is_worth(picture, tmp_path):
         assert {b.name for b in held} <= set(texts)
     # Whole at 400 pixels: no line of words is wider than the picture, in a wide font.
     width = float(root.get("viewBox").split()[2])
-    assert all(6.2 * len(line) < width - 10 for line in picture.WORDS)
+    assert all(6.0 * len(line) < width - 10 for line in picture.WORDS)
     assert set(picture.WORDS) < set(texts)
     assert "prefers-color-scheme: dark" in (tmp_path / "picture.svg").read_text()
 
 
 def test_the_picture_of_the_readme_is_todays(picture):
     drawn = ElementTree.parse(ROOT / "docs/picture.svg").getroot()
-    texts = {"".join(e.itertext()) for e in drawn.iter() if e.tag.endswith("text")}
+    texts = {e.text for e in drawn.iter() if e.tag.endswith("text")}
     assert set(picture.WORDS) < texts and picture.HEAD in texts
 
 
