@@ -16,6 +16,7 @@ from .._results.differences import Sent, cause, sides_differ
 from .._results.ladder import ladder
 from .._results.pooling import PARTS, headline_topology, is_own
 from .._results.summary import family_of, front, headline
+from .._results.winners import bits_of
 from .._schemes.scheme import as_scheme
 from .._schemes.titles import reduction
 from .text import gap
@@ -29,8 +30,6 @@ __all__ = [
 LEVEL = 0.05
 #: With fewer steps an interval over the steps is useless.
 ENOUGH_STEPS = 6
-#: Classes of schemes that are compared: bits of a value, without side information.
-CLASSES = (1, 2, 4, 8, 16, 32)
 #: Families that the first table names; all others are "others".
 FAMILIES = ("APS", "loss scaling", "stochastic", "others")
 
@@ -49,29 +48,6 @@ def ladder_of(results: Any, topology: str) -> dict[str, pd.DataFrame]:
     except ValueError:
         return {}  # fewer than two rungs
     return dict(iter(table.groupby("trace", sort=False)))
-
-
-def bits_of(frame: pd.DataFrame) -> dict[str, int]:
-    """Scheme -> the smallest of `CLASSES` that holds its bits per value, without side information.
-
-    From rows at the wire: ``wire_bits`` of one worker over its number of elements.
-    """
-    wire = frame[frame["stage"] == "wire"]
-    bits = wire["wire_bits"].to_numpy(float, na_value=np.nan)
-    sums = pd.DataFrame(
-        {
-            "scheme": wire["scheme"],
-            "bits": bits,
-            "elements": wire["count"].to_numpy(float) / wire["workers"].to_numpy(float),
-        }
-    )
-    sums = sums.dropna().groupby("scheme", sort=False, observed=True)[["bits", "elements"]].sum()
-    # 1 % above a width is padding of a bucket, not another width.
-    widths = {
-        scheme: next((c for c in CLASSES if row.bits <= 1.01 * c * row.elements), CLASSES[-1])
-        for scheme, row in zip(sums.index, sums.itertuples(), strict=True)
-    }
-    return {scheme: widths.get(scheme, CLASSES[-1]) for scheme in frame["scheme"].unique()}
 
 
 def best_of_families(rows: pd.DataFrame, bits: dict[str, int]) -> pd.DataFrame:

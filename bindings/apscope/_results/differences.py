@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from .._arrays.float_environment import guarded
+from .._core import BlockFormat
 from .._schemes.scheme import Scheme, as_scheme, spec_of
 from .._schemes.titles import reduction
 from .comparison import side_in
@@ -52,6 +53,19 @@ _SHARED = (
 )  # fmt: skip
 
 
+def _block(scheme: Scheme) -> int:
+    """Elements of a block of a block format; 0 of any other grid."""
+    try:
+        size = BlockFormat(scheme.grid).block_size
+    except ValueError:
+        return 0
+    return int(scheme.keys.get("block", "0")) or size
+
+
+def _two_levels(scheme: Scheme) -> bool:
+    return scheme.keys.get("tensor_scale", "false") == "true"
+
+
 def _scale(scheme: Scheme) -> str:
     keys = scheme.keys
     if scheme.name == "aps":
@@ -68,6 +82,8 @@ def _scale(scheme: Scheme) -> str:
         return _CONSTANTS.get(keys["scale"]) or f"one for all steps, {keys['scale']}"
     if scheme.name == "stochastic":
         return _UNITS["tensor"]
+    if size := _block(scheme):
+        return f"one for {size} elements" + (", and one per layer" if _two_levels(scheme) else "")
     return "none" if scheme.name == "none" else f"of {scheme.name}"
 
 

@@ -10,11 +10,12 @@ from .._results.breakdown import BY, across, by, specs_of
 from .._results.pooling import headline_topology
 from .._results.results import Results
 from .._results.summary import COLUMNS, front, of_topology
+from .._results.winners import bits_of, winners
 from .._schemes.scheme import as_scheme
 from .._text import clip, count_of, hint, printable, wrapped
 from ..cost import Network, step_time
 from ._arguments import add_elements, add_network, add_results, add_shape, adder, network_of
-from ._table import cell, print_csv, print_frame, print_json, print_table, warn
+from ._table import cell, print_csv, print_frame, print_json, print_table, print_winners, warn
 
 EXAMPLE = """\
 apscope summary results
@@ -27,6 +28,7 @@ DESCRIPTION = (
     "fp32's; a scheme has a row for each of its reductions. For a trace of one worker by "
     "step_nmse, the mean over the steps of the step's NMSE. A skipped step counts as lost, "
     "schemes with overflow come last, and after them schemes with memory on steps with gaps. "
+    "Below the table: the best of 8 and of 4 bits. "
     "--by shows layers, roles or steps: one --column, schemes across; all columns for a single "
     "--scheme. --nodes adds ms, the modelled milliseconds of a step's exchange, and node_MB, what a "
     "node sends to the others. docs/definitions.md, sections 12, 14 "
@@ -103,9 +105,11 @@ def run(args: argparse.Namespace) -> int:
         (print_csv if args.csv else print_json)(table)
         return 0
     network = network_of(args) if args.by is None else None
+    bits = bits_of(results._coded(["scheme", "stage", "wire_bits", "count", "workers"]))
     for trace, part in table.groupby("trace", sort=False):
         if args.by is None:
             print_frame(trace, _telling(part, SHORT, args.all_columns), fit=not args.all_columns)
+            print_winners(str(trace), winners(part, bits))
             if network is not None:
                 print(f"ms, node_MB: {args.elements:g} parameters; {network}\n")
             _print_scales(part)

@@ -11,6 +11,8 @@ import pytest
 
 import apscope
 from apscope._results.csv_table import read_csv
+from apscope._results.summary import front
+from apscope._results.winners import bits_of, winners
 from apscope.cli import main
 from apscope.cli._table import print_table
 from apscope.record import TraceWriter
@@ -27,7 +29,16 @@ def printed(capsys, *words):
 
 def test_the_summary_is_a_ranked_table_a_trace(capsys, folder, results):
     out = printed(capsys, "summary", folder)
-    digits, noise, characters, _ = out.rstrip("\n").split("\n\n")
+    digits, best, noise, characters, *_ = out.rstrip("\n").split("\n\n")
+    assert best == "\n".join(
+        f"digits: {one}"
+        for one in winners(
+            front(results.summary().query("trace == 'digits'"), "ring"), bits_of(results.frame)
+        )
+    )
+    assert best.startswith(
+        "digits: best of 8 bits by error_over_noise, 0.0071: loss_scaling:e4m3,scale=largest in ring"
+    )
     assert digits.startswith("digits\n") and characters.startswith("characters\n")
     facts = dict(zip(*(line.split() for line in noise.splitlines()[1:])))
     assert noise.startswith("digits: noise of the batch; ") and float(
