@@ -107,7 +107,7 @@ def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> st
         "excess": _excess,
     }
     filters |= {f.__name__: f for f in plain}
-    warnings = words.warnings(held, left_out)
+    warnings = words.warnings(held, rows, left_out)
     if against is not None and against.incomplete:
         warnings = [f"Of the other results: {against.incomplete}.", *warnings]
     return render(

@@ -7,6 +7,7 @@ import argparse
 import pandas as pd
 
 from .._results.breakdown import BY, across, by, specs_of
+from .._results.overflow import tight_overflows
 from .._results.pooling import headline_topology
 from .._results.results import Results
 from .._results.summary import COLUMNS, front, of_topology
@@ -171,7 +172,8 @@ def _telling(table: pd.DataFrame, short: tuple[str, ...], everything: bool) -> p
 
 
 def _print_scales(table: pd.DataFrame) -> None:
-    """The initial scale of schemes that overflowed or skipped, if their specs do not contain it."""
+    """The initial scale of schemes that overflowed or skipped, if their specs do not contain it; why
+    a scale that fits did not."""
     lines = []
     for spec in table.loc[(table["overflowed"] > 0) | (table["skipped"] > 0), "scheme"].unique():
         try:
@@ -183,6 +185,7 @@ def _print_scales(table: pd.DataFrame) -> None:
             for key in ("scale", "init")
             if key in keys and f"{key}=" not in spec
         ]
+    lines += [printable(sentence, 600)] if (sentence := tight_overflows(table)) else []
     if lines:
         print("\n".join(["What overflowed or skipped steps:", *lines, ""]))
 
