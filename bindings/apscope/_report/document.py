@@ -21,7 +21,7 @@ from .._results.pooling import coded, compared_rows, is_own, topologies_of, whol
 from .._results.results import Results
 from .._results.summary import family_of
 from .._results.summary import summary as summary_of
-from .._schemes.titles import reduction
+from .._schemes.titles import reduction, titles
 from .._text import clip, count_of
 from .._training.expected import expected_excess
 from . import answer, first, glossary, text, words
@@ -299,9 +299,9 @@ def _facts(
 ) -> dict[str, Any]:
     """What the page needs besides the rows; `zeros`: layers without a cosine, by trace."""
     named = frame.groupby("scheme", sort=False, observed=True)["format"].last()
-    formats = dict(zip(named.index, named))
+    formats, called = dict(zip(named.index, named)), titles(bits)
     schemes = [
-        {"spec": s, "family": family_of(s), "format": formats[s], "bits": b}
+        {"spec": s, "name": called(s), "family": family_of(s), "format": formats[s], "bits": b}
         for s, b in bits.items()
     ]
     modelled = (
