@@ -45,7 +45,9 @@ def bars_of(results: Results, trace: str) -> Bars:
     frame = results.frame
     rows = answer.front(results.summary(), answer.topology_of(frame))
     rows = rows[rows["trace"] == trace]
-    return choices_chart(worth(rows, answer.bits_of(frame), answer.measure(rows)), "error over noise")
+    return choices_chart(
+        worth(rows, answer.bits_of(frame), answer.measure(rows)), "error over noise"
+    )
 
 
 def picture(results: Results, traces: dict[str, str] = TRACES) -> str:

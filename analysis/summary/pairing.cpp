@@ -82,8 +82,7 @@ struct SchemeRows {
 std::pair<std::string, std::string> sides_topologies(const SchemeRows& a, const SchemeRows& b,
                                                      const Reductions& wanted) {
     if (a.topologies.empty() || b.topologies.empty()) return {"wire", "wire"};
-    const auto of_a = wanted.a ? wanted.a : wanted.both,
-               of_b = wanted.b ? wanted.b : wanted.both;
+    const auto of_a = wanted.a ? wanted.a : wanted.both, of_b = wanted.b ? wanted.b : wanted.both;
     if (of_a == "wire" || of_b == "wire") {
         if (of_a == of_b) return {"wire", "wire"};
         throw std::invalid_argument("'" + (of_a == "wire" ? a : b).spec +
@@ -110,10 +109,11 @@ std::pair<std::string, std::string> compared_topologies(const SchemeRows& a, con
         });
         if (both != choices.end()) topology = *both;
         else if (!choices.empty())
-            throw std::invalid_argument("'" + a.spec + "' and '" + b.spec +
-                                        "' have no topology in common; give each its own, such as '" +
-                                        a.spec + "@" + a.crossing.front() + "' and '" + b.spec + "@" +
-                                        b.crossing.front() + "', or both wire");
+            throw std::invalid_argument(
+                "'" + a.spec + "' and '" + b.spec +
+                "' have no topology in common; give each its own, such as '" + a.spec + "@" +
+                a.crossing.front() + "' and '" + b.spec + "@" + b.crossing.front() +
+                "', or both wire");
     }
     return {a.compared_topology(topology), b.compared_topology(topology)};
 }
@@ -158,8 +158,8 @@ std::vector<Cell> cells_of(const RowTable& table, const SchemeRows& scheme, cons
     // What an addition does is known if the sum that is exact is that of the same messages.
     const bool same_messages =
         topology == "exact" || std::ranges::none_of(sent, [&](std::uint32_t row) {
-            return table.topology[row] == topology;
-        });
+        return table.topology[row] == topology;
+    });
     const Places wire(table, sent),
         exact(table, reduced && same_messages ? scheme.rows_of("exact") : Rows());
     const auto sent_only = [&](std::uint32_t row, const Cells& values) {
@@ -334,8 +334,9 @@ std::vector<Pair> Pairing::pairs(std::string_view a, std::string_view b,
     if (asked && asked != "wire" &&
         std::ranges::all_of(found, [](const Pair& pair) { return pair.topology_a == "wire"; }) &&
         !found.empty())
-        throw std::invalid_argument("nothing was reduced in the results, so they have no topology '" +
-                                    std::string(*asked) + "'; leave it out, or use wire");
+        throw std::invalid_argument(
+            "nothing was reduced in the results, so they have no topology '" + std::string(*asked) +
+            "'; leave it out, or use wire");
     if (!found.empty()) return found;
     throw std::invalid_argument(first_.table != second_.table
                                     ? no_common_place(a, b)

@@ -174,8 +174,7 @@ template <class Each>
 py::list for_pairs(const TablePair& c, const NamedScheme& a, const NamedScheme& b,
                    const MaybeTopology& topology, Each each) {
     py::list tables;
-    for (const Pair& pair :
-         c.pairing.pairs(a.first, b.first, {topology, a.second, b.second})) {
+    for (const Pair& pair : c.pairing.pairs(a.first, b.first, {topology, a.second, b.second})) {
         py::dict out = pair_dict(pair);
         each(pair, out);
         tables.append(out);
@@ -292,8 +291,7 @@ void bind_summary(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>
         });
     },
              py::arg("a"), py::arg("b"), py::arg("topology"));
-    m.def("named_side",
-          [](const std::string& text) -> NamedScheme {
+    m.def("named_side", [](const std::string& text) -> NamedScheme {
         const NamedSide named = named_side(text);
         return {std::string(named.scheme), MaybeTopology(named.reduction)};
     }, py::arg("text"), "SPEC@REDUCTION as the spec and the reduction; None without one.");

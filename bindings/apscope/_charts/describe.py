@@ -99,8 +99,10 @@ class Bar:
 
 @dataclass(frozen=True)
 class Bars:
-    """Bars in groups, each under a heading, on one logarithmic scale from 1; `kinds` are the names
-    and colours of their kinds."""
+    """Bars in groups, each under a heading, on one logarithmic scale from 1.
+
+    `kinds` are the names and colours of their kinds.
+    """
 
     title: str
     says: str

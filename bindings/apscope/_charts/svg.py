@@ -209,7 +209,7 @@ def _name_points(
     taken: list[tuple[float, float, float, float]] = []
 
     def fits(left: float, end: float, at: float, py: float) -> bool:
-        if not (_LEFT - 2 < left and end < right + 4 and _TOP < at < bottom - 1):
+        if not (left > _LEFT - 2 and end < right + 4 and _TOP < at < bottom - 1):
             return False
         beside = [(other, own) for start, stop, other, own in taken if left < stop and start < end]
         return all(
@@ -239,7 +239,9 @@ def _name_points(
         inward = left < px
         near = px - 6 if inward else px + 6
         if not -13 < at - py < 20:
-            pen.add("line", x1=px, x2=near, y1=py, y2=at - 3.5, stroke=point.colour, class_="leader")
+            pen.add(
+                "line", x1=px, x2=near, y1=py, y2=at - 3.5, stroke=point.colour, class_="leader"
+            )
         pen.add(
             "text", point.label, x=near, y=at, class_="name",
             text_anchor="end" if inward else "start",

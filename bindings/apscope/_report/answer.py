@@ -213,9 +213,12 @@ _READ = (
 )  # fmt: skip
 
 
-def duels(
-    frame: pd.DataFrame, sides: list[tuple[Side, Side]], rows: pd.DataFrame
-) -> pd.DataFrame:
+def _side(scheme: str, topology: str) -> str:
+    """A side as `compare` takes it."""
+    return f"{scheme}@{topology}" if topology else scheme
+
+
+def duels(frame: pd.DataFrame, sides: list[tuple[Side, Side]], rows: pd.DataFrame) -> pd.DataFrame:
     """Each pair on each trace, with the numbers of `compare`.
 
     Parameters
@@ -246,7 +249,7 @@ def duels(
     for (a, of_a), (b, of_b) in sides:
         two = held[a] if a == b else pd.concat([held[a], held[b]])
         try:
-            table = compare(two, *(f"{s}@{t}" if t else s for s, t in ((a, of_a), (b, of_b))))
+            table = compare(two, _side(a, of_a), _side(b, of_b))
         except ValueError:
             continue  # no trace has both sides
         for trace, part in table.groupby("trace", sort=False):

@@ -17,6 +17,7 @@ from .._charts.svg import symbol_path
 from .._core import FloatFormat
 from .._results.choices import worth
 from .._results.noise import zero_layers
+from .._results.overflow import tight_overflows
 from .._results.pooling import coded, compared_rows, is_own, topologies_of, whole_sums
 from .._results.results import Results
 from .._results.summary import family_of
@@ -107,7 +108,7 @@ def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> st
         "excess": _excess,
     }
     filters |= {f.__name__: f for f in plain}
-    warnings = words.warnings(held, rows, left_out)
+    warnings = words.warnings(held, left_out)
     if against is not None and against.incomplete:
         warnings = [f"Of the other results: {against.incomplete}.", *warnings]
     return render(
@@ -115,6 +116,7 @@ def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> st
         filters,
         sections=sections,
         overview=overview,
+        overflow=tight_overflows(rows),
         reductions=_listed([reduction(t) for t in topologies_of(rows)]) if topology else "",
         provenance=results.provenance,
         words=glossary.WORDS,
@@ -250,8 +252,10 @@ def _rung(row: Any, error: str) -> dict[str, Any] | None:
 
 
 def _overview(traces: list[str], duels: pd.DataFrame) -> dict[str, Any]:
-    """Two phases against rounded sums, and APS against one loss scale, or else all comparisons: one
-    row each, one cell per trace."""
+    """Two phases against rounded sums, and APS against one loss scale, or else all comparisons.
+
+    One row each, one cell per trace.
+    """
     records = duels.to_dict("records")
     chosen = [d for d in records if d["cause"] == "reduction" or answer.one_scale(d["b"])]
     chosen = chosen if any(answer.one_scale(d["b"]) for d in chosen) else records
@@ -322,8 +326,10 @@ def _facts(
 
 
 def _start(section: dict[str, Any], schemes: list[dict[str, Any]]) -> dict[str, str]:
-    """The sides that the page opens with: the best of at most 8 bits in two reductions, else those
-    with the widest gap."""
+    """The sides that the page opens with.
+
+    The best of at most 8 bits in two reductions, else those with the widest gap.
+    """
     best = [c["scheme"] for c in section["choices"] if c["bits"] <= 8][:1]
     duels = section["duels"]
     reduced = [d for d in duels if d["cause"] == "reduction" and d["a"] in best]

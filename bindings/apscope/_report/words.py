@@ -5,10 +5,7 @@ Names are in backquotes; the template sets them as code.
 
 from __future__ import annotations
 
-import pandas as pd
-
 from .. import _core
-from .._results.overflow import tight_overflows
 from .._results.results import Results
 from .._results.show import remarks
 from .._text import clip
@@ -19,8 +16,8 @@ def code(name: str) -> str:
     return f"`{clip(name).replace('`', 'ˋ')}`"
 
 
-def warnings(results: Results, rows: pd.DataFrame, left_out: list[str]) -> list[str]:
-    """Facts that a reader of the page needs first; `rows`: the front of the summary."""
+def warnings(results: Results, left_out: list[str]) -> list[str]:
+    """Facts that a reader of the page needs first."""
     out, frame = [], results.frame
     shard, count = results.provenance.get("shard", [0, 1])
     if count > 1:
@@ -34,6 +31,4 @@ def warnings(results: Results, rows: pd.DataFrame, left_out: list[str]) -> list[
         frame["note"].astype(str).str.startswith(_core.NOT_MEASURABLE), ["scheme", "note"]
     ].drop_duplicates()
     out += [f"{code(r.scheme)}: {r.note}." for r in notes.itertuples()]
-    if sentence := tight_overflows(rows):
-        out.append(f"{sentence[0].upper()}{sentence[1:]}.")
     return out + left_out

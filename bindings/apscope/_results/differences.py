@@ -178,7 +178,7 @@ def sides_differ(a: Sent, b: Sent) -> list[tuple[str, str, str]]:
         unread.add("headroom")
     found = [one for one in differences(a.scheme, b.scheme) if one[0] not in unread]
     if a.topology != b.topology:
-        found.insert(0, ("reduction", *(reduction(side.topology) for side in sides)))
+        found.insert(0, ("reduction", reduction(a.topology), reduction(b.topology)))
     if abs(a.volume - b.volume) > 1e-3:
         found.append(("volume", f"{a.volume:.3g}", f"{b.volume:.3g}"))
     return found

@@ -17,7 +17,7 @@ from .._schemes.scheme import as_scheme
 from .differences import described
 from .volume import in_class
 
-__all__ = ["WIDTHS", "Winner", "bits_of", "least", "scale_of", "within", "winner", "winners"]
+__all__ = ["WIDTHS", "Winner", "bits_of", "least", "scale_of", "winner", "winners", "within"]
 
 #: Classes of schemes that are compared: bits of a value, without side information.
 CLASSES = (1, 2, 4, 8, 16, 32)
@@ -118,9 +118,7 @@ def least(rows: pd.DataFrame, bits: Mapping[str, int], measure: str) -> pd.Serie
     return best.loc[best["scheme"].map(place).astype(float).fillna(len(place)).idxmin()]
 
 
-def winner(
-    rows: pd.DataFrame, bits: Mapping[str, int], width: int, measure: str
-) -> Winner | None:
+def winner(rows: pd.DataFrame, bits: Mapping[str, int], width: int, measure: str) -> Winner | None:
     """The `least` row of `within` as a Winner; None if there is none."""
     held = within(rows, bits, width / 32, measure)
     if not len(held):

@@ -172,8 +172,7 @@ def _telling(table: pd.DataFrame, short: tuple[str, ...], everything: bool) -> p
 
 
 def _print_scales(table: pd.DataFrame) -> None:
-    """The initial scale of schemes that overflowed or skipped, if their specs do not contain it; why
-    a scale that fits did not."""
+    """Why schemes overflowed or skipped: a scale that their specs do not contain, a tight one."""
     lines = []
     for spec in table.loc[(table["overflowed"] > 0) | (table["skipped"] > 0), "scheme"].unique():
         try:

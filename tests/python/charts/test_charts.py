@@ -112,7 +112,13 @@ def test_names_stand_apart_in_the_order_of_their_points():
     for _ in range(20):
         n = int(random.integers(2, 9))
         points = [
-            Point(float(a), float(b), "#000", "circle", label=f"{i} name " + "x" * int(random.integers(3, 20)))
+            Point(
+                float(a),
+                float(b),
+                "#000",
+                "circle",
+                label=f"{i} name " + "x" * int(random.integers(3, 20)),
+            )
             for i, (a, b) in enumerate(
                 zip(np.sort(random.uniform(1, 1.3, n)), np.sort(random.uniform(1, 90, n))[::-1])
             )

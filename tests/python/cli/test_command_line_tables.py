@@ -124,8 +124,7 @@ def test_a_comparison_is_a_table_a_trace(capsys, folder, results):
     )
     assert (
         "digits: a = aps:e4m3 (ring, 0.251 of fp32's bytes), "
-        "b = loss_scaling:e4m3,scale=largest (ring, 0.25 of fp32's bytes)\n"
-        in out
+        "b = loss_scaling:e4m3,scale=largest (ring, 0.25 of fp32's bytes)\n" in out
     )
     wanted = results.compare("aps:e4m3", "loss_scaling:e4m3,scale=largest", "ring")
     lines = [
@@ -266,9 +265,7 @@ def test_one_scheme_against_several_is_a_table_of_them_and_one_of_layers(capsys,
 
 def test_each_scheme_may_name_its_reduction(capsys, folder, results):
     out = printed(capsys, "compare", folder, "aps:e4m3@sequential", "aps:e4m3@ring")
-    assert (
-        "digits: a = aps:e4m3 (sequential), b = aps:e4m3 (ring, 0.251 of fp32's bytes)\n" in out
-    )
+    assert "digits: a = aps:e4m3 (sequential), b = aps:e4m3 (ring, 0.251 of fp32's bytes)\n" in out
     tables = tables_of(out)
     assert [line.split() for line in tables["digits: how they differ: in the reduction alone"]] == [
         ["aspect", "a", "b"],

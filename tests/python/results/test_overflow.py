@@ -180,13 +180,13 @@ def test_a_tight_scale_that_overflows_in_a_ring_ranks_last_and_is_told_why(
     last = table.iloc[-1]
     assert (last["scheme"], last["topology"], last["overflowed"]) == (specs[0], "ring", 1)
     why = (
-        "verflow, so ranked last: aps:e4m3fn,rule=tight,unit=32 in ring (1 step); rule=tight fits "
+        "overflow, so ranked last: aps:e4m3fn,rule=tight,unit=32 in ring (1 step); rule=tight fits "
         "the largest sum but leaves no room for partial sums that are rounded up; rule=ceil mostly "
         "leaves some, two_phase needs none"
     )
     assert main(["summary", str(results.save(tmp_path / "r"))]) == 0
-    assert f"What overflowed or skipped steps:\no{why}\n" in capsys.readouterr().out
-    assert f'<p class="warning" role="alert">O{why}.</p>' in page(results)
+    assert f"What overflowed or skipped steps:\n{why}\n" in capsys.readouterr().out
+    assert f'<p class="lead">Marked with {why}.</p>' in page(results)
     assert tight_overflows(table[table["topology"] == "two_phase"]) == ""
     assert tight_overflows(table.assign(scheme="none:e4m3fn")) == ""
     assert tight_overflows(table.assign(scheme="mine(1)")) == ""

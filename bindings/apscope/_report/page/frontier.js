@@ -87,7 +87,12 @@ function drawOne(place, key, view, measure) {
   const dot = { ...at, stroke: "family", symbol, r: 5, strokeWidth: 2 };
   const px = d3.scaleLog(xs, [edge.marginLeft, width - edge.marginRight]);
   const py = d3.scaleLog(ys, [height - edge.marginBottom, edge.marginTop]);
-  const room = { left: px.range()[0], right: px.range()[1], top: py.range()[1], bottom: py.range()[0] };
+  const room = {
+    left: px.range()[0],
+    right: px.range()[1],
+    top: py.range()[1],
+    bottom: py.range()[0],
+  };
   const names = placed(labelled(front, points), (p) => [px(p.x), py(p.drawn)], room);
   chart(place, says, {
     height,

@@ -27,9 +27,7 @@ const PARTS = {
 // look the same whatever other schemes are kept.
 const DEPENDS = {
   versus: (s) =>
-    JSON.stringify([
-      s.trace, s.topology, s.layer, s.a, s.b, s.aReduction, s.bReduction, s.picked,
-    ]),
+    JSON.stringify([s.trace, s.topology, s.layer, s.a, s.b, s.aReduction, s.bReduction, s.picked]),
   blocks: (s) => JSON.stringify([s.trace, s.layer, s.blockScheme, s.blockColumn]),
 };
 

@@ -108,9 +108,7 @@ function choosers(place, view, state, redraw) {
     const names = view.topologiesOf(scheme).map((value) => ({ value, text: view.called(value) }));
     return [
       select(name, options, scheme, set(key)),
-      names.length
-        ? select(`${name} reduced by`, names, topology, set(`${key}Reduction`))
-        : null,
+      names.length ? select(`${name} reduced by`, names, topology, set(`${key}Reduction`)) : null,
     ];
   });
   const swap = () => {
