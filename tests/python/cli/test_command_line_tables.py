@@ -263,32 +263,6 @@ def test_one_scheme_against_several_is_a_table_of_them_and_one_of_layers(capsys,
         assert line.split() == [layer, *(f"{value:.3g}" for value in rows.geometric_ratio)]
 
 
-def test_each_scheme_may_name_its_reduction(capsys, folder, results):
-    out = printed(capsys, "compare", folder, "aps:e4m3@sequential", "aps:e4m3@ring")
-    assert "digits: a = aps:e4m3 (sequential), b = aps:e4m3 (ring, 0.251 of fp32's bytes)\n" in out
-    tables = tables_of(out)
-    assert [line.split() for line in tables["digits: how they differ: in the reduction alone"]] == [
-        ["aspect", "a", "b"],
-        ["reduction", "sequential", "ring"],
-    ]
-    rows = pd.read_csv(
-        io.StringIO(
-            printed(capsys, "compare", folder, "aps:e4m3@sequential", "aps:e4m3@ring", "--csv")
-        )
-    )
-    wanted = results.compare("aps:e4m3@sequential", "aps:e4m3@ring")
-    assert rows.geometric_ratio.tolist() == wanted.geometric_ratio.tolist()
-    both = "digits: effect of each difference, from b to a: error before divided by error after, 95 % over the steps"
-    out = printed(
-        capsys, "compare", folder, "aps:e4m3@sequential", "loss_scaling:e4m3,scale=largest@ring"
-    )
-    assert "digits: how they differ: in several things" in tables_of(out)
-    changes = [line.split()[0] for line in tables_of(out)[both][1:]]
-    assert changes == ["reduction", "scale", "scale", "all"]
-    # Without a name the others that rank are told: here there are none but the headline.
-    assert "was also reduced by" not in printed(capsys, "compare", folder, "aps:e4m3", "qsgd")
-
-
 def test_two_results_are_compared_and_what_one_lacks_is_listed(
     capsys, folder, results, request, tmp_path
 ):
