@@ -3,6 +3,7 @@
 import pytest
 
 import apscope
+from apscope import plots
 from apscope._report import page
 from tests.python.browser import CHROMIUM, Browser
 
@@ -93,3 +94,12 @@ def test_additions_are_told_of_the_messages_that_they_add(browser, request, tmp_
         ".map((c) => c.textContent))"
     )
     assert [row[0] for row in rows] == ["–"] * len(rows) and "–" not in {row[1] for row in rows}
+    # Its layers open, without a line for an exact sum of A; two phases are no order of additions.
+    browser.run("document.querySelector('#versus tbody button').click()")
+    browser.wait("document.querySelectorAll('#versus .detail .plot svg[role=img]').length == 4")
+    says = browser.run("document.querySelector('#order svg[role=img]').getAttribute('aria-label')")
+    legend = plots.accumulation_error(results).figure.legends + [
+        part for ax in plots.accumulation_error(results).figure.axes if (part := ax.get_legend())
+    ]
+    assert {text.get_text() for one in legend for text in one.get_texts()} == {"ring"}
+    assert says == "NMSE of 1 schemes, summed exactly and in ring." and browser.messages == []
