@@ -208,10 +208,15 @@ def _print_others(results: Results, summary: pd.DataFrame, first: pd.Series) -> 
 
 def _print_several(table: pd.DataFrame, args: argparse.Namespace) -> None:
     """One scheme against several: each in total, then layers down and schemes across."""
+    sides = ["trace", "layer", "whole", "scheme_a", "scheme_b", "topology_a", "topology_b"]
+    table = table.drop_duplicates(sides)
+    if table.duplicated(sides[:-2]).any():  # one scheme in several reductions
+        named = {s: table[f"scheme_{s}"] + "@" + table[f"topology_{s}"] for s in "ab"}
+        table = table.assign(scheme_a=named["a"], scheme_b=named["b"])
     for trace, part in _named(table).groupby("trace", sort=False):
         whole = part[part["whole"]].rename(columns={"scheme_b": "b"})
         print_frame(
-            f"{trace}: a = {whole['scheme_a'].iloc[0]}, all layers",
+            f"{trace}: a = {', '.join(dict.fromkeys(whole['scheme_a']))}, all layers",
             _columns(whole, args, "b"),
             fit=not args.all_columns,
         )

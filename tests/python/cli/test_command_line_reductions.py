@@ -122,5 +122,11 @@ def test_each_scheme_may_name_its_reduction(capsys, folder, results):
     assert "digits: how they differ: in several things" in tables_of(out)
     changes = [line.split()[0] for line in tables_of(out)[both][1:]]
     assert changes == ["reduction", "scale", "scale", "all"]
+    # Several sides of one scheme are told apart.
+    out = printed(
+        capsys, "compare", folder, "aps:e4m3@ring", "aps:e4m3@sequential", "aps:e4m3@exact"
+    )
+    several = tables_of(out)["digits: a = aps:e4m3@ring, all layers"]
+    assert [line.split()[0] for line in several[1:]] == ["aps:e4m3@sequential", "aps:e4m3@exact"]
     # Without a name the others that rank are told: here there are none but the headline.
     assert "was also reduced by" not in printed(capsys, "compare", folder, "aps:e4m3", "qsgd")
