@@ -190,7 +190,7 @@ docs: .stamps/docs
 	@echo "The site is build/docs/index.html."
 
 picture: out/report.html
-	$(VENV)/python docs/picture.py docs/picture.png
+	$(VENV)/python docs/picture.py out docs/picture.svg
 	$(VENV)/python docs/quickreduce.py docs/quickreduce.png
 	$(VENV)/python docs/report_picture.py out/report.html
 

@@ -100,11 +100,15 @@ class Bar:
 
 @dataclass(frozen=True)
 class Bars:
-    """Bars in groups, each under a heading, on one logarithmic scale from 1."""
+    """Bars in groups, each under a heading, on one logarithmic scale from 1.
+
+    `kinds` are the names and colours of their kinds.
+    """
 
     title: str
     says: str
     groups: Sequence[tuple[str, Sequence[Bar]]]
+    kinds: Sequence[tuple[str, str]] = ()
 
 
 @dataclass(frozen=True)

@@ -110,7 +110,7 @@ def test_layers_of_a_pair_are_those_of_compare(opened, results):
     a, b = "aps:e3m4", "loss_scaling:e3m4,scale=largest"
     opened.run(
         f"Object.assign(apscopePage.state, {{a: {a!r}, b: {b!r}, trace: 'digits', topology: "
-        f"'ring'}}); apscopePage.update(); apscopePage.drawAll()"
+        f"'ring', aReduction: '', bReduction: ''}}); apscopePage.update(); apscopePage.drawAll()"
     )
     table = results.compare(a, b, topology="ring")
     table = table[(table["trace"] == "digits") & (table["layer"] != "all")].set_index("layer")
