@@ -35,6 +35,7 @@ EVERYWHERE = {
 #: What neither a default tells nor a number that the parser is tried with: words beside numbers,
 #: fewer choices than elsewhere.
 APART = {
+    **{(name, "bucket"): "int | str" for name in ("APS", "CurrentScaling", "FP8TwoShot")},
     ("CPD", "input_cast"): "bool | str",
     ("FP8TwoShot", "group"): 'int | Literal["row"]',
     ("FP8TwoShot", "overflow"): 'Literal["pytorch", "saturate", "ieee"]',

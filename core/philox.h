@@ -92,9 +92,16 @@ enum class Stage : std::uint32_t {
     wire = 1,      // a worker rounds what it sends
     reduce = 2,    // a hop rounds a partial sum; the hop counts from 0
     deeper = 3,    // further digits of a number that 64 bits did not decide
+    level = 4,     // the key of a part of a hierarchy, whose words are drawn with it
 };
 APSCOPE_HD std::uint32_t stage_and_hop(Stage stage, std::uint32_t hop) {
     return static_cast<std::uint32_t>(stage) << 28 | hop;
+}
+
+// The key of part `number` of a hierarchy: the first two words of this block.
+APSCOPE_HD PhiloxKey level_key(PhiloxKey key, std::uint32_t number) {
+    const PhiloxBlock b = philox({{number, 0, 0, stage_and_hop(Stage::level, 0)}}, key);
+    return {b.word[0], b.word[1]};
 }
 
 // Keys: apscope.quantize takes the seed itself; a replay mixes in the tensor's name, the step and

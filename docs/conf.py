@@ -59,6 +59,7 @@ NAVIGATION = {
         "docs/advice",
         "docs/reductions",
         "docs/nodes",
+        "docs/blocks_across_layers",
         "docs/search",
         "docs/limit",
         "docs/definitions",

@@ -1,91 +1,104 @@
-"""Draws docs/picture.png, the picture of README.md: python docs/picture.py docs/picture.png
+"""Draws docs/picture.svg, the picture of README.md: python docs/picture.py RESULTS docs/picture.svg
 
-The ladder of scales on three of the bundled traces, in the 8-bit formats with 5 to 2 exponent bits:
-the error in units of the noise of the batch with one scale for all steps, for a step, for a layer,
-and for blocks of elements.
+What the reduction, the format and the scale are worth on two of the bundled traces: the bars of a
+report's first screen, with the words that they need. One file for light and dark, legible 400 and
+1,400 pixels wide.
 """
 
 import argparse
 from pathlib import Path
+from xml.etree import ElementTree
 
-import matplotlib
-import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-from matplotlib.text import Annotation
+from apscope import Results
+from apscope._charts.choices import choices_chart
+from apscope._charts.describe import Bars
+from apscope._charts.svg import bars_svg
+from apscope._report import answer
+from apscope._results.choices import worth
 
-import apscope
-from apscope import plots
-from apscope.plots._style import STYLE, label_lines
-
-TRACES = {
-    "digits": "convolutional network",
-    "characters": "transformer, on characters",
-    "resnet18": "ResNet-18",
+TRACES = {"resnet18": "ResNet-18, on images", "transformer": "a transformer, on text"}
+WIDTH, EDGE, LINE = 400.0, 8.0, 14.0
+#: As in the report's style.css.
+STYLE = """
+svg { font: 10.5px system-ui, "Segoe UI", Roboto, "Noto Sans", sans-serif; }
+.paper { fill: #fff; } text { fill: #1d2127; } .tick, .unit, .soft { fill: #5c6470; }
+.name { font-weight: 600; } .head { font-size: 13px; font-weight: 600; }
+@media (prefers-color-scheme: dark) {
+  .paper { fill: #15181c; } text { fill: #e4e7eb; } .tick, .unit, .soft { fill: #9aa3af; }
+  .bar { stroke: #9aa3af; stroke-width: 0.6; }
 }
-FORMATS = ("e5m2", "e4m3fn", "e3m4", "e2m5")
-LIMITS = (5e-4, 3)
-#: What the diamonds are; it stands once.
-DIAMONDS = "best constant"
+"""
+HEAD = "What each choice is worth, everything else equal"
+WORDS = (
+    "Bars: the error divided by that of the scheme in the heading.",
+    "two phases: every worker rounds its values once, sums are fp32,",
+    "each sum is rounded once. ring: partial sums are rounded at",
+    "every worker. Both send the same bytes but for scales.",
+    "e2m5: a float with 2 exponent bits and 5 mantissa bits.",
+    "error: of the reduced gradient, squared, in units of the noise",
+    "of the batch. 8 and 4 bits: of a value sent.",
+)
 
 
-def ladders() -> pd.DataFrame:
-    """The rungs of every trace, in a ring, by the rule `tight`."""
-    data = Path(__file__).parents[1] / "notebooks" / "data"
-    return pd.concat(
-        [
-            apscope.ladder(apscope.open_trace(data / name), FORMATS, topology="ring")
-            for name in TRACES
-        ],
-        ignore_index=True,
+def bars_of(results: Results, trace: str) -> Bars:
+    """The bars of one trace."""
+    frame = results.frame
+    rows = answer.front(results.summary(), answer.topology_of(frame))
+    rows = rows[rows["trace"] == trace]
+    return choices_chart(
+        worth(rows, answer.bits_of(frame), answer.measure(rows)), "error over noise"
     )
 
 
-def draw(ax: Axes, table: pd.DataFrame, trace: str, first: bool) -> None:
-    """One trace, with the limits of all three and the labels next to the lines placed again."""
-    plots.ladder(table, trace=trace, ax=ax)
-    lines = [
-        (*text.xy, text.get_text(), text.get_color())
-        for text in ax.texts
-        if isinstance(text, Annotation) and text.get_text() != DIAMONDS
-    ]
-    for text in list(ax.texts):
-        text.remove()
-    ax.set_ylim(*LIMITS)
-    ax.set_title(f"{trace}\n{TRACES[trace]}")
-    ax.set_xticks(
-        ax.get_xticks(),
-        [label.get_text().replace("a step", "a\nstep") for label in ax.get_xticklabels()],
+def picture(results: Results, traces: dict[str, str] = TRACES) -> str:
+    """The picture as SVG: a heading, the bars of every trace under its name, and the words."""
+    inner = WIDTH - 2 * EDGE
+    charts = [ElementTree.fromstring(bars_svg(bars_of(results, t), inner, 220.0)) for t in traces]
+    heights = [float(chart.get("viewBox", "").split()[3]) for chart in charts]
+    height = 2 * EDGE + LINE * (1.4 + len(WORDS)) + sum(heights) + 1.8 * LINE * len(charts)
+    says = f"{HEAD}. " + " ".join(
+        f"{name}: {chart.get('aria-label')}" for name, chart in zip(traces, charts)
     )
-    ax.set_yticks([0.001, 0.01, 0.1, 1], ["0.001", "0.01", "0.1", "1"])
-    ax.minorticks_off()
-    ax.set_xlabel("one scale for ... (numbers: elements)")
-    if not first:
-        ax.set_ylabel("")
-        ax.tick_params(labelleft=False)
-    if first:
-        ax.text(-0.25, 1.08, "as large as the noise", color="#555555", fontsize=9, va="bottom")
-        ax.text(-0.25, 0.09, "9 % fewer\nsamples", color="#555555", fontsize=9, va="top")
-        ax.text(-0.25, 6e-4, f"diamonds: {DIAMONDS}", color="#555555", fontsize=9, va="bottom")
-    label_lines(ax, lines, size=9.5)
+    root = ElementTree.Element(
+        "svg",
+        {
+            "xmlns": "http://www.w3.org/2000/svg", "width": "640", "role": "img",
+            "viewBox": f"0 0 {WIDTH:g} {height:g}", "aria-label": says,
+        },
+    )  # fmt: skip
+    ElementTree.SubElement(root, "style").text = STYLE
+    ElementTree.SubElement(root, "rect", {"class": "paper", "width": "100%", "height": "100%"})
+    top = EDGE
+
+    def write(text: str, kind: str) -> None:
+        nonlocal top
+        top += LINE
+        place = {"class": kind, "x": f"{EDGE + 2:g}", "y": f"{top - 3:g}"}
+        ElementTree.SubElement(root, "text", place).text = text
+
+    write(HEAD, "head")
+    for (name, called), chart, high in zip(traces.items(), charts, heights):
+        top += 0.6 * LINE
+        write(f"{name}: {called}", "name")
+        top += 0.2 * LINE
+        place = {"x": EDGE, "y": top, "width": inner, "height": high}
+        chart.attrib |= {key: f"{value:g}" for key, value in place.items()}
+        for key in ("role", "aria-label", "class"):
+            del chart.attrib[key]
+        root.append(chart)
+        top += high
+    top += 0.4 * LINE
+    for line in WORDS:
+        write(line, "soft")
+    return ElementTree.tostring(root, encoding="unicode") + "\n"
 
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("picture", type=Path, help="docs/picture.png")
+    parser.add_argument("results", type=Path, help="of `apscope replay ... --scheme main`")
+    parser.add_argument("picture", type=Path, help="docs/picture.svg")
     args = parser.parse_args(arguments)
-    table = ladders()
-    with matplotlib.rc_context(
-        STYLE
-        | {"font.size": 10, "axes.titlesize": 10.5, "axes.labelsize": 10, "xtick.labelsize": 9}
-    ):
-        figure = Figure(figsize=(9.6, 4))
-        FigureCanvasAgg(figure)
-        figure.subplots_adjust(left=0.08, right=0.9, bottom=0.2, top=0.88, wspace=0.46)
-        for i, (ax, trace) in enumerate(zip(figure.subplots(1, len(TRACES)), TRACES)):
-            draw(ax, table, trace, first=i == 0)
-        figure.savefig(args.picture, dpi=140)
+    args.picture.write_text(picture(Results.open(args.results)), encoding="utf-8")
 
 
 if __name__ == "__main__":

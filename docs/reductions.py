@@ -5,9 +5,11 @@ every table differs in what its heads name, in nothing else.
 """
 
 import argparse
+import itertools
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import page
 import pandas as pd
 
@@ -103,6 +105,62 @@ def units() -> list[str]:
     return rows(["trace", "format", *(f"one scale a {u}" if u.isalpha() else f"for {u} elements" for u in UNITS)], cells)  # fmt: skip
 
 
+#: Of eight nodes of eight workers: one level, and two with a format of their own.
+LEVELS = (
+    "ring", "two_phase",
+    *(f"hierarchical:8({levels})" for levels in (
+        "two_phase,two_phase", "two_phase,two_phase@e3m4", "two_phase@e3m4,two_phase",
+        "reduce_scatter,two_phase", "reduce_scatter@bf16,two_phase@e3m4",
+        "nccl:ring@bf16,two_phase@e3m4")),
+)  # fmt: skip
+
+
+def levels() -> list[str]:
+    """Formats for each level: error, bytes between nodes, time."""
+    spec = canonical("aps:e4m3fn,rule=tight")
+    results = apscope.replay(DATA / "digits_w64", spec, topology=LEVELS)
+    network = apscope.cost.Network.of("nvlink4", "infiniband_ndr", nodes=8)
+    times = apscope.cost.step_time(results, network, elements=25.6e6).set_index("topology")
+    found = results.summary().set_index("topology")
+    cells = [[f"`{t}`", figure(found.loc[t, "error_over_noise"], 2), f"{times.loc[t, 'node_bytes'] / 1e6:.3g}",
+              f"{1e3 * times.loc[t, 'seconds']:.2f}"] for t in LEVELS]  # fmt: skip
+    return rows(["reduction", "error over noise", "MB that a node sends", "ms"], cells)
+
+
+#: Elements of a message, and the channels that it is divided among.
+MESSAGES = tuple(1 << k for k in (15, 17, 19, 21))
+CHANNELS = (1, 2, 4, 8, 16)
+
+
+def channels() -> list[str]:
+    """What NCCL's channels change: which bits, by how much, and the error."""
+    drawn = np.random.default_rng(0).standard_normal((8, MESSAGES[-1]), np.float32)
+    cells = []
+    for order, name in itertools.product(("nccl:ring", "nccl:tree"), ("bf16", "fp16")):
+        digits = apscope.FloatFormat(name).mantissa_bits
+        start = None
+        for n in MESSAGES:
+            x = apscope.quantize(drawn[:, :n], name)
+            exact = x.sum(0, dtype=np.float64)
+            sums = [apscope.allreduce(x, name, topology=f"{order},channels={c}") for c in CHANNELS]
+            first, others = sums[0], sums[1:]
+            start = first[: MESSAGES[0]] if start is None else start
+            # Of the larger of two results.
+            furthest = max(np.ldexp(abs(y - first), digits + 1 - np.frexp(np.maximum(abs(y), abs(first)))[1]).max()
+                           for y in others)  # fmt: skip
+            errors = [((y - exact) ** 2).sum() / (exact**2).sum() for y in sums]
+            told = [figure(e, 2) for e in (min(errors), max(errors))]
+            cells.append([
+                f"`{order}`", f"`{name}`", f"{2 * n / 1024:,.0f} KiB",
+                *(f"{100 * (y != first).mean():.0f} %" for y in others),
+                f"{100 * (first[: MESSAGES[0]] != start).mean():.0f} %",
+                f"{furthest:.0f}", told[0] if told[0] == told[1] else " to ".join(told),
+            ])  # fmt: skip
+    heads = ["order", "format", "message", *(f"{c} channels" for c in CHANNELS[1:]),
+             "of its first 64 KiB", "ulps", "NMSE"]  # fmt: skip
+    return rows(heads, cells)
+
+
 #: What README says first: 8 bits with one scale a layer and for 32 elements, 4 bits for 16.
 EIGHT = ("e5m2", "e4m3fn", "e3m4", "e2m5")
 FOUR = "aps:e2m1fn,rule=tight,unit=16"
@@ -148,7 +206,7 @@ def answer() -> list[str]:
     ]
 
 
-PAGE = {"reductions": reductions, "workers": workers, "blocks": blocks, "units": units}
+PAGE = {"reductions": reductions, "workers": workers, "blocks": blocks, "units": units, "levels": levels, "channels": channels}  # fmt: skip
 README = {"first": answer, "reductions": reductions}
 
 if __name__ == "__main__":

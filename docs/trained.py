@@ -28,6 +28,7 @@ from apscope._training.verdicts import KEY, interval, run_ends
 CSV = Path(__file__).with_name("trained.csv")
 GPT = "tokens"  # the task with thousands of tokens
 REPLAYED = ["reduction", "volume", "error_over_noise", "step_nmse", "layer_cosine"]
+BLOCKS = {"mx": 8, "nvfp4": 4}  # bits of an element, by scheme
 SCALES = {"tensor": "a layer", "row": "a row"}
 #: Pairs that differ in one thing: what, and the two exchanges.
 FACTORS = (
@@ -103,10 +104,10 @@ def gathered(folders: list[Path]) -> pd.DataFrame:
 
 
 def bits_of(scheme: str) -> int:
-    """Bits of a code: of its float format, or of MX's default elements."""
+    """Bits of a code: of its float format, or of the elements of blocks."""
     name = format_of(scheme)
     if not name:
-        return 8
+        return BLOCKS[scheme]
     if name in ("fp32", "bf16"):
         return {"fp32": 32, "bf16": 16}[name]
     exponent, mantissa = name.removesuffix("fn").removeprefix("e").split("m")
@@ -189,6 +190,8 @@ def factors(table: pd.DataFrame) -> list[str]:
 
 def _short(one: Trained) -> str:
     scheme = as_scheme(one.scheme)
+    if not scheme.format:
+        return f"`{one.scheme}`, `{one.reduction}`"
     unit = scheme.keys.get("unit", "tensor")
     scale = SCALES.get(unit, f"for {unit}")
     rounding = ", stochastic" if scheme.keys.get("rounding") == "stochastic" else ""

@@ -7,6 +7,8 @@
 #include <limits>
 #include <stdexcept>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "emulation/allreduce/topology.h"
 
@@ -53,7 +55,9 @@ std::optional<std::pair<CollectiveAlgorithm, int>> collective_of(std::string_vie
     if (topology == gather) return {{CollectiveAlgorithm::all_gather, 1}};
     const std::string_view name = collective_name(topology);
     if (name.empty()) return std::nullopt;
-    return {{parse_collective(name), std::max(1, parse_topology(topology).group)}};
+    const Topology parsed = parse_topology(topology);
+    if (parsed.kind == Topology::Kind::levels) return std::nullopt;  // two of them
+    return {{parse_collective(name), std::max(1, parsed.group)}};
 }
 
 Cost collective_cost(CollectiveAlgorithm collective, const MessageBytes& b, int workers,
@@ -136,12 +140,93 @@ Cost collective_cost(CollectiveAlgorithm collective, const MessageBytes& b, int 
         cost.busiest = std::max(levels * result, partial + std::max(below, 0.0) * result);
     }
     if (cost.node == 0.0) cost.node = cost.busiest;
+    cost.busiest_inside = cost.intra.bytes;
+    cost.stages = {CostStage{0.0, cost.intra.bytes}, CostStage{cost.inter.bytes, 0.0}};
+    return cost;
+}
+
+namespace {
+
+// Inside a group, then over the groups' sums, whose results all workers get last.
+std::optional<Way> levels_way(const Transport& t, const Topology& topology, double values,
+                              double payload, double side, double agreed, int workers) {
+    Transport messages = t;
+    messages.over.reset();
+    std::vector<Topology> levels = topology.levels;
+    const bool has_format = !levels[1].format.empty();
+    for (Topology& level : levels) level.format.clear();
+    const int group = std::min(topology.group, workers), groups = (workers - 1) / group + 1;
+    std::optional<Way> way =
+        way_of(messages, levels[0].name(), values, payload, side, agreed, group);
+    if (!way) return way;
+    way->group = group;
+    way->inside = groups == 1;
+    if (way->inside) return way;
+    if (has_format && t.over->code_bits == 0) return std::nullopt;
+    const double wide = has_format ? values * t.over->code_bits / 8.0 : payload;
+    // Scales that the groups do not agree on travel with their sums.
+    const double sent = t.over->agreed_bits > 0 ? side : side + agreed;
+    std::optional<Way> over = way_of(*t.over, levels[1].name(), values, wide, sent, 0.0, groups);
+    if (!over) return over;
+    way->bytes.result = over->bytes.result;
+    way->bytes.result_side = over->bytes.result_side;
+    way->over = std::make_shared<const Way>(*std::move(over));
+    return way;
+}
+
+// Of a part of every message, 1 of `parts`.
+MessageBytes part_of(MessageBytes b, double parts) {
+    const double side = b.side_in_parts ? parts : 1.0;
+    return {b.sent / parts, b.partial / parts, b.result / parts,
+            b.side / side,  b.side_in_parts,   b.result_side / side};
+}
+
+}  // namespace
+
+Way Way::without_side() const {
+    Way way = *this;
+    way.bytes = bytes.without_side();
+    if (over) way.over = std::make_shared<const Way>(over->without_side());
+    return way;
+}
+
+Cost cost_of(const Way& way, int workers) {
+    if (way.inside) {
+        Cost cost = collective_cost(way.collective, way.bytes, workers);
+        cost.intra = std::exchange(cost.inter, {});
+        cost.busiest_inside = std::exchange(cost.busiest, 0.0);
+        cost.node = 0.0;
+        cost.stages = {CostStage{0.0, cost.intra.bytes}};
+        return cost;
+    }
+    if (!way.over) return collective_cost(way.collective, way.bytes, workers, way.group);
+    const int groups = (workers - 1) / way.group + 1,
+              fewest = workers - (groups - 1) * way.group;  // of the last group, who carry the most
+    const Cost below = collective_cost(way.collective, way.bytes, way.group),
+               above =
+                   collective_cost(way.over->collective, part_of(way.over->bytes, fewest), groups);
+    Cost cost;
+    cost.intra = below.inter;
+    cost.busiest_inside = below.busiest;
+    if (way.collective == CollectiveAlgorithm::all_gather) {  // the results come from others
+        const double share = scattered(way.group) * way.over->bytes.result;
+        cost.intra.messages += way.group - 1;
+        cost.intra.bytes += share;
+        cost.busiest_inside += share;
+    }
+    cost.inter = above.inter;
+    cost.busiest = above.busiest;
+    cost.added = below.added + above.added;
+    cost.decoded = below.decoded + above.decoded;
+    cost.node = above.busiest * fewest;
     cost.stages = {CostStage{0.0, cost.intra.bytes}, CostStage{cost.inter.bytes, 0.0}};
     return cost;
 }
 
 std::optional<Way> way_of(const Transport& t, std::string_view topology, double values,
-                          double payload, double side, int workers) {
+                          double payload, double side, double agreed, int workers) {
+    if (t.over && !collective_name(topology).empty())
+        return levels_way(t, parse_topology(topology), values, payload, side, agreed, workers);
     const auto found = collective_of(topology);
     if (!found) return std::nullopt;
     Way way{found->first, found->second, t.rounds, {payload, payload, payload, side}};
@@ -172,24 +257,24 @@ std::optional<Way> way_of(const Transport& t, std::string_view topology, double 
 Volume volume_of(const Transport& t, std::string_view topology, double values, double payload_bits,
                  double side_bits, int workers) {
     constexpr double missing = std::numeric_limits<double>::quiet_NaN();
-    if (workers == 1 || values == 0.0 || topology.starts_with("sequential"))
+    if (workers == 1 || values == 0.0 || topology.find("sequential") != topology.npos)
         return {missing, missing};
     const double agreed = std::min(side_bits, static_cast<double>(t.agreed_bits)) / 8.0;
     const std::optional<Way> way =
-        way_of(t, topology, values, payload_bits / 8.0, side_bits / 8.0 - agreed, workers);
+        way_of(t, topology, values, payload_bits / 8.0, side_bits / 8.0 - agreed, agreed, workers);
     if (!way) return {missing, missing};
-    const Cost cost = collective_cost(way->collective, way->bytes, workers, way->group);
+    const Cost cost = cost_of(*way, workers);
     const auto in_ring = [&](double bytes) {
         return collective_cost(CollectiveAlgorithm::ring, {bytes, bytes, bytes}, workers).busiest;
     };
     const double fp32 = in_ring(4.0 * values);
-    const bool has_nodes = way->collective == CollectiveAlgorithm::hierarchical ||
+    const bool has_nodes = t.over || way->collective == CollectiveAlgorithm::hierarchical ||
                            way->collective == CollectiveAlgorithm::hierarchical_shards;
     const bool one_node =
         has_nodes &&
         way->group >= workers;  // no messages between nodes: the busiest link is inside
-    const double busiest = one_node ? cost.intra.bytes : cost.busiest;
-    return {(busiest + in_ring(agreed)) / fp32, has_nodes ? cost.intra.bytes / fp32 : missing};
+    const double busiest = one_node ? cost.busiest_inside : cost.busiest;
+    return {(busiest + in_ring(agreed)) / fp32, has_nodes ? cost.busiest_inside / fp32 : missing};
 }
 
 }  // namespace apscope::detail

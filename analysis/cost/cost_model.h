@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -34,6 +35,7 @@ struct Cost {
     // Bytes that the busiest worker sends between the nodes. `inter` has the sequential messages,
     // which in a tree belong to several workers.
     double busiest = 0.0;
+    double busiest_inside = 0.0;  // the same inside a node, of a hierarchy
     double node = 0.0;  // bytes that the busiest node sends to the others
     int workers_of_node = 1;  // where workers are placed on nodes
 };
@@ -75,15 +77,23 @@ Cost collective_cost(CollectiveAlgorithm collective, const MessageBytes& bytes, 
 // The algorithm of a row's topology, and its group; none for `exact`, which is not an algorithm.
 std::optional<std::pair<CollectiveAlgorithm, int>> collective_of(std::string_view topology);
 
-// How a scheme's messages are sent, given the bytes of payload and sent side information and the
-// number of values; none if no algorithm computes that sum.
+// How a scheme's messages are sent, given the bytes of payload, of sent side information and of
+// what is agreed on before, and the number of values; none if no algorithm computes that sum.
 struct Way {
     CollectiveAlgorithm collective = CollectiveAlgorithm::ring;
     int group = 1, rounds = 1;
     MessageBytes bytes;
+    // Of a hierarchy of two levels: how whole sums of groups go on, the rest being what happens
+    // inside `group` workers; or, of one group, nothing but that.
+    std::shared_ptr<const Way> over = nullptr;
+    bool inside = false;
+
+    Way without_side() const;
 };
 std::optional<Way> way_of(const Transport& transport, std::string_view topology, double values,
-                          double payload, double side, int workers);
+                          double payload, double side, double agreed, int workers);
+// As collective_cost() of a way.
+Cost cost_of(const Way& way, int workers);
 
 // The columns `volume` and `intra_volume`: bytes that the busiest worker sends of one tensor,
 // including values agreed beforehand in a ring, divided by those in an fp32 ring. NaN if missing:

@@ -174,6 +174,25 @@ void take_shards(Cost& cost, const Nodes& nodes, const MessageBytes& b) {
     if (b.result + b.result_side > 0.0) take(cost, around(nodes, shared, 1), 1);
 }
 
+void check_nodes(int workers, int count) {
+    if (count < 1 || workers % count != 0)
+        throw std::invalid_argument("nodes=" + std::to_string(count) +
+                                    " does not divide workers=" + std::to_string(workers) +
+                                    "; every node has the same number of them");
+    if (workers > most_workers)
+        throw std::invalid_argument("workers=" + std::to_string(workers) +
+                                    " are too many for nodes; use at most 1048576");
+}
+
+// What crosses from group to group stays inside, too.
+Cost on_one_node(Cost cost) {
+    add(cost.intra, cost.inter);
+    cost.inter = {};
+    cost.node = cost.busiest = 0.0;
+    cost.stages = {CostStage{0.0, cost.intra.bytes}};
+    return cost;
+}
+
 }  // namespace
 
 std::optional<Cost> cost_on_nodes(CollectiveAlgorithm collective, const MessageBytes& b,
@@ -181,23 +200,11 @@ std::optional<Cost> cost_on_nodes(CollectiveAlgorithm collective, const MessageB
     using enum CollectiveAlgorithm;
     Cost cost = collective_cost(collective, b, workers, group);
     if (!count) return cost;
-    if (*count < 1 || workers % *count != 0)
-        throw std::invalid_argument("nodes=" + std::to_string(*count) +
-                                    " does not divide workers=" + std::to_string(workers) +
-                                    "; every node has the same number of them");
-    if (workers > most_workers)
-        throw std::invalid_argument("workers=" + std::to_string(workers) +
-                                    " are too many for nodes; use at most 1048576");
+    check_nodes(workers, *count);
     cost.workers_of_node = workers / *count;
     if (workers == 1) return cost;
     const Nodes nodes{workers, *count, workers / *count};
-    if (nodes.count == 1) {
-        add(cost.intra, cost.inter);
-        cost.inter = {};
-        cost.node = cost.busiest = 0.0;
-        cost.stages = {CostStage{0.0, cost.intra.bytes}};
-        return cost;
-    }
+    if (nodes.count == 1) return on_one_node(cost);
     if (collective == hierarchical || collective == hierarchical_shards)
         return group == nodes.each ? std::optional(cost) : std::nullopt;
     cost.inter = cost.intra = {};
@@ -223,6 +230,17 @@ std::optional<Cost> cost_on_nodes(CollectiveAlgorithm collective, const MessageB
     }
     cost.busiest = cost.node / nodes.each;
     return cost;
+}
+
+std::optional<Cost> cost_on_nodes(const Way& way, int workers, std::optional<int> count) {
+    if (!way.over && !way.inside)
+        return cost_on_nodes(way.collective, way.bytes, workers, way.group, count);
+    Cost cost = cost_of(way, workers);
+    if (!count) return cost;
+    check_nodes(workers, *count);
+    cost.workers_of_node = workers / *count;
+    if (*count == 1) return on_one_node(cost);
+    return way.over && way.group == cost.workers_of_node ? std::optional(cost) : std::nullopt;
 }
 
 Cost checked_cost(std::string_view name, const MessageBytes& bytes, int workers,

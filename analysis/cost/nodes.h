@@ -18,6 +18,9 @@ namespace apscope::detail {
 std::optional<Cost> cost_on_nodes(CollectiveAlgorithm collective, const MessageBytes& bytes,
                                   int workers, int group, std::optional<int> nodes);
 
+// The same of a way; of a hierarchy of two levels whose groups are the nodes.
+std::optional<Cost> cost_on_nodes(const Way& way, int workers, std::optional<int> nodes);
+
 // By name; the group of a hierarchy is by default a node. Throws std::invalid_argument, also where
 // the above has none.
 Cost checked_cost(std::string_view name, const MessageBytes& bytes, int workers,

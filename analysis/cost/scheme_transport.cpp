@@ -33,9 +33,9 @@ Transport transport_of(std::string_view spec, std::string_view grid, std::string
         scheme = branch.scheme;
         break;
     }
-    return collective_name(topology) == "shards"  // of two phases
-               ? reduced_by(parse_topology(topology), scheme)->parts.transport
-               : scheme->parts.transport;
+    const bool crosses = !collective_name(topology).empty();  // no reduction of its own
+    return crosses ? reduced_by(parse_topology(topology), scheme)->parts.transport
+                   : scheme->parts.transport;
 }
 
 TransportOf transports(const MadeSchemes* made) {

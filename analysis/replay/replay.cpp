@@ -10,6 +10,7 @@
 #include <tuple>
 #include <utility>
 
+#include "analysis/replay/bucket_views.h"
 #include "analysis/replay/first_pass.h"
 #include "analysis/replay/item_queue.h"
 #include "analysis/replay/item_rows.h"
@@ -68,8 +69,8 @@ public:
         for (const Topology& t : options_.topologies) {
             if (t.kind == Topology::Kind::exact) continue;
             topologies_.push_back(t);
-            if (t.kind != Topology::Kind::two_phase) orders_.push_back(t);
-            if (t.phases.text().empty()) common_.push_back(t);
+            if (t.is_order()) orders_.push_back(t);
+            if (t.kind != Topology::Kind::levels && t.phases.text().empty()) common_.push_back(t);
         }
         for (const ResolvedScheme& scheme : schemes_)
             if (scheme.streams()) scheme.parts().add_to(wanted_);
@@ -145,6 +146,7 @@ private:
     // By resolved scheme and path; empty for those that do not stream.
     std::vector<std::vector<std::vector<Decision>>> decisions_;
     std::map<std::string, State> states_;
+    BucketTotals totals_;
     std::atomic<std::size_t> done_{0};  // values visited so far, over both passes
     std::size_t total_ = 0;
 };
@@ -156,6 +158,7 @@ void Replay::name(std::vector<ResultRow>& rows, std::size_t t, std::size_t k,
         row.tensor_index = static_cast<std::uint32_t>(options_.tensors[k]);
         row.scheme_index = static_cast<std::uint32_t>(resolved.requested);
         row.format = resolved.parts().grid;
+        stand_for_whole(row, tensor(k).stands_for());
         if (row.note.empty()) row.note = resolved.scheme->note;
         if (resolved.parts().keeps_state && follows_gap(t)) add_note(row.note, after_gap);
     }
@@ -215,6 +218,8 @@ std::vector<ResultRow> Replay::whole(std::size_t t, std::size_t k, const ItemCon
     step.number = info.number;
     step.index = t;
     step.workers = options_.workers;
+    const BucketViews beside(trace_, options_, resolved, t, k, totals_);
+    step.bucket = beside.bucket();
     step.key = item.key(0);
     step.loss = info.loss.value_or(step.loss);
     step.learning_rate = info.learning_rate.value_or(step.learning_rate);
@@ -287,7 +292,7 @@ Replay::Made Replay::do_item(const WorkItem& item, Workspace& workspace) {
                       item.step ? none : state_of(schemes_[s], k, made.states), workspace));
         }
         if (item.step && !noise.blocks.empty()) {
-            noise.blocks = {};
+            noise.stand_for_whole(tensor(k).stands_for());
             made.noise = {options_.steps[t], options_.tensors[k], std::move(noise)};
         }
         made.rows.back().shrink_to_fit();  // those of all steps may be held for long

@@ -134,6 +134,39 @@ void fill_noise(ResultRow& row, const OverNoise& over_noise, double noise) {
     row.pooled_error_over_noise = overflows ? infinity : quotient(lost, noise);
 }
 
+namespace {
+
+void multiply(ResultRow::Count& count, double factor) {
+    if (count) count = std::llround(static_cast<double>(*count) * factor);
+}
+void multiply(double& sum, double factor) { sum *= factor; }
+
+constexpr bool adds_up(Pools pools) {
+    return pools == Pools::sum || pools == Pools::part || pools == Pools::lost ||
+           pools == Pools::sum_blocks;
+}
+
+}  // namespace
+
+void stand_for_whole(ResultRow& row, double elements) {
+    if (elements == 1.0) return;
+    const ResultRow sample = row;
+    multiply(row.count, elements);
+    row.wire_bits = std::llround(static_cast<double>(row.wire_bits) * elements);
+    row.side_bits = std::llround(static_cast<double>(row.side_bits) * elements);
+#define APSCOPE_MULTIPLY(name, unit, section, pools) \
+    if constexpr (adds_up(Pools::pools)) multiply(row.name, elements);
+#define APSCOPE_BITS(name, unit, section, pools)
+    APSCOPE_NUMBER_COLUMNS(APSCOPE_MULTIPLY, APSCOPE_BITS, APSCOPE_MULTIPLY)
+#undef APSCOPE_MULTIPLY
+#undef APSCOPE_BITS
+    // The mean over the blocks stays what it is.
+    if (sample.noise_blocks.value_or(0) > 0)
+        row.sum_log2_error_over_noise = sample.sum_log2_error_over_noise *
+                                        (static_cast<double>(*row.noise_blocks) /
+                                         static_cast<double>(*sample.noise_blocks));
+}
+
 void fill_own(ResultRow& row, const ErrorStatistics& s) {
     row.own_nmse = nmse_of(s);
     row.own_cosine = cosine_of(s);

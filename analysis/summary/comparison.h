@@ -64,6 +64,23 @@ struct Against {
     std::optional<Pair> pair;  // if both have it
 };
 
+// The reductions of the two sides of a comparison. `both` is that of every side that has none of
+// its own; a scheme that has only its own reduction keeps it.
+struct Reductions {
+    using Name = std::optional<std::string_view>;
+    Name both, a, b;
+
+    Reductions(Name both = {}, Name a = {}, Name b = {}) : both(both), a(a), b(b) {}
+};
+
+// A scheme as a comparison names it: `SPEC`, or `SPEC@REDUCTION`, whose first @ outside parentheses
+// divides it.
+struct NamedSide {
+    std::string_view scheme;
+    std::optional<std::string_view> reduction;
+};
+NamedSide named_side(std::string_view text);
+
 // Pairs schemes of one table, or of two. The tables must outlive it.
 class Pairing {
 public:
@@ -72,11 +89,12 @@ public:
 
     // Scheme `a` of the first table and `b` of the second in every trace with both. Traces of two
     // tables are matched by name, or as the only one of each; layers and steps that only one has
-    // are omitted. `topology`: of both; by default the first that both have and that is not
-    // `exact`. `wire`: the messages before any sum.
+    // are omitted. By default the first topology that both have and that is not `exact`; a side
+    // without a reduction of its own beside one that has one takes the same, else its first.
+    // `wire`: the messages before any sum, for both sides.
     // Throws std::invalid_argument where no trace has both, or for an unknown topology.
     std::vector<Pair> pairs(std::string_view a, std::string_view b,
-                            std::optional<std::string_view> topology = {}) const;
+                            const Reductions& reductions = {}) const;
 
     // Every scheme of every trace of both tables, in the order of the first table, then those only
     // in the second; a trace that both have has its name in the first.
@@ -100,7 +118,7 @@ private:
     // None if they have no layer and step in common.
     std::optional<Pair> paired(std::int32_t trace, const Rows& rows_a, const Rows& rows_b,
                                std::string_view a, std::string_view b,
-                               std::optional<std::string_view> topology) const;
+                               const Reductions& reductions) const;
     std::vector<std::pair<std::int32_t, std::int32_t>> matched() const;
 
     Side first_, second_;

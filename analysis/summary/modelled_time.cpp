@@ -102,16 +102,15 @@ std::optional<StepTime> time_of(std::span<const TimedPart> parts, const std::str
     for (const TimedPart& part : parts) {
         const std::optional<Way> way =
             way_of(transport(spec, part.grid, part.reduction), part.reduction, part.values,
-                   part.payload, part.travelling, workers);
+                   part.payload, part.travelling, part.agreed, workers);
         if (!way) return std::nullopt;
-        const auto cost_of = [&](const MessageBytes& bytes) {
-            const auto cost =
-                cost_on_nodes(way->collective, bytes, workers, way->group, links.nodes);
+        const auto cost_of = [&](const Way& of) {
+            const auto cost = cost_on_nodes(of, workers, links.nodes);
             return cost ? std::optional(in_messages(*cost, way->rounds * part.buckets)) : cost;
         };
-        const std::optional<Cost> cost = cost_of(way->bytes);
+        const std::optional<Cost> cost = cost_of(*way);
         if (!cost) return std::nullopt;
-        const Cost bare = *cost_of(way->bytes.without_side());
+        const Cost bare = *cost_of(way->without_side());
         const double bare_seconds = transfer_seconds(bare, links);
         sent += latency_seconds(*cost, links) + bare_seconds;
         out.side_seconds += transfer_seconds(*cost, links) - bare_seconds;

@@ -57,11 +57,19 @@ struct SchemeRows {
     }
     // Its own reduction if it has no other; else `wanted`.
     std::string compared_topology(std::string_view wanted) const {
-        std::string topology(wanted);
-        if (crossing.empty() && wanted != "exact") {
-            const auto own = std::ranges::find_if(topologies, is_own_reduction);
-            if (own != topologies.end()) topology = *own;
-        }
+        const auto own = std::ranges::find_if(topologies, is_own_reduction);
+        if (crossing.empty() && wanted != "exact" && own != topologies.end()) return *own;
+        return held(wanted);
+    }
+    // Its first that is not its own or exact, else its own, else exact.
+    std::string first_topology() const {
+        if (!crossing.empty()) return crossing.front();
+        const auto own = std::ranges::find_if(topologies, is_own_reduction);
+        return own != topologies.end() ? *own : held("exact");
+    }
+    // `wanted`, if it has it.
+    std::string held(std::string_view wanted) const {
+        const std::string topology(wanted);
         if (holds(topologies, topology)) return topology;
         std::string known;
         for (const std::string& name : topologies) known += name + ", ";
@@ -70,8 +78,28 @@ struct SchemeRows {
     }
 };
 
+// Where at least one side has a reduction of its own.
+std::pair<std::string, std::string> sides_topologies(const SchemeRows& a, const SchemeRows& b,
+                                                     const Reductions& wanted) {
+    if (a.topologies.empty() || b.topologies.empty()) return {"wire", "wire"};
+    const auto of_a = wanted.a ? wanted.a : wanted.both, of_b = wanted.b ? wanted.b : wanted.both;
+    if (of_a == "wire" || of_b == "wire") {
+        if (of_a == of_b) return {"wire", "wire"};
+        throw std::invalid_argument("'" + (of_a == "wire" ? a : b).spec +
+                                    "@wire' is what is sent, before any sum; give @wire to both "
+                                    "schemes or to none");
+    }
+    const auto beside = [](const SchemeRows& side, std::string_view other) {
+        return holds(side.topologies, other) ? std::string(other) : side.first_topology();
+    };
+    return {of_a ? wanted.a ? a.held(*of_a) : a.compared_topology(*of_a) : beside(a, *of_b),
+            of_b ? wanted.b ? b.held(*of_b) : b.compared_topology(*of_b) : beside(b, *of_a)};
+}
+
 std::pair<std::string, std::string> compared_topologies(const SchemeRows& a, const SchemeRows& b,
-                                                        std::optional<std::string_view> wanted) {
+                                                        const Reductions& reductions) {
+    if (reductions.a || reductions.b) return sides_topologies(a, b, reductions);
+    const auto& wanted = reductions.both;
     if (wanted == "wire" || a.topologies.empty() || b.topologies.empty()) return {"wire", "wire"};
     std::string topology(wanted.value_or(""));
     if (!wanted) {
@@ -81,9 +109,11 @@ std::pair<std::string, std::string> compared_topologies(const SchemeRows& a, con
         });
         if (both != choices.end()) topology = *both;
         else if (!choices.empty())
-            throw std::invalid_argument("'" + a.spec + "' and '" + b.spec +
-                                        "' have no topology in common; say which, such as exact "
-                                        "or wire");
+            throw std::invalid_argument(
+                "'" + a.spec + "' and '" + b.spec +
+                "' have no topology in common; give each its own, such as '" + a.spec + "@" +
+                a.crossing.front() + "' and '" + b.spec + "@" + b.crossing.front() +
+                "', or both wire");
     }
     return {a.compared_topology(topology), b.compared_topology(topology)};
 }
@@ -124,8 +154,14 @@ std::vector<Cell> cells_of(const RowTable& table, const SchemeRows& scheme, cons
                nonzero = table[C::nonzero], error = table[C::sum_squared_error];
     const std::vector<Cells> parts = parts_of(table);
     const bool reduced = topology != "wire";
-    const Places wire(table, scheme.wire_of(topology)),
-        exact(table, reduced ? scheme.rows_of("exact") : Rows());
+    const Rows sent = scheme.wire_of(topology);
+    // What an addition does is known if the sum that is exact is that of the same messages.
+    const bool same_messages =
+        topology == "exact" || std::ranges::none_of(sent, [&](std::uint32_t row) {
+        return table.topology[row] == topology;
+    });
+    const Places wire(table, sent),
+        exact(table, reduced && same_messages ? scheme.rows_of("exact") : Rows());
     const auto sent_only = [&](std::uint32_t row, const Cells& values) {
         return table.skipped[row] ? 0.0 : values[row];
     };
@@ -155,6 +191,16 @@ std::vector<Cell> cells_of(const RowTable& table, const SchemeRows& scheme, cons
 }
 
 }  // namespace
+
+NamedSide named_side(std::string_view text) {
+    int depth = 0;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        if (text[i] == '(') ++depth;
+        else if (text[i] == ')') --depth;
+        else if (text[i] == '@' && depth == 0) return {text.substr(0, i), text.substr(i + 1)};
+    }
+    return {text, {}};
+}
 
 Pairing::Side::Side(const RowTable& of) : table(&of) {
     for (std::size_t i = 0; i < of.rows; ++i) {
@@ -210,7 +256,7 @@ std::vector<std::pair<std::int32_t, std::int32_t>> Pairing::matched() const {
 
 std::optional<Pair> Pairing::paired(std::int32_t trace, const Rows& rows_a, const Rows& rows_b,
                                     std::string_view a, std::string_view b,
-                                    std::optional<std::string_view> topology) const {
+                                    const Reductions& reductions) const {
     const RowTable &one = *first_.table, &other = *second_.table;
     const SchemeRows scheme_a(one, rows_a, a), scheme_b(other, rows_b, b);
     Pair pair{one.trace.names[static_cast<std::size_t>(trace)],
@@ -221,7 +267,8 @@ std::optional<Pair> Pairing::paired(std::int32_t trace, const Rows& rows_a, cons
               {},
               {},
               {}};
-    std::tie(pair.topology_a, pair.topology_b) = compared_topologies(scheme_a, scheme_b, topology);
+    std::tie(pair.topology_a, pair.topology_b) =
+        compared_topologies(scheme_a, scheme_b, reductions);
     const Rows chosen_a = scheme_a.rows_of(pair.topology_a),
                chosen_b = scheme_b.rows_of(pair.topology_b);
     const std::vector<Cell> cells_a = cells_of(one, scheme_a, chosen_a, pair.topology_a),
@@ -275,14 +322,21 @@ std::string name_of(HeldBy held_by) {
 }
 
 std::vector<Pair> Pairing::pairs(std::string_view a, std::string_view b,
-                                 std::optional<std::string_view> topology) const {
+                                 const Reductions& reductions) const {
     std::vector<Pair> found;
     for (const auto& [here, there] : matched()) {
         const Rows *rows_a = first_.find(here, a), *rows_b = second_.find(there, b);
         if (rows_a == nullptr || rows_b == nullptr) continue;
-        if (auto pair = paired(here, *rows_a, *rows_b, a, b, topology))
+        if (auto pair = paired(here, *rows_a, *rows_b, a, b, reductions))
             found.push_back(std::move(*pair));
     }
+    const auto& asked = reductions.a ? reductions.a : reductions.b;
+    if (asked && asked != "wire" &&
+        std::ranges::all_of(found, [](const Pair& pair) { return pair.topology_a == "wire"; }) &&
+        !found.empty())
+        throw std::invalid_argument(
+            "nothing was reduced in the results, so they have no topology '" + std::string(*asked) +
+            "'; leave it out, or use wire");
     if (!found.empty()) return found;
     throw std::invalid_argument(first_.table != second_.table
                                     ? no_common_place(a, b)

@@ -84,7 +84,7 @@ private:
 };
 
 TensorInfo parse_tensor(const json& object, const std::string& where) {
-    const Fields fields(object, where, {"name", "shape", "role"});
+    const Fields fields(object, where, {"name", "shape", "role", "sampled_from"});
     TensorInfo tensor;
     tensor.name = fields.text("name");
     if (tensor.name.size() > limits::name_length)
@@ -100,6 +100,12 @@ TensorInfo parse_tensor(const json& object, const std::string& where) {
             fields.refuse("has shape " + limits::clipped(object["shape"].dump()) +
                           "; it must be integers of at least 0");
         tensor.shape.push_back(extent.get<std::int64_t>());
+    }
+    if (fields.has("sampled_from")) {
+        tensor.sampled_from = fields.natural("sampled_from");
+        if (static_cast<std::uint64_t>(*tensor.sampled_from) < elements || elements == 0)
+            fields.refuse("has sampled_from " + std::to_string(*tensor.sampled_from) +
+                          "; a sample of it has " + std::to_string(elements) + " elements");
     }
     return tensor;
 }
@@ -146,6 +152,14 @@ std::size_t TensorInfo::size() const {
     std::size_t elements = 1;
     for (const auto extent : shape) elements *= static_cast<std::size_t>(extent);
     return elements;
+}
+
+std::size_t TensorInfo::whole_size() const {
+    return sampled_from ? static_cast<std::size_t>(*sampled_from) : size();
+}
+
+double TensorInfo::stands_for() const {
+    return sampled_from ? static_cast<double>(whole_size()) / static_cast<double>(size()) : 1.0;
 }
 
 std::string_view to_string(Kind kind) {

@@ -18,7 +18,11 @@ struct TensorInfo {
     std::string name;
     std::vector<std::int64_t> shape;
     std::string role;  // conv, linear, attention, norm, bias, embedding, head or other
+    std::optional<std::int64_t> sampled_from;  // elements of the tensor of which this is a sample
     std::size_t size() const;
+    std::size_t whole_size() const;
+    // Elements of the whole tensor for one of this.
+    double stands_for() const;
 };
 
 struct FileInfo {

@@ -108,6 +108,7 @@ class APS(Scheme):
         headroom: str = "workers",
         rule: str = "ceil",
         unit: int | str = "tensor",
+        bucket: int | str = "none",
         frozen: int = 0,
         delay: int = 0,
         projection: Projection | None = None,
@@ -243,6 +244,7 @@ class CurrentScaling(Scheme):
         pow2: bool = False,
         agree: str = "max",
         block: int = 0,
+        bucket: int | str = "none",
         eps: float = 0,
         nonfinite: str = "finite",
         projection: Projection | None = None,
@@ -294,6 +296,7 @@ class FP8TwoShot(Scheme):
         format: FormatLike,
         *,
         group: int | Literal["row"] = 0,
+        bucket: int | str = "none",
         overflow: Literal["pytorch", "saturate", "ieee"] = "pytorch",
     ) -> None: ...
 
@@ -305,6 +308,7 @@ class MX(Scheme):
         block: int = 0,
         rule: str = "format",
         along: str = "tensor",
+        bucket: int | str = "none",
         nonfinite: str = "format",
         projection: Projection | None = None,
         rounding: _Rounding = "ties_to_even",
@@ -323,6 +327,7 @@ class NVFP4(Scheme):
         rht: bool = True,
         four_over_six: Literal[False, "mse", "mae"] = False,
         agree: str = "max",
+        bucket: int | str = "none",
         random_bits: int = 32,
     ) -> None: ...
 

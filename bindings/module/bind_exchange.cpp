@@ -50,7 +50,7 @@ Rows rows_of(std::span<const RowReader> readers) {
 NamedRows spread(Parameters theta, std::size_t elements) {
     if (!theta.scales.empty() && theta.unit != 1) {
         Row each(elements);
-        for (std::size_t i = 0; i < elements; ++i) each[i] = theta.scales[i / theta.unit];
+        for (std::size_t i = 0; i < elements; ++i) each[i] = theta.scale_at(i);
         theta.scales = std::move(each);
     }
     return theta.rows();

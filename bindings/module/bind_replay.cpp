@@ -110,7 +110,7 @@ py::dict noise_columns(const Trace& trace, int workers, const std::vector<ItemNo
     }
     const python::Texts names(manifest.tensors, name_of), roles(manifest.tensors, role_of);
     const auto elements = [&](const Line& l) {
-        return static_cast<std::int64_t>(manifest.tensors[l.item->tensor_index].size());
+        return static_cast<std::int64_t>(manifest.tensors[l.item->tensor_index].whole_size());
     };
     python::Columns<Line> c(lines);
     c.plain<std::int64_t>("step",

@@ -167,12 +167,14 @@ struct TablePair {
 };
 
 using MaybeTopology = std::optional<std::string>;
+// A spec, and its reduction if it has one of its own.
+using NamedScheme = std::pair<std::string, MaybeTopology>;
 
 template <class Each>
-py::list for_pairs(const TablePair& c, const std::string& a, const std::string& b,
+py::list for_pairs(const TablePair& c, const NamedScheme& a, const NamedScheme& b,
                    const MaybeTopology& topology, Each each) {
     py::list tables;
-    for (const Pair& pair : c.pairing.pairs(a, b, topology)) {
+    for (const Pair& pair : c.pairing.pairs(a.first, b.first, {topology, a.second, b.second})) {
         py::dict out = pair_dict(pair);
         each(pair, out);
         tables.append(out);
@@ -243,7 +245,7 @@ void bind_summary(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>
         .def(py::init<std::shared_ptr<ArrayTable>, std::shared_ptr<ArrayTable>>(), py::arg("first"),
              py::arg("second"))
         .def("compare",
-             [](const TablePair& c, const std::string& a, const std::string& b,
+             [](const TablePair& c, const NamedScheme& a, const NamedScheme& b,
                 const MaybeTopology& topology, bool layers) {
         return for_pairs(c, a, b, topology, [&](const Pair& pair, py::dict& out) {
             add_compared(pair, c.first->table(), layers, out);
@@ -264,7 +266,7 @@ void bind_summary(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>
         return rows;
     }, py::arg("topology"))
         .def("steps",
-             [](const TablePair& c, const std::string& a, const std::string& b,
+             [](const TablePair& c, const NamedScheme& a, const NamedScheme& b,
                 const MaybeTopology& topology) {
         return for_pairs(c, a, b, topology, [&](const Pair& pair, py::dict& out) {
             const ComparedSteps steps = compared_steps(pair, c.first->table());
@@ -274,7 +276,7 @@ void bind_summary(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>
     },
              py::arg("a"), py::arg("b"), py::arg("topology"))
         .def("cells",
-             [](const TablePair& c, const std::string& a, const std::string& b,
+             [](const TablePair& c, const NamedScheme& a, const NamedScheme& b,
                 const MaybeTopology& topology) {
         return for_pairs(c, a, b, topology, [&](const Pair& pair, py::dict& out) {
             py::list names;
@@ -289,6 +291,10 @@ void bind_summary(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>
         });
     },
              py::arg("a"), py::arg("b"), py::arg("topology"));
+    m.def("named_side", [](const std::string& text) -> NamedScheme {
+        const NamedSide named = named_side(text);
+        return {std::string(named.scheme), MaybeTopology(named.reduction)};
+    }, py::arg("text"), "SPEC@REDUCTION as the spec and the reduction; None without one.");
     m.def("is_own_reduction", &is_own_reduction, py::arg("topology"));
     m.def("headline_topology", [](const std::vector<std::string>& in_order) {
         return headline_topology(in_order);

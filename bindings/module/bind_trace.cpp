@@ -76,6 +76,7 @@ void bind_trace(apscope::python::Module& m) {
         .def_property_readonly("shape",
                                [](const TensorInfo& t) { return py::tuple(py::cast(t.shape)); })
         .def_readonly("role", &TensorInfo::role)
+        .def_readonly("sampled_from", &TensorInfo::sampled_from)
         .def_property_readonly("size", &TensorInfo::size)
         .def("__repr__", [](const TensorInfo& t) {
         return py::str("TensorInfo(name={!r}, shape={}, role={!r})")

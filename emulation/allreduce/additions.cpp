@@ -8,7 +8,7 @@ namespace apscope::detail {
 
 namespace {
 
-SumRounding to_nearest(const char* format) { return {parse_format(format), Projection{}}; }
+SumRounding in(const char* format) { return {parse_format(format), Projection{}}; }
 
 // An addition in NCCL's kernels. In FP8 it is one of halves and a saturating cast: one rounding of
 // the exact sum, because the operands are so short.
@@ -27,21 +27,19 @@ double Additions::largest() const {
 
 namespace adding {
 
-Additions in_fp32(const SumRounding& narrow) { return {narrow, to_nearest("fp32")}; }
+Additions in_fp32(const SumRounding& narrow) { return {narrow, in("fp32")}; }
 
-Additions at_the_end_in_fp32(const SumRounding& narrow) {
-    return {narrow, to_nearest("fp32"), true};
-}
+Additions at_the_end_in_fp32(const SumRounding& narrow) { return {narrow, in("fp32"), true}; }
+
+Additions to_nearest(const SumRounding& narrow) { return {{narrow.format, Projection{}}, {}}; }
 
 Additions as_nccl(const SumRounding& narrow) { return {nccl(narrow.format), {}}; }
 
-Additions as_nccl_symmetric(const SumRounding& narrow) {
-    return {nccl(narrow.format), to_nearest("fp32")};
-}
+Additions as_nccl_symmetric(const SumRounding& narrow) { return {nccl(narrow.format), in("fp32")}; }
 
 Additions as_nvls(const SumRounding& narrow) {
-    Additions additions{nccl(narrow.format), to_nearest("fp32")};
-    if (narrow.format.storage_bits() <= 8) additions.wide = to_nearest("fp16");
+    Additions additions{nccl(narrow.format), in("fp32")};
+    if (narrow.format.storage_bits() <= 8) additions.wide = in("fp16");
     if (narrow.format == parse_format("fp32")) {
         additions.wide.reset();
         additions.exact = true;

@@ -37,6 +37,7 @@ namespace adding {
 Additions in_fp32(const SumRounding& narrow);  // rounded at the end
 Additions at_the_end_in_fp32(
     const SumRounding& narrow);  // partial sums are rounded, the sum is not
+Additions to_nearest(const SumRounding& narrow);  // with infinities, whatever the projection
 Additions as_nccl(const SumRounding& narrow);
 Additions as_nccl_symmetric(const SumRounding& narrow);
 Additions as_nvls(const SumRounding& narrow);

@@ -123,4 +123,24 @@ BatchNoise batch_noise(std::span<const std::span<const float>> gradients, bool d
     return noise;
 }
 
+void BatchNoise::stand_for_whole(double elements) {
+    blocks = {};
+    if (elements == 1.0) return;
+    const auto times = [&](std::uint64_t count) {
+        return static_cast<std::uint64_t>(std::llround(static_cast<double>(count) * elements));
+    };
+    // The mean over the blocks of log2 stays what it is.
+    const std::uint64_t known = noisy_blocks - lone_blocks;
+    const double of_blocks =
+        known == 0 ? 0.0
+                   : static_cast<double>(times(noisy_blocks) - times(lone_blocks)) /
+                         static_cast<double>(known);
+    sum *= elements;
+    squared_reference *= elements;
+    noisy_blocks = times(noisy_blocks);
+    lone_blocks = times(lone_blocks);
+    for (double& without : sum_without) without *= elements;
+    for (double& without : log2_without) without *= of_blocks;
+}
+
 }  // namespace apscope::detail

@@ -96,6 +96,10 @@ struct BatchNoise {
     std::vector<double> sum_without;  // sum of N without w
     // Sum of log2 of N without w over N, over the noisy blocks that are not lone.
     std::vector<double> log2_without;
+
+    // The sums of a sample of a tensor as those of the whole, whose blocks are no longer known.
+    // elements: those of the whole for one of the sample.
+    void stand_for_whole(double elements);
 };
 // Of the noise blocks of elements first .. first + count - 1, which begin one; empty if it is
 // unknown.

@@ -73,7 +73,8 @@ std::optional<Fp32Sums> fp32_sums(const Topology& topology, const FloatFormat& s
                                   int k, int workers) {
     if (topology.is_plain()) return fp32_sums(sent, accumulate, projection, k, workers);
     const Additions by = additions_of(topology, accumulate, projection);
-    if (by.exact) return std::nullopt;
+    // The chunks of channels depend on the bytes of an element, which an fp32 sum has not.
+    if (by.exact || topology.channels.count > 0) return std::nullopt;
     std::optional<Fp32Sums> sums =
         fp32_sums(sent, by.narrow.format, by.narrow.projection, k, workers);
     if (!sums || !by.wide) return sums;

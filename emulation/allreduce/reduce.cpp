@@ -165,9 +165,11 @@ void encode_row(std::span<const float> in, double* out, double scale, const RowC
     cast.round(in.data(), scale, out, in.size(), wire, first);
 }
 
-void reduce(const Topology& topology, std::span<const double* const> rows, std::size_t first,
+void reduce(const Topology& given, std::span<const double* const> rows, std::size_t first,
             std::size_t count, std::size_t n, const RowCast& accumulator, PhiloxKey key,
             std::span<double> out, ReduceScratch<double>& scratch, HopMoments* moments) {
+    Topology topology = given;
+    topology.channels.element_bytes = (accumulator.format().storage_bits() + 7) / 8;
     if (topology.kind == Topology::Kind::exact) {
         std::copy_n(rows[0], count, out.data());
         for (std::size_t w = 1; w < rows.size(); ++w) {
@@ -209,7 +211,7 @@ HopTarget checked_hops(std::size_t workers, const FloatFormat& format,
     if (workers == 0)
         throw std::invalid_argument(
             "an all-reduce needs at least one worker; the first axis of x is empty");
-    if (options.topology.kind == Topology::Kind::two_phase)
+    if (!options.topology.is_order())
         throw std::invalid_argument("topology '" + options.topology.name() +
                                     "' encodes with a scheme; give exchange() a scheme, as in "
                                     "exchange('none:e4m3', x, topology='two_phase')");

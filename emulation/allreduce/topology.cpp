@@ -9,10 +9,10 @@
 #include <stdexcept>
 
 #include "core/limits.h"
-#include "core/named_formats.h"
 #include "core/parse.h"
 #include "core/spec_text.h"
 #include "emulation/allreduce/additions.h"
+#include "emulation/allreduce/topology_keys.h"
 
 namespace apscope::detail {
 
@@ -26,11 +26,10 @@ struct TopologyForm {
     int (*chunks)(int workers) = nullptr;  // one
     int (*rank)(int row, int chunk, int workers) = nullptr;  // the row itself
     bool has_phases = false;  // NAME[,key=value...]; the program is for a scale that all share
+    bool has_channels = false;  // NAME[,channels=N[,protocol=P]]
 };
 
 namespace {
-
-[[noreturn]] void refuse(const std::string& sentence) { throw std::invalid_argument(sentence); }
 
 // 0, 1, ..., workers - 1.
 std::vector<int> all(int workers) {
@@ -192,9 +191,10 @@ void double_tree(ReductionProgram& program, int workers, int) {
     add_children(program.hops, 0, above, workers);
 }
 
-// The second half of the elements has the tree of the ranks in reverse, or one further on.
+// The second half of the elements has the tree of the ranks in reverse, or one further on. With
+// channels the two trees take turns.
 int other_tree(int row, int chunk, int workers) {
-    if (chunk == 0) return row;
+    if (chunk % 2 == 0) return row;
     return workers % 2 == 0 ? workers - 1 - row : (row + 1) % workers;
 }
 
@@ -226,18 +226,28 @@ constexpr auto forms = std::to_array<TopologyForm>({
      .collective = "ring",
      .additions = adding::as_nccl,
      .chunks = as_many_as_workers,
-     .rank = further_on},
+     .rank = further_on,
+     .has_channels = true},
     {.name = "nccl:tree",
      .program = double_tree,
      .collective = "double_tree",
      .additions = adding::as_nccl,
      .chunks = two_trees,
-     .rank = other_tree},
+     .rank = other_tree,
+     .has_channels = true},
     {.name = "nccl:symmetric",
      .program = accumulated,
      .collective = "shards",
      .additions = adding::as_nccl_symmetric},
     {.name = "nccl:nvls", .program = accumulated, .collective = "", .additions = adding::as_nvls},
+    {.name = "torch:one_shot",
+     .program = sequential,
+     .collective = "all_gather",
+     .additions = adding::to_nearest},
+    {.name = "torch:two_shot",
+     .program = sequential,
+     .collective = "shards",
+     .additions = adding::to_nearest},
     {.name = "two_phase",
      .program = accumulated,
      .collective = "shards",
@@ -249,7 +259,7 @@ constexpr auto forms = std::to_array<TopologyForm>({
      .additions = adding::at_the_end_in_fp32,
      .has_phases = true},
 });
-constexpr std::string_view scatters = "reduce_scatter";
+constexpr std::string_view hierarchy = "hierarchical";
 
 // Of NAME, or of NAME:G.
 const TopologyForm* find_form(std::string_view name) {
@@ -260,38 +270,37 @@ const TopologyForm* find_form(std::string_view name) {
     return found == forms.end() ? nullptr : found;
 }
 
-// sum=, own= and, where sums are encoded again, phase2=.
-TwoPhase phases_of(const std::string& whole, std::string_view name,
-                   std::span<const std::string_view> settings) {
-    TwoPhase phases;
-    phases.finishes = name != scatters;
-    for (const std::string_view setting : settings) {
-        const std::size_t equals = setting.find('=');
-        const std::string_view key = setting.substr(0, equals),
-                               value = equals == setting.npos ? "" : setting.substr(equals + 1);
-        if (key == "sum" && (value == "fp32" || value == "exact")) phases.sum = value;
-        else if (key == "sum") phases.sum = parse_format(value).name();
-        else if (key == "own" && (value == "exact" || value == "encoded"))
-            phases.own_exact = value == "exact";
-        else if (key == "phase2" && phases.finishes && value.size() > 2 && value.starts_with('(') &&
-                 value.ends_with(')'))
-            phases.phase2 = value.substr(1, value.size() - 2);
-        else
-            refuse("topology '" + limits::clipped(whole) + "' has '" + limits::clipped(setting) +
-                   "'; its keys are sum=fp32, sum=exact or sum=FORMAT, own=encoded or own=exact" +
-                   (phases.finishes ? " and phase2=(SCHEME), as in phase2=(aps:e5m2)" : ""));
+// Of the text between the parentheses: NAME[@FORMAT][,key=value...],NAME[@FORMAT][,key=value...].
+std::vector<Topology> levels_of(const std::string& whole, std::string_view text) {
+    std::vector<Topology> levels;
+    std::vector<std::string> specs;  // without formats
+    std::vector<std::string> formats;
+    for (const std::string_view piece : split_outside(text, ',')) {
+        const std::size_t at = piece.find('@');
+        if (piece.substr(0, at).find('=') != piece.npos && !specs.empty()) {
+            specs.back() += "," + std::string(piece);
+            continue;
+        }
+        specs.emplace_back(piece.substr(0, at));
+        formats.emplace_back(at == piece.npos ? "" : piece.substr(at + 1));
+        if (at != piece.npos && formats.back().empty())
+            refuse("topology '" + limits::clipped(whole) + "' has no format after '" +
+                   limits::clipped(piece) + "', as in " + specs.back() + "@e4m3");
     }
-    return phases;
-}
-
-// "a, b or c".
-std::string listed(const std::vector<std::string>& names, std::string_view last = " or ") {
-    std::string text;
-    for (std::size_t i = 0; i < names.size(); ++i) {
-        if (i != 0) text += i + 1 == names.size() ? last : ", ";
-        text += names[i];
+    if (specs.size() != 2)
+        refuse("topology '" + limits::clipped(whole) + "' has " + std::to_string(specs.size()) +
+               " levels in its parentheses; give two, inside the groups and over them, as in "
+               "hierarchical:8(ring,two_phase@e4m3)");
+    const std::vector<std::string> known = level_names();
+    for (std::size_t i = 0; i < specs.size(); ++i) {
+        if (std::ranges::count(known, specs[i].substr(0, specs[i].find(','))) == 0)
+            refuse("topology '" + limits::clipped(whole) + "' has the level '" +
+                   limits::clipped(specs[i]) + "'; a level is " + listed(known) +
+                   ", with its keys");
+        levels.push_back(parse_topology(specs[i]));
+        levels[i].format = formats[i].empty() ? "" : format_name(formats[i]);
     }
-    return text;
+    return levels;
 }
 
 }  // namespace
@@ -314,8 +323,21 @@ std::vector<std::string> topology_names() {
     return names;
 }
 
+std::vector<std::string> level_names() {
+    std::vector<std::string> names;
+    for (const TopologyForm& form : forms)
+        if (!form.has_groups) names.emplace_back(form.name);
+    return names;
+}
+
+bool operator==(const Topology& a, const Topology& b) {
+    return a.kind == b.kind && a.group == b.group && a.kahan == b.kahan && a.form == b.form &&
+           a.phases == b.phases && a.channels == b.channels && a.format == b.format &&
+           a.levels == b.levels;
+}
+
 std::string_view collective_name(std::string_view topology) {
-    const TopologyForm* form = find_form(topology.substr(0, topology.find_first_of("+,")));
+    const TopologyForm* form = find_form(topology.substr(0, topology.find_first_of("+,(@")));
     return form == nullptr ? "" : form->collective;
 }
 
@@ -329,19 +351,34 @@ std::string TwoPhase::text() const {
 
 std::string Topology::name() const {
     if (form == nullptr) return kind == Kind::gather ? "gather" : "exact";
+    const std::string inside =
+        levels.empty() ? "" : "(" + levels[0].name() + "," + levels[1].name() + ")";
     return std::string(form->name) + (form->has_groups ? ":" + std::to_string(group) : "") +
-           (kahan ? "+kahan" : "") + phases.text();
+           inside + (kahan ? "+kahan" : "") + (format.empty() ? "" : "@" + format) +
+           channels.text() + phases.text();
 }
 
 Topology parse_topology(std::string_view name) {
     const std::string whole(name);
+    const std::size_t open = name.find('(');
+    if (name.starts_with(hierarchy) && open != name.npos && name.ends_with(')')) {
+        Topology t{Topology::Kind::levels, 0, false, find_form(hierarchy)};
+        t.group = group_of(whole, hierarchy,
+                           name.substr(0, open).substr(std::min(open, hierarchy.size() + 1)));
+        t.levels = levels_of(whole, name.substr(open + 1, name.size() - open - 2));
+        return t;
+    }
     const std::vector<std::string_view> pieces = split_outside(name, ',');
-    const TopologyForm* phased = find_form(pieces[0]);
-    if (phased != nullptr && phased->has_phases) {
-        return {Topology::Kind::two_phase, 0, false, phased,
-                phases_of(whole, pieces[0], std::span(pieces).subspan(1))};
+    const TopologyForm* keyed = find_form(pieces[0]);
+    const std::span<const std::string_view> settings = std::span(pieces).subspan(1);
+    if (keyed != nullptr && keyed->has_phases) {
+        return {Topology::Kind::two_phase, 0, false, keyed, phases_of(whole, pieces[0], settings)};
     }
     Topology t;
+    if (keyed != nullptr && keyed->has_channels) {
+        t.channels = channels_of(whole, pieces[0], settings);
+        name = pieces[0];
+    }
     if (name.ends_with("+kahan")) {
         t.kahan = true;
         name.remove_suffix(6);
@@ -353,15 +390,9 @@ Topology parse_topology(std::string_view name) {
     if (form != nullptr) {
         t.form = form;
         t.kind = form->program == ring ? Topology::Kind::ring : Topology::Kind::ordered;
-        if (form->has_groups) {
-            const std::string_view number =
-                name.substr(std::min(name.size(), form->name.size() + 1));
-            t.group = parse_number<int>(number).value_or(0);
-            if (t.group < 1)
-                refuse("topology '" + limits::clipped(whole) +
-                       "' needs a group size of 1 to 2147483647, as in " + std::string(form->name) +
-                       ":4");
-        }
+        if (form->has_groups)
+            t.group = group_of(whole, form->name,
+                               name.substr(std::min(name.size(), form->name.size() + 1)));
     }
     if (t.kahan && (form == nullptr || !form->keeps_accumulator)) {
         std::vector<std::string> keep;
@@ -375,8 +406,8 @@ Topology parse_topology(std::string_view name) {
 }
 
 bool Topology::is_plain() const {
-    return form == nullptr ||
-           (form->additions == nullptr && (form->rank == nullptr || form->rank == further_on));
+    return form == nullptr || (is_order() && form->additions == nullptr &&
+                               (form->rank == nullptr || form->rank == further_on));
 }
 
 Additions additions_of(const Topology& t, const FloatFormat& accumulate,
@@ -416,6 +447,8 @@ int chunk_count(const Topology& t, int workers) {
 }
 
 std::size_t chunk_begin(const Topology& t, int workers, int chunk, std::size_t n) {
+    if (t.channels.count > 0)
+        return channel_begin(t.channels, t.form->program == double_tree, workers, chunk, n);
     // floor(chunk n / chunks) without overflow of chunk * n.
     const auto c = static_cast<std::size_t>(chunk),
                chunks = static_cast<std::size_t>(chunk_count(t, workers));

@@ -61,11 +61,25 @@ void draw_words(const RandomStream& stream, std::uint64_t first, std::size_t cou
     simd::run<WordsOfSlots<Word, Slot>>(slots.first, count, stream.random_bits, out);
 }
 
+// Whether the elements run over 2^64 to 0, as those from before a row's first one do; they are then
+// drawn in two parts.
+template <class Word>
+bool drawn_over_zero(const RandomStream& stream, std::uint64_t first, std::size_t count, Word* out,
+                     const float* numbers) {
+    const std::uint64_t before = std::uint64_t{0} - first;
+    if (first == 0 || before >= count) return false;
+    random_words(stream, first, before, out, numbers);
+    random_words(stream, 0, count - before, out + before,
+                 numbers == nullptr ? nullptr : numbers + before);
+    return true;
+}
+
 }  // namespace
 
 template <class Word>
 void random_words(const RandomStream& stream, std::uint64_t first, std::size_t count, Word* out,
                   const float* numbers) {
+    if (drawn_over_zero(stream, first, count, out, numbers)) return;
     for (std::size_t begin = 0; begin < count; begin += random_group) {
         const std::size_t n = std::min(random_group, count - begin);
         const float* part = numbers == nullptr ? nullptr : numbers + begin;
@@ -82,6 +96,7 @@ void random_words(const RandomStream& stream, std::uint64_t first, std::size_t c
 template <>
 void random_words(const RandomStream& stream, std::uint64_t first, std::size_t count,
                   std::uint16_t* out, const float* numbers) {
+    if (drawn_over_zero(stream, first, count, out, numbers)) return;
     const auto part = [&](std::size_t begin, std::size_t n) {
         if (n > 0)
             draw_words<std::uint16_t, std::uint16_t>(stream, first + begin, n, out + begin,

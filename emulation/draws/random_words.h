@@ -17,8 +17,8 @@ namespace apscope::detail {
 
 inline constexpr std::size_t random_group = 512;  // elements drawn at a time
 
-// The words of elements first .. first + count - 1, of any number. `numbers`, if given, are the
-// elements: they are read next, and come from memory while words are made.
+// The words of elements first .. first + count - 1, modulo 2^64, of any number. `numbers`, if
+// given, are the elements: they are read next, and come from memory while words are made.
 template <class Word>
 void random_words(const RandomStream& stream, std::uint64_t first, std::size_t count, Word* out,
                   const float* numbers = nullptr);

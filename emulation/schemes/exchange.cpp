@@ -91,4 +91,14 @@ void Message::prepare(std::size_t n, bool with_codes, bool with_moments) {
     payload_bits = side_bits = 0;
 }
 
+double ArrayTotals::of(std::size_t worker, const std::function<double()>& find) {
+    {
+        const std::lock_guard lock(mutex_);
+        if (const auto found = found_.find(worker); found != found_.end()) return found->second;
+    }
+    const double total = find();  // of several threads, all find the same
+    const std::lock_guard lock(mutex_);
+    return found_.emplace(worker, total).first->second;
+}
+
 }  // namespace apscope::detail

@@ -6,6 +6,9 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <map>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -24,7 +27,7 @@ namespace apscope::detail {
 struct Parameters {
     std::optional<double> scale;  // of every element
     Row scales;  // where they differ: one for `unit` consecutive elements each
-    std::size_t unit = 1;
+    std::size_t unit = 1, lead = 0;  // elements of the first unit that lie before the row
     std::optional<int> scale_exponent;  // s where one power of two 2^s scales all
     bool skipped = false;  // the scheme drops this step
     Record own;  // what else the scheme's encode and reduce must know
@@ -34,10 +37,13 @@ struct Parameters {
         return own.of<Part>();
     }
     double common_scale() const;  // throws std::invalid_argument without one
+    double scale_at(std::size_t element) const { return scales[(lead + element) / unit]; }
 
     NamedRows rows() const;
     static Parameters of_rows(NamedRows rows);
 };
+
+struct Bucket;
 
 // One tensor at one step, as a scheme sees it.
 struct TrainingStep {
@@ -54,6 +60,8 @@ struct TrainingStep {
     std::span<const float> weights, full_batch;  // empty where not recorded
     bool packs = false;  // messages carry their payload, not its length alone
     std::size_t row = 0;  // elements of a row of the tensor that this is a part of; 0: by `shape`
+    // Of a scheme whose blocks cross tensors (SchemeParts::bucket); null: the tensor is alone.
+    const Bucket* bucket = nullptr;
 
     // A worker's random words; `hop` keeps apart what one worker draws more than once.
     RandomStream stream(std::size_t worker, int random_bits, std::uint32_t hop = 0) const {
@@ -130,6 +138,35 @@ struct RowReader {
     }
 };
 
+// A number of each worker's whole array, such as its amax: found once for all tensors of a bucket,
+// by any of the threads.
+class ArrayTotals {
+public:
+    double of(std::size_t worker, const std::function<double()>& find);
+
+private:
+    std::mutex mutex_;
+    std::map<std::size_t, double> found_;
+};
+
+// The array that a tensor is sent in, one behind the other with its neighbours: a row of each
+// worker, or of the one that a step of one worker is about.
+struct Bucket {
+    struct ArrayRow {
+        std::size_t worker = 0;
+        RowReader seen;
+        RowReader rounded;  // with elements that are not finite, where the scheme rounds them
+    };
+    std::vector<ArrayRow> rows;
+    std::size_t first = 0;  // where the tensor begins
+    std::shared_ptr<ArrayTotals> totals;
+
+    const ArrayRow& row(std::size_t worker) const { return rows.at(rows.size() == 1 ? 0 : worker); }
+    std::size_t size() const { return rows.at(0).seen.size; }
+    // Of one worker, for a tensor that begins there.
+    Bucket of(std::size_t worker, std::size_t at) const { return {{row(worker)}, at, totals}; }
+};
+
 // Where a piece lies: it begins at element `first` of rows of `size`.
 struct Place {
     std::size_t first = 0, size = 0;
@@ -155,6 +192,7 @@ struct WorkerRow {
     const TrainingStep& step;
     const Parameters& theta;
     const RowReader& x;
+    std::size_t worker = 0;
 };
 
 // What encode() gets: a piece of a worker's row.

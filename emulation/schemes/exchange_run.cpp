@@ -50,7 +50,7 @@ ExchangeRun::ExchangeRun(const SchemeParts& parts, const TrainingStep& step, Sta
     if (parts.looks_ahead) ahead.emplace(look_ahead());
     theta_ = parts.parameters({step_, state_, rows}, ahead ? &*ahead : nullptr);
     for (std::size_t w = 0; w < workers && parts.measure; ++w)
-        own_[w] = parts.measure({step_, theta_, rows[w]});
+        own_[w] = parts.measure({step_, theta_, rows[w], w});
     e_.skipped = theta_.skipped;
     e_.scale_exponent = theta_.scale_exponent;
     if (names_scales() && theta_.scale) e_.scales = {*theta_.scale};
@@ -170,7 +170,7 @@ Exchange& ExchangeRun::send(const PhiloxKey& key, bool keeps) {
     if (names_scales() && !theta_.scales.empty()) {
         e_.scales.resize(e_.intended[0].size());
         for (std::size_t i = 0; i < e_.scales.size(); ++i)
-            e_.scales[i] = theta_.scales[(first_ + i) / theta_.unit];
+            e_.scales[i] = theta_.scale_at(first_ + i);
     }
     reduce(theta);
     if (parts_.inverse) turn_back();

@@ -37,8 +37,7 @@ void FloatEncoder::reduce(const SentPieces& s, Row& sum) const {
     if (s.theta.scales.empty()) {
         simd::run<DivideRow>(sum.data(), s.theta.common_scale(), count);
     } else {
-        for (std::size_t i = 0; i < count; ++i)
-            sum[i] /= s.theta.scales[(s.place.first + i) / s.theta.unit];
+        for (std::size_t i = 0; i < count; ++i) sum[i] /= s.theta.scale_at(s.place.first + i);
     }
 }
 

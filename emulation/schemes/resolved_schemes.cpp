@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <iterator>
+#include <stdexcept>
 #include <utility>
 
+#include "emulation/schemes/levels.h"
 #include "emulation/schemes/two_phase.h"
 
 namespace apscope::detail {
@@ -41,17 +43,37 @@ std::vector<ResolvedScheme> reduced_by(const Topology& topology,
     return schemes;
 }
 
+namespace {
+
+// Whether the topology reduces the scheme as a composition with it.
+bool is_composed(const Topology& topology, const Scheme& scheme) {
+    if (topology.kind == Topology::Kind::levels) return refusal_of_levels(topology, scheme).empty();
+    return has_two_phases(scheme.parts);
+}
+
+// A hierarchy of two levels that reduces none of the schemes.
+void check_levels(const Topology& topology, const std::vector<ResolvedScheme>& schemes) {
+    if (topology.kind != Topology::Kind::levels || schemes.empty()) return;
+    const bool reduces = std::ranges::any_of(
+        schemes, [&](const ResolvedScheme& one) { return is_composed(topology, *one.scheme); });
+    if (!reduces) throw std::invalid_argument(refusal_of_levels(topology, *schemes.front().scheme));
+}
+
+}  // namespace
+
 std::vector<ResolvedScheme> with_two_phases(std::span<const Topology> topologies,
                                             const std::vector<ResolvedScheme>& schemes) {
     std::vector<ResolvedScheme> all;
+    for (const Topology& topology : topologies) check_levels(topology, schemes);
     for (const ResolvedScheme& scheme : schemes) {
         all.push_back(scheme);
-        if (!has_two_phases(scheme.parts())) continue;
         for (const Topology& topology : topologies) {
+            if (!is_composed(topology, *scheme.scheme)) continue;
             // A policy has rows of a topology on all its tensors, or on none.
             const bool covers = std::ranges::none_of(schemes, [&](const ResolvedScheme& other) {
                 return other.requested == scheme.requested && other.parts().crosses_topologies() &&
-                       !has_two_phases(other.parts()) && !adds_codes(topology, other.parts());
+                       !is_composed(topology, *other.scheme) &&
+                       !adds_codes(topology, other.parts());
             });
             if (!covers) continue;
             std::vector<ResolvedScheme> reduced = reduced_by(topology, {scheme});

@@ -26,7 +26,12 @@ const SchemeParts& Scheme::own_parts() const {
 }
 
 const SchemeParts& Scheme::inner_parts() const {
-    if (!own_parts().joins_tensors) return parts;
+    if (own_parts().bucket != 0)
+        throw std::invalid_argument(
+            "scheme '" + spec +
+            "' has blocks that cross tensors, but a scheme around it sees one tensor of one step; "
+            "leave bucket out");
+    if (!parts.joins_tensors) return parts;
     throw std::invalid_argument(
         "scheme '" + spec +
         "' has one scale for several tensors, but a scheme around it sees one tensor of one step; "

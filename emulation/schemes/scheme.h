@@ -62,6 +62,13 @@ struct SchemeParts {
     std::size_t run = 1;  // consecutive elements that no cut may part, or whole_row; totals of
                           // longer runs are measured
 
+    // Bytes from which on a bucket of tensors is full, through which blocks are counted: encode()
+    // needs TrainingStep::bucket; 0: they are counted through a tensor.
+    std::size_t bucket = 0;
+    // Elements of a run, counted from the start of a row, on which alone the encoding of each of
+    // its elements depends, in rows of one worker; 0: it depends on the whole row.
+    std::size_t block = 0;
+
     // Memory.
     bool keeps_state = false;  // steps must come in order
     bool feeds_errors_back = false;  // remembers what it did not send
@@ -180,7 +187,7 @@ struct Scheme {
     // Throws std::invalid_argument for a policy, whose branches are schemes of their own.
     const SchemeParts& own_parts() const;
     // The same for a combinator, which sees one tensor at a time. Also throws for a scheme whose
-    // scales apply to several tensors.
+    // scales or blocks apply to several tensors.
     const SchemeParts& inner_parts() const;
 };
 

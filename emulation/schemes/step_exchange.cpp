@@ -14,6 +14,7 @@
 #include "emulation/schemes/exchange_run.h"
 #include "emulation/schemes/float_exchange.h"
 #include "emulation/schemes/lookahead.h"
+#include "emulation/schemes/shared/buckets.h"
 
 namespace apscope::detail {
 
@@ -136,18 +137,31 @@ std::vector<StepExchange::Task> StepExchange::tasks(const StepGradients& step, i
                          {}, {step.number},   {},       &ahead};
     for (const StepTensor& tensor : tensors_) input.names.push_back(tensor.name);
     std::vector<Task> tasks;
+    const auto gradient = [&step](std::size_t k, std::size_t w) { return step.gradients[k][w]; };
     for (const ResolvedScheme& scheme : schemes) {
         const bool streams = scheme.streams();
+        std::map<std::size_t, std::shared_ptr<ArrayTotals>> found;
+        const auto totals = [&](std::size_t first) {
+            return found.try_emplace(first, std::make_shared<ArrayTotals>()).first->second;
+        };
+        const auto elements = [&](std::size_t k) {
+            return scheme.serves_item(k) ? std::optional(tensors_[k].elements()) : std::nullopt;
+        };
         std::vector<Decision> decisions(tensors_.size());
         if (streams) decisions = scheme.choose(input, states_[scheme.name]);
         for (std::size_t k = 0; k < tensors_.size(); ++k) {
             if (!scheme.serves_item(k)) continue;
             const std::size_t size = tensors_[k].elements(), most = streams ? chunk : size;
             State* state = streams ? nullptr : &states_[scheme.name + "|" + tensors_[k].name];
+            std::shared_ptr<const Bucket> bucket;
+            if (scheme.parts().bucket != 0)
+                bucket = std::make_shared<const Bucket>(
+                    bucket_around(scheme.parts(), k, tensors_.size(), elements,
+                                  static_cast<std::size_t>(workers_), gradient, totals));
             std::size_t first = 0;
             do {
                 const std::size_t count = std::min(most, size - first);
-                tasks.push_back({scheme.scheme, k, first, count, decisions[k], state});
+                tasks.push_back({scheme.scheme, k, first, count, decisions[k], state, bucket});
                 first += count;
             } while (first < size);
         }
@@ -197,6 +211,7 @@ bool StepExchange::run(const Task& task, const StepGradients& step) const {
     one.index = step.index;
     one.workers = workers_;
     one.key = key(task.tensor, step.number);
+    one.bucket = task.bucket.get();
     one.loss = step.loss;
     one.learning_rate = step.learning_rate;
     if (!step.weights.empty()) one.weights = step.weights[task.tensor];

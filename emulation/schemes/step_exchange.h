@@ -62,6 +62,7 @@ private:
         std::size_t tensor, first, count;
         Decision decision;  // of a scheme that streams
         State* state;  // of any other
+        std::shared_ptr<const Bucket> bucket;  // of one whose blocks cross tensors
     };
     void check(const StepGradients& step) const;
     std::vector<AgreedStatistics> statistics(const StepGradients& step,

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <string_view>
 
 namespace apscope::detail {
@@ -39,6 +40,8 @@ struct Transport {
     // In two phases: bits of a value in phase 2 over those in phase 1; NaN if not known.
     bool phased = false;
     double second_width = 1.0;
+    // Of a hierarchy of two levels: that of the groups' sums. The rest is of the workers' messages.
+    std::shared_ptr<const Transport> over;
 };
 
 // Sums of `workers` integers 0..largest.

@@ -11,7 +11,10 @@
 #include "emulation/allreduce/reduce.h"
 #include "emulation/schemes/definition.h"
 #include "emulation/schemes/float_phases.h"
+#include "emulation/schemes/levels.h"
+#include "emulation/schemes/named_states.h"
 #include "emulation/schemes/shared/row_length.h"
+#include "emulation/schemes/two_phase_bucket.h"
 
 namespace apscope::detail {
 
@@ -22,32 +25,8 @@ struct PhaseStates {
     std::vector<State> workers, shards;
 
     void fields(Fields& f) {
-        each(f, "phase1/", workers);
-        each(f, "phase2/", shards);
-    }
-
-private:
-    // Rows named phase1/0/NAME, phase1/1/NAME, ...
-    static void each(Fields& f, const std::string& prefix, std::vector<State>& states) {
-        NamedRows& all = f.all();
-        const auto begins = [&](std::size_t i) { return prefix + std::to_string(i) + "/"; };
-        if (f.writes()) {
-            for (std::size_t i = 0; i < states.size(); ++i)
-                for (auto& [name, row] : states[i].rows()) all[begins(i) + name] = row;
-            return;
-        }
-        for (std::size_t i = 0;; ++i) {
-            NamedRows mine;
-            const std::string mark = begins(i);
-            for (auto found = all.lower_bound(mark);
-                 found != all.end() && found->first.starts_with(mark);) {
-                auto row = all.extract(found++);
-                row.key() = row.key().substr(mark.size());
-                mine.insert(std::move(row));
-            }
-            if (mine.empty()) return;
-            states.emplace_back(std::move(mine));
-        }
+        each_state(f, "phase1/", workers);
+        each_state(f, "phase2/", shards);
     }
 };
 
@@ -59,11 +38,15 @@ struct Leaves {
     void fields(Fields&) {}
 };
 
-// The step as a scheme with one worker sees it.
-TrainingStep alone(const TrainingStep& step) {
+// The step as a scheme with one worker sees it; `bucket` is that worker's, or none.
+TrainingStep alone(const TrainingStep& step, const Bucket* bucket = nullptr) {
     TrainingStep one = step;
     one.workers = 1;
+    one.bucket = bucket;
     return one;
+}
+Bucket bucket_of(const TrainingStep& step, std::size_t worker) {
+    return step.bucket != nullptr ? step.bucket->of(worker, step.bucket->first) : Bucket{};
 }
 
 // A row that is encoded alone: its parameters, and what measure() gives.
@@ -154,8 +137,13 @@ bool are_certain(const SchemeParts& leaf, const std::vector<Message>& messages) 
 
 // The owner's values of its shard, in fp32, in the place of their codes.
 void keep_own(const RowPiece& p, std::size_t workers, Message& m) {
-    const Shard shard = shard_of(p.worker, p.x.size(), workers);
-    for (std::size_t i = shard.first; i < shard.first + shard.count; ++i) {
+    const Bucket* const bucket = p.step.bucket;
+    const std::size_t first = bucket != nullptr ? bucket->first : 0,
+                      size = bucket != nullptr ? bucket->size() : p.x.size();
+    const Shard shard = shard_of(p.worker, size, workers);
+    for (std::size_t at = std::max(shard.first, first);
+         at < std::min(shard.first + shard.count, first + p.x.size()); ++at) {
+        const std::size_t i = at - first;
         m.values[i] = static_cast<float>(p.x[i]);
         if (!m.variance.empty()) m.bias[i] = m.variance[i] = 0.0;
         if (!m.saturated.empty()) m.saturated[i] = 0;
@@ -186,6 +174,8 @@ std::function<Parameters(const Selection&)> select_alone(
         TrainingStep step = alone(s.step);
         std::vector<double> scales;
         for (std::size_t w = 0; w < s.rows.size(); ++w) {
+            const Bucket bucket = bucket_of(s.step, w);
+            step.bucket = s.step.bucket != nullptr ? &bucket : nullptr;
             if (!s.step.nonfinite_of.empty()) step.nonfinite = s.step.nonfinite_of[w];
             Chosen chosen = choose_alone(parts, step, states.workers[w], s.rows[w]);
             theta.skipped = theta.skipped || chosen.theta.skipped;
@@ -213,8 +203,8 @@ bool has_two_phases(const SchemeParts& scheme) {
 
 bool adds_codes(const Topology& topology, const SchemeParts& scheme) {
     if (!scheme.crosses_topologies()) return false;
-    if (topology.kind != Topology::Kind::two_phase) return true;
-    const bool plain = topology.phases.text().empty();
+    if (topology.is_order()) return true;
+    const bool plain = topology.kind == Topology::Kind::two_phase && topology.phases.text().empty();
     return plain && !has_two_phases(scheme);
 }
 
@@ -233,6 +223,14 @@ SchemeParts in_two_phases(const Scheme& scheme, const Topology& topology,
         throw std::invalid_argument("phase2=(" + second->spec +
                                     ") does more to a tensor than scale and round it, which a sum "
                                     "cannot undergo; give a scheme such as aps:e5m2");
+    if (finish_with && last.bucket != 0)
+        throw std::invalid_argument("phase2=(" + second->spec +
+                                    ") counts blocks through a bucket of its own; phase 2 has the "
+                                    "shards of phase 1's, so leave bucket out");
+    if (leaf->parts.bucket != 0 && last.keeps_state)
+        throw std::invalid_argument("phase2=(" + second->spec +
+                                    ") remembers the steps of a tensor, but the shards of '" +
+                                    leaf->spec + "' are those of a bucket; leave bucket out");
     const TwoPhase phases = topology.phases;
     std::optional<RowCast> accumulator;
     if (phases.sum != "fp32" && phases.sum != "exact")
@@ -259,20 +257,44 @@ SchemeParts in_two_phases(const Scheme& scheme, const Topology& topology,
     parts.select = select_alone(leaf);
     parts.encode = [leaf, phases](const RowPiece& p, Message& m) {
         const Leaves& leaves = p.theta.of<Leaves>();
-        const TrainingStep step = alone(p.step);
+        const Bucket bucket = bucket_of(p.step, p.worker);
+        const TrainingStep step = alone(p.step, p.step.bucket != nullptr ? &bucket : nullptr);
         leaf->parts.make(
             {step, leaves.theta[p.worker], leaves.own[p.worker], p.place, p.x, p.worker}, m);
         if (phases.own_exact) keep_own(p, static_cast<std::size_t>(p.step.workers), m);
     };
+    const auto in_bucket = [leaf, phases, accumulator, second](const SentPieces& s, Row& sum) {
+        PhaseStates& states = s.state.of<PhaseStates>();
+        states.shards.resize(s.workers());
+        const auto encode = [&](const TrainingStep& step, const RowReader& seen,
+                                std::span<const double> x, std::size_t worker, Message& m) {
+            const TrainingStep one = alone(step, step.bucket);
+            State none;
+            const Chosen chosen = choose_alone(leaf->parts, one, none, seen);
+            const RowPiece piece{one, chosen.theta, chosen.own, {0, x.size()}, x, worker};
+            leaf->parts.make(piece, m);
+            if (phases.own_exact) keep_own(piece, s.workers(), m);
+        };
+        const auto add = [&](const SentPieces& sent, Row& total) {
+            add_up(phases, accumulator, sent, total);
+        };
+        const auto encode_again = [&](const TrainingStep& step, std::size_t owner,
+                                      std::span<double> shard) {
+            Finish finish{second->parts, step, {}, {}, nullptr, true};
+            finish.encode(states.shards[owner], s.workers() + owner, shard);
+        };
+        reduce_bucket(s, {encode, add, encode_again}, second->parts.block, sum);
+    };
     parts.float_phases = float_phases(phases, leaf, phases.finishes ? second : nullptr);
-    parts.reduce = [phases, accumulator, leaf, second, adds_variances](const SentPieces& s,
-                                                                       Row& sum) {
+    parts.reduce = [phases, accumulator, leaf, second, adds_variances,
+                    in_bucket](const SentPieces& s, Row& sum) {
+        if (s.moments != nullptr) *s.moments = {};
+        if (s.step.bucket != nullptr && phases.finishes) return in_bucket(s, sum);
         add_up(phases, accumulator, s, sum);
         if (!phases.finishes) return;
         const bool certain = are_certain(leaf->parts, s.messages),
                    known = certain || (adds_variances && have_moments(s.messages));
         const bool asks = s.moments != nullptr && second->parts.draws() && known;
-        if (s.moments != nullptr) *s.moments = {};
         const std::size_t workers = s.workers();
         PhaseStates& states = s.state.of<PhaseStates>();
         states.shards.resize(workers);
@@ -291,7 +313,14 @@ SchemeParts in_two_phases(const Scheme& scheme, const Topology& topology,
 
 std::shared_ptr<const Scheme> reduced_by(const Topology& topology,
                                          std::shared_ptr<const Scheme> scheme) {
-    if (topology.kind != Topology::Kind::two_phase || scheme->is_policy()) return scheme;
+    if (topology.is_order() || scheme->is_policy()) return scheme;
+    if (topology.kind == Topology::Kind::levels) {
+        // What has a reduction of its own only keeps it.
+        if (!has_two_phases(scheme->parts) && !scheme->parts.crosses_topologies()) return scheme;
+        Scheme made = *scheme;
+        made.parts = in_levels(*scheme, topology);
+        return std::make_shared<const Scheme>(std::move(made));
+    }
     if (!has_two_phases(scheme->parts)) {
         if (scheme->parts.crosses_topologies() && !adds_codes(topology, scheme->parts))
             throw std::invalid_argument(

@@ -31,8 +31,8 @@ SchemeParts in_two_phases(const Scheme& scheme, const Topology& topology,
                           const std::shared_ptr<const Scheme>& finish = nullptr);
 
 // The scheme as a topology reduces it: itself, if that adds codes or the scheme has a reduction
-// of its own only; else in two phases. Throws std::invalid_argument for keys of a topology that do
-// not apply to the scheme.
+// of its own only; else in two phases, or in levels (levels.h). Throws std::invalid_argument for
+// keys of a topology that do not apply to the scheme.
 std::shared_ptr<const Scheme> reduced_by(const Topology& topology,
                                          std::shared_ptr<const Scheme> scheme);
 

@@ -136,6 +136,13 @@ def in_order(codes, narrow, wide, elements):
     return narrow.alone(total, last, elements) if last and hasattr(narrow, "alone") else total
 
 
+def one_by_one(codes, narrow, wide, elements):
+    total = codes[0]
+    for hop, code in enumerate(codes[1:]):
+        total = narrow(total, code, hop, elements)
+    return total
+
+
 def ring(codes, narrow, wide, elements):
     workers, n = codes.shape
     result = np.empty(n)
@@ -213,6 +220,8 @@ ORDERS = {
     "nccl:tree": double_tree,
     "nccl:symmetric": in_order,
     "nccl:nvls": in_order,
+    "torch:one_shot": one_by_one,
+    "torch:two_shot": one_by_one,
 }
 #: Reductions that round in a wider format what was added before, and so what was drawn.
 WIDE = {"fp32_accumulate": "first", "pat": "last", "nccl:symmetric": "first", "nccl:nvls": "first"}
@@ -226,19 +235,21 @@ SENT = {
     "nccl:ring": traffic.ring,
     "nccl:tree": double_tree_sent,
     "nccl:symmetric": traffic.shards,
+    "torch:one_shot": traffic.gather,
+    "torch:two_shot": traffic.shards,
 }
 
 
 def widths(topology: str, message: float, wide: float, fp32: float) -> tuple[float, float]:
     """Bytes of a whole vector of what is sent before the sum, and of the sum, given those of a
     message, of a vector of partial sums and of fp32."""
-    if SENT[topology] is traffic.shards:
+    if SENT[topology] in (traffic.shards, traffic.gather):
         return message, wide
     return wide, fp32 if topology == "pat" else wide
 
 
 def draws(topology: str) -> bool:
-    return not topology.startswith("nccl:")
+    return not topology.startswith(("nccl:", "torch:"))
 
 
 def rounds_what_was_drawn(topology: str, messages_are: bool) -> bool:
@@ -252,6 +263,8 @@ def reduce(codes, topology: str, add, elements):
     narrow, wide = add, add.of(FORMATS["fp32"], Rounding())
     if topology.startswith("nccl:"):
         narrow = add.of(add.f, nccl(add.f))
+    if topology.startswith("torch:"):
+        narrow = add.of(add.f, Rounding())
     if topology == "nccl:nvls":
         if bits(add.f) <= 8:
             wide = add.of(FORMATS["fp16"], Rounding())

@@ -216,7 +216,8 @@ def ratio(one, other):
 
 
 def compared(frame, trace, a, b, topology, layer):
-    """One row of a comparison, in loops; `layer` None is all of them."""
+    """One row of a comparison, in loops; `layer` None is all of them; `topology` may be a pair."""
+    topologies = topology if isinstance(topology, tuple) else (topology, topology)
 
     def messages(scheme, topology):
         """Rows at the wire for this topology, or for the first."""
@@ -232,8 +233,8 @@ def compared(frame, trace, a, b, topology, layer):
         return rows_of(frame, trace, scheme, topology)
 
     both = [
-        {(r["tensor"], r["step"]): r for r in stage(s, topology) if layer in (None, r["tensor"])}
-        for s in (a, b)
+        {(r["tensor"], r["step"]): r for r in stage(s, t) if layer in (None, r["tensor"])}
+        for s, t in zip((a, b), topologies)
     ]
     known = [
         cell for cell in both[0] if not any(math.isnan(loss([rows[cell]]) or 0) for rows in both)
@@ -255,6 +256,10 @@ def compared(frame, trace, a, b, topology, layer):
         "geometric_ratio": math.exp(math.fsum(logs) / len(logs)) if logs else math.nan,
     }  # fmt: skip
     for name, scheme, rows, at in (("a", a, both[0], 0), ("b", b, both[1], 1)):
+        topology = topologies[at]
+        others = topology != "exact" and any(
+            r["topology"] == topology for r in messages(scheme, topology)
+        )
         wire = {(r["tensor"], r["step"]): r for r in messages(scheme, topology)}
         exact = {(r["tensor"], r["step"]): r for r in stage(scheme, "exact")}
         mine = [rows[cell] for cell in known]
@@ -263,7 +268,7 @@ def compared(frame, trace, a, b, topology, layer):
         error = math.nan if overflowed(mine) else error  # what is left of it has no shares
         added = (
             error - math.fsum(exact[cell]["sum_squared_error"] for cell in sent)
-            if topology != "wire"
+            if topology != "wire" and not others  # else exact adds other messages
             else math.nan
         )
         out |= {

@@ -115,11 +115,11 @@ def volumes(
         workers == 1
         or n == 0
         or (name != "hierarchical" and name not in COLLECTIVES and name not in production.SENT)
-        or (name != "gather" and sum_bits is None)
+        or (name not in ("gather", "torch:one_shot") and sum_bits is None)
     ):
         return None, None
     message = (wire_bits + (0 if agreed else side_bits)) / 8
-    wide = message if name == "gather" else n * sum_bits / 8
+    wide = message if name in ("gather", "torch:one_shot") else n * sum_bits / 8
     side = traffic.busiest(traffic.ring(workers), side_bits / 8, side_bits / 8) if agreed else 0.0
     fp32 = traffic.busiest(traffic.ring(workers), 4 * n, 4 * n)
     if name in production.SENT:

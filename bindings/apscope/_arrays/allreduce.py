@@ -37,8 +37,9 @@ def allreduce(
         The order of the additions: ``sequential``, ``sequential+kahan``, ``ring``, ``tree``,
         ``hierarchical:G`` and all others of docs/definitions.md, section 1; or ``exact``, the fp64
         sum of the rounded inputs, not rounded. ``fp32_accumulate``, ``pat`` and ``nccl:...`` round
-        some sums to another format than the accumulator, and ``nccl:...`` as NCCL does, whatever
-        `hop_rounding` and the overflow are; a GPU's arrays are refused for these.
+        some sums to another format than the accumulator, ``nccl:...`` and ``torch:...`` as those
+        libraries do, whatever `hop_rounding` and the overflow are; a GPU's arrays are refused for
+        these. With ``,channels=N`` the chunks of ``nccl:ring`` and ``nccl:tree`` are NCCL's.
     accumulate : FloatFormat, str or dtype, optional
         Format of partial sums, if not `format`.
     hop_rounding : str, optional

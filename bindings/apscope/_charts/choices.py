@@ -22,6 +22,11 @@ def named(choice: str, value: str) -> str:
     return {"reduction": reduction, "scale": scale}.get(choice, str)(value)
 
 
+def _alone(choice: str, value: str) -> str:
+    """The same where no heading says which choice it is."""
+    return ("a scale for " if choice == "scale" else "") + named(choice, value)
+
+
 def choices_chart(table: pd.DataFrame, unit: str) -> Bars:
     """Rows of `choices.worth`, at most 8 bits wide, as bars.
 
@@ -35,14 +40,14 @@ def choices_chart(table: pd.DataFrame, unit: str) -> Bars:
     shown = table[table["bits"] <= 8] if (table["bits"] <= 8).any() else table
     for bits, rows in list(shown.groupby("bits", sort=False))[:_WIDTHS]:
         best = rows.iloc[0]
-        chosen = {r.choice: named(r.choice, r.of) for r in rows.itertuples()}
+        chosen = {r.choice: _alone(r.choice, r.of) for r in rows.itertuples()}
         chosen.setdefault("reduction", reduction(best["topology"]))
         heading = f"{count_of(int(bits), 'bit')}: " + ", ".join(
             chosen[c] for c in _COLOUR if chosen.get(c)
         )
         bars = [
             Bar(
-                f"{named(r.choice, r.other)}, not {named(r.choice, r.of)}",
+                f"{_alone(r.choice, r.other)}, not {named(r.choice, r.of)}",
                 r.factor,
                 _COLOUR[r.choice],
                 f"{r.other_scheme}, {reduction(r.other_topology)}\n{unit} "
@@ -63,6 +68,7 @@ def choices_chart(table: pd.DataFrame, unit: str) -> Bars:
         "The best scheme that was replayed with both reductions, and its error with one choice "
         "changed. " + ". ".join(told) + ".",
         groups,
+        list(_COLOUR.items()),
     )
 
 

@@ -54,12 +54,13 @@ class Point:
 
 @dataclass(frozen=True)
 class Line:
-    """Points that are joined; `label` stands at its right end."""
+    """Points that are joined; `label` stands at its right end, or `inside`, to the left of it."""
 
     points: Sequence[tuple[float, float]]
     colour: str
     label: str = ""
     dashed: bool = False
+    inside: bool = False
 
 
 @dataclass(frozen=True)
@@ -99,11 +100,15 @@ class Bar:
 
 @dataclass(frozen=True)
 class Bars:
-    """Bars in groups, each under a heading, on one logarithmic scale from 1."""
+    """Bars in groups, each under a heading, on one logarithmic scale from 1.
+
+    `kinds` are the names and colours of their kinds.
+    """
 
     title: str
     says: str
     groups: Sequence[tuple[str, Sequence[Bar]]]
+    kinds: Sequence[tuple[str, str]] = ()
 
 
 @dataclass(frozen=True)

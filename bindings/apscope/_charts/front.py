@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterable
 import numpy as np
 import pandas as pd
 
+from .._rate_limit.known import Known
 from .._results.pooling import is_own
 from .._results.volume import SIDE
 from .._schemes.titles import reduction
 from .colours import FAMILIES, REDUCTIONS
 from .describe import Chart, Line, Log, Point, number, powers
 from .fill import step_front
+from .reference import SAYS, Reference, reference_of
 
 #: Smaller errors are drawn at the lower edge: they are useless for narrow formats and would flatten
 #: the rest.
@@ -70,7 +72,7 @@ def front_chart(
     rows: pd.DataFrame, titles: Callable[[str], str] = str,
     links: Callable[[str, str], str] = lambda *_: "", *, against: str = "volume",
     error: str | None = None, all_named: bool = False, mixtures: Iterable[tuple[float, float]] = (),
-    floor: float = FLOOR, prefer: str = "",
+    floor: float = FLOOR, prefer: str = "", limit: Known | None = None,
 ) -> Chart:  # fmt: skip
     """Rows of `Results.summary` of one trace, as a chart; a scheme may have several reductions.
 
@@ -95,6 +97,8 @@ def front_chart(
     prefer : str
         The spec that the page names: it replaces a point of the front with the same bytes and an
         error at most 1 % smaller.
+    limit : Known, optional
+        Of the trace; drawn where the axes are error over noise and volume.
 
     Returns
     -------
@@ -170,6 +174,11 @@ def front_chart(
             else []
         ),
     ]
+    drawn = (
+        reference_of(limit, left, right, low, high)
+        if limit is not None and (column, against) == ("error_over_noise", "volume")
+        else Reference()
+    )
     told = "; ".join(
         f"{p.says.splitlines()[0]} {number(p.y)} at {number(p.x)}"
         for p in sorted(points, key=lambda p: p.x)
@@ -178,7 +187,7 @@ def front_chart(
     return Chart(
         title="Error against volume",
         says=f"{unit} of {len(points)} {'rows' if several else 'schemes'} against {against}. The "
-        f"front, by increasing cost: {told}.",
+        f"front, by increasing cost: {told}." + (f" {SAYS}" if drawn.lines else ""),
         x=Log(
             COSTS[against],
             left,
@@ -186,9 +195,9 @@ def front_chart(
             _shares(left, right) if against == "volume" else powers(left, right),
         ),
         y=Log(unit, low, high, powers(low, high)),
-        lines=lines,
-        points=points,
-        legend=legend_of(held),
+        lines=[*drawn.lines, *lines],
+        points=[*drawn.points, *points],
+        legend=[*legend_of(held), *drawn.legend],
     )
 
 

@@ -14,8 +14,8 @@ from .describe import Cells, Row, number
 
 #: Number of layers that are framed.
 WORST = 5
-#: The parts of an error, one word each.
-_CALLED = {"accumulation": "sums"}
+#: The parts of an error as a cause, in few words.
+_CALLED = {"accumulation": "rounded sums"}
 #: A remedy's error must be smaller by at least this factor.
 _BETTER = 1.5
 #: Edges between the bands; the last edge of an NMSE is where quantized training stops working
@@ -117,7 +117,8 @@ def layer_map(rows: pd.DataFrame, scheme: str, titles: Callable[[str], str] = st
         says += f"\nlargest part: {part}" if part else ""
         told = remedy = ""
         if rank < WORST:
-            better, told = _remedy(table, scheme, layer, row), row["reason"]
+            better = _remedy(table, scheme, layer, row)
+            told = _CALLED.get(row["reason"], row["reason"])
             if better is not None:
                 more = (
                     ""
@@ -126,7 +127,7 @@ def layer_map(rows: pd.DataFrame, scheme: str, titles: Callable[[str], str] = st
                 )
                 remedy, told = (
                     f"{better['scheme']}: {_error(better['error'])}{more}",
-                    f"{_CALLED.get(told, told)}; "
+                    f"{told}; helps: "
                     f"{_short(better['scheme'], scheme, titles)}{_cost(better, row)}",
                 )
                 says += f"\nwhat helps: {remedy}"
@@ -149,7 +150,7 @@ def _short(better: str, scheme: str, titles: Callable[[str], str]) -> str:
 def _cost(better: pd.Series, row: pd.Series) -> str:
     """The factor of the bytes, if it is more than side information."""
     times = better["volume"] / row["volume"]
-    return f" at {number(times)}×" if times >= 1.05 else ""
+    return f", {number(times)}× bytes" if times >= 1.05 else ""
 
 
 def _remedy(table: pd.DataFrame, scheme: str, layer: str, row: pd.Series) -> pd.Series | None:

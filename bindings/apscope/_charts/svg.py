@@ -23,6 +23,7 @@ _SYMBOLS = {
     "times": "M-3.4-3.4L3.4 3.4M-3.4 3.4L3.4-3.4", "plus": "M-4 0H4M0-4V4",
     "cross": "M-3.6-1.2h2.4v-2.4h2.4v2.4h2.4v2.4h-2.4v2.4h-2.4v-2.4h-2.4z",
     "star": "M0-4.6L1.3-1.4 4.6-1.4 2 .8 2.9 4.2 0 2.2-2.9 4.2-2 .8-4.6-1.4-1.3-1.4z",
+    "line": "M-5 0H5", "dashes": "M-5 0H-1M1 0H5",
     "wye": "M0 4.2L4-3H-4z", "asterisk": "M0-4V4M-3.5-2L3.5 2M-3.5 2L3.5-2",
 }  # fmt: skip
 
@@ -94,7 +95,7 @@ def chart_svg(chart: Chart, width: float, height: float) -> str:
         Natural size in CSS pixels; the chart can be scaled.
     """
     pen = _picture(width, height, chart.says, "xy")
-    ends = [line for line in chart.lines if line.label and line.points]
+    ends = [line for line in chart.lines if line.label and line.points and not line.inside]
     right = width - (
         6 + _BOLD * max((len(line.label) for line in ends), default=0) + (10 if ends else 0)
     )
@@ -146,11 +147,17 @@ def chart_svg(chart: Chart, width: float, height: float) -> str:
                 d=way,
                 fill="none",
                 class_="line dashed" if line.dashed else "line",
-                **({"stroke": line.colour} if line.label else {}),
+                **({"stroke": line.colour} if line.label or line.inside else {}),
             )
+            if line.label and line.inside:
+                pen.add(
+                    "text", line.label, x=x(line.points[-1][0]) - 18, y=y(line.points[-1][1]) - 3,
+                    style=f"fill:{line.colour}", class_="name", text_anchor="end",
+                )  # fmt: skip
     for point in sorted(chart.points, key=lambda p: not p.faint):
         _mark(pen, point, x(point.x), y(point.y))
-    _name_points(pen, [p for p in chart.points if p.label], x, y, right)
+    named = [p for p in chart.points if p.label]
+    _name_points(pen, named, chart.points, x, y, (bottom, right))
     if ends:
         middle = [y(line.points[-1][1]) for line in ends]
         order = sorted(range(len(ends)), key=middle.__getitem__)
@@ -193,31 +200,58 @@ def _mark(pen: _Pen, point: Point, x: float, y: float) -> None:
 def _name_points(
     pen: _Pen,
     points: Sequence[Point],
+    marks: Sequence[Point],
     x: Callable[[float], float],
     y: Callable[[float], float],
-    right: float,
+    ends: tuple[float, float],
 ) -> None:
-    """Names beside their points; if two would overlap, only the tooltip has the second."""
-    taken: list[tuple[float, float, float]] = []
-    for point in sorted(points, key=lambda p: p.x):
-        wide = _BOLD * len(point.label)
-        inward = x(point.x) + 6 + wide > right
-        left = x(point.x) - 6 - wide if inward else x(point.x) + 6
-        for at in (y(point.y) - 6, y(point.y) + 13):
-            if left > _LEFT - 2 and all(
-                abs(at - other) > _SIZE or left > end or left + wide < start
-                for start, end, other in taken
-            ):
-                taken.append((left, left + wide, at))
-                pen.add(
-                    "text",
-                    point.label,
-                    x=x(point.x) + (-6 if inward else 6),
-                    y=at,
-                    class_="name",
-                    text_anchor="end" if inward else "start",
-                )
-                break
+    """Names beside their points, where they hide the fewest marks; `ends`: bottom and right.
+
+    Names above one another are in the order of their points, and a distant one has a line to its
+    point. A name without such a place is in the tooltip only.
+    """
+    bottom, right = ends
+    placed = [(x(m.x), y(m.y), m.faint) for m in marks]
+    taken: list[tuple[float, float, float, float]] = []
+
+    def fits(left: float, end: float, at: float, py: float) -> bool:
+        if not (left > _LEFT - 2 and end < right + 4 and _TOP < at < bottom - 1):
+            return False
+        beside = [(other, own) for start, stop, other, own in taken if left < stop and start < end]
+        return all(
+            abs(at - other) >= _SIZE and (abs(py - own) < 1 or (at > other) == (py > own))
+            for other, own in beside
+        )
+
+    def hidden(left: float, end: float, at: float) -> float:
+        return sum(
+            0.2 if faint else 3.0
+            for mx, my, faint in placed
+            if left - 3 < mx < end + 3 and at - _SIZE < my < at + 3
+        )
+
+    for point in sorted(points, key=lambda p: (p.x, -p.y)):
+        wide, px, py = _BOLD * len(point.label), x(point.x), y(point.y)
+        found = [
+            (hidden(left, left + wide, py + down) + cost + (left < px), left, py + down)
+            for cost, down in enumerate((-6.0, 3.5, 13.0, -17.0, 24.0, -28.0, 35.0))
+            for left in (px + 6, px - 6 - wide)
+            if fits(left, left + wide, py + down, py)
+        ]
+        if not found:
+            continue
+        _, left, at = min(found)
+        taken.append((left, left + wide, at, py))
+        inward = left < px
+        near = px - 6 if inward else px + 6
+        if not -13 < at - py < 20:
+            pen.add(
+                "line", x1=px, x2=near, y1=py, y2=at - 3.5, stroke=point.colour, class_="leader"
+            )
+        pen.add(
+            "text", point.label, x=near, y=at, class_="name",
+            text_anchor="end" if inward else "start",
+        )  # fmt: skip
 
 
 def bars_svg(bars: Bars, width: float, height: float) -> str:
@@ -236,7 +270,10 @@ def bars_svg(bars: Bars, width: float, height: float) -> str:
     )
     right = width - 8 * _LETTER
     place = _places(Log("", 1.0, most, ()), left, right)
-    pen.add("text", "times the error if one choice changes", x=2.0, y=10.0, class_="unit")
+    unit = pen.add("text", "times the error with another", x=2.0, y=10.0, class_="unit")
+    for kind, colour in bars.kinds:
+        unit.add("tspan", "■", dx=5.0, fill=colour, style=f"fill:{colour}")
+        unit.add("tspan", kind, dx=2.0)
     top = 14.0
     for heading, group in bars.groups:
         pen.add("text", heading, x=2.0, y=top + line / 2 + 3.5, class_="name")

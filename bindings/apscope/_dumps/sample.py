@@ -14,8 +14,7 @@ BLOCK = 4096
 def chosen_blocks(name: str, size: int, fraction: float) -> np.ndarray:
     """The numbers of a tensor's sampled blocks, ascending; at least one.
 
-    Those with the smallest BLAKE2b digest of ``NAME/NUMBER``: the choice depends only on the name
-    and the size.
+    The choice (:func:`at_random`) depends only on the name and the size.
 
     Parameters
     ----------
@@ -31,17 +30,24 @@ def chosen_blocks(name: str, size: int, fraction: float) -> np.ndarray:
         (k,), int64.
     """
     count = math.ceil(size / BLOCK)
-    wanted = math.ceil(count * fraction)
+    return at_random(name, count, math.ceil(count * fraction))
+
+
+def at_random(name: str, count: int, wanted: int) -> np.ndarray:
+    """`wanted` of the numbers 0 to `count` - 1, ascending, or all if there are fewer.
+
+    Those with the smallest BLAKE2b digest of ``NAME/NUMBER``: more of them include fewer.
+    """
     if wanted >= count:
         return np.arange(count)
-    begin = hashlib.blake2b(f"{name}/".encode(), digest_size=8)
+    begin = hashlib.blake2b(f"{name}/".encode(errors="surrogatepass"), digest_size=8)
 
-    def digest(block: int) -> bytes:
+    def digest(number: int) -> bytes:
         state = begin.copy()
-        state.update(str(block).encode())
+        state.update(str(number).encode())
         return state.digest()
 
-    return np.sort(np.array(sorted(range(count), key=digest)[:wanted]))
+    return np.sort(np.array(sorted(range(count), key=digest)[:wanted], dtype=np.int64))
 
 
 def take_blocks(values: np.ndarray, blocks: np.ndarray) -> np.ndarray:

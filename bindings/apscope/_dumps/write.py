@@ -164,6 +164,11 @@ def write_trace(
         workshop.trace,
         **head.arguments,
         workers=layout.workers,
+        sampled_from={
+            tensor: size
+            for tensor in blocks
+            if (size := int(np.prod(shapes[tensor], dtype=object)))
+        },
         roles=lambda name, _: head.roles(name, shapes[name]) or guess_role(name, shapes[name]),
         resume=True,
         durable=False,  # the whole folder is synced when it is moved

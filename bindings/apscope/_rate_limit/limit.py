@@ -21,7 +21,7 @@ from .._schemes.scheme import Scheme
 from .._traces.opening import as_trace
 from .._traces.selection import parse_steps
 from .._traces.trace import Trace
-from .bound import Bound
+from .bound import ENTROPY_CODED, Bound, OfSum, bits_above
 from .grids import best_grid
 from .measure import Measured, Part, measure
 
@@ -35,9 +35,6 @@ SCHEMES = (
     "mx:block_format=blocks:int4",
 )  # fmt: skip
 BITS = (2, 4, 6, 8)
-#: Bits above the limit of uniform steps whose codes are entropy-coded, for small errors:
-#: 1/2 log2(2 pi e / 12).
-ENTROPY_CODED = 0.5 * math.log2(2 * math.pi * math.e / 12)
 
 #: Best grids have at most this many bits per value.
 _GRID_BITS = 12
@@ -67,7 +64,8 @@ class Limit:
     #: one row per scheme: ``scheme``, ``bits``, ``error``, ``overflow``, ``limit``,
     #: ``bits_above_limit``
     schemes: pd.DataFrame
-    _bounds: tuple[Bound, Bound, Bound]
+    _bound: Bound
+    _of_sum: OfSum
 
     def at(self, bits: Any) -> Any:
         """L(R): the least mean squared error of `bits` per element.
@@ -82,7 +80,7 @@ class Limit:
         float or array
             NaN if there are fewer values than 2^(R + 4), R the bits of a nonzero value.
         """
-        return self._bounds[0].at(bits)
+        return self._bound.at(bits)
 
     def over_noise(self, bits: Any) -> Any:
         """The least error over the noise of a sum of all workers, in the typical block.
@@ -98,7 +96,7 @@ class Limit:
             The larger of ``up_over_noise`` and ``down_over_noise`` of `curve`; NaN if the noise is
             unknown.
         """
-        return np.fmax(self._bounds[1].at(bits), self._bounds[2].at(bits))
+        return self._of_sum.at(bits)
 
     def bits_above(self, error: Any, bits: Any, *, over_noise: bool = False) -> Any:
         """How many bits an error is above the limit: 1/2 log2(error / L(bits)).
@@ -114,19 +112,11 @@ class Limit:
         Returns
         -------
         float or array
-            NaN without a limit.
+            NaN without a limit, or for an error or bits that are NaN.
         """
         least = self.over_noise(bits) if flag("over_noise", over_noise) else self.at(bits)
-        found = np.vectorize(_bits_above, otypes=[np.float64])(error, least)
+        found = bits_above(error, least)
         return float(found) if found.ndim == 0 else found
-
-
-def _bits_above(error: float, least: float) -> float:
-    if not least > 0 or math.isnan(error):
-        return math.nan
-    if error in (0.0, math.inf):
-        return math.inf if error else -math.inf
-    return 0.5 * float(_core.fixed_log2(np.array([error / least]))[0])
 
 
 @guarded
@@ -208,7 +198,7 @@ def limit(
     chosen = schemes_of([schemes] if isinstance(schemes, str | Scheme) else schemes)
     part = _part(as_trace(trace), steps, tensors, workers, block)
     noisy = part.workers > 1 and part.trace.manifest.stage == "local"
-    with Bar(part.trace.name, flag("progress", progress), "row") as update:
+    with Bar(part.trace.name, flag("progress", progress)) as update:
         m = measure(part, chosen, noisy, seed, update)
     part.trace.check_unchanged()
     z = m.gradients.values
@@ -218,16 +208,15 @@ def limit(
             "other steps"
         )
     bound = Bound.of(z, m.gradients.elements, 1.0, threads)
-    up = Bound.of(m.residuals.values, m.residuals.elements, m.up_unit, threads)
-    down = Bound.of(m.means.values, m.means.elements, m.down_unit, threads)
+    of_sum = m.of_sum(threads)
     census = m.gradients.census
     return Limit(
         trace=part.trace.name, block=block, workers=part.workers, steps=len(part.steps),
         blocks=census.blocks, zero_blocks=census.zero_blocks, nonfinite=census.nonfinite,
         every=census.every, elements=bound.elements, values=bound.values,
         widths=_core.blur_widths(), entropies=bound.entropies,
-        curve=_curve(rates, bound, up, down), grids=_grids(rates, bound, z),
-        schemes=_schemes(m, bound), _bounds=(bound, up, down),
+        curve=_curve(rates, bound, of_sum), grids=_grids(rates, bound, z),
+        schemes=_schemes(m, bound), _bound=bound, _of_sum=of_sum,
     )  # fmt: skip
 
 
@@ -245,8 +234,8 @@ def _part(trace: Trace, steps: Any, tensors: str | None, workers: int | None, bl
     return Part(trace, [trace.steps[i] for i in at], [trace.tensors[i] for i in names], used, block)
 
 
-def _curve(rates: np.ndarray, bound: Bound, up: Bound, down: Bound) -> pd.DataFrame:
-    limits, of_messages, of_sums = bound.at(rates), up.at(rates), down.at(rates)
+def _curve(rates: np.ndarray, bound: Bound, of_sum: OfSum) -> pd.DataFrame:
+    limits, of_messages, of_sums = bound.at(rates), of_sum.up.at(rates), of_sum.down.at(rates)
     return pd.DataFrame(
         {
             "bits": rates,
@@ -264,7 +253,8 @@ def _grids(rates: np.ndarray, bound: Bound, z: np.ndarray) -> pd.DataFrame:
     for rate in rates.tolist():
         if rate.is_integer() and 1 <= rate <= _GRID_BITS:
             error = best_grid(z, 2 ** int(rate)).nearest / bound.elements
-            rows.append((rate, 2 ** int(rate), error, _bits_above(error, bound.at(rate))))
+            above = float(bits_above(error, bound.at(rate)))
+            rows.append((rate, 2 ** int(rate), error, above))
     return pd.DataFrame(rows, columns=["bits", "levels", "error", "bits_above_limit"])
 
 
@@ -273,7 +263,7 @@ def _schemes(m: Measured, bound: Bound) -> pd.DataFrame:
     for message in m.messages:
         bits, error = message.bits / message.elements, message.error / bound.elements
         least = bound.at(bits)
-        above = _bits_above(error, least)
+        above = float(bits_above(error, least))
         rows.append((message.scheme.spec, bits, error, message.overflow, least, above))
     return pd.DataFrame(
         rows, columns=["scheme", "bits", "error", "overflow", "limit", "bits_above_limit"]

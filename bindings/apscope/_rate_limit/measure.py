@@ -14,6 +14,10 @@ from .._schemes.exchange import Exchange, exchange
 from .._schemes.scheme import Scheme
 from .._traces.trace import Trace
 from .blocks import Blocks, Census, Scatter, blocks_of, gradients, scatter
+from .bound import Bound, OfSum
+
+#: Elements of a worker that are divided into blocks at once.
+PIECE = 2**18
 
 
 @dataclass(frozen=True)
@@ -26,13 +30,26 @@ class Part:
     workers: int
     block: int
 
-    def rows(self) -> Iterator[tuple[int, str, np.ndarray, list[Blocks]]]:
-        """Step, tensor, all workers' gradients (float32, with their shape) and their blocks."""
+    def rows(self, whole: bool) -> Iterator[tuple[int, str, np.ndarray, list[Blocks]]]:
+        """Step, tensor, all workers' gradients (float32, with their shape) and their blocks.
+
+        Unless `whole`, the blocks of a large tensor come in pieces, which bounds their memory.
+        """
+        piece = max(PIECE - PIECE % self.block, self.block)
         for step in self.steps:
             for tensor in self.tensors:
                 x = gradients(self.trace, step, tensor, self.workers)
-                flat = x.reshape(self.workers, -1).astype(np.float64)
-                yield step, tensor, x, [blocks_of(row, self.block) for row in flat]
+                flat = x.reshape(self.workers, -1)
+                size = max(flat.shape[1], 1) if whole else piece
+                for at in range(0, max(flat.shape[1], 1), size):
+                    part = flat[:, at : at + size].astype(np.float64)
+                    yield step, tensor, x, [blocks_of(row, self.block) for row in part]
+
+    @property
+    def elements(self) -> int:
+        """Of one worker, all steps."""
+        sizes = {t.name: math.prod(t.shape) for t in self.trace.manifest.tensors}
+        return len(self.steps) * sum(sizes[name] for name in self.tensors)
 
 
 def _bits(made: Exchange) -> int:
@@ -134,9 +151,19 @@ class Measured:
     residuals: Group  #: the workers' distances from their mean
     messages: list[Message]
     #: Geometric means over the blocks with noise: the sum of 4^S k / W^2 over the workers'
-    #: residuals, divided by the noise, and 4^S k of the mean, divided by it. NaN without noise.
+    #: residuals, divided by the noise, and 4^S k of the mean, divided by it; and the first of the
+    #: workers' gradients themselves. NaN without noise.
     up_unit: float = math.nan
     down_unit: float = math.nan
+    message_unit: float = math.nan
+
+    def of_sum(self, threads: int) -> OfSum:
+        """The limit of the sum of all workers; unknown without noise."""
+        up, down = self.residuals, self.means
+        return OfSum(
+            Bound.of(up.values, up.elements, self.up_unit, threads),
+            Bound.of(down.values, down.elements, self.down_unit, threads),
+        )
 
 
 def measure(
@@ -149,11 +176,11 @@ def measure(
     """Two passes: counts, which decide about the sample; then values and messages.
 
     `noisy`: whether the workers' gradients are independent and tell the noise. `update` is called
-    with the number of rows done, and of all.
+    with the number of values of a worker that were visited, and will be.
     """
     m = Measured(Group(), Group(), Group(), [Message(s, seed) for s in schemes])
-    total, done = 2 * len(part.steps) * len(part.tensors), 0
-    for _, _, _, rows in part.rows():
+    total, done, whole = 2 * part.elements, 0, bool(schemes)
+    for _, _, _, rows in part.rows(whole):
         for b in rows:
             m.gradients.census.count(b)
         if noisy:
@@ -161,13 +188,13 @@ def measure(
             m.means.census.count(between.mean)
             for b in between.residuals:
                 m.residuals.census.count(b)
-        done += 1
+        done += len(rows[0].values)
         if update is not None:
             update(done, total)
-    units: list[tuple[float, float, int]] = []
+    units: list[tuple[float, float, float, int]] = []
     index = {step: i for i, step in enumerate(part.steps)}
     roles = part.trace.roles
-    for step, tensor, x, rows in part.rows():
+    for step, tensor, x, rows in part.rows(whole):
         for worker, b in enumerate(rows):
             chosen = m.gradients.take(b)
             for message in m.messages:
@@ -177,28 +204,30 @@ def measure(
             m.means.take(between.mean)
             for b in between.residuals:
                 m.residuals.take(b)
-            units.append(_units(between))
-        done += 1
+            units.append(_units(between, rows))
+        done += len(rows[0].values)
         if update is not None:
             update(done, total)
-    if blocks := sum(n for _, _, n in units):
-        m.up_unit = _core.fixed_exp2(math.fsum(up for up, _, _ in units) / blocks)
-        m.down_unit = _core.fixed_exp2(math.fsum(down for _, down, _ in units) / blocks)
+    if blocks := sum(n for *_, n in units):
+        m.up_unit, m.down_unit, m.message_unit = (
+            _core.fixed_exp2(math.fsum(logs) / blocks) for logs in list(zip(*units))[:3]
+        )
     return m
 
 
-def _units(between: Scatter) -> tuple[float, float, int]:
-    """Sums of the two logarithms over the blocks with noise, and their number."""
-    mean, workers = between.mean, len(between.residuals)
+def _units(between: Scatter, rows: Sequence[Blocks]) -> tuple[float, float, float, int]:
+    """Sums of the three logarithms over the blocks with noise, and their number."""
+    mean, workers = between.mean, len(rows)
     there = (between.noise > 0) & mean.kept
     counts, noise = mean.counts[there], between.noise[there]
-    up = np.add.accumulate(
-        [np.ldexp(1.0 * b.kept[there], 2 * b.exponents[there]) for b in between.residuals],
-        axis=0,
-    )[-1] / (workers * workers)
-    down = np.ldexp(1.0, 2 * mean.exponents[there])
-    return (
-        math.fsum(_core.fixed_log2(up * counts / noise)),
-        math.fsum(_core.fixed_log2(down * counts / noise)),
-        int(there.sum()),
+
+    def summed(blocks: Sequence[Blocks]) -> np.ndarray:
+        binades = [np.ldexp(1.0 * b.kept[there], 2 * b.exponents[there]) for b in blocks]
+        return np.add.accumulate(binades, axis=0)[-1] / (workers * workers)
+
+    of_mean = np.ldexp(1.0, 2 * mean.exponents[there])
+    up, down, message = (
+        math.fsum(_core.fixed_log2(unit * counts / noise))
+        for unit in (summed(between.residuals), of_mean, summed(rows))
     )
+    return up, down, message, int(there.sum())

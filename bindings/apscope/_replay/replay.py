@@ -39,6 +39,7 @@ def replay(
     device: str = "cpu",
     progress: bool = False,
     client: Client | None = None,
+    limit: bool = False,
 ) -> Results:
     """Run recorded gradients through schemes, and compare with the recorded ones.
 
@@ -105,6 +106,10 @@ def replay(
         part: whole steps if possible, all steps for a scheme with memory of elements; for a URL it
         fetches their files into its temporary folder until the replay is done. Needs
         ``apscope[dask]``.
+    limit : bool
+        Whether `Results.limit` is computed, and with it the column ``bits_above_limit`` of a
+        summary and the line in the picture of the front: two more passes over the gradients and
+        their entropies, by this process even with `client`; of shards the first has it.
 
     Returns
     -------
@@ -145,9 +150,10 @@ def replay(
         device=device,
         progress=progress,
         client=client,
+        limit=limit,
     )
     rows = found[0] if isinstance(found[0], OnFile) else together(found)  # type: ignore[arg-type]  # one kind
-    results = Results(rows, rest.histograms, rest.provenance, rest.noise)
+    results = Results(rows, rest.histograms, rest.provenance, rest.noise, rest.limit)
     if keep_states:
         results.states = rest.states
     return results

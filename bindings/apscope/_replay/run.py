@@ -13,6 +13,7 @@ from .. import _core
 from .._arrays.checks import flag, integer, listed, text
 from .._results.columns import Columns, frame_of, joined
 from .._results.joined import Joined, in_order
+from .._results.results import NO_LIMIT
 from .._results.stored import OnFile, Stored
 from .._schemes.lists import schemes_of
 from .._schemes.scheme import Scheme
@@ -40,6 +41,7 @@ class Rest:
 
     histograms: Columns | pd.DataFrame
     noise: Columns | pd.DataFrame
+    limit: Columns
     provenance: dict[str, Any]
     states: dict[str, Any]  # by trace; empty ones unless they are kept
 
@@ -118,6 +120,7 @@ def run_replay(
     device: str,
     progress: bool,
     client: Client | None,
+    limit: bool = False,
 ) -> Rest:
     """`replay`, with rows passed to `take`: called at least once, serially, in any thread."""
     if client is not None:
@@ -154,7 +157,7 @@ def run_replay(
     memory = memory_bytes(memory)
     draws = integer("draws", draws, 1, 2**20)
     keep_states = flag("keep_states", keep_states)
-    check = flag("check", check)
+    check, limit = flag("check", check), flag("limit", limit)
     if workers is not None:
         workers = integer("workers", workers, 0, 2**31 - 1)
     if tensors is not None:
@@ -177,12 +180,13 @@ def run_replay(
     options += ["--seed", str(seed)]
     if draws != 1:
         options += ["--draws", str(draws)]
-    whole = _command(opened, chosen, topologies, options)
+    whole = _command(opened, chosen, topologies, options + ["--limit"] * limit)
 
     parts: list[OnFile] = []  # of Dask's workers
     # Trace name, columns.
     histogram_parts: list[tuple[str, Columns]] = []
     noise_parts: list[tuple[str, Columns]] = []
+    limit_parts: list[tuple[str, Columns]] = []
     described, states_after = [], {}
     for trace in opened:
         warn_of_guessed_order(trace, specs)
@@ -229,6 +233,11 @@ def run_replay(
                 )
                 made, counted, noises, after = replay_on(client, trace, job, update)
                 parts += [Stored(rows, Path("results.parquet")) for rows in made]
+        if limit and index == 0:  # of a trace, whatever its schemes: the first shard has it
+            from .._rate_limit.table import limit_columns
+
+            facts = limit_columns(trace, step_indices, tensor_indices, used, threads, progress)
+            limit_parts.append((trace.name, facts))
         states_after[trace.name] = after
         described.append(_describe(trace, step_indices, tensor_indices, used))
         histogram_parts += [(trace.name, columns) for columns in counted]
@@ -249,4 +258,5 @@ def run_replay(
     if client is not None:  # each of its parts is a shard
         take(Joined(parts, provenance))
         tables = [in_order(frame_of(table), provenance) for table in tables]
-    return Rest(tables[0], tables[1], provenance, states_after)
+    found = joined(limit_parts) if limit_parts else NO_LIMIT
+    return Rest(tables[0], tables[1], found, provenance, states_after)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from math import isnan
 from typing import Any
-
-import pandas as pd
 
 from .._results.against import settings
 from .._results.comparison import met
+from .._results.differences import Sent, cause, sides_differ
 from .._schemes.scheme import as_scheme
+from .._schemes.titles import reduction
 from .._text import clip
 from . import answer
 
 _SHOWN = (
-    "step_nmse", "layer_cosine", "underflow_wire", "underflow_reduced", "relative_bias", "volume",
+    "error_over_noise", "step_nmse", "layer_cosine", "underflow_wire", "underflow_reduced",
+    "relative_bias", "volume",
 )  # fmt: skip
 
 
@@ -58,10 +60,13 @@ def changes(here: Any, there: Any) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``settings``: name, value here, value there, of those that differ. ``rows``: trace and
-        scheme here and there, and of `_SHOWN` pairs of values; traces meet as `meeting` says;
-        schemes meet by spec, or by all but their format where one side has just one such scheme.
-        ``alone``: schemes and traces of one side only.
+        ``settings``: name, value here, value there, of those that differ. ``rows``, one per row of
+        the front of both sides: trace, scheme and topology here and there, pairs of values of
+        `_SHOWN`, ``differ`` and ``cause`` (of `sides_differ`, here and there), ``ratio`` (of the
+        errors over the noise, here over there, or of the step NMSE where a noise is unknown).
+        Traces meet as `meeting` says; schemes meet by spec, or by all but their format where one
+        side has just one such scheme; their reductions by name, or as the only ones that are left
+        of a scheme. ``alone``: what only one side has.
 
     Raises
     ------
@@ -69,34 +74,60 @@ def changes(here: Any, there: Any) -> dict[str, Any]:
         No trace meets another.
     """
     traces = meeting(here.provenance.get("traces", []), there.provenance.get("traces", []))
-    tables = [answer.headline(r.summary(), answer.topology_of(r.frame)) for r in (here, there)]
-    schemes = _partners(*(list(dict.fromkeys(t["scheme"])) for t in tables))
-    one = tables[0].assign(
-        other_trace=tables[0]["trace"].map(traces), other_scheme=tables[0]["scheme"].map(schemes)
-    )
-    both = one.merge(
-        tables[1],
-        left_on=["other_trace", "other_scheme"],
-        right_on=["trace", "scheme"],
-        suffixes=("_here", "_there"),
-    )
-    rows = [
-        {
-            "trace": r["trace_here"],
-            "other_trace": r["trace_there"],
-            "scheme": r["scheme_here"],
-            "other": r["scheme_there"],
-            "skipped": (r["skipped_here"], r["skipped_there"]),
-            "overflowed": (r["overflowed_here"], r["overflowed_there"]),
-            **{c: (r[f"{c}_here"], r[f"{c}_there"]) for c in _SHOWN},
-            "ratio": answer.ratio_of(r["step_nmse_here"], r["step_nmse_there"]),
-        }
-        for r in both.to_dict("records")
+    tables = [
+        answer.front(r.summary(), answer.topology_of(r.frame)).to_dict("records")
+        for r in (here, there)
     ]
+    schemes = _partners(*(list(dict.fromkeys(r["scheme"] for r in t)) for t in tables))
+    compared = _met(tables, traces, schemes)
     return {
         "settings": settings(here, there),
-        "rows": rows,
-        "alone": _alone(tables, traces, schemes),
+        "rows": [_row(one, other) for one, other in compared],
+        "alone": _alone(tables, traces, schemes, compared),
+    }
+
+
+Row = dict[str, Any]
+
+
+def _met(
+    tables: list[list[Row]], traces: dict[str, str], schemes: dict[str, str]
+) -> list[tuple[Row, Row]]:
+    """The rows of both sides that are compared, in the order of the first."""
+    others: dict[tuple[str, str], dict[str, Row]] = {}
+    for row in tables[1]:
+        others.setdefault((row["trace"], row["scheme"]), {})[row["topology"]] = row
+    mine: dict[tuple[str, str], dict[str, Row]] = {}
+    for row in tables[0]:
+        mine.setdefault((row["trace"], row["scheme"]), {})[row["topology"]] = row
+    found = []
+    for row in tables[0]:
+        trace, scheme, topology = row["trace"], row["scheme"], row["topology"]
+        there = others.get((traces.get(trace, ""), schemes.get(scheme, "")), {})
+        left = [t for t in there if t not in mine[trace, scheme]]
+        if topology in there:
+            found.append((row, there[topology]))
+        elif len(left) == 1 and sum(t not in there for t in mine[trace, scheme]) == 1:
+            found.append((row, there[left[0]]))
+    return found
+
+
+def _row(one: Row, other: Row) -> Row:
+    """What the table tells of a row here and the one there."""
+    differ = sides_differ(*(Sent(r["scheme"], r["topology"], r["volume"]) for r in (one, other)))
+    noisy = not any(isnan(r["error_over_noise"]) for r in (one, other))
+    unit = "error_over_noise" if noisy else "step_nmse"
+    return {
+        "trace": one["trace"],
+        "other_trace": other["trace"],
+        "scheme": one["scheme"],
+        "other": other["scheme"],
+        "topology": one["topology"],
+        "other_topology": other["topology"],
+        "differ": differ,
+        "cause": cause(differ),
+        **{c: (one[c], other[c]) for c in ("skipped", "overflowed", *_SHOWN)},
+        "ratio": answer.ratio_of(one[unit], other[unit]),
     }
 
 
@@ -121,17 +152,29 @@ def _shape(spec: str) -> tuple[Any, ...]:
 
 
 def _alone(
-    tables: list[pd.DataFrame], traces: dict[str, str], schemes: dict[str, str]
+    tables: list[list[Row]],
+    traces: dict[str, str],
+    schemes: dict[str, str],
+    met: list[tuple[Row, Row]],
 ) -> list[tuple[str, list[str]]]:
-    met = (set(traces), set(schemes)), (set(traces.values()), set(schemes.values()))
+    """By side, its traces, schemes and reductions that the other lacks."""
+    known = (set(traces), set(schemes)), (set(traces.values()), set(schemes.values()))
     out = []
-    for side, table, (known_traces, known_schemes) in zip(
-        ("here", "there"), tables, met, strict=True
+    for side, (name, table, (known_traces, known_schemes)) in enumerate(
+        zip(("here", "there"), tables, known, strict=True)
     ):
+        compared = {tuple(pair[side][c] for c in ("trace", "scheme", "topology")) for pair in met}
         alone = [
-            *(f"trace {t}" for t in dict.fromkeys(table["trace"]) if t not in known_traces),
-            *(s for s in dict.fromkeys(table["scheme"]) if s not in known_schemes),
+            *(f"trace {r['trace']}" for r in table if r["trace"] not in known_traces),
+            *(r["scheme"] for r in table if r["scheme"] not in known_schemes),
+            *(
+                f"{r['scheme']}, {reduction(r['topology'])}"
+                for r in table
+                if r["trace"] in known_traces
+                and r["scheme"] in known_schemes
+                and (r["trace"], r["scheme"], r["topology"]) not in compared
+            ),
         ]
         if alone:
-            out.append((side, alone))
+            out.append((name, list(dict.fromkeys(alone))))
     return out

@@ -10,25 +10,26 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from .._results.choices import same_bytes
 from .._results.comparison import compare
-from .._results.differences import differences
+from .._results.differences import Sent, cause, sides_differ
 from .._results.ladder import ladder
 from .._results.pooling import PARTS, headline_topology, is_own
 from .._results.summary import family_of, front, headline
+from .._results.winners import bits_of
 from .._schemes.scheme import as_scheme
 from .._schemes.titles import reduction
 from .text import gap
 
 __all__ = [
     "LEVEL", "best_of_families", "bits_of", "duels", "front", "headline", "ladder_of", "measure",
+    "pairs", "sided",
 ]  # fmt: skip
 
 #: Two schemes are called level if their errors differ by less than this.
 LEVEL = 0.05
 #: With fewer steps an interval over the steps is useless.
 ENOUGH_STEPS = 6
-#: Classes of schemes that are compared: bits of a value, without side information.
-CLASSES = (1, 2, 4, 8, 16, 32)
 #: Families that the first table names; all others are "others".
 FAMILIES = ("APS", "loss scaling", "stochastic", "others")
 
@@ -47,29 +48,6 @@ def ladder_of(results: Any, topology: str) -> dict[str, pd.DataFrame]:
     except ValueError:
         return {}  # fewer than two rungs
     return dict(iter(table.groupby("trace", sort=False)))
-
-
-def bits_of(frame: pd.DataFrame) -> dict[str, int]:
-    """Scheme -> the smallest of `CLASSES` that holds its bits per value, without side information.
-
-    From rows at the wire: ``wire_bits`` of one worker over its number of elements.
-    """
-    wire = frame[frame["stage"] == "wire"]
-    bits = wire["wire_bits"].to_numpy(float, na_value=np.nan)
-    sums = pd.DataFrame(
-        {
-            "scheme": wire["scheme"],
-            "bits": bits,
-            "elements": wire["count"].to_numpy(float) / wire["workers"].to_numpy(float),
-        }
-    )
-    sums = sums.dropna().groupby("scheme", sort=False, observed=True)[["bits", "elements"]].sum()
-    # 1 % above a width is padding of a bucket, not another width.
-    widths = {
-        scheme: next((c for c in CLASSES if row.bits <= 1.01 * c * row.elements), CLASSES[-1])
-        for scheme, row in zip(sums.index, sums.itertuples(), strict=True)
-    }
-    return {scheme: widths.get(scheme, CLASSES[-1]) for scheme in frame["scheme"].unique()}
 
 
 def best_of_families(rows: pd.DataFrame, bits: dict[str, int]) -> pd.DataFrame:
@@ -183,6 +161,49 @@ def pairs(schemes: list[str], rows: pd.DataFrame, bits: dict[str, int]) -> list[
     return [(best, s) for s in dict.fromkeys(rivals.drop_duplicates(["trace", "family"])["scheme"])]
 
 
+#: A scheme and its reduction.
+Side = tuple[str, str]
+
+
+def sided(
+    pairs: list[tuple[str, str]], rows: pd.DataFrame, topology: str, best: list[str]
+) -> list[tuple[Side, Side]]:
+    """Comparisons of schemes with their reductions, those that differ in the reduction first.
+
+    Parameters
+    ----------
+    pairs : list of pairs of str
+        From `pairs`: each is compared in every reduction of the front that both have; schemes
+        without a common one, each in its own or its first.
+    rows : DataFrame
+        From `front`.
+    topology : str
+        The headline: every other reduction with as many bytes is compared with it.
+    best : list of str
+        Specs that are compared with themselves in another reduction, before those of `pairs`.
+    """
+    held: dict[str, dict[str, float]] = {}
+    for row in rows.itertuples():
+        held.setdefault(row.scheme, {}).setdefault(row.topology, row.volume)
+    found: list[tuple[Side, Side]] = []
+    for scheme in dict.fromkeys([*best, *(a for a, _ in pairs)]):
+        volumes = held.get(scheme, {})
+        found += [
+            ((scheme, name), (scheme, topology))
+            for name, volume in volumes.items()
+            if name != topology in volumes
+            and not is_own(name)
+            and same_bytes(volume, volumes[topology])
+        ]
+    for a, b in pairs:
+        of_a, of_b = (sorted(held.get(s, ()), key=lambda t: t != topology) for s in (a, b))
+        common = [name for name in of_a if name in of_b]
+        if not common and of_a and of_b:
+            common = [""]
+        found += [((a, name or of_a[0]), (b, name or of_b[0])) for name in common]
+    return list(dict.fromkeys(found))
+
+
 #: Columns that `compare` reads.
 _READ = (
     "trace", "step", "tensor", "scheme", "topology", "stage", "skipped", "nonzero", "underflow",
@@ -192,49 +213,66 @@ _READ = (
 )  # fmt: skip
 
 
-def duels(frame: pd.DataFrame, pairs: list[tuple[str, str]], topology: str) -> pd.DataFrame:
+def _side(scheme: str, topology: str) -> str:
+    """A side as `compare` takes it."""
+    return f"{scheme}@{topology}" if topology else scheme
+
+
+def duels(frame: pd.DataFrame, sides: list[tuple[Side, Side]], rows: pd.DataFrame) -> pd.DataFrame:
     """Each pair on each trace, with the numbers of `compare`.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        The rows of the results.
+    sides : list
+        From `sided`.
+    rows : DataFrame
+        From `front`, for the volumes.
 
     Returns
     -------
     DataFrame
-        Of every trace that has both: ``trace``, ``a``, ``b``, ``format``, the columns of `compare`
-        of all layers together, and ``differ`` (`differences` of a and b), ``ratio`` (of the two
+        Of every trace that has both: ``trace``, ``a``, ``b``, the columns of `compare`
+        of all layers together, ``volume_a``, ``volume_b``, ``differ`` (`sides_differ` of the two),
+        ``cause`` (the only difference, or ""), ``ratio`` (of the two
         errors over noise, or step NMSE where the noise is not known), ``cells``, ``cells_won``,
         ``cells_lost`` (pairs of a layer and a step), ``verdict``: ``less``, ``more`` or ``level``.
     """
     records = []
-    # Only the columns that `compare` reads, because it is called often.
-    others = [
-        t for t in frame["topology"].unique() if t not in ("", "exact", topology) and not is_own(t)
-    ]
-    read = (
-        frame.loc[~frame["topology"].isin(others), [c for c in _READ if c in frame]]
-        if topology
-        else frame
-    )
+    # Only the columns and rows that `compare` reads, because it is called often.
+    used = {"", "exact", *(name for pair in sides for _, name in pair)}
+    others = [t for t in frame["topology"].unique() if t not in used and not is_own(t)]
+    read = frame.loc[~frame["topology"].isin(others), [c for c in _READ if c in frame]]
     held = dict(iter(read.groupby("scheme", sort=False, observed=True)))
-    for a, b in pairs:
-        two = pd.concat([held[a], held[b]])
-        wanted = topology if topology in set(two["topology"]) and not is_own(topology) else None
+    volumes = {(r.trace, r.scheme, r.topology): r.volume for r in rows.itertuples()}
+    for (a, of_a), (b, of_b) in sides:
+        two = held[a] if a == b else pd.concat([held[a], held[b]])
         try:
-            table = compare(two, a, b, wanted)
+            table = compare(two, _side(a, of_a), _side(b, of_b))
         except ValueError:
-            continue  # no trace has both schemes, or they have no reduction in common
-        for _, rows in table.groupby("trace", sort=False):
-            whole, layers = rows.iloc[0], rows.iloc[1:]
+            continue  # no trace has both sides
+        for trace, part in table.groupby("trace", sort=False):
+            whole, layers = part.iloc[0], part.iloc[1:]
             if not whole["steps"]:
                 continue
             unit = "error_over_noise" if not np.isnan(whole["error_over_noise_a"]) else "step_nmse"
             ratio = ratio_of(whole[f"{unit}_a"], whole[f"{unit}_b"])
+            one, other = (
+                Sent(s, t, volumes.get((trace, s, t), float("nan")))
+                for s, t in ((a, whole["topology_a"]), (b, whole["topology_b"]))
+            )
+            differ = sides_differ(one, other)
             records.append(
                 {
                     **whole,
                     "a": a,
                     "b": b,
-                    "format": as_scheme(a).format,
+                    "volume_a": one.volume,
+                    "volume_b": other.volume,
                     "ratio": ratio,
-                    "differ": differences(a, b),
+                    "differ": differ,
+                    "cause": cause(differ),
                     "cells": layers["steps"].sum(),
                     "cells_won": layers["wins"].sum(),
                     "cells_lost": layers["losses"].sum(),

@@ -13,15 +13,18 @@ import pandas as pd
 from .._charts.choices import named
 from .._charts.front import kind_of, legend_of
 from .._charts.kinds import as_json
+from .._charts.reference import LEGEND, SAYS
 from .._charts.svg import symbol_path
 from .._core import FloatFormat
 from .._results.choices import worth
+from .._results.limits import limits_of
 from .._results.noise import zero_layers
+from .._results.overflow import tight_overflows
 from .._results.pooling import coded, compared_rows, is_own, topologies_of, whole_sums
 from .._results.results import Results
 from .._results.summary import family_of
 from .._results.summary import summary as summary_of
-from .._schemes.titles import reduction
+from .._schemes.titles import reduction, titles
 from .._text import clip, count_of
 from .._training.expected import expected_excess
 from . import answer, first, glossary, text, words
@@ -61,12 +64,18 @@ def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> st
     if not len(frame):
         raise ValueError("the results have no rows, so there is nothing to report")
     topology, bits = answer.topology_of(frame), answer.bits_of(frame)
-    held = Results(frame, results.histograms, results.provenance, results.noise)
+    held = Results(frame, results.histograms, results.provenance, results.noise, results.limit)
     summary = summary_of(held)
     rows = answer.front(summary, topology)
-    duels = answer.duels(frame, answer.pairs(list(frame["scheme"].unique()), rows, bits), topology)
+    worths = {
+        trace: worth(own := rows[rows["trace"] == trace], bits, answer.measure(own))
+        for trace in frame["trace"].unique()
+    }
+    best = [spec for table in worths.values() if len(table) for spec in table["scheme"]]
+    pairs = answer.pairs(list(frame["scheme"].unique()), rows, bits)
+    duels = answer.duels(frame, answer.sided(pairs, rows, topology, best), rows)
     ladders = answer.ladder_of(results, topology)
-    zeros = zero_layers(results)
+    zeros, limits = zero_layers(results), limits_of(results)
     sections = [
         _section(place, trace, rows, bits, duels, results.provenance)
         for place, trace in enumerate(frame["trace"].unique())
@@ -74,13 +83,12 @@ def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> st
     for section in sections:
         trace, own = section["trace"], rows[rows["trace"] == section["trace"]]
         section["ladder"] = _ladder(ladders.get(trace), topology)
-        choices = worth(own, bits, answer.measure(own))
-        section["choices"] = _choices(choices)
+        section["choices"] = _choices(choices := worths[trace])
         section["first"] = first.row_of(
             trace, own, _rows_of_trace(frame, trace, zeros.get(trace, [])),
             choices, bits, results.provenance,
             {(row["scheme"], row["topology"]): row["id"] for row in section["families"]},
-            alone=section["alone"],
+            alone=section["alone"], limit=limits.get(trace),
         )  # fmt: skip
         section["use"] = use_of(results, trace, own)
     overview = _overview([s["trace"] for s in sections], duels)
@@ -110,6 +118,7 @@ def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> st
         filters,
         sections=sections,
         overview=overview,
+        overflow=tight_overflows(rows),
         reductions=_listed([reduction(t) for t in topologies_of(rows)]) if topology else "",
         provenance=results.provenance,
         words=glossary.WORDS,
@@ -118,7 +127,8 @@ def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> st
         warnings=warnings,
         against=None if against is None else changes(results, against),
         noisy=bool(rows["error_over_noise"].notna().any()),
-        families=_legend(rows),
+        families=_legend(rows, bool(limits)),
+        limit=SAYS if limits else "",
         phases=(rows["topology"].map(kind_of) == "two phases").any(),
         style=Markup((_HERE / "page/style.css").read_text(encoding="utf-8")),
         licences=(_HERE / "licences.txt").read_text(encoding="utf-8"),
@@ -149,11 +159,11 @@ def _excess(row: dict[str, Any]) -> str:
     return str(expected_excess(row["scheme"], row["error_over_noise"]))
 
 
-def _legend(rows: pd.DataFrame) -> list[tuple[str, dict[str, str]]]:
-    """The families and reductions among the results, with their colours and marks."""
+def _legend(rows: pd.DataFrame, limited: bool) -> list[tuple[str, dict[str, str]]]:
+    """The families and reductions among the results and the limit, with colours and marks."""
     return [
         (name, {"colour": colour, "path": symbol_path(symbol)})
-        for name, colour, symbol in legend_of(rows)
+        for name, colour, symbol in [*legend_of(rows), *(LEGEND if limited else ())]
     ]
 
 
@@ -245,20 +255,25 @@ def _rung(row: Any, error: str) -> dict[str, Any] | None:
 
 
 def _overview(traces: list[str], duels: pd.DataFrame) -> dict[str, Any]:
-    """The comparisons with loss scaling, or else all: one row each, one cell per trace."""
+    """Two phases against rounded sums, and APS against one loss scale, or else all comparisons.
+
+    One row each, one cell per trace.
+    """
     records = duels.to_dict("records")
-    chosen = [d for d in records if answer.one_scale(d["b"])] or records
-    by_place = {(d["a"], d["b"], d["trace"]): d for d in chosen}
+    chosen = [d for d in records if d["cause"] == "reduction" or answer.one_scale(d["b"])]
+    chosen = chosen if any(answer.one_scale(d["b"]) for d in chosen) else records
+    key = ("a", "topology_a", "b", "topology_b")
+    by_place = {(*(d[k] for k in key), d["trace"]): d for d in chosen}
     rows = [
-        {"a": a, "b": b, "cells": [by_place.get((a, b, t)) for t in traces]}
-        for a, b in dict.fromkeys((d["a"], d["b"]) for d in chosen)
+        dict(zip(key, sides)) | {"cells": [by_place.get((*sides, t)) for t in traces]}
+        for sides in dict.fromkeys(tuple(d[k] for k in key) for d in chosen)
     ]
     return {
         "traces": traces,
         "rows": rows,
-        "caption": "APS against one loss scale"
+        "caption": "One reduction against another, then APS against one loss scale"
         if chosen is not records
-        else "The best against the best of other families",
+        else "One reduction against another, then the best against the best of other families",
     }
 
 
@@ -291,9 +306,9 @@ def _facts(
 ) -> dict[str, Any]:
     """What the page needs besides the rows; `zeros`: layers without a cosine, by trace."""
     named = frame.groupby("scheme", sort=False, observed=True)["format"].last()
-    formats = dict(zip(named.index, named))
+    formats, called = dict(zip(named.index, named)), titles(bits)
     schemes = [
-        {"spec": s, "family": family_of(s), "format": formats[s], "bits": b}
+        {"spec": s, "name": called(s), "family": family_of(s), "format": formats[s], "bits": b}
         for s, b in bits.items()
     ]
     modelled = (
@@ -308,19 +323,25 @@ def _facts(
         "schemes": schemes, "charts": as_json(), "modelled": modelled, "numericallyZero": zero,
         "formats": _ranges(dict.fromkeys(formats.values())), "startOf": start_of,
         "start": {"trace": first, "topology": topology, **start_of[first]},
+        "reductionNames": {t: reduction(t) for t in frame["topology"].unique() if t},
         "ownReductions": [t for t in frame["topology"].unique() if t and is_own(t)],
     }  # fmt: skip
 
 
 def _start(section: dict[str, Any], schemes: list[dict[str, Any]]) -> dict[str, str]:
-    """The pair that the page opens with: the comparison with the widest gap."""
-    duels = [
-        d for d in section["duels"] if answer.one_scale(d["b"]) and "headroom" not in d["b"]
-    ] or section["duels"]
-    if duels:
-        widest = max(duels, key=lambda d: text.gap(d["ratio"]))
-        return {"a": widest["a"], "b": widest["b"]}
-    return {"a": schemes[0]["spec"], "b": schemes[-1]["spec"]}
+    """The sides that the page opens with.
+
+    The best of at most 8 bits in two reductions, else those with the widest gap.
+    """
+    best = [c["scheme"] for c in section["choices"] if c["bits"] <= 8][:1]
+    duels = section["duels"]
+    reduced = [d for d in duels if d["cause"] == "reduction" and d["a"] in best]
+    scales = [d for d in duels if answer.one_scale(d["b"]) and "headroom" not in d["b"]]
+    if not (some := reduced[:1] or scales or duels):
+        sides = {"a": schemes[0]["spec"], "b": schemes[-1]["spec"]}
+        return sides | {"aReduction": "", "bReduction": ""}
+    widest = max(some, key=lambda d: text.gap(d["ratio"]))
+    return {s: widest[s] for s in "ab"} | {f"{s}Reduction": widest[f"topology_{s}"] for s in "ab"}
 
 
 def _ranges(names: Any) -> dict[str, dict[str, int]]:

@@ -15,9 +15,11 @@ from .._charts.describe import Row
 from .._charts.front import FLOOR, LEVEL, MEASURES, front_chart
 from .._charts.layers import WORST, layer_map
 from .._charts.svg import bars_svg, cells_svg, chart_svg
+from .._rate_limit.known import Known
 from .._results.pooling import is_own
 from .._results.summary import of_topology
 from .._results.volume import at_most, in_class
+from .._results.winners import least, scale_of, within
 from .._schemes.titles import reduction, titles
 from . import answer
 from .text import figure
@@ -32,21 +34,11 @@ _SMALL, _LARGE = (350.0, 158.0), (440.0, 300.0)
 
 def _within(rows: pd.DataFrame, bits: dict[str, int]) -> tuple[pd.DataFrame, str]:
     """The sound schemes at a quarter of fp32's bytes, else at half, else at all; and the share."""
-    share = rows["volume"] if rows["volume"].notna().any() else rows["scheme"].map(bits) / 32
-    sound = (rows[["overflowed", "skipped", "gaps"]] == 0).all(axis=1)
-    sound &= rows[answer.measure(rows)].notna()
     for limit, called in _SHARES:
-        held = rows[sound & in_class(share, limit)]
+        held = within(rows, bits, limit, answer.measure(rows))
         if len(held):
             return held, called
     return rows.iloc[:0], ""
-
-
-def _least(rows: pd.DataFrame, error: str, bits: dict[str, int]) -> pd.Series:
-    """The row with the least error; the one requested first of those that are level."""
-    level = rows[rows[error] <= LEVEL * rows[error].min()]
-    asked = {scheme: place for place, scheme in enumerate(bits)}
-    return level.loc[level["scheme"].map(asked).fillna(len(asked)).idxmin()]
 
 
 def chosen(rows: pd.DataFrame, bits: dict[str, int]) -> tuple[pd.Series | None, str]:
@@ -64,11 +56,11 @@ def chosen(rows: pd.DataFrame, bits: dict[str, int]) -> tuple[pd.Series | None, 
     Returns
     -------
     tuple
-        None if every scheme overflowed, skipped a step or has no rank. If errors differ by at most
-        1 %, the scheme that was requested first.
+        None if every scheme overflowed, skipped a step or has no rank. Of equal errors, the scheme
+        that was requested first.
     """
     held, called = _within(rows, bits)
-    return (_least(held, answer.measure(rows), bits) if len(held) else None), called
+    return (least(held, bits, answer.measure(rows)) if len(held) else None), called
 
 
 def verdict(rows: pd.DataFrame, bits: dict[str, int]) -> dict[str, Any]:
@@ -93,6 +85,7 @@ def verdict(rows: pd.DataFrame, bits: dict[str, int]) -> dict[str, Any]:
         "reduction": reduction(best["topology"])
         if (rows["scheme"] == best["scheme"]).sum() > 1
         else "",
+        "scale": _scale(best["scheme"]),
         "share": share,
         "sent": _sent(best["volume"], share),
         "what": "bytes" if rows["volume"].notna().any() else "bits",
@@ -104,6 +97,14 @@ def verdict(rows: pd.DataFrame, bits: dict[str, int]) -> dict[str, Any]:
     }
 
 
+def _scale(spec: str) -> str:
+    """What shares a scale, in two words; "" if a name says it, or the scheme has none or its own."""
+    kind, _, unit = scale_of(spec).partition(",")[0].removeprefix("one ").partition(" ")
+    if kind not in ("per", "for") or unit.startswith("all steps"):
+        return ""
+    return f"per {unit.partition(' ')[0]}"
+
+
 def _by_nmse(rows: pd.DataFrame, bits: dict[str, int], best: pd.Series) -> dict[str, str]:
     """The other figure of the best scheme, and the scheme with the least of it, if that is less.
 
@@ -112,7 +113,7 @@ def _by_nmse(rows: pd.DataFrame, bits: dict[str, int], best: pd.Series) -> dict[
     """
     found = {"nmse": figure(best["step_nmse"], 2)}
     held, _ = _within(rows, bits)
-    other = _least(held, "step_nmse", bits)
+    other = least(held, bits, "step_nmse")
     if other["step_nmse"] * LEVEL < best["step_nmse"]:
         found |= {
             "other": titles(rows["scheme"])(other["scheme"])
@@ -166,6 +167,7 @@ def row_of(
     trace: str, rows: pd.DataFrame, compared: pd.DataFrame, choices: pd.DataFrame,
     bits: dict[str, int],
     provenance: dict[str, Any], links: dict[tuple[str, str], str], *, alone: bool,
+    limit: Known | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """One trace's row of the first screen.
 
@@ -185,6 +187,8 @@ def row_of(
         Scheme and topology -> the id of their row in the tables below.
     alone : bool
         Whether it is the only trace, so that its charts are large.
+    limit : Known, optional
+        The limit of the trace.
     """
     from markupsafe import Markup
 
@@ -203,6 +207,7 @@ def row_of(
                     lambda *row: links.get(row, ""),
                     floor=_floor(rows),
                     prefer=said.get("scheme", ""),
+                    limit=limit,
                 ),
                 width,
                 height,

@@ -21,6 +21,9 @@ WORDS = {
     "volume": "bytes that the busiest rank sends in the whole exchange (payload, side information, "
     "both directions, the width of partial sums, all payloads of a gather; in a "
     "hierarchy between its nodes), divided by those of an fp32 ring all-reduce",
+    "bits above the limit": "by how many bits a value an ideal code of two phases could be shorter "
+    "at the same error over noise: 1/2 log2 of the error over Shannon's limit of the trace's own "
+    "gradients; empty for reductions that send values more or less often than once each way",
     "speed-up, time": "modelled, not measured: latencies, bytes over bandwidth, passes over "
     "memory, for 25.6 million parameters",
     "beaten by": "a baseline that loses no more and sends no more",

@@ -22,7 +22,7 @@ __all__ = ["BY", "across", "by", "specs_of"]
 #: Parts of results, and their column in a RESULTS table.
 BY = {"layer": "tensor", "role": "role", "step": "step"}
 #: Columns of a summary that refer to a whole step: modelled times; and the family.
-_WHOLE = ("family", "time", "speedup")
+_WHOLE = ("family", "time", "speedup", "bits_above_limit")
 
 
 @guarded

@@ -14,7 +14,7 @@ import pandas as pd
 from .._schemes.scheme import as_scheme
 from .pooling import is_own
 
-__all__ = ["CHOICES", "Choices", "choices_of", "worth"]
+__all__ = ["CHOICES", "Choices", "choices_of", "same_bytes", "worth"]
 
 #: The choices, in the order in which they are told.
 CHOICES = ("reduction", "format", "scale")
@@ -147,7 +147,12 @@ def _comparable(row: dict[str, Any], other: dict[str, Any]) -> bool:
     """Whether two reductions send the same bytes, and neither belongs to the scheme."""
     if is_own(row["topology"]) or is_own(other["topology"]):
         return False
-    low, high = sorted((row["volume"], other["volume"]))
+    return same_bytes(row["volume"], other["volume"])
+
+
+def same_bytes(one: float, other: float) -> bool:
+    """Whether two volumes are the same but for side information."""
+    low, high = sorted((one, other))
     return bool(high <= _SAME_BYTES * low)
 
 

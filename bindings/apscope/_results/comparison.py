@@ -16,7 +16,10 @@ from .columns import columns_that_pool
 from .pooling import PARTS
 from .row_table import objects, rows_of
 
-__all__ = ["COLUMNS", "compare", "compare_steps", "hint", "met", "ratios", "scheme_in", "spec_in"]
+__all__ = [
+    "COLUMNS", "compare", "compare_steps", "hint", "met", "ratios", "scheme_in", "side_in",
+    "spec_in",
+]  # fmt: skip
 
 #: Columns of `compare`, in order.
 COLUMNS = (
@@ -55,12 +58,15 @@ def compare(
     results : Results or DataFrame
         A RESULTS table.
     a : Scheme or str
-        A spec in any spelling.
+        A spec in any spelling, or ``SPEC@TOPOLOGY`` for its own reduction: ``aps:e3m4@two_phase``
+        against ``aps:e3m4@ring`` is what two phases are worth.
     b : Scheme, str or a sequence of them
+        As `a`.
     topology : str, optional
-        Of both; by default the first that both have and that is not ``exact``. A scheme with its
-        own reduction always uses that, except for ``exact`` and ``wire``: the messages before any
-        sum. Traces without reduced rows compare the wire.
+        Of a scheme without one of its own; by default the other's, if it has that, else the first
+        that both have and that is not ``exact``. A scheme with its own reduction alone uses that,
+        except for ``exact`` and ``wire``: the messages before any sum. Traces without reduced rows
+        compare the wire.
     layers : bool
         Whether to add a row per layer.
     against : Results or DataFrame, optional
@@ -103,8 +109,8 @@ def compare(
     Raises
     ------
     ValueError
-        A scheme or topology that the results do not have, schemes without a common topology; no
-        `b`; with `against` no common trace, or no common layer and step.
+        A scheme or topology that the results do not have, schemes without a common topology where
+        neither names one, the wire against a reduction; no `b`; with `against` no common trace, or no common layer and step.
     """
     others = list(b) if isinstance(b, Iterable) and not isinstance(b, str) else [b]
     if not others:
@@ -113,6 +119,10 @@ def compare(
     return pd.concat(
         [pairing.by_layer(a, other, topology, layers) for other in others], ignore_index=True
     )
+
+
+#: A spec, and the reduction that was named with it.
+Side = tuple[str, str | None]
 
 
 class _Pairing:
@@ -124,31 +134,31 @@ class _Pairing:
         self._core = _core.Pairing(first.core, second.core)
         self._held = [first.scheme_specs(), second.scheme_specs()]
 
-    def specs(self, a: Any, b: Any) -> tuple[str, str]:
-        """The specs of both schemes."""
-        one, other = (spec_in(held, scheme) for held, scheme in zip(self._held, (a, b)))
+    def sides(self, a: Any, b: Any) -> tuple[Side, Side]:
+        """Both schemes, each with its reduction if it names one."""
+        one, other = (side_in(held, scheme) for held, scheme in zip(self._held, (a, b)))
         return one, other
 
     def by_layer(self, a: Any, b: Any, topology: str | None, layers: bool) -> pd.DataFrame:
-        a, b = self.specs(a, b)
+        one, other = self.sides(a, b)
         tables = []
-        for pair in self._core.compare(a, b, topology, layers):
+        for pair in self._core.compare(one, other, topology, layers):
             whole = np.arange(len(pair["layer"])) == 0
             layer = np.array(pair["layer"], object)
             tables.append(
                 pd.DataFrame({"trace": pair["trace"], "layer": layer, "whole": whole, **pair["figures"]})
-                .assign(scheme_a=a, scheme_b=b, topology_a=pair["topology_a"], topology_b=pair["topology_b"])
+                .assign(scheme_a=one[0], scheme_b=other[0], topology_a=pair["topology_a"], topology_b=pair["topology_b"])
             )  # fmt: skip
         return pd.concat(tables, ignore_index=True)[list(COLUMNS)]
 
     def by_step(self, a: Any, b: Any, topology: str | None) -> pd.DataFrame:
-        pairs = self._core.steps(*self.specs(a, b), topology)
+        pairs = self._core.steps(*self.sides(a, b), topology)
         tables = [{"trace": p["trace"], "step": p["step"], **p["figures"]} for p in pairs]
         return pd.concat(map(pd.DataFrame, tables), ignore_index=True)
 
     def by_cell(self, a: Any, b: Any, topology: str | None) -> pd.DataFrame:
         tables = []
-        for pair in self._core.cells(*self.specs(a, b), topology):
+        for pair in self._core.cells(*self.sides(a, b), topology):
             figures, names = pair["figures"], objects(pair["layer"])
             found = {
                 "trace": pair["trace"],
@@ -206,6 +216,19 @@ def met(here: Sequence[str], there: Sequence[str]) -> dict[str, str]:
         if len(here) == len(there) == 1
         else {name: name for name in here if name in there}
     )
+
+
+def side_in(held: Sequence[str], scheme: Any) -> Side:
+    """A scheme of a table with these, given as a spec or as ``SPEC@TOPOLOGY``, as a `Side`."""
+    if isinstance(scheme, str) and scheme not in held:
+        known = next(
+            (i for i, c in enumerate(scheme) if c == "@" and scheme[:i] in held), None
+        )  # a name of another process may have an @
+        if known is not None:
+            return scheme[:known], scheme[known + 1 :]
+        spec, topology = _core.named_side(scheme)
+        return spec_in(held, spec), topology
+    return spec_in(held, scheme), None
 
 
 def scheme_in(frame: pd.DataFrame, scheme: Any) -> str:

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from .._arrays.float_environment import guarded
+from .._core import BlockFormat
 from .._schemes.scheme import Scheme, as_scheme, spec_of
-from .comparison import scheme_in
+from .._schemes.titles import reduction
+from .comparison import side_in
 from .factors import factor, step_logs
-from .pooling import frame_of, headline_topology, is_own
+from .pooling import coded, compared_rows, frame_of, headline_topology, is_own
 
-__all__ = ["chain", "decompose", "described", "differences"]
+__all__ = ["Sent", "cause", "chain", "decompose", "described", "differences", "sides_differ"]
 
 #: Aspects of schemes, in the order in which a chain changes them, and their keys.
 _ASPECTS = {
     "format": (),
     "rule": ("rule",),
     "headroom": ("headroom",),
-    "scale": ("scale", "unit", "delay", "frozen"),
+    "scale": ("scale", "unit", "bucket", "delay", "frozen"),
     "rounding": ("rounding", "random_bits"),
     "sums": ("accumulate", "hop_rounding"),
     "overflow": ("overflow",),
@@ -39,12 +42,28 @@ _CONSTANTS = {
     "best": "one for all steps, the best in hindsight",
 }
 
+#: Topologies in which messages are decoded before they are added.
+_TWO_PHASES = ("two_phase", "reduce_scatter")
+
 #: Schemes that a chain is made of, and keys that they all have.
 _CHAINED = ("loss_scaling", "aps")
 _SHARED = (
     "headroom", "rule", "rounding", "random_bits", "overflow", "accumulate", "hop_rounding",
     "divide",
 )  # fmt: skip
+
+
+def _block(scheme: Scheme) -> int:
+    """Elements of a block of a block format; 0 of any other grid."""
+    try:
+        size = BlockFormat(scheme.grid).block_size
+    except ValueError:
+        return 0
+    return int(scheme.keys.get("block", "0")) or size
+
+
+def _two_levels(scheme: Scheme) -> bool:
+    return scheme.keys.get("tensor_scale", "false") == "true"
 
 
 def _scale(scheme: Scheme) -> str:
@@ -56,6 +75,7 @@ def _scale(scheme: Scheme) -> str:
         )
         return (
             text
+            + (", across layers" if keys["bucket"] != "none" else "")
             + (", of the step before" if keys["delay"] == "1" else "")
             + (", frozen" if keys["frozen"] != "0" else "")
         )
@@ -63,6 +83,8 @@ def _scale(scheme: Scheme) -> str:
         return _CONSTANTS.get(keys["scale"]) or f"one for all steps, {keys['scale']}"
     if scheme.name == "stochastic":
         return _UNITS["tensor"]
+    if size := _block(scheme):
+        return f"one for {size} elements" + (", and one per layer" if _two_levels(scheme) else "")
     return "none" if scheme.name == "none" else f"of {scheme.name}"
 
 
@@ -133,13 +155,59 @@ def differences(a: Any, b: Any) -> list[tuple[str, str, str]]:
     return found if found and known else [("scheme", one.spec, other.spec), *found]
 
 
+class Sent(NamedTuple):
+    """A scheme as it was reduced: a side of a comparison."""
+
+    scheme: str
+    topology: str
+    volume: float
+
+
+def sides_differ(a: Sent, b: Sent) -> list[tuple[str, str, str]]:
+    """All differences of two sides: `differences`, after ``reduction`` and before ``volume``.
+
+    Without aspects that their reductions do not read: ``sums`` where one of them adds no codes in
+    an order, ``headroom`` in two phases of messages that are encoded alone. Volumes, of fp32's
+    bytes, are named if they differ by more than 0.001 and both are known.
+    """
+    sides = (a, b)
+    two_phases = [side.topology.startswith(_TWO_PHASES) for side in sides]
+    unread = set()
+    if any(two_phases) or any(side.topology and is_own(side.topology) for side in sides):
+        unread.add("sums")
+    if all(two_phases) and all(_encoded_alone(side.scheme) for side in sides):
+        unread.add("headroom")
+    found = [one for one in differences(a.scheme, b.scheme) if one[0] not in unread]
+    if a.topology != b.topology:
+        found.insert(0, ("reduction", reduction(a.topology), reduction(b.topology)))
+    if abs(a.volume - b.volume) > 1e-3:
+        found.append(("volume", f"{a.volume:.3g}", f"{b.volume:.3g}"))
+    return found
+
+
+def _encoded_alone(spec: str) -> bool:
+    """Whether the scheme's scale is of one message: docs/definitions.md, "Two phases"."""
+    try:
+        scheme = as_scheme(spec)
+    except ValueError:
+        return False
+    unit = scheme.keys.get("unit", "") if scheme.name == "aps" else "model"
+    return scheme.name == "stochastic" or not unit.startswith(("model", "bucket"))
+
+
+def cause(differ: list[tuple[str, str, str]]) -> str:
+    """The only difference of two sides, whose bytes may follow from it; "" if there are several."""
+    aspects = [aspect for aspect, _, _ in differ if aspect != "volume"]
+    return aspects[0] if len(aspects) == 1 else ""
+
+
 def _rung(scheme: Scheme) -> list[dict[str, str]]:
     """The keys of the scheme's scale, after those of every coarser scale before it."""
     way = [{"scale": "largest"}, {"unit": "model"}, {"unit": "tensor"}]
     if scheme.name == "loss_scaling":
         return [{"scale": scheme.keys["scale"]}]
-    own = {k: scheme.keys[k] for k in ("unit", "delay", "frozen")}
-    plain = own["delay"] == "0" and own["frozen"] == "0"
+    own = {k: scheme.keys[k] for k in ("unit", "bucket", "delay", "frozen")}
+    plain = own["delay"] == "0" and own["frozen"] == "0" and own["bucket"] == "none"
     at = next((i for i, rung in enumerate(way) if rung == {"unit": own["unit"]}), None)
     if at is not None and plain:
         return way[: at + 1]
@@ -207,18 +275,21 @@ def decompose(results: Any, a: Any, b: Any, topology: str | None = None) -> pd.D
     results : Results or DataFrame
         A RESULTS table; `chain` lists the schemes that it should have.
     a, b : Scheme or str
+        Or ``SPEC@TOPOLOGY``, as for `compare`.
     topology : str, optional
-        The order of the additions; by default the first replayed that adds in a format.
+        The reduction of a scheme that names none; by default the other's, else the first replayed
+        that adds in a format. A scheme without it has its own.
 
     Returns
     -------
     DataFrame
-        One row per trace and change, from `b` to `a`: ``trace``, ``change`` (the aspect of
-        `differences`), ``from_scheme``, ``to_scheme``, ``before``, ``after`` (the two values),
-        ``factor`` (the error of ``from_scheme`` divided by that of ``to_scheme``, in a typical
-        block: docs/definitions.md, section 17), ``factor_low`` and ``factor_high`` (95 % over the
-        steps). NaN if the results lack one of the two. The last row of a trace is the total, with
-        ``change`` ``all``. If no chain is known it is the only one.
+        One row per trace and change, from `b` to `a`: ``trace``, ``change`` (``reduction``, which
+        is changed first, or an aspect of `differences`), ``from_scheme``, ``to_scheme``,
+        ``before``, ``after`` (the two values), ``factor`` (the error of ``from_scheme`` divided by
+        that of ``to_scheme``, in a typical block: docs/definitions.md, section 17), ``factor_low``
+        and ``factor_high`` (95 % over the steps). NaN if the results lack one of the two. The last
+        row of a trace is the total, with ``change`` ``all``. If no chain is known it is the only
+        one.
 
     Raises
     ------
@@ -226,31 +297,35 @@ def decompose(results: Any, a: Any, b: Any, topology: str | None = None) -> pd.D
         Schemes that the results do not have.
     """
     frame = frame_of(results)
-    a, b = (scheme_in(frame, s) for s in (a, b))
+    held = list(frame["scheme"].unique())
+    (a, of_a), (b, of_b) = (side_in(held, s) for s in (a, b))
     links = chain(a, b)
-    wanted = topology or headline_topology(frame)
-    specs = [a, b, *(spec for _, spec in links)]
-    rows = frame[frame["scheme"].isin(specs)]
-    own = rows["topology"].map(lambda name: bool(name) and is_own(name))
-    logs = step_logs(rows[(rows["topology"] == wanted) | own])
-    pairs = (
-        [(what, before, after) for (_, before), (what, after) in zip(links, links[1:])]
-        if len(links) > 2
-        else []
-    )
+    last = of_a or topology or of_b or headline_topology(frame)
+    first = of_b or topology or of_a or last
+    rows = frame[frame["scheme"].isin([a, b, *(spec for _, spec in links)])]
+    rows = compared_rows(coded(rows.reset_index(drop=True)))
+    logs = {name: step_logs(_reduced_by(rows, name)) for name in (first, last)}
+    pairs = [("reduction", (b, first), (b, last))] if first != last else []
+    pairs += [
+        (what, (before, last), (after, last))
+        for (_, before), (what, after) in zip(links, links[1:])
+    ]
+    pairs = [*(pairs if len(pairs) > 1 else []), ("all", (b, first), (a, last))]
     out = []
     for trace in dict.fromkeys(rows["trace"]):
-        for what, before, after in [*pairs, ("all", b, a)]:
-            there = (trace, before) in logs and (trace, after) in logs
-            found = (
-                factor(logs[trace, before], logs[trace, after]) if there else (float("nan"),) * 3
-            )
+        for what, before, after in pairs:
+            sides = [logs[name].get((trace, spec)) for spec, name in (before, after)]
+            known = sides[0] is not None and sides[1] is not None
+            found = factor(*sides) if known else (float("nan"),) * 3
+            specs = [before[0], after[0]]
             texts = (
-                [before, after]
+                specs
                 if what == "all"
-                else [described(as_scheme(spec)).get(what, "") for spec in (before, after)]
+                else [reduction(name) for _, name in (before, after)]
+                if what == "reduction"
+                else [described(as_scheme(spec)).get(what, "") for spec in specs]
             )
-            out.append([trace, what, before, after, *texts, *found])
+            out.append([trace, what, *specs, *texts, *found])
     return pd.DataFrame(
         out,
         columns=[
@@ -265,3 +340,11 @@ def decompose(results: Any, a: Any, b: Any, topology: str | None = None) -> pd.D
             "factor_high",
         ],
     )
+
+
+def _reduced_by(rows: pd.DataFrame, topology: str) -> pd.DataFrame:
+    """Of `compared_rows`, those of one reduction; of a scheme without it, its own or the wire's."""
+    here = (rows["topology"] == topology).to_numpy()
+    key = pd.MultiIndex.from_frame(rows[["trace", "scheme"]].astype(object))
+    own = np.array([not name or is_own(name) for name in rows["topology"]], bool)
+    return rows[here | (own & ~key.isin(key[here]))]

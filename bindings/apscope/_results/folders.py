@@ -21,6 +21,7 @@ __all__ = [
     "CSV_ROWS",
     "FILES",
     "MARK",
+    "OPTIONAL",
     "TABLES",
     "check_readable",
     "check_results_folder",
@@ -36,13 +37,16 @@ TABLES = {
     "results.parquet": "frame",
     "histograms.parquet": "histograms",
     "noise.parquet": "noise",
+    "limit.parquet": "limit",
 }
 #: The file that makes the tables valid: written last, it describes the others.
 MARK = "provenance.json"
 FILES = [*TABLES, MARK]
-#: The one file that a folder may lack: it is written where the table has at most so many rows, or
-#: where it is asked for.
+#: A file that a folder may lack: it is written where the table has at most so many rows, or where
+#: it is asked for.
 CSV, CSV_ROWS = "results.csv", 200_000
+#: Files that a folder may lack; the last is written where the limit is asked for and known.
+OPTIONAL = (CSV, "limit.parquet")
 #: The remedy for a damaged file.
 AGAIN = "replay the trace again"
 

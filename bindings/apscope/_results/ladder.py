@@ -309,7 +309,7 @@ def _like(results: Any, frame: pd.DataFrame) -> Any:
 
     if isinstance(results, pd.DataFrame):
         return frame
-    return Results(frame, results.histograms, results.provenance, results.noise)
+    return Results(frame, results.histograms, results.provenance, results.noise, results.limit)
 
 
 def _held(

@@ -27,9 +27,17 @@ def _concatenate(
         return in_order(pd.concat([getattr(p, name) for p in of], ignore_index=True), provenance)
 
     counted = histograms or parts
+    # Of a trace the limit is whole in one part: it does not depend on schemes or shards.
+    found: dict[str, pd.DataFrame] = {}
+    for part in parts:
+        for trace in part.limit["trace"].unique():
+            found.setdefault(trace, part.limit[part.limit["trace"] == trace])
+    listed = [found[t["name"]] for t in provenance["traces"] if t["name"] in found]
+    limits = pd.concat(listed, ignore_index=True) if listed else None
     return Results(
-        joined("frame", parts), joined("histograms", counted), provenance, joined("noise", counted)
-    )
+        joined("frame", parts), joined("histograms", counted), provenance,
+        joined("noise", counted), limits,
+    )  # fmt: skip
 
 
 def merge(results: list[Results | str | os.PathLike[str]]) -> Results:

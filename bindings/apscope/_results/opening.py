@@ -8,7 +8,7 @@ from typing import Any
 
 from .._json import INTEGER, LIST, OBJECT, TEXT, Rule, check_keys, is_integer, read_json
 from .._text import printable
-from .folders import AGAIN, CSV, FILES, MARK, TABLES, differs, half_written, what_is
+from .folders import AGAIN, CSV, FILES, MARK, OPTIONAL, TABLES, differs, half_written, what_is
 from .stored import Stored, stored
 
 __all__ = ["check_there", "opened", "read_provenance"]
@@ -42,14 +42,14 @@ def opened(folder: Path) -> tuple[dict[str, Stored], dict[str, Any]]:
         A file is missing, differs from provenance.json, or has wrong content; the sentence names
         it.
     """
-    check_there(folder, [name for name in FILES if name != CSV])
+    check_there(folder, [name for name in FILES if name not in OPTIONAL])
     try:
         provenance, files = read_provenance(folder)
         check_there(folder, files)
         tables = {
             kind: stored(folder / name, files[name])
             for name, kind in TABLES.items()
-            if name.endswith(".parquet")
+            if name.endswith(".parquet") and name in files
         }
         if CSV in files:  # its content is not read here; apscope check does
             size = (folder / CSV).stat().st_size
@@ -58,6 +58,8 @@ def opened(folder: Path) -> tuple[dict[str, Stored], dict[str, Any]]:
     except PermissionError:
         raise ValueError(f"a file of {folder} cannot be read: permission denied") from None
     for name, kind in TABLES.items():
+        if kind not in tables:
+            continue
         for column, listed in (
             ("trace", [t["name"] for t in provenance["traces"]]),
             ("scheme", provenance["schemes"]),
@@ -123,7 +125,7 @@ def _check_provenance(told: Any) -> None:
             check_keys(
                 tensor, {"name": TEXT, "role": TEXT, "shape": _INTEGERS}, f"traces[{i}].tensor."
             )
-    for name in [name for name in TABLES if name != CSV or name in told["files"]]:
+    for name in [name for name in TABLES if name not in OPTIONAL or name in told["files"]]:
         check_keys(told["files"], {name: OBJECT}, "files.")
         check_keys(
             told["files"][name],

@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from .._folders.durable import digest_of
+from .._rate_limit.known import known_limits
 from .._text import count_of, printable
 from .folders import AGAIN, CSV, MARK, TABLES, differs
 from .opening import check_there, opened, read_provenance
@@ -49,6 +50,11 @@ def problems(folder: Path) -> Iterator[str]:
         yield (
             f"{folder / CSV} is not the table of results.parquet: its SHA-256 would be {found_csv}"
         )
+    if "limit" in tables:
+        try:
+            known_limits(tables["limit"].whole())
+        except ValueError as error:
+            yield f"{folder / 'limit.parquet'}: {error}; {AGAIN}"
     yield from _of_rows(folder, tables["frame"].frame(_ITEM + _WAY), provenance)
 
 

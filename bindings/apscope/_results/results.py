@@ -46,6 +46,13 @@ NO_NOISE: Columns = {
     **{name: np.zeros(0) for name in ("sum_squared_reference", "sum_noise", "sum_log2_ratio")},
 }
 
+#: The table of the limit if it is unknown.
+NO_LIMIT: Columns = {
+    **{name: np.zeros(0, object) for name in ("trace", "kind")},
+    **{name: np.zeros(0, np.int64) for name in ("elements", "values")},
+    **{name: np.zeros(0) for name in ("unit", "width", "entropy", "bits", "error")},
+}
+
 
 class Results:
     """The results of a replay.
@@ -63,12 +70,14 @@ class Results:
         histograms: pd.DataFrame | Columns | OnFile,
         provenance: dict[str, Any],
         noise: pd.DataFrame | Columns | OnFile | None = None,
+        limit: pd.DataFrame | Columns | OnFile | None = None,
     ) -> None:
-        for name, table in {"frame": frame, "histograms": histograms, "noise": noise}.items():
+        given = {"frame": frame, "histograms": histograms, "noise": noise, "limit": limit}
+        for name, table in given.items():
             if not (
                 isinstance(table, dict)
                 or hasattr(table, "columns")
-                or (name, table) == ("noise", None)
+                or (table is None and name in ("noise", "limit"))
             ):
                 of_type(name, table, (), "a DataFrame")
         of_type("provenance", provenance, dict, "the dict of a replay's results")
@@ -76,6 +85,7 @@ class Results:
             "frame": frame,
             "histograms": histograms,
             "noise": NO_NOISE if noise is None else noise,
+            "limit": NO_LIMIT if limit is None else limit,
         }
         self.provenance = provenance
         self._states: dict[str, dict[str, dict[str, Any]]] | None = None
@@ -129,7 +139,7 @@ class Results:
         return coded(self.frame[[c for c in columns if c in self.frame]].reset_index(drop=True))
 
     def as_columns(self, name: str) -> Columns:
-        """The table ``frame``, ``histograms`` or ``noise`` as arrays; avoids pandas if possible."""
+        """The table ``frame``, ``histograms``, ``noise`` or ``limit`` as arrays; avoids pandas if possible."""
         if name not in self._tables:
             raise ValueError(
                 f"there is no table {name!r}; it must be one of {', '.join(self._tables)}"
@@ -175,6 +185,16 @@ class Results:
     @noise.setter
     def noise(self, noise: pd.DataFrame) -> None:
         self._tables["noise"] = noise
+
+    @property
+    def limit(self) -> pd.DataFrame:
+        """Shannon's limit of the traces' sums in two phases, and best grids: docs/limit.md.
+
+        Per trace: ``kind``, ``elements``, ``values``, ``unit``, ``width``, ``entropy``, ``bits``,
+        ``error``. Without rows unless the replay was asked for it (``limit=True``), and where the
+        noise is unknown.
+        """
+        return self._as_frame("limit")
 
     def __len__(self) -> int:
         """The number of rows of `frame`."""
@@ -473,4 +493,6 @@ class Results:
         from .opening import opened
 
         tables, provenance = opened(check_readable(folder))
-        return Results(tables["frame"], tables["histograms"], provenance, tables["noise"])
+        return Results(
+            tables["frame"], tables["histograms"], provenance, tables["noise"], tables.get("limit")
+        )

@@ -36,11 +36,13 @@ _COLUMNS = {
     "sum_signed_error sum_squared_reference volume sum_noise skipped",
     "histograms.parquet": "step exponent count",
     "noise.parquet": "step workers elements blocks sum_squared_reference sum_noise sum_log2_ratio",
+    "limit.parquet": "elements values unit width entropy bits error",
 }
 _TEXTS = {
     "results.parquet": TEXT_COLUMNS,
     "histograms.parquet": ["trace", "tensor", "role", "kind"],
     "noise.parquet": ["trace", "tensor", "role"],
+    "limit.parquet": ["trace", "kind"],
 }
 
 

@@ -18,6 +18,7 @@ from .._arrays.float_environment import guarded
 from .._schemes.scheme import as_scheme
 from ..cost import Network, modelled_times, options_of
 from .codes import coded_of
+from .limits import column_of
 from .noise import noise_of
 from .pooling import headline_topology, is_on_front, is_own
 from .row_table import Rows, frame_of, objects, rows_of
@@ -41,7 +42,8 @@ COLUMNS = (
     "pooled_error_over_noise", "pooled_error_over_noise_corrected", "pooled_error_over_noise_low",
     "pooled_error_over_noise_high", "step_nmse",
     "layer_cosine", "worst_nmse", "worst_layer", "worst_step", "nmse",
-    "relative_bias", "expected_variance", "underflow_wire", "underflow_reduced", "volume", "time",
+    "relative_bias", "expected_variance", "underflow_wire", "underflow_reduced", "volume",
+    "bits_above_limit", "time",
     "speedup", "skipped", "overflowed", "nonfinite", "gaps",
 )  # fmt: skip
 
@@ -114,6 +116,10 @@ def summary(
         - ``underflow_wire``, ``underflow_reduced``: shares of nonzero values that became 0, without
           skipped rows.
         - ``volume``: bytes of the busiest rank divided by those of an fp32 ring all-reduce.
+        - ``bits_above_limit``: by how many bits per value an ideal code could be shorter at the same
+          ``error_over_noise``, 1/2 log2 of it over the limit of 32 ``volume`` bits. Only of
+          reductions in which each value is sent once to the sum and once back, NaN for others, and
+          for results without a `Results.limit`. docs/limit.md.
         - ``time``, ``speedup``: modelled seconds per step, and relative to the fp32 ring;
           `cost.step_time`.
         - ``skipped``, ``overflowed``: numbers of such steps.
@@ -144,6 +150,7 @@ def summary(
     times = modelled_times(rows, options_of(network or Network(), elements=elements))
     model = times.set_index(_KEY)[["seconds", "speedup"]]
     out[["time", "speedup"]] = model.reindex(pd.MultiIndex.from_frame(out[_KEY])).to_numpy()
+    out["bits_above_limit"] = column_of(out, results, batch_factor)
     families = {spec: family_of(spec) for spec in out["scheme"].unique()}
     out["family"] = [families[spec] for spec in out["scheme"]]
     return out.iloc[found["order"]].reset_index(drop=True)[list(COLUMNS)]

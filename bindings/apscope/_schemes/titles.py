@@ -21,6 +21,7 @@ _NAMES = {
 _VALUES = {
     "by=step_nmse": "by NMSE",
     "rounding=stochastic": "stochastic rounding",
+    "rounding=ties_to_even": "ties to even",
     "unit=model": "a scale per step",
     "unit=row": "a scale per row",
 }
@@ -110,4 +111,6 @@ def _value(key: str, value: str) -> str:
         return known
     if key == "unit" and value.isdecimal():
         return f"a scale for {int(value):,}"
+    if value in ("true", "false"):  # of a value alone nobody knows what is true
+        return f"{'no ' if value == 'false' else ''}{key.replace('_', ' ')}"
     return value if value.isalpha() and len(value) > 3 else f"{key} {value}"

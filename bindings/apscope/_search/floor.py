@@ -40,7 +40,9 @@ def ends_in_format(spec: str, f: FloatFormat, topology: str) -> bool:
     in another format.
     """
     name = re.split(r"[:+,]", topology, maxsplit=1)[0]
-    ends = name in _HOPS or (name == "two_phase" and ",phase2=" not in topology)
+    ends = (name in _HOPS and "(" not in topology) or (
+        name == "two_phase" and ",phase2=" not in topology
+    )
     return spec == f"none:{f.name}" and ends
 
 
@@ -76,7 +78,9 @@ def least_terms(
     over_noise = figure == "error_over_noise"
     shape = len(tensors), len(steps)
     found = np.zeros((len(formats), *shape))
+    blocks = np.zeros(shape)
     for exact, scale, noise, place in _batches(trace, steps, tensors, workers):
+        blocks += np.bincount(place, noise > 0, blocks.size).reshape(shape)
         for k, f in enumerate(formats):
             apart = quantize(exact, f, overflow="saturate", threads=threads)
             apart -= exact
@@ -86,7 +90,11 @@ def least_terms(
                     terms = np.log2(np.maximum(terms / noise, 2.0**FLOOR))
                 terms = np.where(noise > 0, terms, np.where(noise < 0, FLOOR, 0.0))
             found[k] += np.bincount(place, terms, shape[0] * shape[1]).reshape(shape)
-    return found
+    # A sample's sums stand for the whole's; a number of blocks is rounded, by at most a half.
+    of = {t.name: (t.sampled_from or t.size) / max(t.size, 1) for t in trace.manifest.tensors}
+    whole = np.array([of[name] for name in tensors])[:, None]
+    rounded = np.where(whole > 1, 0.5 / np.maximum(blocks, 1), 0.0) if over_noise else 0.0
+    return found * whole - np.abs(found) * rounded
 
 
 def _batches(

@@ -23,7 +23,7 @@ __all__ = ["main"]
 __dir__ = __all__.copy
 
 VERBS = (
-    "formats", "schemes", "info", "convert", "replay", "merge", "report", "summary", "compare",
+    "formats", "schemes", "info", "convert", "cut", "replay", "merge", "report", "summary", "compare",
     "ladder", "recommend", "search", "limit", "train", "check", "verify", "fingerprint",
     "conformance", "bench",
 )  # fmt: skip

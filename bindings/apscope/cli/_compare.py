@@ -8,9 +8,8 @@ import os
 import pandas as pd
 
 from .._results.against import only, settings
-from .._results.comparison import scheme_in
-from .._results.differences import chain, differences
-from .._results.pooling import PARTS
+from .._results.differences import Sent, cause, chain, sides_differ
+from .._results.pooling import PARTS, headline_topology, is_on_front
 from .._results.results import Results
 from .._text import count_of, printable, wrapped
 from ._arguments import add_results, add_shape, adder
@@ -18,10 +17,12 @@ from ._table import cell, print_csv, print_frame, print_json, print_table, warn
 
 EXAMPLE = """\
 apscope compare results aps:e4m3fn none:e4m3fn
+apscope compare results aps:e4m3fn@two_phase aps:e4m3fn@ring
 apscope compare results both"""
 HELP = "one scheme against others, layer by layer; or two results"
 DESCRIPTION = (
-    "Compares the NMSE of scheme A with that of B, and of C ..., at every layer and step. "
+    "Compares the NMSE of scheme A with that of B, and of C ..., at every layer and step. Each is "
+    "a scheme, or SCHEME@TOPOLOGY for its own reduction: aps:e3m4@two_phase, aps:e3m4@ring. "
     "A ratio below 1, and a win, mean less error of A. With two RESULTS: every scheme of "
     "the first against itself in the second, or A of the first against A or B of the "
     "second, layer by layer; on layers and steps that both have; the rest is listed. "
@@ -51,13 +52,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add_results(add)
     add(
         "schemes A",
-        "schemes, in any spelling; optionally a second RESULTS folder before them",
+        "schemes, in any spelling, each with @TOPOLOGY or without; optionally a second RESULTS "
+        "folder before them",
         nargs="*",
     )
     add(
         "--topology NAME",
-        "by default the first that both have and that is not exact; exact or wire exclude "
-        "rounded sums",
+        "of schemes without @TOPOLOGY; by default the first that both have and that is not exact; "
+        "exact or wire exclude rounded sums",
     )
     add("--all-columns", "all columns, not only the important ones")
     add_shape(parser)
@@ -126,21 +128,24 @@ def _print_pair(
     table: pd.DataFrame, results: Results, a: str, b: str, args: argparse.Namespace
 ) -> None:
     """Two schemes of the same results."""
+    summary = results.summary()
     for trace, part in _named(table).groupby("trace", sort=False):
-        one, other = part["topology_a"].iloc[0], part["topology_b"].iloc[0]
+        sides = [_side(summary, str(trace), part.iloc[0], side) for side in "ab"]
+        one, other = sides
         print_frame(
-            f"{trace}: a = {a} ({one}), b = {b} ({other})",
+            f"{trace}: a = {_called(one)}, b = {_called(other)}",
             _columns(part, args, "layer"),
             fit=not args.all_columns,
         )
+        differ = sides_differ(one, other)
+        only = cause(differ)
         print_frame(
-            f"{trace}: how they differ", _differ(results, str(trace), part.iloc[0], a, b), fit=False
+            f"{trace}: how they differ"
+            + (f": in the {only} alone" if only else ": in several things" if differ else ""),
+            pd.DataFrame(differ, columns=["aspect", "a", "b"]),
+            fit=False,
         )
-        factors = results.decompose(a, b, args.topology)
-        factors = factors.loc[
-            factors["trace"] == trace,
-            ["change", "before", "after", "factor", "factor_low", "factor_high"],
-        ]
+        factors = _factors(results, str(trace), one, other)
         if len(factors) > 1:
             print_frame(
                 f"{trace}: effect of each difference, from b to a: error before divided by error "
@@ -149,20 +154,69 @@ def _print_pair(
                 fit=False,
             )
         _print_made_of(str(trace), part)
-    missing = [spec for _, spec in chain(a, b) if spec not in set(results.frame["scheme"])]
+    first = table.iloc[0]
+    missing = [
+        spec
+        for _, spec in chain(first["scheme_a"], first["scheme_b"])
+        if spec not in set(results.frame["scheme"])
+    ]
     if missing:
         print(
             "To give each difference its factor, replay the same trace with "
             f"{' '.join(f'--scheme {spec}' for spec in missing)}, and merge."
         )
+    if args.topology is None and "@" not in a + b:
+        _print_others(results, summary, first)
+
+
+def _side(summary: pd.DataFrame, trace: str, row: pd.Series, side: str) -> Sent:
+    """A side of a row of `compare`, with its bytes."""
+    scheme, topology = row[f"scheme_{side}"], row[f"topology_{side}"]
+    own = summary[
+        (summary["trace"] == trace)
+        & (summary["scheme"] == scheme)
+        & (summary["topology"] == topology)
+    ]
+    return Sent(scheme, topology, float(own["volume"].iloc[0]) if len(own) else float("nan"))
+
+
+def _factors(results: Results, trace: str, a: Sent, b: Sent) -> pd.DataFrame:
+    """The rows of `decompose` for a trace; at the wire nothing is reduced, so there are none."""
+    columns = ["change", "before", "after", "factor", "factor_low", "factor_high"]
+    if "wire" in (a.topology, b.topology):
+        return pd.DataFrame(columns=columns)
+    table = results.decompose(*(f"{side.scheme}@{side.topology}" for side in (a, b)))
+    return table.loc[table["trace"] == trace, columns]
+
+
+def _called(side: Sent) -> str:
+    """A side as titles name it: scheme, reduction and bytes."""
+    sent = "" if pd.isna(side.volume) else f", {side.volume:.3g} of fp32's bytes"
+    return f"{side.scheme} ({side.topology}{sent})"
+
+
+def _print_others(results: Results, summary: pd.DataFrame, first: pd.Series) -> None:
+    """The other reductions that rank, and how to compare them."""
+    headline = headline_topology(results.frame)
+    for side in "ab":
+        scheme, used = first[f"scheme_{side}"], first[f"topology_{side}"]
+        names = summary.loc[summary["scheme"] == scheme, "topology"].unique()
+        others = [t for t in names if t != used and is_on_front(t, headline)]
+        if others:
+            print(f"{scheme} was also reduced by {', '.join(others)}: give {scheme}@{others[0]}.")
 
 
 def _print_several(table: pd.DataFrame, args: argparse.Namespace) -> None:
     """One scheme against several: each in total, then layers down and schemes across."""
+    sides = ["trace", "layer", "whole", "scheme_a", "scheme_b", "topology_a", "topology_b"]
+    table = table.drop_duplicates(sides)
+    if table.duplicated(sides[:-2]).any():  # one scheme in several reductions
+        named = {s: table[f"scheme_{s}"] + "@" + table[f"topology_{s}"] for s in "ab"}
+        table = table.assign(scheme_a=named["a"], scheme_b=named["b"])
     for trace, part in _named(table).groupby("trace", sort=False):
         whole = part[part["whole"]].rename(columns={"scheme_b": "b"})
         print_frame(
-            f"{trace}: a = {whole['scheme_a'].iloc[0]}, all layers",
+            f"{trace}: a = {', '.join(dict.fromkeys(whole['scheme_a']))}, all layers",
             _columns(whole, args, "b"),
             fit=not args.all_columns,
         )
@@ -228,19 +282,3 @@ def _print_made_of(trace: str, part: pd.DataFrame) -> None:
     print_frame(
         f"{trace}: parts of their squared errors, all layers and steps together", table, fit=False
     )
-
-
-def _differ(results: Results, trace: str, whole: pd.Series, a: str, b: str) -> pd.DataFrame:
-    """A row per aspect in which the two differ, including the reduction and the volume."""
-    rows = [list(one) for one in differences(a, b)]
-    names = [whole["topology_a"], whole["topology_b"]]
-    if names[0] != names[1]:
-        rows.append(["reduction", *names])
-    table = results.summary()
-    table = table[table["trace"] == trace].set_index(["scheme", "topology"])["volume"]
-    volumes = [
-        table.get((scheme_in(results.frame, spec), name)) for spec, name in zip((a, b), names)
-    ]
-    if None not in volumes and abs(volumes[0] - volumes[1]) > 1e-3:
-        rows.append(["volume", *(f"{v:.3g}" for v in volumes)])
-    return pd.DataFrame(rows, columns=["aspect", "a", "b"])

@@ -7,10 +7,12 @@ from collections.abc import Callable
 
 import pandas as pd
 
+from .._arrays.inputs import as_format
 from .._results.ladder import FORMATS, REDUCTIONS, RULES, RUNGS, Rung, better_reduction, ladder
+from .._results.winners import winners
 from .._text import printable
 from ._arguments import add_part_of_trace, add_shape, add_threads, adder, listed, open_results
-from ._table import on_terminal, print_csv, print_json, print_table, warn
+from ._table import on_terminal, print_csv, print_json, print_table, print_winners, warn
 
 EXAMPLE = "apscope ladder notebooks/data/digits --formats e4m3,e3m4 --steps 0:8"
 HELP = "what a reduction, a format and finer scales are worth: the error by all three"
@@ -132,6 +134,8 @@ def _print(trace: str, table: pd.DataFrame) -> None:
         lambda rung: f"{rung.finer_than} -> {rung.name}",
     )
     print()
+    bits = {row.scheme: as_format(row.format).storage_bits for row in table.itertuples()}
+    print_winners(trace, winners(table, bits))
     rungs = [rung for rung in RUNGS if (table["rung"] == rung.name).any()]
     print_table(["the rungs", ""], [[r.name, r.meaning] for r in rungs], ["the rungs", ""])
     print()

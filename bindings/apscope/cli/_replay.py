@@ -59,6 +59,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--draws K", "sample moments without a closed form, K >= 3", type=int, default=1)
     add("--shard I/N", "every N-th item, from the I-th (from 0); join with apscope merge")
     add(
+        "--limit",
+        "also compute the limit of the traces' sums: the column bits_above_limit of a summary",
+    )
+    add(
         "--dask ADDRESS",
         "replay on the Dask cluster with this scheduler, such as tcp://10.0.0.1:8786",
     )
@@ -88,7 +92,8 @@ def run(args: argparse.Namespace) -> int:
             if args.device != "cuda":
                 raise
             raise ValueError(str(error)) from error  # the GPU's error, in one sentence
-        rows = new.finish({"histograms": rest.histograms, "noise": rest.noise}, rest.provenance)
+        tables = {"histograms": rest.histograms, "noise": rest.noise, "limit": rest.limit}
+        rows = new.finish(tables, rest.provenance)
     say(
         f"{args.output}: {count_of(rows, 'row')}; apscope summary {shlex.quote(args.output)} ranks "
         "the schemes"
@@ -118,4 +123,5 @@ def _replay(args: argparse.Namespace, take: Take, client: Any) -> Rest:
         device=args.device,
         progress=on_terminal(),
         client=client,
+        limit=args.limit,
     )

@@ -108,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
     if is_trace:
         if against is not None:
             _check_common(args.source, against)
-        results = replay(args.source, memory=args.memory, progress=on_terminal())
+        results = replay(args.source, memory=args.memory, progress=on_terminal(), limit=True)
     else:
         results = Results.open(args.source)
     for one in (results, against):

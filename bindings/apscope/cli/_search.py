@@ -10,6 +10,8 @@ import shlex
 import pandas as pd
 
 from .._results.ladder import REDUCTIONS
+from .._results.volume import in_class
+from .._results.winners import Winner
 from .._schemes.scheme import as_scheme
 from .._search.bounds import FIGURES
 from .._search.search import BY, search
@@ -17,7 +19,7 @@ from .._search.splits import BITS, SCHEMES, SPECIALS
 from .._text import count_of, printable
 from .._traces.opening import open_trace
 from ._arguments import add_shape, add_threads, adder, listed
-from ._table import json_rows, on_terminal, print_csv, print_frame, print_table
+from ._table import json_rows, on_terminal, print_csv, print_frame, print_table, print_winners
 
 EXAMPLE = """\
 apscope search notebooks/data/digits --bits 8 --steps 0:8
@@ -129,6 +131,7 @@ def _print(name: str, table: pd.DataFrame, figure: str, args: argparse.Namespace
             best.dropna(axis="columns", how="all"),
             fit=True,
         )
+        print_winners(name, _winner(first, args.bits, figure))
         title = name
     widths = sorted(table["exponent_bits"].unique())
     heads = [
@@ -160,6 +163,16 @@ def _print(name: str, table: pd.DataFrame, figure: str, args: argparse.Namespace
         f"{100 * work:.0f} % of all splits and steps replayed"
     )
     print(f"again: {shlex.join(['apscope', *args.words])}")
+
+
+def _winner(table: pd.DataFrame, bits: int, figure: str) -> list[Winner]:
+    """The first row of those that send no more than that many bits a value, if it is sound."""
+    sent = in_class(table["volume"], bits / 32) | table["volume"].isna()
+    best = table[~table["stopped"] & (table["overflowed"] == 0) & sent & table[figure].notna()]
+    return [
+        Winner(bits, row["scheme"], row["topology"], row["volume"], figure, row[figure])
+        for _, row in best.head(1).iterrows()
+    ]
 
 
 def _line(named: list[str], table: pd.DataFrame, widths: list[int], figure: str) -> list[str]:

@@ -7,14 +7,16 @@ import argparse
 import pandas as pd
 
 from .._results.breakdown import BY, across, by, specs_of
+from .._results.overflow import tight_overflows
 from .._results.pooling import headline_topology
 from .._results.results import Results
 from .._results.summary import COLUMNS, front, of_topology
+from .._results.winners import bits_of, winners
 from .._schemes.scheme import as_scheme
 from .._text import clip, count_of, hint, printable, wrapped
 from ..cost import Network, step_time
 from ._arguments import add_elements, add_network, add_results, add_shape, adder, network_of
-from ._table import cell, print_csv, print_frame, print_json, print_table, warn
+from ._table import cell, print_csv, print_frame, print_json, print_table, print_winners, warn
 
 EXAMPLE = """\
 apscope summary results
@@ -27,6 +29,7 @@ DESCRIPTION = (
     "fp32's; a scheme has a row for each of its reductions. For a trace of one worker by "
     "step_nmse, the mean over the steps of the step's NMSE. A skipped step counts as lost, "
     "schemes with overflow come last, and after them schemes with memory on steps with gaps. "
+    "Below the table: the best of 8 and of 4 bits. "
     "--by shows layers, roles or steps: one --column, schemes across; all columns for a single "
     "--scheme. --nodes adds ms, the modelled milliseconds of a step's exchange, and node_MB, what a "
     "node sends to the others. docs/definitions.md, sections 12, 14 "
@@ -34,8 +37,8 @@ DESCRIPTION = (
 )
 
 #: Columns for a terminal, the most important first.
-SHORT = ("scheme", "topology", "error_over_noise", "volume", "step_nmse", "ms", "node_MB",
-         "skipped", "overflowed", "nonfinite", "gaps", "underflow_wire", "underflow_reduced",
+SHORT = ("scheme", "topology", "error_over_noise", "volume", "bits_above_limit", "step_nmse", "ms",
+         "node_MB", "skipped", "overflowed", "nonfinite", "gaps", "underflow_wire", "underflow_reduced",
          "speedup",
          "layer_cosine", "worst_nmse", "relative_bias", "worst_layer")  # fmt: skip
 #: Columns that are shown only if a number is not 0.
@@ -103,9 +106,11 @@ def run(args: argparse.Namespace) -> int:
         (print_csv if args.csv else print_json)(table)
         return 0
     network = network_of(args) if args.by is None else None
+    bits = bits_of(results._coded(["scheme", "stage", "wire_bits", "count", "workers"]))
     for trace, part in table.groupby("trace", sort=False):
         if args.by is None:
             print_frame(trace, _telling(part, SHORT, args.all_columns), fit=not args.all_columns)
+            print_winners(str(trace), winners(part, bits))
             if network is not None:
                 print(f"ms, node_MB: {args.elements:g} parameters; {network}\n")
             _print_scales(part)
@@ -167,7 +172,7 @@ def _telling(table: pd.DataFrame, short: tuple[str, ...], everything: bool) -> p
 
 
 def _print_scales(table: pd.DataFrame) -> None:
-    """The initial scale of schemes that overflowed or skipped, if their specs do not contain it."""
+    """Why schemes overflowed or skipped: a scale that their specs do not contain, a tight one."""
     lines = []
     for spec in table.loc[(table["overflowed"] > 0) | (table["skipped"] > 0), "scheme"].unique():
         try:
@@ -179,6 +184,7 @@ def _print_scales(table: pd.DataFrame) -> None:
             for key in ("scale", "init")
             if key in keys and f"{key}=" not in spec
         ]
+    lines += [printable(sentence, 600)] if (sentence := tight_overflows(table)) else []
     if lines:
         print("\n".join(["What overflowed or skipped steps:", *lines, ""]))
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from .._results.results import Results
+    from .._results.winners import Winner
 
 
 def on_terminal() -> bool:
@@ -51,6 +52,14 @@ def print_table(
     for line in lines:
         print(line)
     return shown
+
+
+def print_winners(trace: str, found: Sequence[Winner]) -> None:
+    """The best of every width, a line each, and an empty line."""
+    for best in found:
+        print(f"{printable(trace)}: {best}")
+    if found:
+        print()
 
 
 def print_frame(title: str, table: pd.DataFrame, fit: bool) -> None:

@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 
 from .._arrays.checks import text
 from .._charts.front import front_chart
+from .._results.limits import limits_of
 from .._results.pooling import compared_rows, headline_topology, pool, wire_of
 from .._results.summary import front, ranked
 from .._schemes.titles import reduction
@@ -30,10 +31,11 @@ def nmse_against_cost(
     schemes: Iterable[Any] | None = None,
     *,
     against: str = "volume",
+    error: str = "step_nmse",
     trace: str | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """NMSE against cost of a step, one point per scheme and reduction; a line joins undominated ones.
+    """The error against the cost of a step, one point per scheme and reduction; a line joins undominated ones.
 
     Parameters
     ----------
@@ -42,6 +44,8 @@ def nmse_against_cost(
         In any spelling; by default all.
     against : {"volume", "time"}
         The column of `Results.summary`.
+    error : {"step_nmse", "error_over_noise"}
+        The column of the vertical axis.
     trace : str, optional
         Required if the results have several.
     ax : Axes, optional
@@ -50,20 +54,35 @@ def nmse_against_cost(
     Returns
     -------
     Axes
-        ``step_nmse`` of the front: the first topology replayed that rounds partial sums, two
+        The error of the front: the first topology replayed that rounds partial sums, two
         phases, and a scheme's own reduction; the symbol is that of the reduction, and the dashed
         line the front of rounded sums alone, where there are several. Hollow: a step overflowed or
         was skipped. Errors below 1e-7 are drawn there. A scheme without an error, or with a
         reduction that no real system uses, has no point. If there are more than 12 points, only
-        undominated ones are named; a scheme with several reductions with the reduction.
+        undominated ones are named; a scheme with several reductions with the reduction. Error over
+        noise against volume has the limit as a line where the results have it (`Results.limit`),
+        the dashed one 0.254 bits above it, which entropy-coded steps reach, and best grids.
+
+    Raises
+    ------
+    ValueError
+        Another `against` or `error`; results of several traces without `trace`.
     """
+    if text("error", error) not in ("step_nmse", "error_over_noise"):
+        raise ValueError(f"error={error!r} is neither 'step_nmse' nor 'error_over_noise'")
     if text("against", against) not in ("volume", "time"):
         raise ValueError(f"against={against!r} is neither 'volume' nor 'time'")
     frame = rows_of(results, trace)
     specs = specs_in(frame, schemes)
     table = ranked(frame[frame["scheme"].isin(specs)])
     return draw_chart(
-        front_chart(table, against=against, error="step_nmse", all_named=len(table) <= CROWD),
+        front_chart(
+            table,
+            against=against,
+            error=error,
+            all_named=len(table) <= CROWD,
+            limit=limits_of(results).get(table["trace"].iloc[0]) if len(table) else None,
+        ),
         ax,
         5.4,
         3.6,

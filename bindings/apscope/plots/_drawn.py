@@ -13,7 +13,10 @@ from .._charts.describe import Band, Cells, Chart, Linear, Log
 from .._charts.kinds import Kind
 from ._maps import draw_bands, grid_of_rows, map_axes
 from ._names import shown, wrapped
-from ._style import MARKER_OF, axes, label_lines, legend_below, note
+from ._style import LINE_OF, MARKER_OF, axes, label_lines, legend_below, note
+
+#: With a longer name in a legend it has four columns, not five.
+_LONG = 20
 
 
 def draw_chart(
@@ -35,12 +38,16 @@ def draw_chart(
                 y,
                 color=line.colour or "#999999",
                 linestyle="--" if line.dashed else "-",
-                linewidth=None if line.label else 1.0,
+                linewidth=None if line.label and not line.inside else 1.0,
                 zorder=2 if line.label else 1,
             )
-            ends += (
-                [(float(x[-1]), float(y[-1]), shown(line.label), line.colour)] if line.label else []
-            )
+            if line.label and line.inside:
+                ax.annotate(
+                    shown(line.label), (x[-1], y[-1]), (-12, 2), textcoords="offset points",
+                    color=line.colour, fontsize=8, ha="right", va="bottom",
+                )  # fmt: skip
+            elif line.label:
+                ends.append((float(x[-1]), float(y[-1]), shown(line.label), line.colour))
     for point in chart.points:
         ax.plot(
             point.x, point.y, MARKER_OF[point.symbol], color=point.colour,
@@ -66,10 +73,12 @@ def draw_chart(
         )
     if chart.legend:
         marks = [
-            Line2D([], [], marker=MARKER_OF[symbol], color=colour, linestyle="", label=name)
+            Line2D([], [], color=colour, label=name, marker=MARKER_OF.get(symbol, ""),
+                   linestyle=LINE_OF.get(symbol, ""), linewidth=1.0)
             for name, colour, symbol in chart.legend
-        ]
-        legend_below(ax, marks, min(len(marks), 5))
+        ]  # fmt: skip
+        wide = any(len(name) > _LONG for name, *_ in chart.legend)
+        legend_below(ax, marks, min(len(marks), 4 if wide else 5))
     if not isinstance(chart.x, Band):
         ax.grid()
     label_lines(ax, ends)

@@ -62,6 +62,8 @@ MARKER_OF = {
     "wye": "v", "asterisk": "h", "bar": "s",
 }  # fmt: skip
 #: The markers of `COLOURS`, in their order.
+#: Of a legend's entries that are lines.
+LINE_OF = {"line": "-", "dashes": "--"}
 MARKERS = (*(MARKER_OF[symbol] for symbol in SYMBOLS), "<", ">")
 _LINES = ("-", "--", "-.", ":")
 #: Shades of the family's colour for its first, second, ... scheme: lightness subtracted or added.

@@ -15,6 +15,7 @@ def check_arguments(
     *,
     every: Any,
     steps: Any,
+    consecutive: Any,
     what: Any,
     workers: Any,
     process: Any,
@@ -27,11 +28,14 @@ def check_arguments(
     """Raises ValueError for wrong arguments of :class:`apscope.record.Recorder`."""
     for key, value, lowest in (
         ("every", every, 1),
+        ("consecutive", consecutive, 1),
         ("places", places, 1),
         ("first_step", first_step, 0),
     ):
         if not isinstance(value, int) or value < lowest:
             raise ValueError(f"{key} is {value!r}; it must be an integer, {lowest} or more")
+    if steps is None and consecutive > every:
+        raise ValueError(f"consecutive is {consecutive}; it must be at most every, {every}")
     if workers is not None and (not isinstance(workers, int) or workers < 1):
         raise ValueError(f"workers is {workers!r}; it must be an integer, 1 or more")
     if steps is not None and (isinstance(steps, str) or not isinstance(steps, Collection)):

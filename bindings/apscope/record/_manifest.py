@@ -65,6 +65,7 @@ class Manifest:
         loss_divided_by_workers: bool = False,
         roles: Roles = None,
         metadata: Mapping[str, str] | None = None,
+        sampled_from: Mapping[str, int] | None = None,
         resume_at: int | None = None,
         durable: bool = True,
     ):
@@ -87,6 +88,7 @@ class Manifest:
         self.head |= {"stage": stage, "reduction": reduction}
         self.head |= {"loss_divided_by_workers": bool(loss_divided_by_workers), "workers": workers}
         self.metadata = dict(metadata or {})
+        self._whole = dict(sampled_from or {})
         self.shapes: Shapes | None = None
         self._roles = roles
         self._committed: list[tuple[int, str]] = []
@@ -203,7 +205,10 @@ class Manifest:
         }
         # One line per tensor and step: long manifests stay readable and diff well.
         tensors = [
-            json.dumps({"name": name, "shape": list(shape), "role": roles[name]})
+            json.dumps(
+                {"name": name, "shape": list(shape), "role": roles[name]}
+                | ({"sampled_from": self._whole[name]} if name in self._whole else {})
+            )
             for name, shape in shapes.items()
         ]
         head = json.dumps(self.head | {"metadata": self.metadata | _guessed(roles)}, indent=1)[:-2]

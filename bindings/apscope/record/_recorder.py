@@ -46,6 +46,9 @@ class Recorder:
         Records the steps 0, every, 2 every, ...; 100 if neither it nor `steps` is given.
     steps : collection of int, optional
         The steps to record, instead of `every`.
+    consecutive : int
+        Records this many steps from each of these on: errors that stay from step to step, and the
+        memory of error feedback, show in consecutive steps only. At most `every`.
     tensors : str, collection of str, or callable, optional
         Regular expression that matches names of the tensors to record, the names, or a function of
         a name. By default those that require a gradient when the model is attached; give ``".*"``
@@ -97,6 +100,7 @@ class Recorder:
         *,
         every: int | None = None,
         steps: Collection[int] | None = None,
+        consecutive: int = 1,
         tensors: Chosen = None,
         what: Collection[str] = (),
         workers: int | None = None,
@@ -121,7 +125,7 @@ class Recorder:
             )
         every = 100 if every is None else every
         check_arguments(
-            every=every, steps=steps, what=what, workers=workers, process=process,
+            every=every, steps=steps, consecutive=consecutive, what=what, workers=workers, process=process,
             processes=processes,
             first_step=first_step, places=places, patience=patience, name=name,
         )  # fmt: skip
@@ -129,7 +133,7 @@ class Recorder:
         self.number = first_step  # of the current step
         self._first, self._resume, self._quiet = first_step, resume, quiet
         self._places, self._patience = places, patience
-        self._every, self._steps = every, steps
+        self._every, self._steps, self._consecutive = every, steps, consecutive
         self._chosen, self._what = chooser(tensors), frozenset(what)
         self._workers, self._process, self._processes = workers, process, processes
         self._about: dict[str, Any] = dict(
@@ -298,11 +302,9 @@ class Recorder:
         """Whether the current step is recorded."""
         if self._ended is not None or self._closed or os.getpid() != self._home:
             return False
-        return self._late or (
-            self.number in self._steps
-            if self._steps is not None
-            else self.number % self._every == 0
-        )
+        if self._steps is None:
+            return self._late or self.number % self._every < self._consecutive
+        return self._late or any(self.number - i in self._steps for i in range(self._consecutive))
 
     @property
     def overhead(self) -> Overhead:

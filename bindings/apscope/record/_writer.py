@@ -68,6 +68,9 @@ class TraceWriter:
         Other roles are guessed from name and shape, which the metadata state.
     metadata : mapping of str to str, optional
         How the trace was recorded; free text.
+    sampled_from : mapping of str to int, optional
+        Of tensors of which a sample is written: the elements of the whole. A replay's counts and
+        sums are then those of the whole, as the sample tells them.
     resume : bool
         Continue after the steps of an existing trace with the same workers, stage and reduction.
     durable : bool
@@ -96,6 +99,7 @@ class TraceWriter:
         loss_divided_by_workers: bool = False,
         roles: Roles = None,
         metadata: Mapping[str, str] | None = None,
+        sampled_from: Mapping[str, int] | None = None,
         resume: bool = False,
         durable: bool = True,
     ):
@@ -109,6 +113,7 @@ class TraceWriter:
             loss_divided_by_workers=loss_divided_by_workers,
             roles=roles,
             metadata=metadata,
+            sampled_from=sampled_from,
             resume_at=sys.maxsize if resume else None,
             durable=durable,
         )

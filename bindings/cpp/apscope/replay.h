@@ -79,10 +79,11 @@ public:
     /// without overflow first; then by `error_over_noise`, then by `step_nmse`.
     /// @throws std::invalid_argument  An impossible option.
     std::vector<SummaryRow> summary(const SummaryOptions& options = {}) const;
-    /// Scheme `a` against scheme `b`: a row for all layers, then one per layer.
-    /// @param topology  Of both; by default the first that both have and that is not `exact`. A
-    ///                  scheme with its own reduction always uses that, except for `exact` and
-    ///                  `wire`: the messages before any sum.
+    /// Scheme `a` against scheme `b`: a row for all layers, then one per layer. Each is a spec, or
+    /// `SPEC@TOPOLOGY` for its own reduction, such as `aps:e3m4@two_phase` against `aps:e3m4@ring`.
+    /// @param topology  Of a side that names none; by default the other's, else the first that both
+    ///                  have and that is not `exact`. A scheme with its own reduction alone uses
+    ///                  that, except for `exact` and `wire`: the messages before any sum.
     /// @throws std::invalid_argument  A scheme or topology that the results do not have, or schemes
     ///                                without a common topology.
     std::vector<ComparisonRow> compare(std::string_view a, std::string_view b,

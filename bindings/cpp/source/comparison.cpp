@@ -17,13 +17,25 @@ namespace {
 using detail::Figures;
 
 // The name of a scheme in the results, given in any spelling.
-std::string spec_in(const std::vector<std::string>& held, std::string_view scheme) {
+std::string known_spec(const std::vector<std::string>& held, std::string_view scheme) {
     const std::string spec = detail::parse_scheme(scheme).spec;
     if (std::ranges::find(held, spec) != held.end()) return spec;
     std::string known;
     for (const std::string& name : held) known += (known.empty() ? "" : ", ") + name;
     throw std::invalid_argument("the results have no scheme '" + std::string(scheme) +
                                 "'; they have " + known);
+}
+
+// The spec of a side, and its reduction if it says one.
+struct Side {
+    std::string spec;
+    std::optional<std::string_view> reduction;
+};
+
+Side side_in(const std::vector<std::string>& held, std::string_view text) {
+    if (std::ranges::find(held, text) != held.end()) return {std::string(text), {}};
+    const detail::NamedSide named = detail::named_side(text);
+    return {known_spec(held, named.scheme), named.reduction};
 }
 
 ComparedScheme compared_scheme(const Figures& f, std::size_t i, const std::string& suffix,
@@ -75,10 +87,10 @@ std::vector<ComparisonRow> rows_of(const detail::Pair& pair, const detail::RowTa
 
 // Results have one trace, so there is at most one pair.
 std::vector<ComparisonRow> compared_in(const detail::Pairing& pairing,
-                                       const detail::RowTable& table, std::string_view a,
-                                       std::string_view b,
+                                       const detail::RowTable& table, const Side& a, const Side& b,
                                        std::optional<std::string_view> topology) {
-    return rows_of(pairing.pairs(a, b, topology).front(), table, true);
+    return rows_of(pairing.pairs(a.spec, b.spec, {topology, a.reduction, b.reduction}).front(),
+                   table, true);
 }
 
 }  // namespace
@@ -86,20 +98,19 @@ std::vector<ComparisonRow> compared_in(const detail::Pairing& pairing,
 std::vector<ComparisonRow> Results::compare(std::string_view a, std::string_view b,
                                             std::optional<std::string_view> topology) const {
     const detail::FloatEnvironment environment;
-    const std::string spec_a = spec_in(data_->schemes, a), spec_b = spec_in(data_->schemes, b);
+    const Side side_a = side_in(data_->schemes, a), side_b = side_in(data_->schemes, b);
     const ResultTable columns(*data_);
-    return compared_in(detail::Pairing(columns.table()), columns.table(), spec_a, spec_b, topology);
+    return compared_in(detail::Pairing(columns.table()), columns.table(), side_a, side_b, topology);
 }
 
 std::vector<ComparisonRow> Results::compare(std::string_view a, std::string_view b,
                                             const Results& other,
                                             std::optional<std::string_view> topology) const {
     const detail::FloatEnvironment environment;
-    const std::string spec_a = spec_in(data_->schemes, a),
-                      spec_b = spec_in(other.data_->schemes, b);
+    const Side side_a = side_in(data_->schemes, a), side_b = side_in(other.data_->schemes, b);
     const ResultTable first(*data_), second(*other.data_);
-    return compared_in(detail::Pairing(first.table(), second.table()), first.table(), spec_a,
-                       spec_b, topology);
+    return compared_in(detail::Pairing(first.table(), second.table()), first.table(), side_a,
+                       side_b, topology);
 }
 
 std::vector<AgainstRow> Results::against(const Results& other,

@@ -10,7 +10,7 @@
 // stops agreeing on a shift that was the same N times; delay=1 uses the one of the step before, so
 // that nothing waits for the agreement (and a sum may overflow). A unit is a tensor, all tensors of
 // the step or those of a bucket (tensor_units.h), or a part of a tensor: a row of a matrix, `unit`
-// consecutive elements.
+// consecutive elements (bucket: of the bucket's array, buckets.h).
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -19,9 +19,9 @@
 #include "core/parse.h"
 #include "emulation/schemes/codecs/float_row.h"
 #include "emulation/schemes/codecs/statistics.h"
+#include "emulation/schemes/shared/buckets.h"
 #include "emulation/schemes/shared/float_scheme.h"
 #include "emulation/schemes/shared/row_length.h"
-#include "emulation/schemes/shared/tensor_units.h"
 
 namespace apscope::detail {
 
@@ -74,10 +74,11 @@ struct Run {
 };
 
 // 2^s of every unit.
-Row unit_scales(const ShiftRule& rule, std::size_t unit, const Selection& given) {
-    const std::size_t units = (given.rows[0].size + unit - 1) / unit;
+Row unit_scales(const ShiftRule& rule, std::size_t unit, std::size_t lead, const Selection& given) {
+    const std::size_t size = given.rows[0].size, units = (lead + size + unit - 1) / unit;
     Row scales(units, 0.0);
-    for (const RowReader& row : given.rows) raise_to_amax(row, unit, scales);
+    for (std::size_t w = 0; w < given.rows.size(); ++w)
+        raise_to_amax(blocks_around(given.step, given.rows[w], size, w, unit).row, unit, scales);
     for (std::size_t u = 0; u < units; ++u) {
         scales[u] = power_of_two(shift_in_force(rule, given.state, given.step.tensor, units, u,
                                                 fp32_bound(scales[u]), given.step.workers))
@@ -91,20 +92,25 @@ void set_units(SchemeParts& scheme, const ShiftRule& rule, const Run& run) {
     scheme.select = [rule, run](const Selection& s) {
         Parameters theta;
         theta.unit = run.of(s.step, s.rows[0].size);
-        theta.scales = unit_scales(rule, theta.unit, s);
+        theta.lead = lead_of(s.step, s.rows[0].size, theta.unit);
+        theta.scales = unit_scales(rule, theta.unit, theta.lead, s);
         theta.scale_exponent = common_exponent(theta.scales);
         return theta;
     };
     scheme.measure = [run](const WorkerRow& r) {
         Row scales;  // of the units, also where theta has one an element
-        const std::size_t unit = run.of(r.step, r.x.size);
-        for (std::size_t first = 0; first < r.x.size; first += std::min(unit, r.x.size - first))
-            scales.push_back(r.theta.scales[first / r.theta.unit]);
+        const std::size_t unit = run.of(r.step, r.x.size), lead = lead_of(r.step, r.x.size, unit);
+        for (std::size_t first = 0, left = unit - lead; first < r.x.size;
+             first += std::min(left, r.x.size - first), left = unit)
+            scales.push_back(r.theta.scale_at(first));
         return scales;
     };
     scheme.encode = [grid = scheme.float_encoder->grid, run](const RowPiece& p, Message& m) {
-        encode_float_row(p, p.own, run.of(p.step, p.place.size), grid, m);
-        m.side_bits = 8 * p.own.size();
+        const std::size_t unit = run.of(p.step, p.place.size);
+        const BlocksAround around =
+            blocks_around(p.step, RowReader::of(p.x), p.place.size, p.worker, unit);
+        encode_float_row(p, p.own, unit, grid, m, around.lead);
+        m.side_bits = 8 * around.begun;
     };
 }
 
@@ -127,6 +133,7 @@ SchemeDefinition aps_definition() {
               "elements that share a shift: model (all tensors), bucket:SIZE (such as 25MB: "
               "tensors as in DDP's buckets), tensor, row (of the first axis), or a number of "
               "consecutive elements"},
+             bucket_key(),
              {"frozen", "0",
               "number of consecutive steps with the same shift after which it is constant; 0: "
               "never"},
@@ -147,15 +154,25 @@ SchemeDefinition aps_definition() {
         } else if (unit == "model") {
             tensors.kind = TensorUnits::Kind::model;
         } else if (constexpr std::string_view bucket = "bucket:"; unit.starts_with(bucket)) {
-            tensors = {TensorUnits::Kind::bucket,
-                       parse_bucket_size("unit", std::string_view(unit).substr(bucket.size()))};
+            tensors = {
+                TensorUnits::Kind::bucket,
+                parse_bucket_size("unit=bucket:", std::string_view(unit).substr(bucket.size()))};
         } else if (unit != "tensor") {
             const long length = arguments.integer(
                 "unit", 1, largest_count, "model, bucket:SIZE (as bucket:25MB), tensor, row");
             run = {static_cast<std::size_t>(length)};
         }
+        scheme.bucket = bucket_of(
+            arguments, !(run && run->length) ? "unit=" + unit +
+                                                   " is no number of elements; give "
+                                                   "unit=N"
+                       : rule.remembers()
+                           ? "frozen and delay keep the shifts of a tensor's units; leave them out"
+                           : "");
         if (run) {
             set_units(scheme, rule, *run);
+            if (!rule.remembers()) scheme.block = run->length.value_or(0);
+            if (scheme.bucket != 0) scheme.run = whole_row;
             return scheme;
         }
         scheme.joins_tensors = tensors.kind != TensorUnits::Kind::tensor;

@@ -57,13 +57,15 @@ BlockRow encode_block_row(std::span<const double> x, const BlockGrid& grid,
 namespace {
 
 // Elements of a block with scale 0 all are 0 and count in none of grid_use's three.
-void state_use(Message& m, const BlockRow& row, std::span<const double> x, const BlockGrid& grid) {
+void state_use(Message& m, const BlockRow& row, std::span<const double> x, const OwnPart& own,
+               const BlockGrid& grid) {
     const BlockFormat& format = grid.format;
     GridUse use;
     BlockUse blocks;
     double codes[sum_block], each[sum_block];
-    for (std::size_t begin = 0; begin < x.size(); begin += sum_block) {
-        const std::size_t count = std::min(sum_block, x.size() - begin);
+    const std::size_t last = own.first + own.count;
+    for (std::size_t begin = own.first; begin < last; begin += sum_block) {
+        const std::size_t count = std::min(sum_block, last - begin);
         for (std::size_t i = 0; i < count;) {
             const BlockLines::Run run = row.blocks.at(begin + i);
             const std::size_t end = std::min(run.end - begin, count);
@@ -78,9 +80,9 @@ void state_use(Message& m, const BlockRow& row, std::span<const double> x, const
         add_row(use, x.subspan(begin, count), codes, m.values.data() + begin, each, grid.limits,
                 m.saturated, begin, x.size());
     }
-    for (std::size_t first = 0; first < x.size();) {
+    for (std::size_t first = own.first; first < last;) {
         const BlockLines::Run run = row.blocks.at(first);
-        const std::size_t end = std::min(run.end, x.size());
+        const std::size_t end = std::min(run.end, last);
         blocks.add(x, m.saturated, first, end - first,
                    grid.scales[row.scales[run.index]] / row.tensor_scale);
         first = end;
@@ -91,13 +93,13 @@ void state_use(Message& m, const BlockRow& row, std::span<const double> x, const
 
 }  // namespace
 
-void state_blocks(Message& m, const BlockRow& row, std::span<const double> x, std::size_t size,
+void state_blocks(Message& m, const BlockRow& row, std::span<const double> x, const OwnPart& own,
                   const BlockGrid& grid, bool packs) {
     const BlockFormat& format = grid.format;
     const bool draws = is_stochastic(grid.projection.rounding);
     m.prepare(x.size(), false, draws);
     std::ranges::copy(row.values, m.values.begin());
-    state_use(m, row, x, grid);
+    state_use(m, row, x, own, grid);
     m.certain = !draws;
     if (draws) {
         state_moments(m, row, x, format, grid.projection);
@@ -106,13 +108,13 @@ void state_blocks(Message& m, const BlockRow& row, std::span<const double> x, st
                 m.bias[i] = m.variance[i] = 0.0;
     }
     const int width = format.element.storage_bits();
-    m.payload_bits = row.codes.size() * static_cast<std::uint64_t>(width);
-    m.side_bits = row.blocks.shape(size).scales(format) *
-                      static_cast<std::uint64_t>(format.scale.storage_bits()) +
-                  (format.tensor_scale ? 32 : 0);
+    m.payload_bits = own.count * static_cast<std::uint64_t>(width);
+    m.side_bits = own.scales * static_cast<std::uint64_t>(format.scale.storage_bits()) +
+                  (format.tensor_scale && own.tensor_scale ? 32 : 0);
     if (!packs) return;
     BitWriter bits;
-    for (const std::uint8_t code : row.codes) bits.put(code, width);
+    for (const std::uint8_t code : std::span(row.codes).subspan(own.first, own.count))
+        bits.put(code, width);
     m.payload = bits.take();
 }
 

@@ -59,10 +59,16 @@ struct BlockGrid {
 BlockRow encode_block_row(std::span<const double> x, const BlockGrid& grid,
                           const BlockSettings& settings, std::size_t line = BlockLines().line);
 
-// The row as a message, a piece of a tensor of `size` elements: payload of element codes; the
-// tensor's scales are side information. If words were drawn, bias and variance follow exactly from
-// each element's two neighbours.
-void state_blocks(Message& m, const BlockRow& row, std::span<const double> x, std::size_t size,
+// What of a row is a message's own; the rest lends it whole blocks.
+struct OwnPart {
+    std::size_t first, count;
+    std::uint64_t scales;  // of blocks that the tensor begins: its side information
+    bool tensor_scale = true;  // and the scale of the whole, if the format has one
+};
+
+// The row as a message: values and moments of all elements; statistics and payload of its own. If
+// words were drawn, bias and variance follow exactly from each element's two neighbours.
+void state_blocks(Message& m, const BlockRow& row, std::span<const double> x, const OwnPart& own,
                   const BlockGrid& grid, bool packs);
 
 }  // namespace apscope::detail

@@ -56,12 +56,13 @@ void state_moments(std::span<const double> scaled, const double* scale, const Ca
     }
 }
 
-// in_blocks: runs are blocks with scales of their own.
-void encode_runs(const RowPiece& p, std::span<const double> scales, std::size_t run, bool in_blocks,
-                 const FloatGrid& grid, Message& m) {
+// in_blocks: runs are blocks with scales of their own, the first with `lead` elements before the
+// row.
+void encode_runs(const RowPiece& p, std::span<const double> scales, std::size_t run,
+                 std::size_t lead, bool in_blocks, const FloatGrid& grid, Message& m) {
     const std::span<const double> x = p.x;
     const RandomStream stream = p.stream(grid.projection.random_bits);
-    const std::size_t first = p.place.first;
+    const std::size_t first = p.place.first, shifted = lead + first;
     const std::size_t n = x.size();
     const RowCast rows(grid.format, grid.projection);
     const double divisor = grid.division.of(p.step.workers).before;
@@ -75,8 +76,8 @@ void encode_runs(const RowPiece& p, std::span<const double> scales, std::size_t 
     for (std::size_t begin = 0; begin < n; begin += sum_block) {
         const std::size_t count = std::min(sum_block, n - begin);
         for (std::size_t i = 0; i < count;) {
-            const std::size_t at = (first + begin + i) / run,
-                              left = run - (first + begin + i) % run,
+            const std::size_t at = (shifted + begin + i) / run,
+                              left = run - (shifted + begin + i) % run,
                               part = std::min(left, count - i);
             std::fill_n(scale + i, part, scales[at]);
             i += part;
@@ -103,10 +104,10 @@ void encode_runs(const RowPiece& p, std::span<const double> scales, std::size_t 
     if (in_blocks) {
         BlockUse blocks;
         for (std::size_t begin = 0, end = 0; begin < n; begin = end) {
-            end = begin + std::min(run - (first + begin) % run, n - begin);
-            blocks.add(x, m.saturated, begin, end - begin, 1.0 / scales[(first + begin) / run],
-                       (first + begin) % run == 0,
-                       (first + end) % run == 0 || first + end == p.place.size);
+            end = begin + std::min(run - (shifted + begin) % run, n - begin);
+            blocks.add(x, m.saturated, begin, end - begin, 1.0 / scales[(shifted + begin) / run],
+                       (shifted + begin) % run == 0 || first + begin == 0,
+                       (shifted + end) % run == 0 || first + end == p.place.size);
         }
         m.block_use = blocks;
     }
@@ -118,12 +119,12 @@ void encode_runs(const RowPiece& p, std::span<const double> scales, std::size_t 
 
 void encode_float_row(const RowPiece& p, double scale, const FloatGrid& grid, Message& m) {
     constexpr std::size_t endless = std::numeric_limits<std::size_t>::max();
-    encode_runs(p, std::span(&scale, 1), endless, false, grid, m);
+    encode_runs(p, std::span(&scale, 1), endless, 0, false, grid, m);
 }
 
 void encode_float_row(const RowPiece& p, std::span<const double> scales, std::size_t run,
-                      const FloatGrid& grid, Message& m) {
-    encode_runs(p, scales, run, true, grid, m);
+                      const FloatGrid& grid, Message& m, std::size_t lead) {
+    encode_runs(p, scales, run, lead, true, grid, m);
 }
 
 }  // namespace apscope::detail

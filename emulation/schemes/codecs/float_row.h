@@ -14,9 +14,9 @@ namespace apscope::detail {
 // codes / scale.
 void encode_float_row(const RowPiece& p, double scale, const FloatGrid& grid, Message& m);
 // The same where runs of consecutive elements have scales of their own: that of element i of the
-// row is scales[i / run].
+// row is scales[(lead + i) / run].
 void encode_float_row(const RowPiece& p, std::span<const double> scales, std::size_t run,
-                      const FloatGrid& grid, Message& m);
+                      const FloatGrid& grid, Message& m, std::size_t lead = 0);
 
 // The packed codes of values that the format holds.
 std::vector<std::uint8_t> pack_float_codes(std::span<const double> codes,

@@ -9,8 +9,9 @@
 // numbers does not count; here every NaN does.) finite: amax is over the finite elements.
 //
 // agree=max: amax over all workers; sums of the codes in fp32, by any topology. agree=local: each
-// worker's own; block=N: each run of N elements of the flattened tensor has its own, local to the
-// worker. These are gathered, decoded and added in fp32, as their codes have no common scale.
+// worker's own; block=N: each run of N elements of the flattened tensor, or of its bucket, has its
+// own, local to the worker. These are gathered, decoded and added in fp32, as their codes have no
+// common scale.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -19,6 +20,7 @@
 #include "core/parse.h"
 #include "emulation/schemes/codecs/float_row.h"
 #include "emulation/schemes/codecs/statistics.h"
+#include "emulation/schemes/shared/buckets.h"
 #include "emulation/schemes/shared/float_scheme.h"
 #include "emulation/schemes/shared/fp32_ratio.h"
 
@@ -27,19 +29,24 @@ namespace apscope::detail {
 namespace {
 
 // Scales of runs, each worker's own.
-SchemeParts local(const FloatGrid& grid, std::size_t block, double eps, bool pow2,
-                  bool one_if_nonfinite) {
+SchemeParts local(const FloatGrid& grid, std::size_t block, std::size_t bucket, double eps,
+                  bool pow2, bool one_if_nonfinite) {
     SchemeParts scheme;
     scheme.grid = grid.format.name();
     scheme.encode_draws = is_stochastic(grid);
     scheme.rounds_special = true;
+    scheme.bucket = bucket;
+    scheme.block = block;
+    if (bucket != 0) scheme.run = whole_row;
     const auto run_of = [block](std::size_t n) {
         return block == 0 ? std::max<std::size_t>(n, 1) : block;
     };
     scheme.measure = [=, largest = grid.format.largest()](const WorkerRow& r) {
-        Row scales((r.x.size + run_of(r.x.size) - 1) / run_of(r.x.size), 0.0);
+        const std::size_t length = run_of(r.x.size);
+        const RowReader x = blocks_around(r.step, r.x, r.x.size, r.worker, length).row;
+        Row scales((x.size + length - 1) / length, 0.0);
         std::vector<char> is_one(scales.size(), 0);
-        for_runs(r.x, run_of(r.x.size), [&](std::size_t run, std::span<const double> part) {
+        for_runs(x, length, [&](std::size_t run, std::span<const double> part) {
             scales[run] = std::max(scales[run], amax_of(part));
             for (const double x : part) is_one[run] |= std::isfinite(x) ? 0 : 1;
         });
@@ -49,8 +56,11 @@ SchemeParts local(const FloatGrid& grid, std::size_t block, double eps, bool pow
     };
     scheme.sees_special = one_if_nonfinite;
     scheme.encode = [=](const RowPiece& p, Message& m) {
-        encode_float_row(p, p.own, run_of(p.place.size), grid, m);
-        m.side_bits = (pow2 ? 8 : 32) * p.own.size();
+        const std::size_t length = run_of(p.place.size);
+        const BlocksAround around =
+            blocks_around(p.step, RowReader::of(p.x), p.place.size, p.worker, length);
+        encode_float_row(p, p.own, length, grid, m, around.lead);
+        m.side_bits = (pow2 ? 8 : 32) * around.begun;
     };
     return scheme;
 }
@@ -69,6 +79,7 @@ SchemeDefinition current_scaling_definition() {
                 {{"pow2", "false", "true: the scale is a power of two, rounded down"},
                  {"agree", "max", "amax: max over the workers, or local"},
                  {"block", "0", "elements that share a scale, local to a worker; 0: the tensor"},
+                 bucket_key(),
                  {"eps", "0", "the lower bound of amax"},
                  {"nonfinite", "finite",
                   "a tensor or block with an infinity or NaN: its finite amax, or one: scale 1"}},
@@ -80,11 +91,13 @@ SchemeDefinition current_scaling_definition() {
                    one_if_nonfinite = arguments.choice("nonfinite", specials) == "one";
         SchemeParts scheme = float_scheme(arguments, pow2 ? 8 : 32);
         const auto block = static_cast<std::size_t>(arguments.integer("block", 0, largest_count));
+        const std::size_t bucket =
+            bucket_of(arguments, block == 0 ? "here a tensor has one scale; give block=N" : "");
         const double eps = arguments.number("eps", 0.0, 0x1p127);
         if (arguments.choice("agree", agreements) == "local" || block != 0) {
             require_undivided(scheme.float_encoder->grid, arguments,
                               block != 0 ? "block=" + arguments.text("block") : "agree=local");
-            return local(scheme.float_encoder->grid, block, eps, pow2, one_if_nonfinite);
+            return local(scheme.float_encoder->grid, block, bucket, eps, pow2, one_if_nonfinite);
         }
         scheme.choose = choose_each(
             [=, largest = arguments.format->largest()](const TensorStatistics& s, State&) {

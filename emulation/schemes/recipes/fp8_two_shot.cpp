@@ -9,8 +9,8 @@
 //
 // group=0: the worker's tensor in the first phase; in the second each shard of ceil(n / W) elements
 // of the sum, worker s has shard s. N: every N elements of the tensor in both phases, row: each of
-// its slices along the first axis; a group belongs to one shard. Infinities and NaNs are seen: with
-// an infinite amax S is 0 and a group is NaN.
+// its slices along the first axis; a group belongs to one shard (bucket: of the bucket's array).
+// Infinities and NaNs are seen: with an infinite amax S is 0 and a group is NaN.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -22,7 +22,7 @@
 #include "emulation/schemes/codecs/block_row.h"
 #include "emulation/schemes/codecs/float_row.h"
 #include "emulation/schemes/codecs/row_use.h"
-#include "emulation/schemes/definition.h"
+#include "emulation/schemes/shared/buckets.h"
 #include "emulation/schemes/shared/row_length.h"
 
 namespace apscope::detail {
@@ -101,44 +101,71 @@ void for_groups(std::size_t n, std::size_t length, Work&& work) {
         work(first, std::min(length, n - first));
 }
 
+// With a bucket the codes are, at last, what all elements of its groups read.
 void encode(const RowPiece& p, const ScaledCast& cast, const Groups& groups, Message& m) {
-    const std::vector<float> x = narrow_row(p.x);
+    const std::size_t n = p.place.size, workers = static_cast<std::size_t>(p.step.workers),
+                      length = groups.length(p.step, n, false);
+    const BlocksAround around = blocks_around(p.step, RowReader::of(p.x), n, p.worker, length);
+    const std::span<const double> seen = around.row.read(0, around.row.size);
+    const std::size_t own = around.lead, end = own + p.x.size();
+    const std::vector<float> x = narrow_row(seen);
     m.prepare(x.size(), true, false);
     GridUse use;
     BlockUse blocks;
-    for_groups(x.size(), groups.length(p.step, p.place.size, false),
-               [&](std::size_t first, std::size_t count) {
+    for_groups(x.size(), length, [&](std::size_t first, std::size_t count) {
         const std::span<const float> part = std::span(x).subspan(first, count);
         const float scale = cast.scale_of(part);
         cast.round(part, scale, m.codes.data() + first, m.values.data() + first);
-        cast.state_use(m, p.x, scale, first, count, use);
-        blocks.add(p.x, m.saturated, first, count, 1.0f / scale);
+        const std::size_t from = std::max(first, own), to = std::min(first + count, end);
+        cast.state_use(m, seen, scale, from, to - from, use);
+        blocks.add(seen, m.saturated, from, to - from, 1.0f / scale);
     });
     m.grid_use = use;
     if (!groups.whole()) m.block_use = blocks;
-    const std::size_t n = p.place.size, workers = static_cast<std::size_t>(p.step.workers);
     const bool pads = groups.whole() && p.place.first + x.size() == n;
     const std::size_t behind = pads ? (n + workers - 1) / workers * workers - n : 0;
     const auto width = static_cast<std::uint64_t>(cast.format().storage_bits());
-    m.payload_bits = (x.size() + behind) * width;
-    const std::size_t length = groups.length(p.step, n, false);
-    m.side_bits = groups.whole() ? 64 : (n + length - 1) / length * 32;
-    if (!p.packs()) return;
-    Row sent = m.codes;
-    sent.resize(sent.size() + behind, cast.zero());
-    m.payload = pack_float_codes(sent, cast.format());
+    m.payload_bits = (p.x.size() + behind) * width;
+    m.side_bits = groups.whole() ? 64 : around.begun * 32;
+    if (p.packs()) {
+        Row sent(m.codes.begin() + static_cast<std::ptrdiff_t>(own),
+                 m.codes.begin() + static_cast<std::ptrdiff_t>(end));
+        sent.resize(sent.size() + behind, cast.zero());
+        m.payload = pack_float_codes(sent, cast.format());
+    }
+    if (p.step.bucket == nullptr) return;
+    m.codes = m.values;
+    crop(m, own, p.x.size());
+}
+
+// The sum of what whole groups read.
+std::vector<float> add_groups(const SentPieces& s, Row& sum) {
+    if (s.step.bucket == nullptr) {
+        gathered_sum(s.messages, sum);
+        return {sum.begin(), sum.end()};
+    }
+    std::vector<float> x(s.messages[0].codes.begin(), s.messages[0].codes.end());
+    for (std::size_t w = 1; w < s.workers(); ++w)
+        for (std::size_t i = 0; i < x.size(); ++i)
+            x[i] += static_cast<float>(s.messages[w].codes[i]);
+    return x;
 }
 
 void answer(const SentPieces& s, const ScaledCast& cast, const Groups& groups, Row& sum) {
-    gathered_sum(s.messages, sum);
-    std::vector<float> x(sum.begin(), sum.end());
+    std::vector<float> x = add_groups(s, sum);
+    const std::size_t length = groups.length(s.step, s.place.size, true),
+                      lead = lead_of(s.step, s.place.size, length);
     for (float& v : x) v += 0.0f;  // the sum begins at +0
-    Row codes(sum.size());
-    for_groups(x.size(), groups.length(s.step, s.place.size, true),
-               [&](std::size_t first, std::size_t count) {
+    Row codes(x.size()), whole;
+    Row& values = s.step.bucket != nullptr ? whole : sum;
+    values.resize(x.size());
+    for_groups(x.size(), length, [&](std::size_t first, std::size_t count) {
         const std::span<const float> part = std::span(x).subspan(first, count);
-        cast.round(part, cast.scale_of(part), codes.data() + first, sum.data() + first);
+        cast.round(part, cast.scale_of(part), codes.data() + first, values.data() + first);
     });
+    if (s.step.bucket == nullptr) return;
+    const auto own = whole.begin() + static_cast<std::ptrdiff_t>(lead);
+    sum.assign(own, own + static_cast<std::ptrdiff_t>(s.place.size));
 }
 
 }  // namespace
@@ -153,6 +180,7 @@ SchemeDefinition fp8_two_shot_definition() {
         .keys = {{"group", "0",
                   "elements that share a scale: 0 (the tensor, then the shard), row, or a number "
                   "such as 256"},
+                 bucket_key(),
                  {"overflow", "pytorch",
                   "of the cast: pytorch, infinity in a format that has one, else the largest; "
                   "saturate; or ieee"}},
@@ -172,7 +200,11 @@ SchemeDefinition fp8_two_shot_definition() {
         scheme.topology = reductions::two_phase;
         scheme.transport.code_bits = format.storage_bits();
         scheme.transport.side_in_parts = !groups.whole();
-        scheme.run = groups.group != 0 ? groups.group : whole_row;
+        scheme.bucket =
+            bucket_of(arguments, groups.group == 0 ? "group=" + arguments.text("group") +
+                                                         " is no number of elements; give group=N"
+                                                   : "");
+        scheme.run = groups.group != 0 && scheme.bucket == 0 ? groups.group : whole_row;
         scheme.sees_special = true;
         scheme.encode = [cast, groups](const RowPiece& p, Message& m) {
             encode(p, cast, groups, m);

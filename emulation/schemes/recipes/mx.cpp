@@ -2,8 +2,8 @@
 // exponents).
 //
 //      2^k from the run's amax by `rule`     OCP: floor(log2 amax) - emax of the element format
-//      c = saturating round(g / 2^k)         runs of the flattened tensor, or of each of its rows;
-//                                            the last may be shorter
+//      c = saturating round(g / 2^k)         runs of the flattened tensor, of each of its rows, or
+//                                            of its bucket; the last may be shorter
 //
 // Decoded and added in fp32, as the scales differ between the workers. Everything else is the
 // project's block formats (core/block_format.h): a name of theirs, with / where it has a comma.
@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "emulation/schemes/codecs/block_row.h"
-#include "emulation/schemes/definition.h"
+#include "emulation/schemes/shared/buckets.h"
 #include "emulation/schemes/shared/row_length.h"
 
 namespace apscope::detail {
@@ -33,6 +33,7 @@ SchemeDefinition mx_definition() {
                   "own"},
                  {"along", "tensor",
                   "blocks along the flattened tensor, or along each row (slice of the first axis)"},
+                 bucket_key(),
                  {"nonfinite", "format",
                   "a block with an infinity or NaN: apart, torchao, torchao_0.18, "
                   "transformer_engine, or format"},
@@ -64,13 +65,24 @@ SchemeDefinition mx_definition() {
         scheme.transport.code_bits = format.element.storage_bits();
         scheme.encode_draws = is_stochastic(projection.rounding);
         scheme.sees_special = true;
-        scheme.run = by_rows ? whole_row : static_cast<std::size_t>(format.block_size);
-        scheme.encode = [grid, by_rows](const RowPiece& p, Message& m) {
-            BlockSettings settings{p.stream(grid.projection.random_bits), {}};
-            settings.first_element = p.place.first;
+        const auto block = static_cast<std::size_t>(format.block_size);
+        scheme.bucket = bucket_of(
+            arguments, by_rows ? "along=row begins a block at every row; use along=tensor" : "");
+        scheme.block = by_rows ? 0 : block;
+        scheme.run = by_rows || scheme.bucket != 0 ? whole_row : block;
+        scheme.encode = [grid, by_rows, block](const RowPiece& p, Message& m) {
             const std::size_t line = by_rows ? row_length(p.step, p.place.size) : BlockLines().line;
-            state_blocks(m, encode_block_row(p.x, grid, settings, line), p.x, p.place.size, grid,
-                         p.packs());
+            const BlocksAround around =
+                blocks_around(p.step, RowReader::of(p.x), p.place.size, p.worker, block);
+            const std::span<const double> x = around.row.read(0, around.row.size);
+            BlockSettings settings{p.stream(grid.projection.random_bits), {}};
+            settings.first_element = p.place.first - around.lead;
+            const std::uint64_t scales =
+                by_rows ? BlockLines{block, line}.shape(p.place.size).scales(grid.format)
+                        : around.begun;
+            state_blocks(m, encode_block_row(x, grid, settings, line), x,
+                         {around.lead, p.x.size(), scales}, grid, p.packs());
+            crop(m, around.lead, p.x.size());
         };
         return scheme;
     }};

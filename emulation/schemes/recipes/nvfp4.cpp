@@ -12,6 +12,10 @@
 // tries 1.5 d, which puts its amax on 4, and keeps what has the smaller squared (mse) or absolute
 // (mae) error; a tie keeps 6.
 //
+// bucket: tensor means the array of the tensor's bucket, whose amax and blocks these are. The words
+// of a neighbour's elements that are turned with the tensor's lie before its first one's and behind
+// its last one's.
+//
 // nonfinite=transformer_engine: NaNs and infinities take part as in Transformer Engine. apart: not
 // in amax (section 11 of docs/definitions.md); with rht, which would spread them, they bypass the
 // scheme.
@@ -23,7 +27,7 @@
 #include "emulation/schemes/codecs/block_row.h"
 #include "emulation/schemes/codecs/hadamard.h"
 #include "emulation/schemes/codecs/statistics.h"
-#include "emulation/schemes/definition.h"
+#include "emulation/schemes/shared/buckets.h"
 
 namespace apscope::detail {
 
@@ -109,12 +113,10 @@ struct Encoder {
     BlockGrid grid;
     FourOverSix metric;
 
-    void operator()(Message& m, std::span<const double> x, const RowPiece& p,
+    void operator()(Message& m, std::span<const double> x, const OwnPart& own, bool packs,
                     BlockSettings settings) const {
         const auto rounded = [&] { return encode_block_row(x, grid, settings); };
-        const auto state = [&](const BlockRow& row) {
-            state_blocks(m, row, x, p.place.size, grid, p.packs());
-        };
+        const auto state = [&](const BlockRow& row) { state_blocks(m, row, x, own, grid, packs); };
         if (metric == FourOverSix::off) return state(rounded());
         settings.scale_range = 256.0f;
         settings.divides_first = true;
@@ -143,6 +145,7 @@ SchemeDefinition nvfp4_definition() {
                      {"rht", "true", "false: no Hadamard transform"},
                      {"four_over_six", "false", "mse or mae: each block may map its amax to 4"},
                      {"agree", "max", "the tensor's amax: max over the workers, or local"},
+                     bucket_key(),
                      {"random_bits", "32", "random bits of stochastic rounding, 1 to 64"}},
             .build = [](const SchemeArguments& arguments) -> SchemeParts {
         constexpr std::array<std::string_view, 2> agreements{"max", "local"};
@@ -175,29 +178,48 @@ SchemeDefinition nvfp4_definition() {
         scheme.transport.agreed_bits =
             agrees ? 32 : 0;  // the tensor's amax; block scales are each worker's own
         scheme.sees_special = infinities || !turns;
-        const auto amax = [=](const RowReader& row) { return amax_of(row, turns, infinities); };
-        scheme.run = group;
+        const auto amax = [=](const TrainingStep& step, const RowReader& x, std::size_t worker) {
+            if (step.bucket == nullptr) return amax_of(x, turns, infinities);
+            const Bucket::ArrayRow& array = step.bucket->row(worker);
+            return step.bucket->totals->of(array.worker,
+                                           [&] { return amax_of(array.seen, turns, infinities); });
+        };
+        scheme.bucket = bucket_of(arguments);
+        scheme.block = format.tensor_scale ? 0 : group;
+        scheme.run = scheme.bucket != 0 ? whole_row : group;
         if (agrees) {
             scheme.select = [amax](const Selection& s) {
                 Parameters theta;
-                for (const RowReader& row : s.rows)
-                    theta.own.of<Agreed>().amax = std::max(theta.own.of<Agreed>().amax, amax(row));
+                double& agreed = theta.own.of<Agreed>().amax;
+                for (std::size_t w = 0; w < s.rows.size(); ++w)
+                    agreed = std::max(agreed, amax(s.step, s.rows[w], w));
                 return theta;
             };
         } else if (format.tensor_scale) {
-            scheme.measure = [amax](const WorkerRow& r) { return Row{amax(r.x)}; };
+            scheme.measure = [amax](const WorkerRow& r) {
+                return Row{amax(r.step, r.x, r.worker)};
+            };
         }
         scheme.encode = [=](const RowPiece& p, Message& m) {
             BlockSettings settings{p.stream(projection.random_bits), {}};
             if (format.tensor_scale)
                 settings.amax = narrow_row(Row{agrees ? p.theta.of<Agreed>().amax : p.own[0]})[0];
-            settings.first_element = p.place.first;
-            if (!turns) return encode(m, p.x, p, settings);
-            encode(m, turn(p.x), p, settings);
-            turn_back(m.values, p.x.size());
-            if (m.certain) return;
-            turn_back(m.bias, p.x.size());
-            turn_back_variance(m.variance, p.x.size());
+            const BlocksAround around =
+                blocks_around(p.step, RowReader::of(p.x), p.place.size, p.worker, group);
+            const std::span<const double> x = around.row.read(0, around.row.size);
+            settings.first_element = p.place.first - around.lead;
+            const Row turned = turns ? turn(x) : Row();
+            // The zeros that fill the last group are its own.
+            const std::size_t end = turns && around.ends ? turned.size() : around.lead + p.x.size();
+            encode(m, turns ? turned : x,
+                   {around.lead, end - around.lead, around.begun, around.starts}, p.packs(),
+                   settings);
+            if (turns) turn_back(m.values, x.size());
+            if (turns && !m.certain) {
+                turn_back(m.bias, x.size());
+                turn_back_variance(m.variance, x.size());
+            }
+            crop(m, around.lead, p.x.size());
         };
         return scheme;
     }};

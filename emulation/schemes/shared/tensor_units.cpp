@@ -17,22 +17,20 @@ constexpr std::size_t first_limit =
 
 }  // namespace
 
-std::vector<TensorUnit> TensorUnits::of(const SelectionInput& input, std::size_t step) const {
+std::vector<TensorUnit> TensorUnits::of(std::size_t tensors, const ServedElements& elements) const {
     std::vector<TensorUnit> units;
     std::size_t bytes = 0;
     bool full = true;
-    for (std::size_t k = input.tensors; k-- > 0;) {
-        if (!input.serves(step, k)) continue;
+    for (std::size_t k = tensors; k-- > 0;) {
+        const std::optional<std::size_t> size = elements(k);
+        if (!size) continue;
         if (full) {
             const std::string bucket = "bucket" + std::to_string(units.size());
-            units.push_back({kind == Kind::tensor  ? input.names.at(k)
-                             : kind == Kind::model ? "model"
-                                                   : bucket,
-                             {}});
+            units.push_back({kind == Kind::model ? "model" : bucket, {}});
             bytes = 0;
         }
         units.back().tensors.push_back(k);
-        bytes += sizeof(float) * input.at(step, k).elements;
+        bytes += sizeof(float) * *size;
         full = kind == Kind::tensor ||
                (kind == Kind::bucket &&
                 bytes >= (units.size() == 1 ? std::min(limit, first_limit) : limit));
@@ -40,7 +38,16 @@ std::vector<TensorUnit> TensorUnits::of(const SelectionInput& input, std::size_t
     return units;
 }
 
-std::size_t parse_bucket_size(std::string_view key, std::string_view text) {
+std::vector<TensorUnit> TensorUnits::of(const SelectionInput& input, std::size_t step) const {
+    std::vector<TensorUnit> units = of(input.tensors, [&](std::size_t k) {
+        return input.serves(step, k) ? std::optional(input.at(step, k).elements) : std::nullopt;
+    });
+    for (TensorUnit& unit : units)
+        if (kind == Kind::tensor) unit.name = input.names.at(unit.tensors.front());
+    return units;
+}
+
+std::size_t parse_bucket_size(std::string_view before, std::string_view text) {
     constexpr std::array<std::pair<std::string_view, int>, 3> units{
         {{"KB", 10}, {"MB", 20}, {"GB", 30}}};
     std::string_view digits = text;
@@ -53,9 +60,9 @@ std::size_t parse_bucket_size(std::string_view key, std::string_view text) {
     const std::optional<long> size = parse_number<long>(digits);
     if (!size || *size < 1 || *size > largest_count >> shift) {
         throw std::invalid_argument(
-            std::string(key) + "=bucket:" + std::string(text) +
+            std::string(before) + std::string(text) +
             " has no bucket size; give bytes, KB, MB or GB up to 1024GB, as in " +
-            std::string(key) + "=bucket:25MB");
+            std::string(before) + "25MB");
     }
     return static_cast<std::size_t>(*size) << shift;
 }

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,17 +19,22 @@ struct TensorUnit {
     std::vector<std::size_t> tensors;
 };
 
+// Elements of a tensor; none of one that another scheme serves.
+using ServedElements = std::function<std::optional<std::size_t>(std::size_t tensor)>;
+
 struct TensorUnits {
     enum class Kind { tensor, model, bucket } kind = Kind::tensor;
     std::size_t limit = 0;  // bytes from which on a bucket is full
 
-    // The units of the scheme's tensors at a step, in the order of the exchange: from
+    // The units of a scheme's tensors at a step, in the order of the exchange: from
     // the last tensor to the first, as backpropagation makes them.
     std::vector<TensorUnit> of(const SelectionInput& input, std::size_t step) const;
+    // The same of tensors of these elements, without the names of single ones.
+    std::vector<TensorUnit> of(std::size_t tensors, const ServedElements& elements) const;
 };
 
 // "25MB", "512KB", "2GB" (powers of 1024) or a number of bytes. Throws std::invalid_argument, which
-// calls it KEY=bucket:TEXT.
-std::size_t parse_bucket_size(std::string_view key, std::string_view text);
+// names it with the words before it: unit=bucket: or bucket=.
+std::size_t parse_bucket_size(std::string_view before, std::string_view text);
 
 }  // namespace apscope::detail

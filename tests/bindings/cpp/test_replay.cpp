@@ -126,8 +126,15 @@ TEST(CppReplay, ComparesPoolsAndModels) {
     EXPECT_LT(rows[0].worst_ratio, 1);
     EXPECT_EQ(rows[1].layer, results.tensors()[0]);
     EXPECT_EQ(results.compare("none:fp32", "none:e4m3", "wire")[0].b.topology, "wire");
+    const std::vector<ComparisonRow> sides = results.compare("none:e4m3@exact", "none:e4m3@ring");
+    EXPECT_EQ(sides[0].a.topology, "exact");
+    EXPECT_EQ(sides[0].b.topology, "ring");
+    EXPECT_EQ(results.compare("none:e4m3@exact", "none:fp32", "ring")[0].b.topology, "ring");
+    EXPECT_EQ(results.compare("none:e4m3@exact", "none:fp32")[0].b.topology, "exact");
     EXPECT_THROW(results.compare("none:fp32", "aps:e4m3"), std::invalid_argument);
     EXPECT_THROW(results.compare("none:fp32", "none:e4m3", "tree"), std::invalid_argument);
+    EXPECT_THROW(results.compare("none:fp32@tree", "none:e4m3"), std::invalid_argument);
+    EXPECT_THROW(results.compare("none:fp32@wire", "none:e4m3@ring"), std::invalid_argument);
 
     const PooledTable pooled = results.pool({"scheme", "stage"});
     ASSERT_EQ(pooled.size(), 6u);

@@ -85,6 +85,13 @@ TEST(Topology, NamesRoundTripAndWrongOnesAreRefused) {
         if (const std::size_t g = name.find(":G"); g != name.npos) name.replace(g, 2, ":16");
         EXPECT_EQ(parse_topology(name).name(), name);
     }
+    for (const char* name :
+         {"hierarchical:8(nccl:ring@e5m2,two_phase@e4m3,sum=bf16,phase2=(aps:e5m2,rule=tight))",
+          "hierarchical:2(sequential,reduce_scatter@mxfp4)", "nccl:ring,channels=64",
+          "hierarchical:3(nccl:tree,channels=2,protocol=ll128,torch:two_shot@bf16)"})
+        EXPECT_EQ(parse_topology(name).name(), name);
+    EXPECT_EQ(parse_topology("hierarchical:08(tree@float8_e5m2,tree)").name(),
+              "hierarchical:8(tree@e5m2,tree)");
     for (const char* name : {"rings",
                              "",
                              "hierarchical",
@@ -106,6 +113,15 @@ TEST(Topology, NamesRoundTripAndWrongOnesAreRefused) {
                              "pat:4",
                              "butterfly+kahan",
                              "nccl:ring+kahan",
+                             "nccl:ring,channels=0",
+                             "nccl:ring,protocol=ll",
+                             "torch:one_shot,channels=2",
+                             "hierarchical:2(ring)",
+                             "hierarchical:2(ring,tree",
+                             "hierarchical:2(ring,tree)+kahan",
+                             "hierarchical(ring,tree)",
+                             "hierarchical:2(ring,hierarchical:2)",
+                             "hierarchical:2(ring@e99x,tree)",
                              "NCCL:ring"}) {
         EXPECT_THROW(parse_topology(name), std::invalid_argument) << name;
     }

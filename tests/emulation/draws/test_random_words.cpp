@@ -49,6 +49,17 @@ void expect_words(int most_bits, Wanted&& wanted) {
             ASSERT_EQ(std::memcmp(words.data(), one_by_one.data() + first, count * sizeof(Word)), 0)
                 << bits << " bits, " << count << " from " << first;
         }
+        // From places before the first, which count down from 2^64.
+        for (const std::uint64_t before : {1, 3, 8, 600}) {
+            for (const std::size_t count : {1, 2, 5, 70, 1300}) {
+                random_words(stream, std::uint64_t{0} - before, count, words.data());
+                for (std::size_t i = 0; i < count; ++i) {
+                    const Word one = wanted(stream.at(i - before), bits);
+                    ASSERT_EQ(std::memcmp(&words[i], &one, sizeof(Word)), 0)
+                        << bits << " bits, element " << i << " - " << before << " of " << count;
+                }
+            }
+        }
     }
 }
 

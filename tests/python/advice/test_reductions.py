@@ -117,9 +117,9 @@ def test_reduction_grid_and_scale_are_named_in_this_order_with_their_factors(res
     assert places == [1, 2, 3, 4]
 
 
-def test_the_scale_of_a_block_format_is_its_own(digits):
+def test_the_scale_of_a_block_format_is_its_block(digits):
     plan = apscope.recommend(digits, ["mx", "none:fp16"], max_volume=0.28, steps=STEPS)
-    assert plan.choices()[2] == "scale: the scheme's own; no candidate differs only in this"
+    assert plan.choices()[2] == "scale: one for 32 elements; no candidate differs only in this"
 
 
 def test_other_bytes_are_said_beside_a_factor(results):

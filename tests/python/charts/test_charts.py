@@ -125,15 +125,16 @@ def test_bars_have_the_lengths_of_their_factors():
     )  # fmt: skip
     bars = choices_chart(table.assign(other_error=table["factor"] * 1e-3), "error over noise")
     assert [heading for heading, _ in bars.groups] == [
-        "8 bits: two phases, e2m5, 32 elements",
+        "8 bits: two phases, e2m5, a scale for 32 elements",
         "4 bits: two phases",
     ]
     assert [b.name for b in bars.groups[0][1]] == [
         "ring, not two phases",
         "e3m4, not e2m5",
         "e4m3fn, not e2m5",  # two of each choice
-        "a layer, not 32 elements",
+        "a scale for a layer, not 32 elements",
     ]
+    assert [kind for kind, _ in bars.kinds] == ["reduction", "format", "scale"]
     root = ElementTree.fromstring(bars_svg(bars, 350, 158))
     held = [e for e in root if e.get("class") == "bar"]
     wide = [float(e.get("width")) for e in held]
@@ -145,6 +146,11 @@ def test_bars_have_the_lengths_of_their_factors():
     assert all(float(e.get("y")) + float(e.get("height")) <= 158 for e in held)
     told = [e.text for e in root if e.tag == "text"]
     assert "overflow" in told and "20" in told and "0.5" in told
+    (unit,) = [e for e in root if e.get("class") == "unit"]  # what the colours are
+    marks = [(e.text, e.get("fill")) for e in unit]
+    assert [text for text, _ in marks] == ["■", "reduction", "■", "format", "■", "scale"]
+    assert [colour for _, colour in marks[::2]] == [colour for _, colour in bars.kinds]
+    assert {e.get("fill") for e in held} == {colour for _, colour in bars.kinds}
     assert "a<b" in held[0].find("title").text and "overflow" in bars.says
 
 

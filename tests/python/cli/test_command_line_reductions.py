@@ -1,4 +1,4 @@
-"""The summary's tables across reductions, and the times of nodes beside it."""
+"""Tables across reductions, of the summary and of a comparison, and the times of nodes beside them."""
 
 import io
 
@@ -8,7 +8,7 @@ import pytest
 
 import apscope
 from apscope.cli import main
-from tests.python.cli.test_command_line_tables import printed
+from tests.python.cli.test_command_line_tables import printed, tables_of
 
 
 def test_the_summary_ranks_across_reductions(capsys, tmp_path, request):
@@ -98,3 +98,35 @@ def test_recommend_takes_nodes_for_its_times(capsys, folder, tmp_path):
     assert main(["recommend", str(tmp_path / "plan.json"), "-o", str(tmp_path / "b.json"),
                  "--nodes", "2"]) == 2  # fmt: skip
     assert "--nodes changes the table" in capsys.readouterr().err
+
+
+def test_each_scheme_may_name_its_reduction(capsys, folder, results):
+    out = printed(capsys, "compare", folder, "aps:e4m3@sequential", "aps:e4m3@ring")
+    assert "digits: a = aps:e4m3 (sequential), b = aps:e4m3 (ring, 0.251 of fp32's bytes)\n" in out
+    tables = tables_of(out)
+    assert [line.split() for line in tables["digits: how they differ: in the reduction alone"]] == [
+        ["aspect", "a", "b"],
+        ["reduction", "sequential", "ring"],
+    ]
+    rows = pd.read_csv(
+        io.StringIO(
+            printed(capsys, "compare", folder, "aps:e4m3@sequential", "aps:e4m3@ring", "--csv")
+        )
+    )
+    wanted = results.compare("aps:e4m3@sequential", "aps:e4m3@ring")
+    assert rows.geometric_ratio.tolist() == wanted.geometric_ratio.tolist()
+    both = "digits: effect of each difference, from b to a: error before divided by error after, 95 % over the steps"
+    out = printed(
+        capsys, "compare", folder, "aps:e4m3@sequential", "loss_scaling:e4m3,scale=largest@ring"
+    )
+    assert "digits: how they differ: in several things" in tables_of(out)
+    changes = [line.split()[0] for line in tables_of(out)[both][1:]]
+    assert changes == ["reduction", "scale", "scale", "all"]
+    # Several sides of one scheme are told apart.
+    out = printed(
+        capsys, "compare", folder, "aps:e4m3@ring", "aps:e4m3@sequential", "aps:e4m3@exact"
+    )
+    several = tables_of(out)["digits: a = aps:e4m3@ring, all layers"]
+    assert [line.split()[0] for line in several[1:]] == ["aps:e4m3@sequential", "aps:e4m3@exact"]
+    # Without a name the others that rank are told: here there are none but the headline.
+    assert "was also reduced by" not in printed(capsys, "compare", folder, "aps:e4m3", "qsgd")

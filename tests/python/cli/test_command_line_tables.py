@@ -11,6 +11,8 @@ import pytest
 
 import apscope
 from apscope._results.csv_table import read_csv
+from apscope._results.summary import front
+from apscope._results.winners import bits_of, winners
 from apscope.cli import main
 from apscope.cli._table import print_table
 from apscope.record import TraceWriter
@@ -27,7 +29,16 @@ def printed(capsys, *words):
 
 def test_the_summary_is_a_ranked_table_a_trace(capsys, folder, results):
     out = printed(capsys, "summary", folder)
-    digits, noise, characters, _ = out.rstrip("\n").split("\n\n")
+    digits, best, noise, characters, *_ = out.rstrip("\n").split("\n\n")
+    assert best == "\n".join(
+        f"digits: {one}"
+        for one in winners(
+            front(results.summary().query("trace == 'digits'"), "ring"), bits_of(results.frame)
+        )
+    )
+    assert best.startswith(
+        "digits: best of 8 bits by error_over_noise, 0.0071: loss_scaling:e4m3,scale=largest in ring"
+    )
     assert digits.startswith("digits\n") and characters.startswith("characters\n")
     facts = dict(zip(*(line.split() for line in noise.splitlines()[1:])))
     assert noise.startswith("digits: noise of the batch; ") and float(
@@ -112,8 +123,8 @@ def test_a_comparison_is_a_table_a_trace(capsys, folder, results):
         "ring",
     )
     assert (
-        "digits: a = aps:e4m3 (ring), b = loss_scaling:e4m3,headroom=workers,scale=largest (ring)\n"
-        in out
+        "digits: a = aps:e4m3 (ring, 0.251 of fp32's bytes), "
+        "b = loss_scaling:e4m3,scale=largest (ring, 0.25 of fp32's bytes)\n" in out
     )
     wanted = results.compare("aps:e4m3", "loss_scaling:e4m3,scale=largest", "ring")
     lines = [
@@ -306,6 +317,10 @@ def test_two_results_are_compared_and_what_one_lacks_is_listed(
     (["summary", "RESULTS", "--column", "scheme"], "unknown --column scheme; "),
     (["summary", "RESULTS", "--by", "layer", "--column", "nmes"], "did you mean 'nmse'?"),
     (["summary", "RESULTS", "--scheme", "asp:e4m3"],
+     "no scheme 'asp:e4m3'; did you mean 'aps:e4m3'?"),
+    (["compare", "RESULTS", "aps:e4m3@rnig", "qsgd"],
+     "'aps:e4m3' has no topology 'rnig' in the results; use one of exact, ring, sequential, wire"),
+    (["compare", "RESULTS", "aps:e4m3", "asp:e4m3@ring"],
      "no scheme 'asp:e4m3'; did you mean 'aps:e4m3'?"),
     (["compare", "RESULTS", "asp:e4m3", "qsgd"], "no scheme 'asp:e4m3'; did you mean 'aps:e4m3'?"),
     (["compare", "RESULTS", "aps:e4m3,headrom=one", "qsgd"],

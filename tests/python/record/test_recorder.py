@@ -274,6 +274,25 @@ def test_a_choice_of_tensors_and_of_steps(tmp_path, caplog):
         assert trace.steps == (101, 104) and trace.tensors == ("0.weight", "2.weight", "3.weight")
 
 
+@pytest.mark.parametrize(
+    "keys, steps",
+    [
+        (dict(every=5, consecutive=2), (0, 1, 5, 6)),
+        (dict(steps={1, 4}, consecutive=2), (1, 2, 4, 5)),
+        (dict(steps=[0, 1], consecutive=3), (0, 1, 2, 3)),
+        (dict(every=3, consecutive=3), (0, 1, 2, 3, 4, 5, 6)),
+    ],
+)
+def test_runs_of_consecutive_steps(tmp_path, caplog, keys, steps):
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with recording(tmp_path, model, caplog, **keys):
+        for batch in batches(7):
+            loss_of(model, batch).backward()
+            optimizer.step()
+    assert open_trace(tmp_path / "run").steps == steps
+
+
 def test_weights_layer_inputs_and_activation_gradients(tmp_path, caplog):
     """Records of the step's last micro-batch, without AMP's scale; a step in evaluation mode in
     between is ignored."""
@@ -370,6 +389,14 @@ def refused(words, call):
 def test_what_cannot_be_recorded_is_refused_before_the_training(tmp_path):
     refused(
         "every is 0; it must be an integer, 1 or more", lambda: Recorder(tmp_path / "x", every=0)
+    )
+    refused(
+        "consecutive is 0; it must be an integer, 1 or more",
+        lambda: Recorder(tmp_path / "x", consecutive=0),
+    )
+    refused(
+        "consecutive is 4; it must be at most every, 3",
+        lambda: Recorder(tmp_path / "x", every=3, consecutive=4),
     )
     refused("workers is 0", lambda: Recorder(tmp_path / "x", workers=0))
     refused("process 3 of 2", lambda: Recorder(tmp_path / "x", process=3, processes=2))

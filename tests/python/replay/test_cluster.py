@@ -32,6 +32,7 @@ SCHEMES = [
     "qsgd",
     "error_feedback(sign)",
     "hybrid(last=none:fp16;else=aps:e4m3)",
+    "mx:bucket=25MB",
 ]
 FILES = ("results.csv", "results.parquet", "histograms.parquet")
 

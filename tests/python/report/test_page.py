@@ -17,6 +17,7 @@ from apscope._report.fit import NEEDED, fitted
 from apscope._report.payload import base64_of, pack
 from apscope._report.script import script
 from apscope._report.text import figure
+from apscope._results import differences
 from apscope.cli import main
 from apscope.record import TraceWriter
 
@@ -39,10 +40,9 @@ def results(trace):
 
 def told(results):
     frame = results.frame
-    bits, rows = answer.bits_of(frame), answer.headline(results.summary(), "ring")
-    duels = answer.duels(
-        frame, answer.pairs(list(dict.fromkeys(frame["scheme"])), rows, bits), "ring"
-    )
+    bits, rows = answer.bits_of(frame), answer.front(results.summary(), "ring")
+    pairs = answer.pairs(list(dict.fromkeys(frame["scheme"])), rows, bits)
+    duels = answer.duels(frame, answer.sided(pairs, rows, "ring", []), rows)
     return answer.best_of_families(rows, bits), duels
 
 
@@ -79,9 +79,63 @@ def test_comparisons_say_in_what_two_schemes_differ_and_have_one_rule(results):
     first = text[: text.index('id="repeat"')]
     assert "because" not in first and "dominate" not in first
     assert (
-        "scale: one per layer and step / one for all steps, the largest that never saturates"
+        "<b>scale</b>: one per layer and step / one for all steps, the largest that never saturates"
         in text
     )
+
+
+REDUCED = ["aps:e4m3", "loss_scaling:e4m3,scale=largest", "stochastic:e4m3", "aps:e3m4"]
+
+
+@pytest.fixture(scope="module")
+def reduced(trace):
+    return apscope.replay(trace, REDUCED, steps=[0, 8, 240], topology=["ring", "two_phase"])
+
+
+def test_reductions_are_compared_and_whatever_differs_is_named(reduced):
+    _, duels = told(reduced)
+    sides = ["a", "topology_a", "b", "topology_b"]
+    found = {tuple(row[s] for s in sides): row for row in duels.to_dict("records")}
+    both = found["aps:e4m3", "two_phase", "aps:e4m3", "ring"]
+    assert both["cause"] == "reduction" and both["differ"][0] == (
+        "reduction",
+        "two phases",
+        "ring",
+    )
+    error = reduced.summary().set_index(["scheme", "topology"])["error_over_noise"]
+    assert both["ratio"] == pytest.approx(
+        error["aps:e4m3", "two_phase"] / error["aps:e4m3", "ring"], rel=1e-12
+    )
+    assert duels["cause"].iloc[0] == "reduction"
+    for name in ("ring", "two_phase"):
+        pair = found["aps:e4m3", name, "loss_scaling:e4m3,scale=largest", name]
+        assert pair["cause"] == "scale"
+        one, other = (error[spec, name] for spec in (pair["a"], pair["b"]))
+        assert pair["ratio"] == pytest.approx(one / other, rel=1e-12)
+    # In two phases a message is encoded alone: nothing reads headroom, and sums are fp32's.
+    assert found["aps:e4m3", "two_phase", "stochastic:e4m3", "two_phase"]["cause"] == "rounding"
+    text = page(reduced)
+    assert "<b>reduction</b>: two phases / ring" in text
+
+
+def test_a_cause_is_named_only_where_one_thing_differs():
+    ring, phases = (
+        differences.Sent("aps:e4m3", name, volume)
+        for name, volume in (("ring", 0.25), ("two_phase", 0.2525))
+    )
+    found = differences.sides_differ(phases, ring)
+    assert found == [("reduction", "two phases", "ring"), ("volume", "0.253", "0.25")]
+    assert differences.cause(found) == "reduction"
+    other = differences.Sent("aps:e5m2", "ring", 0.25)
+    two = differences.sides_differ(phases, other)
+    assert [aspect for aspect, _, _ in two] == ["reduction", "format", "volume"]
+    assert differences.cause(two) == ""
+    assert differences.sides_differ(ring, ring) == []
+    fp32 = differences.Sent("aps:e4m3,accumulate=fp32", "ring", 0.25)
+    assert differences.cause(differences.sides_differ(fp32, ring)) == "sums"
+    assert differences.sides_differ(fp32._replace(topology="two_phase"), phases) == [
+        ("volume", "0.25", "0.253")
+    ]
 
 
 def test_a_lossless_wide_scheme_is_no_winner_and_a_baseline_no_rival(results):
@@ -228,6 +282,42 @@ def test_what_changed_between_two_replays(trace, tmp_path):
     )
     text = (tmp_path / "r.html").read_text()
     assert "Changes from the other results" in text and "Settings that differ" in text
+
+
+def test_changes_are_those_of_every_reduction(trace, reduced):
+    other = apscope.replay(trace, REDUCED, steps=[0, 8], topology=["two_phase", "ring"], seed=5)
+    found = changes(reduced, other)
+    met = {(r["scheme"], r["topology"]): r for r in found["rows"]}
+    every = {(s, t) for s in REDUCED for t in ("ring", "two_phase")}
+    gathers = {("stochastic:e4m3", "gather"), ("stochastic:e4m3", "two_phase")}
+    assert set(met) == {side for side in every if side[0] != "stochastic:e4m3"} | gathers
+    assert found["alone"] == []
+    for row in met.values():
+        assert row["topology"] == row["other_topology"] and row["differ"] == []
+    there = other.summary().set_index(["scheme", "topology"])["error_over_noise"]
+    here = reduced.summary().set_index(["scheme", "topology"])["error_over_noise"]
+    at = ("aps:e3m4", "two_phase")
+    assert met[at]["error_over_noise"] == (here[at], there[at])
+    assert met[at]["ratio"] == here[at] / there[at]
+
+
+def test_changes_between_reductions_name_them(trace, reduced):
+    ring, phases = (
+        apscope.replay(trace, "aps:e4m3", steps=[0, 8], topology=[name])
+        for name in ("ring", "two_phase")
+    )
+    found = changes(ring, phases)
+    (row,) = found["rows"]
+    assert (row["topology"], row["other_topology"]) == ("ring", "two_phase")
+    assert row["cause"] == "reduction" and row["differ"][0] == ("reduction", "ring", "two phases")
+    assert found["alone"] == []
+    text = page(ring, phases)
+    assert "<b>reduction</b>: ring → two phases" in text
+    # One side has two reductions, so the other's only one meets its like.
+    found = changes(reduced, phases)
+    assert [(r["scheme"], r["topology"]) for r in found["rows"]] == [("aps:e4m3", "two_phase")]
+    ((side, alone),) = found["alone"]
+    assert side == "here" and "aps:e4m3, ring" in alone and "aps:e3m4" in alone
 
 
 def test_results_of_an_entirely_different_trace_are_refused(trace, tmp_path, capsys, monkeypatch):

@@ -78,8 +78,9 @@ def assert_equal(found, wanted, what):
 
 def test_the_aggregation_gives_the_numbers_of_summary(opened, results):
     summary = results.summary()
-    # The page has no noise by worker, and pools it nowhere.
+    # The page has no noise by worker, and pools it nowhere; the limit is of whole results.
     absent = (
+        "bits_above_limit",
         "error_over_noise_corrected",
         "error_over_noise_low",
         "error_over_noise_high",
@@ -109,7 +110,7 @@ def test_layers_of_a_pair_are_those_of_compare(opened, results):
     a, b = "aps:e3m4", "loss_scaling:e3m4,scale=largest"
     opened.run(
         f"Object.assign(apscopePage.state, {{a: {a!r}, b: {b!r}, trace: 'digits', topology: "
-        f"'ring'}}); apscopePage.update(); apscopePage.drawAll()"
+        f"'ring', aReduction: '', bReduction: ''}}); apscopePage.update(); apscopePage.drawAll()"
     )
     table = results.compare(a, b, topology="ring")
     table = table[(table["trace"] == "digits") & (table["layer"] != "all")].set_index("layer")

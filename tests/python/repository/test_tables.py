@@ -4,6 +4,7 @@ write."""
 import dataclasses
 import re
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -196,21 +197,37 @@ def test_a_table_is_best_first_and_tells_what_was_skipped(tables):
     assert all(line.count("|") == lines[0].count("|") for line in lines)
 
 
-def test_the_picture_shows_the_ladder(picture, tmp_path, monkeypatch):
-    table = picture.ladders()
-    errors = table.set_index(["trace", "format", "rung"])["error_over_noise"].unstack()[
-        ["largest constant", "step", "layer", "1024", "32"]
-    ]
-    assert len(errors) == 12 and set(errors.index.get_level_values("trace")) == set(picture.TRACES)
-    low, high = picture.LIMITS
-    assert ((errors > low) & (errors < high)).all(axis=None), "a line leaves the picture"
-    gain = errors["largest constant"] / errors["layer"]
-    assert (gain.xs("e5m2", level="format") < 1.01).all() and (
-        gain.xs("e3m4", level="format") > 4
-    ).all()
-    monkeypatch.setattr(picture, "ladders", lambda: table)
-    picture.main([str(tmp_path / "picture.png")])
-    assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
+def test_the_picture_shows_what_each_choice_is_worth(picture, tmp_path):
+    specs = [f"aps:{f},rule=tight{u}" for f in ("e3m4", "e2m5", "e4m3fn") for u in ("", ",unit=32")]
+    results = apscope.replay(
+        [ROOT / "notebooks/data" / name for name in picture.TRACES],
+        specs,
+        steps="0:1",
+        topology=["ring", "two_phase"],
+    )
+    results.save(tmp_path / "results")
+    picture.main([str(tmp_path / "results"), str(tmp_path / "picture.svg")])
+    root = ElementTree.parse(tmp_path / "picture.svg").getroot()
+    texts = [e.text for e in root.iter() if e.tag.endswith("text")]
+    error = results.summary().set_index(["trace", "scheme", "topology"])["error_over_noise"]
+    for name in picture.TRACES:
+        bars = picture.bars_of(results, name)
+        best = min((v, k) for k, v in error[name].items() if k[1] == "two_phase")
+        ((_, held),) = bars.groups
+        assert held[0].name == "ring, not two phases"
+        assert held[0].factor == pytest.approx(error[name, best[1][0], "ring"] / best[0])
+        assert {b.name for b in held} <= set(texts)
+    # Whole at 400 pixels: no line of words is wider than the picture, in a wide font.
+    width = float(root.get("viewBox").split()[2])
+    assert all(6.0 * len(line) < width - 10 for line in picture.WORDS)
+    assert set(picture.WORDS) < set(texts)
+    assert "prefers-color-scheme: dark" in (tmp_path / "picture.svg").read_text()
+
+
+def test_the_picture_of_the_readme_is_todays(picture):
+    drawn = ElementTree.parse(ROOT / "docs/picture.svg").getroot()
+    texts = {e.text for e in drawn.iter() if e.tag.endswith("text")}
+    assert set(picture.WORDS) < texts and picture.HEAD in texts
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed (Debian: chromium)")

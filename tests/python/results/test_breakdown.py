@@ -23,7 +23,7 @@ def results():
 @pytest.mark.parametrize("part", BY)
 def test_every_number_is_that_of_a_summary_of_the_part_alone(results, part):
     found = by(results.frame, part)
-    gone = {"trace", "family", "time", "speedup", f"worst_{part}"}
+    gone = {"trace", "family", "time", "speedup", "bits_above_limit", f"worst_{part}"}
     assert list(found.columns) == ["trace", part, *(c for c in COLUMNS if c not in gone)]
     places = {"layer": LAYERS, "role": ("linear", "norm", ""), "step": STEPS}[part]
     assert not found.duplicated(["trace", "scheme", part]).any() and set(found[part]) == set(places)

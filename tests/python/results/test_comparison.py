@@ -62,6 +62,64 @@ def test_every_number_of_a_comparison_is_that_of_plain_loops(results, a, b, topo
     )
 
 
+@pytest.mark.parametrize(("a", "b", "topology", "used"), [
+    ("aps:e4m3@sequential", "aps:e4m3@ring", None, ("sequential", "ring")),
+    ("aps:e4m3@sequential", "none:fp32", None, ("sequential", "sequential")),
+    ("none:fp32", "aps:e4m3@sequential", "ring", ("ring", "sequential")),
+    ("aps:e4m3@exact", "aps:e4m3", "ring", ("exact", "ring")),
+    ("aps:e4m3@ring", "qsgd", None, ("ring", "gather")),
+    ("qsgd@gather", f"{LOSS_SCALING}@exact", None, ("gather", "exact")),
+    ("aps:e4m3@sequential", "qsgd@exact", None, ("sequential", "exact")),
+    ("aps:e4m3@wire", "none:fp32@wire", None, ("wire", "wire")),
+    ("mine(1)@sequential", f"{MIXED}@ring", None, ("sequential", "ring")),
+])  # fmt: skip
+def test_each_side_may_have_its_own_reduction(results, a, b, topology, used):
+    found = results.compare(a, b, topology)
+    specs = [text.partition("@")[0] for text in (a, b)]
+    assert set(zip(found.scheme_a, found.scheme_b)) == {tuple(specs)}
+    for trace, part in found.groupby("trace"):
+        names = ("wire", "wire") if trace == "wire only" else used
+        assert set(zip(part.topology_a, part.topology_b)) == {names}
+        for i, one in enumerate(part.to_dict("records")):
+            layer = one["layer"] if i else None
+            for column, value in compared(results.frame, trace, *specs, names, layer).items():
+                assert same(one[column], value), (trace, layer, column, one[column], value)
+    steps = comparison.compare_steps(results, a, b, topology)
+    assert steps.nmse_a.notna().any()
+    cells = comparison.ratios(results, a, b, topology)
+    assert set(zip(cells.topology_a, cells.topology_b)) == {used, ("wire", "wire")}
+
+
+@pytest.mark.parametrize(("a", "b", "says"), [
+    ("aps:e4m3@rnig", "aps:e4m3@ring",
+     "'aps:e4m3' has no topology 'rnig' in the results; use one of .*ring.*wire"),
+    ("aps:e4m3@", "aps:e4m3@ring", "'aps:e4m3' has no topology '' in the results"),
+    ("asp:e4m3@ring", "aps:e4m3", "no scheme 'asp:e4m3'; did you mean 'aps:e4m3'"),
+    ("qsgd@ring", "aps:e4m3", "'qsgd' has no topology 'ring' in the results; use one of"),
+    ("aps:e4m3@wire", "aps:e4m3@ring", "'aps:e4m3@wire' is what is sent, before any sum; give"),
+    ("aps:e4m3@ring", "none:fp32@wire", "'none:fp32@wire' is what is sent, before any sum; give"),
+])  # fmt: skip
+def test_a_reduction_that_a_side_does_not_have_is_refused(results, a, b, says):
+    with pytest.raises(ValueError, match=says):
+        results.compare(a, b)
+
+
+def test_where_nothing_was_reduced_there_is_no_reduction_to_name(results):
+    wire = results.frame[results.frame.trace == "wire only"]
+    with pytest.raises(ValueError, match="nothing was reduced in the results, .* 'ring'; leave it"):
+        comparison.compare(wire, "aps:e4m3@ring", "none:fp32")
+    table = comparison.compare(wire, "aps:e4m3@wire", "none:fp32")
+    assert set(table.topology_a) == set(table.topology_b) == {"wire"}
+
+
+def test_a_name_with_an_at_is_no_reduction(results):
+    frame = results.frame.assign(scheme=results.frame["scheme"].replace({"qsgd": "mail(a)@home"}))
+    table = comparison.compare(frame, "mail(a)@home", "mail(a)@home@exact")
+    assert set(table.scheme_a) == set(table.scheme_b) == {"mail(a)@home"}
+    assert set(table[table.trace == "first"].topology_b) == {"exact"}
+    assert set(table[table.trace == "first"].topology_a) == {"exact"}  # beside the other
+
+
 def test_one_scheme_against_several_is_one_comparison_after_another(results):
     rivals = ["qsgd", MIXED, "none:fp32"]
     found = results.compare("aps:e4m3", rivals, "ring")

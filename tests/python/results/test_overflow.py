@@ -10,6 +10,8 @@ import pytest
 import apscope
 from apscope import plots
 from apscope._report import page
+from apscope._results.overflow import tight_overflows
+from apscope._results.summary import front
 from apscope.cli import main
 
 #: A constant loss scale that is too large for three layers in some of these steps.
@@ -166,3 +168,27 @@ def test_results_without_overflow_say_nothing_of_it(results):
         not in plots.nmse_by_layer(one).get_xlabel() + plots.bias_over_steps(one, A).get_xlabel()
     )
     assert pd.isna(one.compare(A, A).share_rounding_a).sum() == 0
+
+
+def test_a_tight_scale_that_overflows_in_a_ring_ranks_last_and_is_told_why(
+    request, capsys, tmp_path
+):
+    trace = request.config.rootpath / "notebooks/data/transformer"
+    specs = ["aps:e4m3fn,rule=tight,unit=32", "aps:e5m2,rule=tight", "none:e4m3fn"]
+    results = apscope.replay(trace, specs, topology=["ring", "two_phase"])
+    table = front(results.summary(), "ring")
+    last = table.iloc[-1]
+    assert (last["scheme"], last["topology"], last["overflowed"]) == (specs[0], "ring", 1)
+    why = (
+        "overflow, so ranked last: aps:e4m3fn,rule=tight,unit=32 in ring (1 step); rule=tight fits "
+        "the largest sum but leaves no room for partial sums that are rounded up; rule=ceil mostly "
+        "leaves some, two_phase needs none"
+    )
+    assert main(["summary", str(results.save(tmp_path / "r"))]) == 0
+    assert f"What overflowed or skipped steps:\n{why}\n" in capsys.readouterr().out
+    assert f'<p class="lead">Marked with {why}.</p>' in page(results)
+    assert tight_overflows(table[table["topology"] == "two_phase"]) == ""
+    assert tight_overflows(table.assign(scheme="none:e4m3fn")) == ""
+    assert tight_overflows(table.assign(scheme="mine(1)")) == ""
+    many = pd.concat([table.tail(1).assign(scheme=f"aps:e{n}m3,rule=tight") for n in range(3, 9)])
+    assert " and 2 more; rule=tight" in tight_overflows(many)

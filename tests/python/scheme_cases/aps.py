@@ -14,6 +14,8 @@ CASES: list[Case] = [
     Case("aps:e5m2,unit=model,delay=1,rounding=stochastic", alone=False, order=False),
     Case("aps:e3m4,unit=bucket:100,frozen=2", alone=False),
     Case("aps:e4m3,unit=bucket:25MB", alone=False),
+    Case("aps:e4m3,unit=16,bucket=25MB", alone=False),
+    Case("aps:e5m2,unit=7,bucket=100,rule=tight", alone=False),
     Case("aps:e4m3,unit=row"),
     Case("aps:e5m2,unit=row,delay=1,rule=tight"),
     # With its scale the code breaks on zeros and limits by design (test_claims_cpd.py); its sums

@@ -217,7 +217,8 @@ def test_no_sum_in_a_format_is_nearer_than_its_nearest_value(tmp_path, seed, top
 
 def test_what_ends_elsewhere_has_no_such_bound():
     f = apscope.FloatFormat("e4m3")
-    for topology in ("exact", "reduce_scatter", "two_phase,phase2=(none:bf16)", "unknown"):
+    for topology in ("exact", "reduce_scatter", "two_phase,phase2=(none:bf16)", "unknown",
+                     "hierarchical:4(ring,ring@bf16)"):  # fmt: skip
         assert not ends_in_format("none:e4m3", f, topology)
     for spec in ("none:e4m3,accumulate=fp32", "aps:e4m3", "stochastic:e4m3", "none:e4m3fn"):
         assert not ends_in_format(apscope.schemes.as_scheme(spec).spec, f, "ring")

@@ -21,17 +21,21 @@ SPECS = [
     "none:fp16,divide=fsdp",
     "hybrid(last=none:fp16;else=error_feedback(sign))",
     "mx",
+    "mx:bucket=4KB",
     "error_feedback(delayed_scaling:e5m2)",
     "aps:e3m4,rounding=stochastic",
+    "aps:e5m2,rounding=stochastic",
 ]
 
 
 def topology_of(spec):
-    """Two phases for some, a ring for the others."""
+    """Two phases or levels for some, a ring for the others."""
     return {
         "mx": "two_phase",
+        "mx:bucket=4KB": "two_phase",
         "error_feedback(delayed_scaling:e5m2)": "two_phase,own=exact,phase2=(aps:e4m3)",
         "aps:e3m4,rounding=stochastic": "reduce_scatter",
+        "aps:e5m2,rounding=stochastic": "hierarchical:1(two_phase@e3m4,ring)",
     }.get(spec, "ring")
 
 

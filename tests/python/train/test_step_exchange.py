@@ -1,6 +1,8 @@
 """All tensors of a step at once: the bits of `apscope.exchange`, tensor by tensor and step by
 step."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -64,10 +66,20 @@ def run(exchanger, x, **others):
 
 
 @pytest.mark.parametrize(
-    "topology", ["ring", "hierarchical:2+kahan", "exact", "pat", "nccl:tree", "nccl:nvls"]
-)
+    "topology",
+    ["ring", "hierarchical:2+kahan", "exact", "pat", "nccl:tree", "nccl:nvls",
+     "nccl:ring,channels=2", "hierarchical:3(two_phase,two_phase@e5m2)"],
+)  # fmt: skip
 @pytest.mark.parametrize("spec", SPECS)
 def test_the_bits_of_exchange(spec, topology):
+    x = gradients(0)
+    try:
+        apscope.exchange(spec, x["head.weight"], topology=topology)
+    except ValueError as error:  # of a hierarchy that cannot reduce it
+        assert "(" in topology
+        with pytest.raises(ValueError, match=re.escape(str(error))):
+            run(Exchanger(spec, SHAPES, workers=WORKERS, topology=topology), x)
+        return
     exchanger = Exchanger(spec, SHAPES, workers=WORKERS, topology=topology, seed=3)
     memory = dict.fromkeys(SHAPES, None)
     for step in range(4):

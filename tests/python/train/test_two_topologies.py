@@ -121,3 +121,22 @@ def test_a_folder_with_one_topology_for_all_is_read(folder, tmp_path):
     expected = whole[whole["topology"] == "ring"].reset_index(drop=True)
     pd.testing.assert_frame_equal(combinations(old), expected)
     assert main(["report", str(old), "-o", str(tmp_path / "page.html")]) == 0
+
+
+def test_levels_of_a_hierarchy_are_trained_under_their_name(tmp_path):
+    topology = "hierarchical:4(nccl:ring@e5m2,two_phase@e4m3,sum=bf16)"
+    (tmp_path / "e.toml").write_text(f"""
+gate = 0.01
+seeds = 1
+schemes = [{{scheme = "aps:e4m3", topology = "{topology}"}}]
+
+[[task]]
+name = "digits"
+steps = 3
+""")
+    assert main(["train", str(tmp_path / "e.toml"), "-o", str(tmp_path / "out")]) == 0
+    rows = pd.read_parquet(tmp_path / "out" / "results.parquet")
+    task = replace(TASKS["digits"]["convolutional"], steps=3)
+    own = rows[rows["topology"] == topology]
+    assert list(own["loss"]) == train(Run(task, "aps:e4m3", 0, 8, topology))["loss"]
+    assert list(own["loss"]) != train(Run(task, "aps:e4m3", 0, 8, "two_phase"))["loss"]

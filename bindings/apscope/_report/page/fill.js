@@ -33,12 +33,15 @@ export function bias(rows, i) {
   return { y, low: y - half, high: y + half };
 }
 
+// Two phases add other messages than those that are summed exactly.
+const isOrder = ({ topology }) => !/^(two_phase|reduce_scatter)/.test(topology);
+
 // The pooled NMSE of every scheme with an exact sum, and the part that every order of additions
 // adds.
 export function additions(records) {
   const bars = [];
   const marks = [];
-  for (const [scheme, own] of Map.groupBy(records, (r) => r.scheme)) {
+  for (const [scheme, own] of Map.groupBy(records.filter(isOrder), (r) => r.scheme)) {
     const exact = own.find((r) => r.topology === "exact")?.nmse;
     if (exact === undefined || own.length < 2) continue;
     if (exact > 0 && Number.isFinite(exact)) bars.push({ scheme, exact });

@@ -44,7 +44,7 @@ export function filters(bar, data, state, traces, update) {
           topologies.map((value) => ({ value })),
           state.topology,
           (value) => {
-            state.topology = value;
+            Object.assign(state, { topology: value, aReduction: "", bReduction: "" });
             update();
           },
         )

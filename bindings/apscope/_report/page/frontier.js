@@ -58,7 +58,9 @@ function drawOne(place, key, view, measure) {
   const of = Map.groupBy(points, (p) => p.scheme);
   for (const p of points) {
     p.kind = view.kindOf(p.topology);
-    p.name = of.get(p.scheme).length > 1 ? `${p.scheme}, ${p.topology}` : p.scheme;
+    const reduced = of.get(p.scheme).length > 1 ? `, ${view.called(p.topology)}` : "";
+    p.name = p.scheme + reduced;
+    p.label = view.schemes.get(p.scheme).name + reduced;
   }
   const text = (p) =>
     [
@@ -85,7 +87,13 @@ function drawOne(place, key, view, measure) {
   const dot = { ...at, stroke: "family", symbol, r: 5, strokeWidth: 2 };
   const px = d3.scaleLog(xs, [edge.marginLeft, width - edge.marginRight]);
   const py = d3.scaleLog(ys, [height - edge.marginBottom, edge.marginTop]);
-  const names = placed(labelled(front, points), (p) => [px(p.x), py(p.drawn)], width);
+  const room = {
+    left: px.range()[0],
+    right: px.range()[1],
+    top: py.range()[1],
+    bottom: py.range()[0],
+  };
+  const names = placed(labelled(front, points), (p) => [px(p.x), py(p.drawn)], room);
   chart(place, says, {
     height,
     ...edge,
@@ -165,25 +173,36 @@ function ticksOf([low, high], key) {
     .filter(inside);
 }
 
-// Names beside their points, inwards, above or below; if two would overlap, the pointer alone tells
-// the second, as _name_points() of _charts/svg.py does.
-function placed(points, pixels, width) {
+// Names beside their points, in the order of the points where they stand above one another; where
+// there is no such place, the pointer alone tells the name. As _name_points() of _charts/svg.py.
+function placed(points, pixels, { left, right, top, bottom }) {
   const taken = [];
   const found = [];
-  for (const point of points) {
+  const longest = right - left < 450 ? 26 : 40;
+  const places = [-9, 1, 11, -20, 22].flatMap((dy) => [7, -7].map((dx) => ({ dx, dy })));
+  for (const point of [...points].sort((a, b) => a.x - b.x || b.drawn - a.drawn)) {
     const [x, y] = pixels(point);
-    const name = clip(point.name, width < 500 ? 16 : 30);
+    const name = clip(point.label, longest);
     const wide = 0.6 * LETTERS * [...name].length;
-    const inward = x > width / 2;
-    const left = inward ? x - 7 - wide : x + 7;
-    const free = (at) =>
+    const box = ({ dx, dy }) => {
+      const start = dx > 0 ? x + dx : x + dx - wide;
+      return { start, end: start + wide, at: y + dy, y };
+    };
+    const fits = ({ start, end, at }) =>
+      start > left - 4 &&
+      end < right + 12 &&
+      at > top - 8 &&
+      at < bottom - 4 &&
       taken.every(
-        (t) => Math.abs(t.at - at) > LETTERS + 2 || left > t.right || left + wide < t.left,
+        (t) =>
+          start > t.end ||
+          end < t.start ||
+          (Math.abs(t.at - at) > LETTERS + 1 && (Math.abs(y - t.y) < 1 || at > t.at === y > t.y)),
       );
-    const dy = [-9, 13].find((d) => free(y + d));
-    if (dy === undefined) continue;
-    taken.push({ left, right: left + wide, at: y + dy });
-    found.push({ point, name, dx: inward ? -7 : 7, dy, textAnchor: inward ? "end" : "start" });
+    const place = places.find((p) => fits(box(p)));
+    if (!place) continue;
+    taken.push(box(place));
+    found.push({ point, name, ...place, textAnchor: place.dx < 0 ? "end" : "start" });
   }
   return found;
 }

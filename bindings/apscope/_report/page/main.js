@@ -26,7 +26,8 @@ const PARTS = {
 // The inputs of a part that does not depend on everything: a pair of schemes, or the blocks of one,
 // look the same whatever other schemes are kept.
 const DEPENDS = {
-  versus: (s) => JSON.stringify([s.trace, s.topology, s.layer, s.a, s.b, s.picked]),
+  versus: (s) =>
+    JSON.stringify([s.trace, s.topology, s.layer, s.a, s.b, s.aReduction, s.bReduction, s.picked]),
   blocks: (s) => JSON.stringify([s.trace, s.layer, s.blockScheme, s.blockColumn]),
 };
 

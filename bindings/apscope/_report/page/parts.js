@@ -63,7 +63,7 @@ export function drawParts(place, view, sides, counts, layer) {
   const words = told.map((f) => `${f.name}: ${shares(f).join(", ")}`).join("; ");
   chart(place, `Parts of the squared errors. ${words}.`, {
     height: 58 + 30 * told.length,
-    marginLeft: 160,
+    marginLeft: 190,
     marginBottom: 34,
     x: {
       percent: true,

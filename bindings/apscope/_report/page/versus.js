@@ -50,7 +50,7 @@ export function versusPart(box, state, redraw) {
       said.textContent = "This trace has no such pair of schemes; choose A and B.";
       return;
     }
-    const sides = [state.a, state.b].map((scheme) => side(view, scheme));
+    const sides = reduced(view, state).map(([scheme, topology]) => side(view, scheme, topology));
     const cells = ratios(view.rows, view.layers, view.steps, sides[0].judged, sides[1].judged);
     const counts = bothMeasured(view.rows, sides[0].judged, sides[1].judged);
     const records = layerTable(
@@ -58,7 +58,7 @@ export function versusPart(box, state, redraw) {
       view.layers,
       ...sides.map((s) => layerSums(view.rows, view.layers, view.steps, s, counts)),
     );
-    said.textContent = sentence(state, sides, records);
+    said.textContent = sentence(view, sides, records);
     drawParts(parts, view, sides, counts, state.picked?.layer);
     drawRatios(map, view, cells, records, state, pick);
     table.update(records, state.picked?.layer);
@@ -66,13 +66,28 @@ export function versusPart(box, state, redraw) {
   };
 }
 
-// Rows of one scheme: at the wire, summed exactly, and at the topology that ranks it.
-function side(view, scheme) {
-  const topology = view.judgedOf(scheme);
+// A and B with their reductions: those chosen, where the scheme has them, else those of its rank.
+export function reduced(view, state) {
+  return [
+    [state.a, state.aReduction],
+    [state.b, state.bReduction],
+  ].map(([scheme, wanted]) => [
+    scheme,
+    view.topologiesOf(scheme).includes(wanted) ? wanted : view.judgedOf(scheme),
+  ]);
+}
+
+// Whether the exact sum is that of the messages that this topology adds.
+const exactOf = (view, scheme, topology) =>
+  view.topologiesOf(scheme).includes("exact") &&
+  (topology === "exact" || !topology || !view.rowsOf(scheme, topology, true).length);
+
+// Rows of one scheme: at the wire, summed exactly where that is known, and reduced.
+function side(view, scheme, topology) {
   const rowsAt = (t) => grid(view, scheme, t);
   const wire = wireGrid(view, scheme, topology),
-    exact = view.topologiesOf(scheme).includes("exact") ? rowsAt("exact") : null;
-  const judged = topology === "exact" ? exact : topology ? rowsAt(topology) : wire;
+    exact = exactOf(view, scheme, topology) ? rowsAt("exact") : null;
+  const judged = topology ? rowsAt(topology) : wire;
   return { scheme, topology, wire, exact, judged };
 }
 
@@ -82,40 +97,46 @@ function choosers(place, view, state, redraw) {
     text: clip(s.spec, 60),
     group: s.family,
   }));
+  const sides = reduced(view, state);
+  const set = (key) => (value) => {
+    state[key] = value;
+    redraw();
+  };
+  const fields = ["a", "b"].flatMap((key, k) => {
+    const [scheme, topology] = sides[k],
+      name = key.toUpperCase();
+    const names = view.topologiesOf(scheme).map((value) => ({ value, text: view.called(value) }));
+    return [
+      select(name, options, scheme, set(key)),
+      names.length ? select(`${name} reduced by`, names, topology, set(`${key}Reduction`)) : null,
+    ];
+  });
+  const swap = () => {
+    [state.a, state.b] = [state.b, state.a];
+    [state.aReduction, state.bReduction] = [sides[1][1], sides[0][1]];
+    redraw();
+  };
   place.replaceChildren(
-    select("A", options, state.a, (value) => {
-      state.a = value;
-      redraw();
-    }),
-    select("B", options, state.b, (value) => {
-      state.b = value;
-      redraw();
-    }),
-    element(
-      "button",
-      {
-        type: "button",
-        onclick: () => {
-          [state.a, state.b] = [state.b, state.a];
-          redraw();
-        },
-      },
-      "swap",
-    ),
+    ...fields.filter(Boolean),
+    element("button", { type: "button", onclick: swap }, "swap"),
   );
 }
 
-function sentence(state, sides, records) {
+function sentence(view, sides, records) {
   const sum = (key) => records.reduce((total, r) => total + r[key], 0);
   const cells = sum("steps"),
     wins = sum("wins"),
     losses = sum("losses");
-  const where =
-    sides[0].topology === sides[1].topology
-      ? sides[0].topology || "the wire"
-      : `${sides[0].topology} and ${sides[1].topology}`;
+  const named = (k) => {
+    const { scheme, topology } = sides[k],
+      sent = view.volumeOf(scheme, topology);
+    return (
+      `${"AB"[k]} = ${clip(scheme, 80)}, ${topology ? view.called(topology) : "the wire"}` +
+      (sent > 0 ? `, ${figure(sent)} of fp32's bytes` : "")
+    );
+  };
   return (
-    `A = ${clip(state.a, 80)}, B = ${clip(state.b, 80)}, ${where}: of ${cells} pairs of a layer ` +
+    `${named(0)}; ${named(1)}: of ${cells} pairs of a layer ` +
     `and a step A loses less in ${wins}, more in ${losses}, as much in ${cells - wins - losses}.`
   );
 }

@@ -121,6 +121,8 @@ export function look(data, trace, state) {
     histograms: data.tables.histograms,
     formats: data.formats,
     topologiesOf,
+    called: (topology) => data.reductionNames[topology] ?? topology,
+    volumeOf: (spec, topology) => trace.modelled.get(`${spec} ${topology}`)?.volume ?? NaN,
     judgedOf: (spec) => judgedTopology(topologiesOf(spec), state.topology),
   };
 }

@@ -1,0 +1,147 @@
+"""The best row of a front within the bytes of a width, with its reduction, format, scale and bytes.
+
+`summary`, `ladder` and `search` tell it, and the report's first screen: the same rule, so the same
+answer for the same rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from .._schemes.scheme import as_scheme
+from .differences import described
+from .volume import in_class
+
+__all__ = ["WIDTHS", "Winner", "bits_of", "least", "scale_of", "winner", "winners", "within"]
+
+#: Classes of schemes that are compared: bits of a value, without side information.
+CLASSES = (1, 2, 4, 8, 16, 32)
+#: Widths whose best is told.
+WIDTHS = (8, 4)
+
+
+class Winner(NamedTuple):
+    """The row with the least error within the bytes of `bits` a value; `measure` is its error's."""
+
+    bits: int
+    scheme: str
+    topology: str
+    volume: float
+    measure: str
+    error: float
+
+    def __str__(self) -> str:
+        reduced = f" in {self.topology}" if self.topology else ", at the wire"
+        sent = "" if math.isnan(self.volume) else f", {self.volume:.3g} of fp32's bytes"
+        return (
+            f"best of {self.bits} bits by {self.measure}, {self.error:.3g}: {self.scheme}{reduced}; "
+            f"format {_format(self.scheme)}, scale {scale_of(self.scheme)}{sent}"
+        )
+
+
+def scale_of(spec: str) -> str:
+    """What shares a scale: as `described` says, "its own" if that is unknown."""
+    try:
+        found = described(as_scheme(spec))["scale"]
+    except ValueError:
+        return "its own"  # a scheme of another process
+    return "its own" if found.startswith("of ") else found
+
+
+def _format(spec: str) -> str:
+    try:
+        return described(as_scheme(spec))["format"]
+    except ValueError:
+        return "its own"
+
+
+def bits_of(frame: pd.DataFrame) -> dict[str, int]:
+    """Scheme -> the smallest of `CLASSES` that holds its bits per value, without side information.
+
+    From rows at the wire: ``wire_bits`` of one worker over its number of elements.
+    """
+    wire = frame[frame["stage"] == "wire"]
+    bits = wire["wire_bits"].to_numpy(float, na_value=np.nan)
+    sums = pd.DataFrame(
+        {
+            "scheme": wire["scheme"],
+            "bits": bits,
+            "elements": wire["count"].to_numpy(float) / wire["workers"].to_numpy(float),
+        }
+    )
+    sums = sums.dropna().groupby("scheme", sort=False, observed=True)[["bits", "elements"]].sum()
+    # 1 % above a width is padding of a bucket, not another width.
+    widths = {
+        scheme: next((c for c in CLASSES if row.bits <= 1.01 * c * row.elements), CLASSES[-1])
+        for scheme, row in zip(sums.index, sums.itertuples(), strict=True)
+    }
+    return {scheme: widths.get(scheme, CLASSES[-1]) for scheme in frame["scheme"].unique()}
+
+
+def within(rows: pd.DataFrame, bits: Mapping[str, int], share: float, measure: str) -> pd.DataFrame:
+    """The rows that a best one is chosen from.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        A front of one trace: ``scheme``, ``topology``, ``volume``, ``overflowed``, ``skipped``,
+        ``gaps`` and the column `measure`.
+    bits : mapping
+        From `bits_of`; used if no row has a volume, because nothing was reduced.
+    share : float
+        Of fp32's bytes: 0.25 of 8 bits. Scales of blocks may come on top.
+    measure : str
+        The column that ranks.
+
+    Returns
+    -------
+    DataFrame
+        Those that send so little, without overflow, skipped steps and gaps in their memory, with an
+        error; not ``exact``, which no system runs.
+    """
+    known = rows["volume"].notna().any()
+    sent = rows["volume"] if known else rows["scheme"].map(bits) / 32
+    sound = (rows[["overflowed", "skipped", "gaps"]] == 0).all(axis=1) & rows[measure].notna()
+    sound &= rows["topology"] != "exact"
+    return rows[sound & in_class(sent, share)]
+
+
+def least(rows: pd.DataFrame, bits: Mapping[str, int], measure: str) -> pd.Series:
+    """The row with the least error; of equal ones the first in the order of `bits`."""
+    place = {scheme: i for i, scheme in enumerate(bits)}
+    best = rows[rows[measure] == rows[measure].min()]
+    return best.loc[best["scheme"].map(place).astype(float).fillna(len(place)).idxmin()]
+
+
+def winner(rows: pd.DataFrame, bits: Mapping[str, int], width: int, measure: str) -> Winner | None:
+    """The `least` row of `within` as a Winner; None if there is none."""
+    held = within(rows, bits, width / 32, measure)
+    if not len(held):
+        return None
+    row = least(held, bits, measure)
+    return Winner(
+        width, row["scheme"], row["topology"], float(row["volume"]), measure, float(row[measure])
+    )
+
+
+def winners(rows: pd.DataFrame, bits: Mapping[str, int], measure: str = "") -> list[Winner]:
+    """The best of every one of `WIDTHS`, without those that a narrower width has too.
+
+    Parameters
+    ----------
+    rows, bits
+        As for `within`.
+    measure : str
+        By default ``error_over_noise``, or ``step_nmse`` where the noise is unknown.
+    """
+    if not measure:
+        noisy = rows["error_over_noise"].notna().any()
+        measure = "error_over_noise" if noisy else "step_nmse"
+    found = [best for width in WIDTHS if (best := winner(rows, bits, width, measure))]
+    sides = [(best.scheme, best.topology) for best in found]
+    return [best for i, best in enumerate(found) if sides[i] not in sides[i + 1 :]]

@@ -1,0 +1,96 @@
+#include "emulation/allreduce/topology_keys.h"
+
+#include <algorithm>
+#include <optional>
+#include <stdexcept>
+
+#include "core/block_format.h"
+#include "core/limits.h"
+#include "core/named_formats.h"
+#include "core/parse.h"
+
+namespace apscope::detail {
+
+void refuse(const std::string& sentence) { throw std::invalid_argument(sentence); }
+
+std::string listed(const std::vector<std::string>& names, std::string_view last) {
+    std::string text;
+    for (std::size_t i = 0; i < names.size(); ++i) {
+        if (i != 0) text += i + 1 == names.size() ? last : ", ";
+        text += names[i];
+    }
+    return text;
+}
+
+TwoPhase phases_of(const std::string& whole, std::string_view name,
+                   std::span<const std::string_view> settings) {
+    TwoPhase phases;
+    phases.finishes = name != "reduce_scatter";
+    for (const std::string_view setting : settings) {
+        const std::size_t equals = setting.find('=');
+        const std::string_view key = setting.substr(0, equals),
+                               value = equals == setting.npos ? "" : setting.substr(equals + 1);
+        if (key == "sum" && (value == "fp32" || value == "exact")) phases.sum = value;
+        else if (key == "sum") phases.sum = parse_format(value).name();
+        else if (key == "own" && (value == "exact" || value == "encoded"))
+            phases.own_exact = value == "exact";
+        else if (key == "phase2" && phases.finishes && value.size() > 2 && value.starts_with('(') &&
+                 value.ends_with(')'))
+            phases.phase2 = value.substr(1, value.size() - 2);
+        else
+            refuse("topology '" + limits::clipped(whole) + "' has '" + limits::clipped(setting) +
+                   "'; its keys are sum=fp32, sum=exact or sum=FORMAT, own=encoded or own=exact" +
+                   (phases.finishes ? " and phase2=(SCHEME), as in phase2=(aps:e5m2)" : ""));
+    }
+    return phases;
+}
+
+Channels channels_of(const std::string& whole, std::string_view name,
+                     std::span<const std::string_view> settings) {
+    Channels channels;
+    for (const std::string_view setting : settings) {
+        const std::size_t equals = setting.find('=');
+        const std::string_view key = setting.substr(0, equals),
+                               value = equals == setting.npos ? "" : setting.substr(equals + 1);
+        const int number = key == "channels" ? parse_number<int>(value).value_or(0) : 0;
+        const std::optional<Protocol> protocol =
+            key == "protocol" ? parse_protocol(value) : std::nullopt;
+        if (number >= 1 && number <= Channels::most) channels.count = number;
+        else if (protocol) channels.protocol = *protocol;
+        else
+            refuse("topology '" + limits::clipped(whole) + "' has '" + limits::clipped(setting) +
+                   "'; its keys are channels=1 to channels=" + std::to_string(Channels::most) +
+                   " and protocol=simple, protocol=ll or protocol=ll128, as in " +
+                   std::string(name) + ",channels=8");
+    }
+    if (channels.count == 0 && !settings.empty())
+        refuse("topology '" + limits::clipped(whole) +
+               "' has a protocol without channels; give both, as in " + std::string(name) +
+               ",channels=8,protocol=ll");
+    return channels;
+}
+
+std::string format_name(const std::string& name) {
+    std::string plain = name;
+    std::ranges::replace(plain, '/', ',');
+    try {
+        return parse_format(name).name();
+    } catch (const std::invalid_argument&) {
+        try {
+            parse_block_format(plain);
+            return name;
+        } catch (const std::invalid_argument&) {  // the sentence about formats says more
+        }
+        throw;
+    }
+}
+
+int group_of(const std::string& whole, std::string_view form, std::string_view number) {
+    const int group = parse_number<int>(number).value_or(0);
+    if (group < 1)
+        refuse("topology '" + limits::clipped(whole) +
+               "' needs a group size of 1 to 2147483647, as in " + std::string(form) + ":4");
+    return group;
+}
+
+}  // namespace apscope::detail

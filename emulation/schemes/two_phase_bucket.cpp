@@ -1,0 +1,69 @@
+#include "emulation/schemes/two_phase_bucket.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace apscope::detail {
+
+namespace {
+
+// Parts of the shards of an array, one behind the other, that have the elements first .. last - 1:
+// whole shards, or whole blocks of them.
+struct ShardParts {
+    struct Part {
+        std::size_t owner, first, end;
+    };
+    std::vector<Part> parts;
+
+    ShardParts(std::size_t size, std::size_t workers, std::size_t block, std::size_t first,
+               std::size_t last) {
+        const std::size_t length = (size + workers - 1) / workers;
+        for (std::size_t k = first / length; k * length < last; ++k) {
+            const std::size_t begin = k * length, end = std::min(begin + length, size);
+            Part part{k, begin, end};
+            if (block != 0 && first > begin) part.first += (first - begin) / block * block;
+            if (block != 0 && last < end)
+                part.end = std::min(end, begin + (last - begin + block - 1) / block * block);
+            parts.push_back(part);
+        }
+    }
+    std::size_t first() const { return parts.front().first; }
+    std::size_t count() const { return parts.back().end - first(); }
+};
+
+}  // namespace
+
+void reduce_bucket(const SentPieces& sent, const BucketPhases& phases, std::size_t block,
+                   Row& sum) {
+    sum.resize(sent.place.size);
+    if (sum.empty()) return;
+    const Bucket& bucket = *sent.step.bucket;
+    const std::size_t workers = sent.workers();
+    const ShardParts shards(bucket.size(), workers, block, bucket.first, bucket.first + sum.size());
+    const std::size_t first = shards.first(), count = shards.count();
+    const auto own = static_cast<std::ptrdiff_t>(bucket.first - first);
+    TrainingStep step = sent.step;
+    std::vector<Message> messages(workers);
+    for (std::size_t w = 0; w < workers; ++w) {
+        const Bucket of_worker = bucket.of(w, first);
+        step.bucket = &of_worker;
+        const Bucket::ArrayRow& row = of_worker.rows[0];
+        phases.encode(step, RowReader::of(row.seen.read(first, count)),
+                      row.rounded.read(first, count), w, messages[w]);
+        std::ranges::copy(sent.messages[w].values, messages[w].values.begin() + own);
+    }
+    step.bucket = nullptr;
+    Row total;
+    phases.add_up({step, sent.state, sent.theta, {0, count}, messages, sent.topology}, total);
+    step.workers = 1;
+    step.row = bucket.size();
+    for (const ShardParts::Part& part : shards.parts) {
+        const std::span<double> of_shard =
+            std::span(total).subspan(part.first - first, part.end - part.first);
+        step.shape = {static_cast<std::int64_t>(of_shard.size())};
+        phases.finish(step, part.owner, of_shard);
+    }
+    std::copy_n(total.begin() + own, sum.size(), sum.begin());
+}
+
+}  // namespace apscope::detail

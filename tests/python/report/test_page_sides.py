@@ -1,0 +1,105 @@
+"""A against B in the page, each in its own reduction: the numbers of `Results.compare`."""
+
+import pytest
+
+import apscope
+from apscope import plots
+from apscope._report import page
+from tests.python.browser import CHROMIUM, Browser
+
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None, reason="Chromium is not installed (Debian: chromium)"
+)
+
+
+@pytest.fixture
+def browser():
+    made = Browser()
+    yield made
+    made.close()
+
+
+def shown(browser, text, folder):
+    path = folder / "page.html"
+    path.write_text(text, encoding="utf-8")
+    browser.open(path.as_uri(), "document.documentElement?.classList.contains('ready')")
+    browser.run("apscopePage.drawAll()")
+    assert browser.messages == []
+
+
+def test_each_side_of_a_pair_has_its_own_reduction(browser, request, tmp_path):
+    trace = request.config.rootpath / "notebooks/data/digits"
+    specs = ["aps:e3m4", "loss_scaling:e3m4,scale=largest", "stochastic:e3m4"]
+    results = apscope.replay(trace, specs, steps=[0, 8, 240], topology=["ring", "two_phase"])
+    shown(browser, page(results), tmp_path)
+    names = {"two_phase": "two phases", "gather": "gathered", "exact": "exact", "ring": "ring"}
+    for a, of_a, b, of_b in (
+        ("aps:e3m4", "two_phase", "aps:e3m4", "ring"),
+        ("aps:e3m4", "ring", "stochastic:e3m4", "gather"),
+        ("loss_scaling:e3m4,scale=largest", "two_phase", "aps:e3m4", "exact"),
+    ):
+        browser.run(
+            f"Object.assign(apscopePage.state, {{a: {a!r}, b: {b!r}, aReduction: {of_a!r}, "
+            f"bReduction: {of_b!r}}}); apscopePage.update(); apscopePage.drawAll()"
+        )
+        table = results.compare(f"{a}@{of_a}", f"{b}@{of_b}").set_index("layer")
+        assert set(zip(table.topology_a, table.topology_b)) == {(of_a, of_b)}
+        sums = table.drop("all")[["steps", "wins", "losses", "ties"]].sum()
+        told = browser.run("document.querySelector('#versus .said').textContent")
+        assert f"A = {a}, {names[of_a]}" in told and f"B = {b}, {names[of_b]}" in told
+        assert (
+            f"of {sums.steps} pairs of a layer and a step A loses less in {sums.wins}, more in "
+            f"{sums.losses}, as much in {sums.ties}." in told
+        )
+        rows = browser.run(
+            "[...document.querySelectorAll('#versus tbody tr')].map((tr) => [...tr.children].map("
+            "(c) => c.textContent))"
+        )
+        for layer, *_, nmse_a, nmse_b, _, _ in rows:
+            for text, wanted in ((nmse_a, "nmse_a"), (nmse_b, "nmse_b")):
+                number = text.replace("\u00a0", "").replace("−", "-")
+                if "×" not in number:
+                    assert float(number) == pytest.approx(table.loc[layer, wanted], rel=6e-3)
+    # A reader chooses: a list for each side; the bar's reduction takes both back to its own.
+    lists = "[...document.querySelectorAll('#versus .tools select')].map((s) => s.value)"
+    assert browser.run(lists) == [a, of_a, b, of_b]
+    choose = (
+        "(() => {{ const s = document.querySelector({!r}); s.value = {!r}; "
+        "s.dispatchEvent(new Event('change')); apscopePage.drawAll(); }})()"
+    )
+    browser.run(choose.format("#versus select[aria-label='A reduced by']", "ring"))
+    assert browser.run(lists) == [a, "ring", b, of_b]
+    browser.run(choose.format("#filters select[aria-label='reduction']", "two_phase"))
+    assert browser.run(lists) == [a, "two_phase", b, "two_phase"]
+    assert browser.messages == []
+
+
+def test_additions_are_told_of_the_messages_that_they_add(browser, request, tmp_path):
+    """The exact sum of a ring's messages says nothing of those that two phases send."""
+    trace = request.config.rootpath / "notebooks/data/digits"
+    results = apscope.replay(trace, "aps:e3m4", steps=[0, 8], topology=["ring", "two_phase"])
+    table = results.compare("aps:e3m4@two_phase", "aps:e3m4@ring")
+    assert table.accumulation_a.isna().all() and table.accumulation_b.notna().all()
+    shown(browser, page(results), tmp_path)
+    browser.run(
+        "Object.assign(apscopePage.state, {a: 'aps:e3m4', b: 'aps:e3m4', aReduction: 'two_phase', "
+        "bReduction: 'ring'}); apscopePage.update(); apscopePage.drawAll()"
+    )
+    for side in "AB":
+        browser.run(
+            f"document.querySelector('#versus .menu input[value=\"additions {side}\"]').click()"
+        )
+    rows = browser.run(
+        "[...document.querySelectorAll('#versus tbody tr')].map((tr) => [...tr.children].slice(-2)"
+        ".map((c) => c.textContent))"
+    )
+    assert [row[0] for row in rows] == ["–"] * len(rows) and "–" not in {row[1] for row in rows}
+    # Its layers open, without a line for an exact sum of A; two phases are no order of additions.
+    browser.run("document.querySelector('#versus tbody button').click()")
+    browser.wait("document.querySelectorAll('#versus .detail .plot svg[role=img]').length == 4")
+    says = browser.run("document.querySelector('#order svg[role=img]').getAttribute('aria-label')")
+    legend = plots.accumulation_error(results).figure.legends + [
+        part for ax in plots.accumulation_error(results).figure.axes if (part := ax.get_legend())
+    ]
+    assert {text.get_text() for one in legend for text in one.get_texts()} == {"ring"}
+    assert says == "NMSE of 1 schemes, summed exactly and in ring." and browser.messages == []

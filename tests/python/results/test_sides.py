@@ -1,0 +1,49 @@
+"""The way from one side of a comparison to the other: the reduction first, then the schemes."""
+
+import math
+
+import pytest
+
+import apscope
+
+
+@pytest.fixture(scope="module")
+def results(request):
+    return apscope.replay(
+        request.config.rootpath / "notebooks/data/digits",
+        ["loss_scaling:e3m4,scale=largest", "aps:e3m4,unit=model", "aps:e3m4", "qsgd"],
+        steps=[0, 8, 240],
+        topology=["ring", "two_phase"],
+    )
+
+
+def test_the_reduction_is_changed_first_and_factors_multiply_to_the_total(results):
+    a, b = "aps:e3m4", "loss_scaling:e3m4,scale=largest"
+    table = results.decompose(f"{a}@two_phase", f"{b}@ring")
+    assert table["change"].tolist() == ["reduction", "scale", "scale", "all"]
+    first = table.iloc[0]
+    assert (first["from_scheme"], first["to_scheme"]) == (b, b)
+    assert (first["before"], first["after"]) == ("ring", "two phases")
+    error = results.summary().set_index(["scheme", "topology"])["error_over_noise"]
+    factors = [error[b, "ring"] / error[b, "two_phase"]] + [
+        error[one, "two_phase"] / error[other, "two_phase"]
+        for one, other in ((b, "aps:e3m4,unit=model"), ("aps:e3m4,unit=model", a))
+    ]
+    # Steps have about as many blocks each, so that the means over steps are those over blocks.
+    assert table["factor"].tolist() == pytest.approx([*factors, math.prod(factors)], rel=0.02)
+    assert math.prod(table["factor"].iloc[:-1]) == pytest.approx(table["factor"].iloc[-1])
+
+
+def test_without_names_both_sides_are_in_the_headline(results):
+    a, b = "aps:e3m4", "aps:e3m4,unit=model"
+    plain = results.decompose(a, b)
+    assert plain.equals(results.decompose(a, b, "ring"))
+    assert plain.equals(results.decompose(f"{a}@ring", b))
+    assert not plain.equals(results.decompose(a, b, "two_phase"))
+    assert results.decompose(f"{a}@two_phase", b).equals(results.decompose(a, b, "two_phase"))
+    # A scheme without the other's reduction has its own; no chain leads there.
+    (total,) = results.decompose("qsgd@gather", f"{a}@ring").to_dict("records")
+    error = results.summary().set_index(["scheme", "topology"])["error_over_noise"]
+    assert total["change"] == "all" and total["factor"] == pytest.approx(
+        error[a, "ring"] / error["qsgd", "gather"], rel=0.02
+    )
