@@ -46,6 +46,14 @@ struct BiasOfTruth {
     }
 };
 
+struct Difference {
+    static APSCOPE_INLINE void run(const double* from, const double* what, std::size_t count,
+                                   double* left) {
+#pragma GCC ivdep  // a row of its own
+        for (std::size_t i = 0; i < count; ++i) left[i] = from[i] - what[i];
+    }
+};
+
 FloatScale scale_on(const GridLimits& grid, double scale, double units) {
     Cast<double> cast{};
     cast.emin = grid.emin;
@@ -76,8 +84,9 @@ std::vector<std::string> topology_names(const SchemeParts& scheme, const ItemCon
     return names;
 }
 
-ExchangeBlocks::ExchangeBlocks(const SchemeParts& scheme, const ItemContext& item)
-    : scheme_(scheme), item_(item), account_(item, buffers_, reduced_rows(scheme, item)),
+ExchangeBlocks::ExchangeBlocks(const SchemeParts& scheme, const ItemContext& item,
+                               AccountBuffers& buffers)
+    : scheme_(scheme), item_(item), account_(item, buffers, reduced_rows(scheme, item)),
       blocks_(item.gradients.size()), payload_bits_(blocks_.size()), side_bits_(blocks_.size()) {
     account_.has_own = scheme.compares_intended;
     if (scheme.float_encoder) limits_ = scheme.float_encoder->limits(item.workers());
@@ -100,6 +109,11 @@ void ExchangeBlocks::look_at(const Exchange& e) {
         if (m.block_use) blocks_[w].append(*m.block_use);
         payload_bits_[w] += m.payload_bits;
         side_bits_[w] = m.side_bits;
+    }
+    sum_moments_ = item_.reduces && !e.moments.expected.empty();
+    if (sum_moments_) {
+        RowSums& sum = account_.reduced().back();
+        sum.adds_moments = sum.hops_draw = true;
     }
     // Is what the workers round to a float grid the gradient, element by element?
     account_.splits = float_grid_ && !scheme_.transforms() && !scheme_.rounds_turned &&
@@ -129,7 +143,7 @@ void ExchangeBlocks::send(std::size_t w, ItemAccount& account) {
     truth_.resize(count);
     simd::run<WidenRow>(item_.block(w, first_, count).data(), count, truth_.data());
     bias_.resize(known_ ? count : 0);
-    std::span<const double> variance;
+    std::span<const double> variance, of_sum;
     if (known_) {
         simd::run<BiasOfTruth>(m.bias.data() + at_, intended.data(),
                                static_cast<const double*>(truth_.data()), count, bias_.data());
@@ -138,11 +152,20 @@ void ExchangeBlocks::send(std::size_t w, ItemAccount& account) {
     ErrorStatistics sent;
     sent.add_block<double>(truth_, values, nullptr, bias_, variance);
     sent.moments_defined = are_finite(variance);
+    if (known_) {
+        of_sum = variance;
+    } else if (sum_moments_) {  // of what is certain
+        bias_.resize(count);
+        nothing_.assign(count, 0.0);
+        of_sum = nothing_;
+        simd::run<Difference>(values.data(), static_cast<const double*>(truth_.data()), count,
+                              bias_.data());
+    }
     const std::uint8_t* marks = m.saturated.empty() ? nullptr : m.saturated.data() + at_;
     if (marks != nullptr) marked_.assign(marks, marks + count);
     const Marked saturated{marked_.data()};
     account.add_sent(w, sent, static_cast<const double*>(truth_.data()), values.data(),
-                     marks == nullptr ? nullptr : &saturated, bias_, variance);
+                     marks == nullptr ? nullptr : &saturated, bias_, of_sum);
     if (scheme_.compares_intended) account.add_own(w, intended, values);
 }
 
@@ -150,7 +173,23 @@ void ExchangeBlocks::read_sent(std::size_t w, std::span<double> y) {
     std::copy_n(e_->sent[w].values.data() + at_, y.size(), y.begin());
 }
 
-void ExchangeBlocks::reduce(std::size_t r, std::span<double> y, HopMoments*) {
+// What the sum expects given the messages, as far as it is not their sum.
+void ExchangeBlocks::add_sum_moments(HopMoments& moments) {
+    const std::size_t n = moments.bias.size();
+    const SumMoments& given = e_->moments;
+    std::copy_n(given.variance.data() + at_, n, moments.variance.begin());
+    Row& sum = bias_;
+    sum.resize(n);
+    read_sent(0, sum);
+    for (std::size_t w = 1; w < e_->sent.size(); ++w)
+        simd::run<AddRow>(e_->sent[w].values.data() + at_, n, sum.data());
+    simd::run<Difference>(given.expected.data() + at_, static_cast<const double*>(sum.data()), n,
+                          moments.bias.data());
+    moments.defined = are_finite(moments.bias) && are_finite(moments.variance);
+}
+
+void ExchangeBlocks::reduce(std::size_t r, std::span<double> y, HopMoments* moments) {
+    if (moments != nullptr) add_sum_moments(*moments);
     if (r > 0) {
         std::copy_n(e_->reduced.at(r - 1).data() + at_, y.size(), y.begin());
     } else {
@@ -184,7 +223,9 @@ std::vector<ResultRow> ExchangeBlocks::rows(std::optional<int> scale_exponent, b
     }
     for (RowSums& row : account_.reduced()) {
         // If messages are not random, only a reduction with draws has a variance.
-        row.moments = row.adds_moments || (certain && !scheme_.sums_draw()) ? drawn : Moments::none;
+        row.moments = row.hops_draw && (certain || known_)                    ? Moments::closed_form
+                      : row.adds_moments || (certain && !scheme_.sums_draw()) ? drawn
+                                                                              : Moments::none;
         row.float_grid = limits_ && has_scales_;
     }
     return account_.rows(

@@ -17,7 +17,7 @@ namespace apscope::detail {
 
 class ExchangeBlocks final : private BlockSource {
 public:
-    ExchangeBlocks(const SchemeParts& scheme, const ItemContext& item);
+    ExchangeBlocks(const SchemeParts& scheme, const ItemContext& item, AccountBuffers& buffers);
 
     // An exchange whose rows begin at element `first` of the tensor, which is the start of a block:
     // all of it. In order.
@@ -37,12 +37,12 @@ private:
     void read_sent(std::size_t w, std::span<double> y) override;
     void reduce(std::size_t r, std::span<double> y, HopMoments* hops) override;
     void look_at(const Exchange& e);
+    void add_sum_moments(HopMoments& moments);
     std::size_t size() const { return e_->intended.at(0).size(); }
 
     const SchemeParts& scheme_;
     ItemContext item_;
     std::optional<GridLimits> limits_;  // of the float encoder's grid
-    AccountBuffers buffers_;
     ItemAccount account_;
     bool known_ = true, certain_ = true, float_grid_ = true, in_blocks_ = true,
          has_scales_ = false;  // of all messages
@@ -51,8 +51,9 @@ private:
     // The current piece, and its block.
     const Exchange* e_ = nullptr;
     std::size_t first_ = 0, at_ = 0;
+    bool sum_moments_ = false;  // it has those of what the sum draws
     bool drawing_ = false;  // it is compared later
-    Row truth_, bias_;
+    Row truth_, bias_, nothing_;
     Row marked_;  // 1 an element that saturated
 };
 

@@ -3,27 +3,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "emulation/cast/row_moments.h"
-
 namespace apscope::detail {
 
 namespace {
 
 bool any(std::span<const RowSums> rows, const auto& is) { return std::ranges::any_of(rows, is); }
-
-// Moments of scaled numbers in the gradients' own units.
-struct DecodeMoments {
-    static APSCOPE_INLINE void run(double* bias, double* variance, double scale,
-                                   std::size_t count) {
-        divide_by(scale, [&](auto quotient) __attribute__((always_inline)) {
-#pragma GCC ivdep  // rows of their own
-            for (std::size_t i = 0; i < count; ++i) {
-                bias[i] = quotient(bias[i]);
-                variance[i] = quotient(quotient(variance[i]));
-            }
-        });
-    }
-};
 
 std::vector<Topology> topologies_of(const Reduction& reduction, const ItemContext& item) {
     std::vector<Topology> all;
@@ -75,111 +59,32 @@ FloatBlocks::FloatBlocks(const FloatEncoder& encoder, const Decision& decision,
       exchange_(encoder, decision, item.workers(),
                 any(account_.reduced(), [](const RowSums& r) { return !r.exact; }),
                 buffers.exchange),
-      scale_{exchange_.wire(), decision.scale, 1.0, encoder.grid.format.smallest_normal(),
-             encoder.grid.format.largest()},
-      key_(item.key(0)) {
-    const Divisors& by = exchange_.divisors();
-    scale_.units = 1.0 / by.before;
-    scale_.smallest_normal *= by.before;
-    hops_draw_ = any(account_.reduced(), [](const RowSums& r) { return r.hops_draw; });
+      hops_draw_(any(account_.reduced(), [](const RowSums& r) { return r.hops_draw; })),
+      sender_(encoder.grid, exchange_.wire(), hops_draw_, exchange_.is_wide()), key_(item.key(0)) {
     account_.splits = true;
-    account_.ulps = scale_;
-    account_.ulps->units = item.divisor() / by.before;
+    account_.ulps = sender_.scale();
+    account_.ulps->units = item.divisor() / exchange_.wire().divisors().before;
     account_.wire().float_grid = true;
-    account_.wire().moments = !draws_    ? Moments::deterministic
-                              : by.any() ? Moments::none
-                                         : Moments::closed_form;
-    finds_moments_ = (draws_ || hops_draw_) && !by.any();
+    account_.wire().moments = sender_.moments();
     if (account_.wire().moments == Moments::none && item.draws > 1) account_.sample_sent();
-    if (!exchange_.is_narrow()) return;
-    const FloatFormat& grid = *exchange_.grid();
-    if (!draws_ && !hops_draw_ && !exchange_.is_wide())
-        nearest_ = make_nearest_cast(grid, encoder.grid.projection);
-    smallest_normal_ = static_cast<float>(grid.smallest_normal());
-    largest_ = static_cast<float>(grid.largest());
-}
-
-bool FloatBlocks::round_and_count(std::size_t w, std::span<const float> x, ErrorStatistics& sent) {
-    if (!nearest_) return false;
-    Buffer<float>& narrow = buffers_.exchange.narrow[w];
-    narrow.resize(x.size());
-    return add_nearest(sent, x.data(), narrow.data(), x.size(), *nearest_, StoreMode::stored);
-}
-
-void FloatBlocks::decode(std::span<double> bias, std::span<double> variance) const {
-    simd::run<DecodeMoments>(bias.data(), variance.data(), decision_.scale, bias.size());
-}
-
-bool FloatBlocks::find_moments(std::size_t w, std::span<const float> x) {
-    Buffer<double>&bias = buffers_.bias, &variance = buffers_.variance;
-    bias.assign(x.size(), 0.0);
-    variance.assign(x.size(), 0.0);
-    if (!draws_) {
-        const FloatBuffers& sent = buffers_.exchange;
-        for (std::size_t i = 0; i < x.size(); ++i)
-            bias[i] = (exchange_.is_narrow() ? sent.narrow[w][i] : sent.decoded[w][i]) - x[i];
-        return true;
-    }
-    const bool defined =
-        add_moments(x.data(), x.size(), decision_.scale, scale_.cast, bias.data(), variance.data());
-    decode(bias, variance);
-    return defined;
-}
-
-template <class Real, class Saturated>
-void FloatBlocks::add_sent(std::size_t w, ErrorStatistics& sent, const Real* x, const Real* y,
-                           const Saturated& saturated) {
-    std::span<const double> bias, variance;
-    if (finds_moments_) {
-        bias = buffers_.bias;
-        variance = buffers_.variance;
-    }
-    account_.add_sent(w, sent, x, y, sent.saturated == 0 ? nullptr : &saturated, bias, variance);
 }
 
 void FloatBlocks::send(std::size_t w, ItemAccount& account) {
-    const std::span<const float> x = item_.block(w, first_, account.count());
-    const FloatBuffers& exchanged = buffers_.exchange;
-    ErrorStatistics sent;
-    const bool counted = round_and_count(w, x, sent);
-    std::span<const double> bias, variance;  // of the wire's own draws
-    if (!counted) {
-        exchange_.encode(w, x, first_, key_);
-        if (finds_moments_) sent.moments_defined = find_moments(w, x);
-        if (finds_moments_ && draws_) {
-            bias = buffers_.bias;
-            variance = buffers_.variance;
-        }
-    }
-    if (exchange_.is_narrow()) {
-        const float* y = exchanged.narrow[w].data();
-        if (!counted) {
-            sent.add_block<float>(x, exchanged.narrow[w], &scale_, bias, variance);
-            sent.count_limits(x, exchanged.narrow[w], smallest_normal_, largest_);
-        }
-        add_sent(w, sent, x.data(), y, BeyondLargest<float>{x.data(), y, 1.0, double{largest_}});
-        return;
-    }
-    buffers_.x.assign(x.begin(), x.end());
-    sent.add_block<double>(buffers_.x, exchanged.decoded[w], &scale_, bias, variance);
-    sent.count_limits(buffers_.x, exchange_.rounded(w), scale_);
-    const double *wide = buffers_.x.data(), *y = exchanged.decoded[w].data();
-    add_sent(
-        w, sent, wide, y,
-        BeyondLargest<double>{wide, exchange_.rounded(w).data(), scale_.scale, scale_.largest});
+    sender_.send(exchange_.wire(), w, item_.block(w, first_, account.count()), first_, key_,
+                 buffers_, account);
 }
 
 void FloatBlocks::reduce(std::size_t r, std::span<double> y, HopMoments* hops) {
     exchange_.reduce(topologies_[r], account_.reduced()[r].exact, first_, item_.elements(), key_,
                      item_.divisor(), y, hops);
     if (hops == nullptr) return;
-    decode(hops->bias, hops->variance);
+    decode_moments(hops->bias, hops->variance, decision_.scale);
 }
 
 void FloatBlocks::read_sent(std::size_t w, std::span<double> y) {
     for (std::size_t i = 0; i < y.size(); ++i)
-        y[i] = exchange_.is_narrow() ? buffers_.exchange.narrow[w][i]
-                                     : buffers_.exchange.decoded[w][i];
+        y[i] = exchange_.wire().is_narrow() ? buffers_.exchange.narrow[w][i]
+                                            : buffers_.exchange.decoded[w][i];
 }
 
 bool FloatBlocks::samples() const {

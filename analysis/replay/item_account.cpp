@@ -113,6 +113,10 @@ void ItemAccount::add_result(BlockSource& source, std::size_t r) {
     RowSums& row = reduced()[r];
     Buffer<double>& y = r == 0 ? buffers_.exact : buffers_.y;
     y.resize(count());
+    if (!is_wanted(row)) {
+        if (splits && r == 0) source.reduce(r, y, nullptr);  // for the parts of other rows
+        return;
+    }
     Buffer<double>&bias = buffers_.result_bias, &variance = buffers_.result_variance;
     const bool has_moments = row.adds_moments && has_moments_,
                adds_hops = has_moments && row.hops_draw;
@@ -153,6 +157,7 @@ void ItemAccount::sample_sent() {
 bool ItemAccount::sample_lacking(std::span<const ResultRow> rows) {
     const DrawSamples none(static_cast<std::size_t>(item_.draws));
     bool found = false;
+    const std::size_t unwanted = rows_.size() - rows.size();
     for (std::size_t r = 0; r < rows.size(); ++r) {
         const ResultRow& row = rows[r];
         if (!std::isnan(row.expected_bias) || !(row.count > 0) || row.counted != row.count ||
@@ -160,7 +165,7 @@ bool ItemAccount::sample_lacking(std::span<const ResultRow> rows) {
             continue;
         found = true;
         if (r == 0) sample_sent();
-        else rows_[r].samples = none;
+        else rows_[r + unwanted].samples = none;
     }
     return found;
 }
@@ -231,7 +236,7 @@ std::vector<ResultRow> ItemAccount::rows(const SentItem& sent) const {
     const auto make = [&](const RowSums& s) {
         ResultRow& row = rows.emplace_back();
         row.wire = s.topology.empty();
-        row.topology = s.topology;
+        row.topology = row.wire && item_.last_alone ? rows_.back().topology : s.topology;
         row.wire_bits = static_cast<std::int64_t>(sent.wire_bits);
         row.side_bits = static_cast<std::int64_t>(sent.side_bits);
         const Volume volume =
@@ -255,7 +260,8 @@ std::vector<ResultRow> ItemAccount::rows(const SentItem& sent) const {
         if (!sent.skipped) s.samples.fill(row);
     };
     make(wire_sums());
-    for (const RowSums& s : reduced()) make(s);
+    for (const RowSums& s : reduced())
+        if (is_wanted(s)) make(s);
     return rows;
 }
 

@@ -10,7 +10,8 @@
 //      add(source, first, reference)       a block, in order; or skip()
 //      take_draw(source, d, count)         K times, then add_draws()
 //      rows(sent)                          wire, exact, then the scheme's own reduction or the
-//                                          topologies that it crosses with
+//                                          topologies that it crosses with; or the wire and the
+//                                          last of these (ItemContext::last_alone)
 #pragma once
 
 #include <cstddef>
@@ -135,6 +136,8 @@ private:
     template <class Real, class Saturated>
     void split(ErrorStatistics& sent, const Real* x, const Real* y, const Saturated* saturated);
     void sum_moments(std::size_t w, std::span<const double> bias, std::span<const double> variance);
+    // Unless the last row alone is.
+    bool is_wanted(const RowSums& row) const { return !item_.last_alone || &row == &rows_.back(); }
     void end_sent();
     void add_result(BlockSource& source, std::size_t r);
     RowSums wire_sums() const;

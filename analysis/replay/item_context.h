@@ -23,6 +23,7 @@ struct ItemContext {
     int draws = 1;  // K >= 3: sample what has no closed form
     std::span<const Topology> topologies;  // the requested ones, without exact
     std::span<const std::span<const float>> gradients;  // one row a worker, as recorded
+    bool last_alone = false;  // the rows of the last topology, and the wire's under its name
     const BatchNoise* noise = nullptr;  // of these gradients, where the rows are to have it
 
     int workers() const { return static_cast<int>(gradients.size()); }

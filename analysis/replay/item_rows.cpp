@@ -30,23 +30,18 @@ std::vector<FloatBlocks*> run_on_device(std::vector<FloatBlocks>& runs, const It
 bool have_same_sums(const Streamed& a, const Streamed& b) {
     return a.decision->scale == b.decision->scale && a.decision->exponent == b.decision->exponent &&
            a.decision->skipped == b.decision->skipped && a.encoder().grid == b.encoder().grid &&
-           a.encoder().reduction == b.encoder().reduction &&
+           a.encoder().reduction == b.encoder().reduction && a.for_last == b.for_last &&
            std::ranges::equal(a.topologies, b.topologies);
 }
 
 // The item as the scheme sees it.
 ItemContext item_of(const Streamed& s, ItemContext item) {
     item.topologies = s.topologies;
+    item.last_alone = s.for_last;
     return item;
 }
 
 }  // namespace
-
-void keep_last(std::vector<ResultRow>& rows) {
-    if (rows.size() == 1) return;
-    rows[0].topology = rows.back().topology;
-    rows.erase(rows.begin() + 1, rows.end() - 1);
-}
 
 BlockBuffers& Workspace::blocks_of(int workers) {
     if (!blocks) blocks.emplace(workers);
@@ -75,10 +70,8 @@ std::vector<std::vector<ResultRow>> streamed_rows(std::span<const Streamed> sche
         for (FloatBlocks* run : here) run->add(first, reference);
     }
     std::vector<std::vector<ResultRow>> rows;
-    for (std::size_t s = 0; s < schemes.size(); ++s) {
+    for (std::size_t s = 0; s < schemes.size(); ++s)
         rows.push_back(runs[run_of[s]].rows(*schemes[s].scheme, *schemes[s].decision));
-        if (schemes[s].for_last) keep_last(rows.back());
-    }
     return rows;
 }
 

@@ -30,9 +30,6 @@ struct Streamed {
     const FloatEncoder& encoder() const { return scheme->float_encoder.value(); }
 };
 
-// Of the rows of one choice or message, the wire's and the last, whose topology both then name.
-void keep_last(std::vector<ResultRow>& rows);
-
 // Block by block, or on a device what that can do; rows in the order of the schemes. Those that
 // send and add the same codes are worked out once.
 std::vector<std::vector<ResultRow>> streamed_rows(std::span<const Streamed> schemes,

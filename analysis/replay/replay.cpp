@@ -126,7 +126,8 @@ private:
     std::vector<ResultRow> stream(std::size_t t, std::size_t k, const ItemContext& item,
                                   const std::vector<std::size_t>& streaming, Workspace& workspace);
     std::vector<ResultRow> whole(std::size_t t, std::size_t k, const ItemContext& item,
-                                 const ResolvedScheme& resolved, State& state);
+                                 const ResolvedScheme& resolved, State& state,
+                                 Workspace& workspace);
     ItemContext context(std::size_t t, std::size_t k, const ItemViews& item,
                         const BatchNoise& noise) const;
     State& state_of(const ResolvedScheme& resolved, std::size_t k,
@@ -197,13 +198,16 @@ std::vector<ResultRow> Replay::stream(std::size_t t, std::size_t k, const ItemCo
 
 // Of any other scheme, at one step.
 std::vector<ResultRow> Replay::whole(std::size_t t, std::size_t k, const ItemContext& item,
-                                     const ResolvedScheme& resolved, State& state) {
+                                     const ResolvedScheme& resolved, State& state,
+                                     Workspace& workspace) {
     const StepInfo& info = manifest_.steps[options_.steps[t]];
     const SchemeParts& scheme = resolved.parts();
     const std::string missing = missing_at(scheme, trace_, options_.steps[t]);
+    ItemContext own = item;
+    if (own.reduces) own.topologies = orders_of(scheme);
+    own.last_alone = resolved.in_two_phases;
     if (!missing.empty()) {
-        std::vector<ResultRow> rows = unmeasurable_rows(scheme, missing, item);
-        if (resolved.in_two_phases) keep_last(rows);
+        std::vector<ResultRow> rows = unmeasurable_rows(scheme, missing, own);
         name(rows, t, k, resolved);
         return rows;
     }
@@ -225,10 +229,8 @@ std::vector<ResultRow> Replay::whole(std::size_t t, std::size_t k, const ItemCon
         held.push_back(trace_.read(info.number, tensor(k).name, 0, parse_kind(what)));
         (what == "weights" ? step.weights : step.full_batch) = held.back().values;
     }
-    ItemContext own = item;
-    if (own.reduces) own.topologies = orders_of(scheme);
-    std::vector<ResultRow> rows = tensor_rows(scheme, step, state, own);
-    if (resolved.in_two_phases) keep_last(rows);
+    std::vector<ResultRow> rows =
+        tensor_rows(scheme, step, state, own, workspace.blocks_of(options_.workers));
     name(rows, t, k, resolved);
     return rows;
 }
@@ -287,7 +289,7 @@ Replay::Made Replay::do_item(const WorkItem& item, Workspace& workspace) {
         for (const std::size_t s : others) {
             State none;
             add(whole(t, k, context, schemes_[s],
-                      item.step ? none : state_of(schemes_[s], k, made.states)));
+                      item.step ? none : state_of(schemes_[s], k, made.states), workspace));
         }
         if (item.step && !noise.blocks.empty()) {
             noise.stand_for_whole(tensor(k).stands_for());

@@ -104,7 +104,8 @@ Run run_of(const ResolvedScheme& resolved, std::span<const Topology> topologies,
         step.key = item.key(0);
         step.loss = step.learning_rate = 1.0;
         step.weights = step.full_batch = gradients[0];
-        tensor_rows(scheme, step, state, item);
+        BlockBuffers buffers(item.workers());
+        tensor_rows(scheme, step, state, item, buffers);
     };
 }
 

@@ -7,16 +7,17 @@
 namespace apscope::detail {
 
 bool FloatBlocks::serves_device() const {
-    return encoder_.grid.format.fits_fp32() && !decision_.skipped && !exchange_.divisors().any() &&
+    return encoder_.grid.format.fits_fp32() && !decision_.skipped &&
+           !exchange_.wire().divisors().any() &&
            std::ranges::all_of(topologies_, &Topology::is_plain);
 }
 
 RowTask FloatBlocks::task() const {
     RowTask task;
-    task.wire = scale_;
+    task.wire = sender_.scale();
     task.projection = encoder_.grid.projection;
-    task.inverse = decision_.exponent ? exchange_.decode(1.0) : 0.0;
-    task.narrow = exchange_.grid();
+    task.inverse = decision_.exponent ? exchange_.wire().decode(1.0) : 0.0;
+    task.narrow = exchange_.wire().grid();
     if (const auto& sums = exchange_.sums(); sums && (sums->in_hardware || sums->step))
         task.step = sums->step.value_or(StepCast<float>{});
     task.accumulator = exchange_.accumulator();

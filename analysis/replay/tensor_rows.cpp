@@ -1,12 +1,14 @@
 #include "analysis/replay/tensor_rows.h"
 
 #include "analysis/replay/exchange_blocks.h"
+#include "analysis/replay/phase_blocks.h"
 #include "emulation/schemes/exchange_run.h"
 
 namespace apscope::detail {
 
 std::vector<ResultRow> tensor_rows(const SchemeParts& scheme, const TrainingStep& step,
-                                   State& state, const ItemContext& item) {
+                                   State& state, const ItemContext& item, BlockBuffers& buffers) {
+    if (serves_phases(scheme, item)) return phase_rows(scheme, step, item, buffers);
     const State before = item.draws > 1 && (scheme.draws() || scheme.sums_draw()) ? state : State{};
     // work(first) on every piece; a tensor without elements has one, too.
     const auto for_pieces = [&](ExchangeRun& run, auto&& work) {
@@ -17,7 +19,7 @@ std::vector<ResultRow> tensor_rows(const SchemeParts& scheme, const TrainingStep
             first += run.piece();
         } while (first < item.elements());
     };
-    ExchangeBlocks blocks(scheme, item);
+    ExchangeBlocks blocks(scheme, item, buffers.account);
     ExchangeRun run(scheme, step, state, item.gradients, item.topologies);
     for_pieces(run, [&](std::size_t first) { blocks.add(run.send(step.key, true), first); });
     run.end();
@@ -54,11 +56,12 @@ std::vector<ResultRow> unmeasurable_rows(const SchemeParts& scheme, const std::s
     if (item.reduces) {
         for (std::string& name : topology_names(scheme, item)) names.push_back(std::move(name));
     }
+    if (item.last_alone && names.size() > 1) names.erase(names.begin() + 1, names.end() - 1);
     std::vector<ResultRow> rows;
     for (const std::string& name : names) {
         ResultRow& row = rows.emplace_back();
         row.wire = name.empty();
-        row.topology = name;
+        row.topology = item.last_alone ? names.back() : name;
         const auto rows_of = static_cast<std::size_t>(name.empty() ? item.workers() : 1);
         row.count = static_cast<std::int64_t>(item.elements() * rows_of);
         row.note = std::string(not_measurable) + missing;

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "analysis/replay/float_sender.h"
 #include "analysis/replay/item_context.h"
 #include "analysis/statistics/notes.h"
 #include "analysis/statistics/result_row.h"
@@ -14,7 +15,7 @@ namespace apscope::detail {
 // The state goes on by one step. The item's keys are those of draws 0, which is the step's own, to
 // K-1.
 std::vector<ResultRow> tensor_rows(const SchemeParts& scheme, const TrainingStep& step,
-                                   State& state, const ItemContext& item);
+                                   State& state, const ItemContext& item, BlockBuffers& buffers);
 
 // The same rows, empty but for their names and a note that says what the trace lacks.
 std::vector<ResultRow> unmeasurable_rows(const SchemeParts& scheme, const std::string& missing,

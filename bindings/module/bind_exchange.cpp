@@ -59,8 +59,9 @@ NamedRows spread(Parameters theta, std::size_t elements) {
 void set_parts(SchemeParts& parts, const py::dict& functions, int bits) {
     if (!functions.empty()) parts.run = whole_row;
     if (parts.choose) {  // of one tensor, as all parts here
-        parts.select = [choose = std::move(parts.choose)](const Selection& s) {
-            return choose_for(choose, s);
+        const WantedStatistics wanted{.sums = parts.wants_sums};
+        parts.select = [choose = std::move(parts.choose), wanted](const Selection& s) {
+            return choose_for(choose, s, wanted);
         };
         parts.choose = {};
     }

@@ -4,6 +4,8 @@
 #include <cfloat>
 #include <cmath>
 #include <limits>
+#include <utility>
+#include <vector>
 
 #include "emulation/machine/simd.h"
 
@@ -127,13 +129,19 @@ void round_block(const Real* in, const BlockPlace& place, const BlockEncoder& e,
     }
 }
 
-// The values of all codes of a format of at most 8 bits.
-std::vector<double> value_table(const FloatFormat& format) {
+// The values of all codes of a format of at most 8 bits. Short arrays come one after another, so a
+// thread keeps the last few tables.
+const std::vector<double>& value_table(const FloatFormat& format) {
+    constexpr std::size_t kept = 8;
+    thread_local std::vector<std::pair<FloatFormat, std::vector<double>>> tables;
+    for (const auto& [known, values] : tables)
+        if (known == format) return values;
     const Codec codec = make_codec(format);
     std::vector<double> values(std::size_t{1} << format.storage_bits());
     for (std::size_t code = 0; code < values.size(); ++code)
         values[code] = decode_one(static_cast<std::uint32_t>(code), codec);
-    return values;
+    if (tables.size() == kept) tables.clear();
+    return tables.emplace_back(format, std::move(values)).second;
 }
 
 }  // namespace

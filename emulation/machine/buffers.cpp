@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <iterator>
 
@@ -16,8 +17,14 @@ struct alignas(64) BufferPool::Block {
 namespace {
 
 constexpr std::size_t shortest = std::size_t{1} << 14;  // that a pool manages
-constexpr std::size_t kept = std::size_t{1} << 21;  // bytes that may always be held
+constexpr std::size_t kept = std::size_t{1} << 23;  // bytes that may always be held
 constexpr std::size_t page = std::size_t{1} << 12, huge_page = std::size_t{1} << 21;
+
+// A length of four in each power of two, so that tensors of many lengths use the same blocks.
+std::size_t rounded_up(std::size_t size) {
+    const std::size_t step = std::max(page, std::bit_floor(size) / 4);
+    return (size + step - 1) / step * step;
+}
 
 thread_local BufferPool* current = nullptr;
 
@@ -62,7 +69,7 @@ void BufferPool::trim(std::size_t bytes) {
 }
 
 BufferPool::Block* BufferPool::take(std::size_t size) {
-    size = (size + sizeof(Block) + page - 1) / page * page;
+    size = rounded_up(size + sizeof(Block));
     const auto fits = idle_.lower_bound(size);
     Block* block = nullptr;
     if (fits != idle_.end() && fits->first <= size + size / 4) {

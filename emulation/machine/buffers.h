@@ -12,7 +12,7 @@
 
 namespace apscope::detail {
 
-// The blocks of one thread at a time. It holds at most the memory that was in use at once, or 2
+// The blocks of one thread at a time. It holds at most the memory that was in use at once, or 8
 // MiB, so blocks of many lengths remain for small tensors. It uses huge pages if the system
 // provides them.
 class BufferPool {

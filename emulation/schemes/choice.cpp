@@ -21,10 +21,12 @@ struct FiniteAmax {
         std::uint32_t largest = 0, others = 0;
         for (std::size_t i = 0; i < count; ++i) {
             const std::uint32_t bits = bits_cast<std::uint32_t>(row[i]) & 0x7FFFFFFFu;
-            const bool is_finite = bits < infinity;
-            const std::uint32_t finite = is_finite ? bits : 0u;
+            // All ones if it is finite: a sign, for which no compiler branches.
+            const auto mask =
+                static_cast<std::uint32_t>(static_cast<std::int32_t>(bits - infinity) >> 31);
+            const std::uint32_t finite = bits & mask;
             largest = largest < finite ? finite : largest;
-            others += is_finite ? 0u : 1u;
+            others += mask + 1u;
         }
         *amax = std::max(*amax, largest);
         *nonfinite = others;
@@ -130,7 +132,15 @@ double fp32_bound(double amax) {
     return std::min(bound, std::numeric_limits<float>::max());
 }
 
-Parameters choose_for(const Choose& choose, const Selection& given, const Lookahead* ahead) {
+Decision choose_one(const Choose& choose, const TrainingStep& step, State& state,
+                    const AgreedStatistics& statistics, const Lookahead* ahead) {
+    return choose({1, 1, step.workers, {statistics}, {step.tensor}, {step.number}, {}, ahead},
+                  state)
+        .at(0);
+}
+
+Parameters choose_for(const Choose& choose, const Selection& given, const WantedStatistics& wanted,
+                      const Lookahead* ahead) {
     const auto& [step, state, rows] = given;
     AgreedStatistics s;
     s.elements = rows[0].size;
@@ -139,6 +149,7 @@ Parameters choose_for(const Choose& choose, const Selection& given, const Lookah
         for_runs(row, std::max<std::size_t>(row.size, 1),
                  [&](std::size_t, std::span<const double> x) {
             s.amax = std::max(s.amax, amax_of(x));
+            if (!wanted.sums) return;
             s.sum += block_sum(x.size(), [&](std::size_t i) { return x[i]; });
             s.sum_absolute += block_sum(x.size(), [&](std::size_t i) { return std::abs(x[i]); });
             s.sum_squares += block_sum(x.size(), [&](std::size_t i) { return x[i] * x[i]; });
@@ -146,8 +157,7 @@ Parameters choose_for(const Choose& choose, const Selection& given, const Lookah
     }
     s.amax = fp32_bound(s.amax);
     s.largest_sum = std::numeric_limits<double>::infinity();  // not known here
-    const Decision d =
-        choose({1, 1, step.workers, {s}, {step.tensor}, {step.number}, {}, ahead}, state).at(0);
+    const Decision d = choose_one(choose, step, state, s, ahead);
     Parameters theta;
     theta.scale = d.scale;
     theta.scale_exponent = d.exponent;

@@ -111,8 +111,12 @@ struct SelectionInput {
 // the next replay continues.
 using Choose = std::function<std::vector<Decision>(const SelectionInput&, State&)>;
 
-// Its decision for one tensor at one step, from rows that may have been compensated or transformed.
-Parameters choose_for(const Choose& choose, const Selection& given,
+// Its decision for one tensor at one step, from what is known of that.
+Decision choose_one(const Choose& choose, const TrainingStep& step, State& state,
+                    const AgreedStatistics& statistics, const Lookahead* ahead = nullptr);
+// The same from rows that may have been compensated or transformed. wanted: their sums, if the
+// choice needs them.
+Parameters choose_for(const Choose& choose, const Selection& given, const WantedStatistics& wanted,
                       const Lookahead* ahead = nullptr);
 
 // The smallest fp32 number that is not below, at most the largest: the amax of such rows, which

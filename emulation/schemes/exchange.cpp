@@ -9,19 +9,6 @@
 
 namespace apscope::detail {
 
-namespace {
-
-// sum += row, in fp32; the first row starts the sum.
-struct AddNarrowed {
-    static APSCOPE_INLINE void run(const double* row, bool is_first, std::size_t count,
-                                   float* sum) {
-        for (std::size_t i = 0; i < count; ++i)
-            sum[i] = is_first ? static_cast<float>(row[i]) : sum[i] + static_cast<float>(row[i]);
-    }
-};
-
-}  // namespace
-
 double Parameters::common_scale() const {
     if (!scale)
         throw std::invalid_argument(

@@ -102,10 +102,17 @@ struct Message {
     void prepare(std::size_t n, bool with_codes, bool with_moments);
 };
 
+// Of a sum that draws, given the messages: E[sum] and Var[sum] of every element, NaN where not
+// known; empty where none is.
+struct SumMoments {
+    Row expected, variance;
+};
+
 struct Exchange {
     Rows intended;  // what the workers wanted to send
     std::vector<Message> sent;  // values in the gradient's own basis
     Rows reduced;  // the sums over the workers, one a topology
+    SumMoments moments;  // of the only one
     Row scales;  // the agreed scale of every element, or one for all, on the scheme's float grid;
                  // else empty
     std::optional<int> scale_exponent;  // s where one power of two 2^s scaled all
@@ -211,6 +218,7 @@ struct SentPieces {
     Place place;
     const std::vector<Message>& messages;
     const Topology& topology;
+    SumMoments* moments = nullptr;  // to be filled in by a sum that draws, if it knows them
 
     std::size_t workers() const { return messages.size(); }
 };

@@ -195,8 +195,10 @@ void ExchangeRun::reduce(const Parameters& theta) {
         parts_.decode_sum(step_, theta, e_.reduced[0]);
         return;
     }
+    SumMoments* const moments = parts_.inverse ? nullptr : &e_.moments;
     for (std::size_t t = 0; t < topologies_.size(); ++t) {
-        parts_.add({step_, state_, theta, place(), e_.sent, topologies_[t]}, e_.reduced[t]);
+        parts_.add({step_, state_, theta, place(), e_.sent, topologies_[t], moments},
+                   e_.reduced[t]);
         check(e_.reduced[t], encoded(0).size(), "reduce");
     }
 }

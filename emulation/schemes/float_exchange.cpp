@@ -1,7 +1,6 @@
 #include "emulation/schemes/float_exchange.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "emulation/machine/row_kernels.h"
 
@@ -10,22 +9,15 @@ namespace apscope::detail {
 FloatExchange::FloatExchange(const FloatEncoder& encoder, const Decision& decision, int workers,
                              bool adds_hops, FloatBuffers& buffers)
     : encoder_(encoder), decision_(decision), workers_(workers),
-      divisors_(encoder.grid.division.of(workers)),
-      wire_(encoder.grid.format, encoder.grid.projection),
+      wire_(encoder.grid, decision, workers),
       accumulator_(make_accumulator(encoder.reduction.accumulate, encoder.reduction.projection)),
       buffers_(buffers) {
-    if (!decision.exponent) return;
-    inverse_ = std::ldexp(1.0, -*decision.exponent);
-    const FloatFormat& format = encoder.grid.format;
-    const Projection& projection = encoder.grid.projection;
-    const std::optional<FloatFormat> grid = scaled_format(format, *decision.exponent);
-    if (!grid || projection.rounding == RoundingMode::stochastic_exact || divisors_.any()) return;
-    grid_ = grid;
-    job_ = make_row_job(*grid, projection);
+    if (!wire_.is_narrow()) return;
     // Gathered values are added in decoded form.
     const bool gathers = encoder.reduction.gathers();
-    sums_ = fp32_sums(gathers ? *grid : format, encoder.reduction.accumulate,
-                      encoder.reduction.projection, gathers ? 0 : *decision.exponent, workers);
+    sums_ = fp32_sums(gathers ? wire_.grid().value() : encoder.grid.format,
+                      encoder.reduction.accumulate, encoder.reduction.projection,
+                      gathers ? 0 : decision.exponent.value(), workers);
     wide_ = adds_hops && !sums_;
 }
 
@@ -40,38 +32,9 @@ Fp32Sums* FloatExchange::sums_of(const Topology& topology) {
     return sums ? &*sums : nullptr;
 }
 
-void FloatExchange::decode(std::span<double> codes) const {
-    simd::run<DivideRow>(codes.data(), decision_.scale, codes.size());
-}
-
 void FloatExchange::encode(std::size_t w, std::span<const float> in, std::size_t first,
                            PhiloxKey key) {
-    const std::size_t count = in.size();
-    const auto worker = static_cast<std::uint32_t>(w);
-    Buffer<double>&codes = buffers_.codes[w], &decoded = buffers_.decoded[w];
-    if (wide_) {
-        codes.resize(count);
-        decoded.resize(count);
-    }
-    if (!job_) {
-        encode_row(in, codes.data(), decision_.scale, wire_, key, worker, first);
-        if (divisors_.before != 1.0) {
-            buffers_.undivided[w].assign(codes.begin(), codes.end());
-            const RandomStream words{key, worker, stage_and_hop(Stage::wire, 1),
-                                     wire().random_bits};
-            divide_codes(codes, divisors_.before, wire_, words, first);
-        }
-        for (std::size_t i = 0; i < count; ++i) decoded[i] = codes[i] * divisors_.before;
-        decode(decoded);
-        return;
-    }
-    Buffer<float>& narrow = buffers_.narrow[w];
-    narrow.resize(count);
-    const RandomStream stream{key, worker, stage_and_hop(Stage::wire, 0), wire().random_bits};
-    round_row(*job_, in.data(), narrow.data(), count, stream, first);
-    if (wide_)
-        simd::run<WidenAndScale>(narrow.data(), decoded.data(), codes.data(), decision_.scale,
-                                 count);
+    wire_.encode({static_cast<std::uint32_t>(w), w}, in, first, key, wide_, buffers_);
 }
 
 void FloatExchange::reduce(const Topology& topology, bool exact, std::size_t first,
@@ -79,7 +42,7 @@ void FloatExchange::reduce(const Topology& topology, bool exact, std::size_t fir
                            HopMoments* moments) {
     const std::size_t count = y.size();
     const bool gather = topology.kind == Topology::Kind::gather;
-    if (exact && job_) {
+    if (exact && wire_.is_narrow()) {
         std::fill(y.begin(), y.end(), -0.0);  // -0 + x is x
         for (const Buffer<float>& row : buffers_.narrow)
             simd::run<AddWidened>(y.data(), row.data(), count);
@@ -96,7 +59,7 @@ void FloatExchange::reduce(const Topology& topology, bool exact, std::size_t fir
         simd::run<WidenAndDivide>(buffers_.narrow_sum.data(), y.data(), divisor, count);
         return;
     }
-    for (std::size_t w = 0; job_ && !wide_ && w < buffers_.narrow.size(); ++w) {
+    for (std::size_t w = 0; wire_.is_narrow() && !wide_ && w < buffers_.narrow.size(); ++w) {
         buffers_.codes[w].resize(count);  // a topology whose sums fp32 cannot hold
         buffers_.decoded[w].resize(count);
         simd::run<WidenAndScale>(buffers_.narrow[w].data(), buffers_.decoded[w].data(),
@@ -117,8 +80,9 @@ void FloatExchange::reduce(const Topology& topology, bool exact, std::size_t fir
     detail::reduce(exact ? Topology{} : topology, rows, first, count, elements, accumulator_, key,
                    y, buffers_.scratch, moments);
     if (!exact && !gather) {
-        if (divisors_.any()) divide_sum(y, divisors_.after, workers_, accumulator_, key, first);
-        decode(y);
+        if (const Divisors& by = wire_.divisors(); by.any())
+            divide_sum(y, by.after, workers_, accumulator_, key, first);
+        wire_.decode(y);
     }
     if (divisor != 1.0) simd::run<DivideRow>(y.data(), divisor, count);
 }

@@ -136,6 +136,29 @@ private:
     double end_, splitter_ = 0.0;
 };
 
+struct AddErrors {
+    static APSCOPE_INLINE void run(const double* reference, const double* result, std::size_t count,
+                                   StepErrors* errors) {
+        // 0 of a finite number; else NaN.
+        const auto rest = [](double x) __attribute__((always_inline)) { return x - x; };
+        const auto are_finite = [&](std::size_t i) __attribute__((always_inline)) {
+            return rest(reference[i]) + rest(result[i]) == 0.0;
+        };
+        errors->squared_error = block_sum(count, [&](std::size_t i) __attribute__((always_inline)) {
+            const double error = are_finite(i) ? result[i] - reference[i] : 0.0;
+            return error * error;
+        });
+        errors->squared_reference =
+            block_sum(count, [&](std::size_t i) __attribute__((always_inline)) {
+            return are_finite(i) ? reference[i] * reference[i] : 0.0;
+        });
+        std::uint64_t overflow = 0;
+        for (std::size_t i = 0; i < count; ++i)
+            overflow += rest(reference[i]) == 0.0 && rest(result[i]) != 0.0 ? 1 : 0;
+        errors->overflow = overflow;
+    }
+};
+
 // The errors of a block's results.
 StepErrors errors_of(std::span<const double> reference, std::span<const double> result,
                      std::span<const double> noise) {
@@ -144,18 +167,7 @@ StepErrors errors_of(std::span<const double> reference, std::span<const double> 
     over.add(reference, result, noise);
     errors.log2_over_noise = over.sum_log2;
     errors.noise_blocks = over.blocks;
-    const auto finite = [&](std::size_t i) {
-        return std::isfinite(reference[i]) && std::isfinite(result[i]);
-    };
-    errors.squared_error = block_sum(result.size(), [&](std::size_t i) {
-        const double error = finite(i) ? result[i] - reference[i] : 0.0;
-        return error * error;
-    });
-    errors.squared_reference = block_sum(result.size(), [&](std::size_t i) {
-        return finite(i) ? reference[i] * reference[i] : 0.0;
-    });
-    for (std::size_t i = 0; i < result.size(); ++i)
-        errors.overflow += std::isfinite(reference[i]) && !std::isfinite(result[i]);
+    simd::run<AddErrors>(reference.data(), result.data(), result.size(), &errors);
     return errors;
 }
 

@@ -5,7 +5,8 @@
 namespace apscope::detail {
 
 Parameters SchemeParts::parameters(const Selection& given, const Lookahead* ahead) const {
-    return select ? select(given) : choose ? choose_for(choose, given, ahead) : Parameters();
+    if (select) return select(given);
+    return choose ? choose_for(choose, given, {.sums = wants_sums}, ahead) : Parameters();
 }
 
 void SchemeParts::make(const RowPiece& piece, Message& m) const {

@@ -28,6 +28,7 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -40,6 +41,8 @@
 #include "emulation/schemes/transport.h"
 
 namespace apscope::detail {
+
+struct FloatPhases;
 
 inline constexpr std::size_t whole_row = std::numeric_limits<std::size_t>::max();
 
@@ -114,6 +117,8 @@ struct SchemeParts {
     std::function<Row(const WorkerRow&)> measure;
     // Encodes and reduces where encode() and reduce() are left out.
     std::optional<FloatEncoder> float_encoder;
+    // The same of two phases: a faster path for the bits of the other parts (float_phases.h).
+    std::shared_ptr<const FloatPhases> float_phases;
     // Fills in the message, which may be that of another piece.
     std::function<void(const RowPiece&, Message&)> encode;
     // Without one, and without a float encoder: gathered_sum().

@@ -10,6 +10,7 @@
 #include "core/named_formats.h"
 #include "emulation/allreduce/reduce.h"
 #include "emulation/schemes/definition.h"
+#include "emulation/schemes/float_phases.h"
 #include "emulation/schemes/levels.h"
 #include "emulation/schemes/named_states.h"
 #include "emulation/schemes/shared/row_length.h"
@@ -61,15 +62,6 @@ Chosen choose_alone(const SchemeParts& parts, const TrainingStep& step, State& s
     return chosen;
 }
 
-struct Shard {
-    std::size_t first, count;
-};
-Shard shard_of(std::size_t s, std::size_t elements, std::size_t workers) {
-    const std::size_t length = (elements + workers - 1) / workers,
-                      first = std::min(s * length, elements);
-    return {first, std::min(length, elements - first)};
-}
-
 // The sum before it is encoded again.
 void add_up(const TwoPhase& phases, const std::optional<RowCast>& accumulator, const SentPieces& s,
             Row& sum) {
@@ -84,27 +76,63 @@ void add_up(const TwoPhase& phases, const std::optional<RowCast>& accumulator, c
                    s.step.key, sum, scratch);
 }
 
-// Encodes a shard of the sum in place. Elements that are not finite bypass the scheme as they do
-// in any exchange.
-void finish(const SchemeParts& parts, const TrainingStep& step, State& state, std::size_t worker,
-            std::span<double> sum) {
-    Row finite(sum.begin(), sum.end());
-    std::uint64_t special = 0;
-    for (double& x : finite) {
-        if (std::isfinite(x)) continue;
-        ++special;
-        if (!parts.sees_special) x = 0.0;
-    }
-    TrainingStep one = step;
-    if (!parts.sees_special) one.nonfinite = special;
-    const RowReader row = RowReader::of(finite);
-    const Chosen chosen = choose_alone(parts, one, state, row);
-    const bool encodes = parts.sees_special || parts.encodes_special();
-    const std::span<const double> x = encodes ? std::span<const double>(sum) : finite;
+// What the encodings of all shards work on, and what is known of their draws.
+struct Finish {
+    const SchemeParts& parts;
+    TrainingStep step;  // of a shard
+    Row finite;
     Message m;
-    parts.make({one, chosen.theta, chosen.own, {0, sum.size()}, x, worker}, m);
+    SumMoments* moments;  // null: not asked for
+    bool drawn;  // the sum was
+
+    void encode(State& state, std::size_t owner, std::span<double> sum);
+
+private:
+    void add_moments(std::span<const double> sum);
+};
+
+// In place. Elements that are not finite bypass the scheme as they do in any exchange.
+void Finish::encode(State& state, std::size_t owner, std::span<double> sum) {
+    std::uint64_t special = 0;
+    for (const double x : sum) special += x - x == 0.0 ? 0 : 1;
+    std::span<const double> seen = sum;
+    if (special != 0 && !parts.sees_special) {
+        finite.assign(sum.begin(), sum.end());
+        std::ranges::replace_if(finite, [](double x) { return !std::isfinite(x); }, 0.0);
+        seen = finite;
+    }
+    if (!parts.sees_special) step.nonfinite = special;
+    const Chosen chosen = choose_alone(parts, step, state, RowReader::of(seen));
+    const bool encodes = parts.sees_special || parts.encodes_special();
+    const std::span<const double> x = encodes ? std::span<const double>(sum) : seen;
+    parts.make({step, chosen.theta, chosen.own, {0, sum.size()}, x, owner}, m);
+    if (moments != nullptr) add_moments(sum);
     for (std::size_t i = 0; i < sum.size(); ++i)
-        if (encodes || std::isfinite(sum[i])) sum[i] = m.values[i];
+        if (special == 0 || encodes || std::isfinite(sum[i])) sum[i] = m.values[i];
+}
+
+// Of a shard of a sum that may itself be drawn: moments then need an encoding without bias, so
+// none that saturates. Unknown ones end the search.
+void Finish::add_moments(std::span<const double> sum) {
+    const bool random = m.variance.size() == sum.size();
+    if ((!random && (drawn || !m.certain)) || (drawn && !m.saturated.empty())) {
+        *moments = {};
+        moments = nullptr;
+        return;
+    }
+    for (std::size_t i = 0; i < sum.size(); ++i) {
+        moments->expected.push_back(random ? sum[i] + m.bias[i] : m.values[i]);
+        moments->variance.push_back(random ? m.variance[i] : 0.0);
+    }
+}
+
+// Whether the variance of a sum of these is known, if that is exact; or is 0.
+bool have_moments(const std::vector<Message>& messages) {
+    return std::ranges::all_of(
+        messages, [](const Message& m) { return m.variance.size() == m.values.size(); });
+}
+bool are_certain(const SchemeParts& leaf, const std::vector<Message>& messages) {
+    return !leaf.draws() || std::ranges::all_of(messages, &Message::certain);
 }
 
 // The owner's values of its shard, in fp32, in the place of their codes.
@@ -213,7 +241,9 @@ SchemeParts in_two_phases(const Scheme& scheme, const Topology& topology,
     parts.run = whole_row;
     parts.encode_draws = leaf->parts.draws();
     parts.reduce_draws = phases.finishes && second->parts.draws();
-    parts.is_exact_sum = !phases.finishes && phases.sum == "exact";
+    // Variances of messages that share words do not add up.
+    const bool adds_variances = phases.sum == "exact" && !leaf->parts.draw;
+    parts.is_exact_sum = !phases.finishes && adds_variances;
     parts.keeps_state = parts.keeps_state || (phases.finishes && last.keeps_state);
     for (const std::string& need : last.needs)
         if (phases.finishes && std::ranges::count(parts.needs, need) == 0)
@@ -250,25 +280,32 @@ SchemeParts in_two_phases(const Scheme& scheme, const Topology& topology,
         };
         const auto encode_again = [&](const TrainingStep& step, std::size_t owner,
                                       std::span<double> shard) {
-            finish(second->parts, step, states.shards[owner], s.workers() + owner, shard);
+            Finish finish{second->parts, step, {}, {}, nullptr, true};
+            finish.encode(states.shards[owner], s.workers() + owner, shard);
         };
         reduce_bucket(s, {encode, add, encode_again}, second->parts.block, sum);
     };
-    parts.reduce = [phases, accumulator, second, in_bucket](const SentPieces& s, Row& sum) {
+    parts.float_phases = float_phases(phases, leaf, phases.finishes ? second : nullptr);
+    parts.reduce = [phases, accumulator, leaf, second, adds_variances,
+                    in_bucket](const SentPieces& s, Row& sum) {
+        if (s.moments != nullptr) *s.moments = {};
         if (s.step.bucket != nullptr && phases.finishes) return in_bucket(s, sum);
         add_up(phases, accumulator, s, sum);
         if (!phases.finishes) return;
+        const bool certain = are_certain(leaf->parts, s.messages),
+                   known = certain || (adds_variances && have_moments(s.messages));
+        const bool asks = s.moments != nullptr && second->parts.draws() && known;
         const std::size_t workers = s.workers();
         PhaseStates& states = s.state.of<PhaseStates>();
         states.shards.resize(workers);
-        TrainingStep step = alone(s.step);
-        step.row = row_length(s.step, sum.size());
+        Finish finish{second->parts, alone(s.step), {}, {}, asks ? s.moments : nullptr, !certain};
+        finish.step.row = row_length(s.step, sum.size());
         for (std::size_t w = 0; w < workers; ++w) {
             const Shard shard = shard_of(w, sum.size(), workers);
             if (shard.count == 0) continue;
-            step.shape = {static_cast<std::int64_t>(shard.count)};
-            finish(second->parts, step, states.shards[w], workers + w,
-                   std::span(sum).subspan(shard.first, shard.count));
+            finish.step.shape = {static_cast<std::int64_t>(shard.count)};
+            finish.encode(states.shards[w], workers + w,
+                          std::span(sum).subspan(shard.first, shard.count));
         }
     };
     return parts;

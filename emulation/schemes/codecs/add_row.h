@@ -1,4 +1,4 @@
-// sum += row, for simd::run.
+// sum += row, for simd::run: in fp64, and in fp32, where the first row starts the sum.
 #pragma once
 
 #include <cstddef>
@@ -10,6 +10,14 @@ namespace apscope::detail {
 struct AddRow {
     static APSCOPE_INLINE void run(const double* row, std::size_t count, double* sum) {
         for (std::size_t i = 0; i < count; ++i) sum[i] += row[i];
+    }
+};
+
+struct AddNarrowed {
+    static APSCOPE_INLINE void run(const double* row, bool is_first, std::size_t count,
+                                   float* sum) {
+        for (std::size_t i = 0; i < count; ++i)
+            sum[i] = is_first ? static_cast<float>(row[i]) : sum[i] + static_cast<float>(row[i]);
     }
 };
 

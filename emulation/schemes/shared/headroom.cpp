@@ -1,6 +1,8 @@
 #include "emulation/schemes/shared/headroom.h"
 
+#include <bit>
 #include <cmath>
+#include <cstdint>
 
 namespace apscope::detail {
 
@@ -15,13 +17,12 @@ struct Scaled {
 Scaled exact(double fp32_number) {
     int exponent = 0;
     const double fraction = std::frexp(fp32_number, &exponent);  // 24 significant bits
-    return {static_cast<unsigned __int128>(std::ldexp(fraction, 24)), exponent - 24};
+    return {static_cast<std::uint64_t>(fraction * 0x1p24), exponent - 24};
 }
 
 int bit_length(unsigned __int128 x) {
-    int bits = 0;
-    for (; x != 0; x >>= 1) ++bits;
-    return bits;
+    const auto high = static_cast<std::uint64_t>(x >> 64);
+    return high != 0 ? 64 + std::bit_width(high) : std::bit_width(static_cast<std::uint64_t>(x));
 }
 
 int ceil_log2(const Scaled& x) {

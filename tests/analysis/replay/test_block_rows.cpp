@@ -75,8 +75,9 @@ void expect_same(const SchemeParts& blocks, const Case& c, const std::string& na
         step.workers = c.workers;
         step.key = item.key(0);
         step.loss = 1.0;
-        const std::vector<ResultRow> found = tensor_rows(blocks, step, by_blocks, item);
-        const std::vector<ResultRow> wanted = tensor_rows(whole, step, by_tensors, item);
+        BlockBuffers buffers(item.workers());
+        const std::vector<ResultRow> found = tensor_rows(blocks, step, by_blocks, item, buffers);
+        const std::vector<ResultRow> wanted = tensor_rows(whole, step, by_tensors, item, buffers);
         ASSERT_EQ(found.size(), wanted.size()) << name;
         for (std::size_t r = 0; r < found.size(); ++r) {
             EXPECT_EQ(found[r].topology, wanted[r].topology) << name;

@@ -52,9 +52,10 @@ Found allocated(const SchemeParts& scheme, std::span<const Topology> topologies,
             step.index = static_cast<std::size_t>(number);
             step.workers = workers;
             step.key = item.key(0);
+            BlockBuffers buffers(item.workers());
             step.loss = step.learning_rate = 1.0;
             step.weights = step.full_batch = gradients[0];
-            tensor_rows(scheme, step, state, item);
+            tensor_rows(scheme, step, state, item, buffers);
         }
         with_state = pool.used();
     }

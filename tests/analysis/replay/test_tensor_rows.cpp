@@ -45,7 +45,8 @@ std::vector<ResultRow> rows_of(const SchemeParts& scheme, int draws) {
     step.workers = workers;
     step.key = item.key(0);
     State state;
-    return tensor_rows(scheme, step, state, item);
+    BlockBuffers buffers(item.workers());
+    return tensor_rows(scheme, step, state, item, buffers);
 }
 
 }  // namespace

@@ -1,0 +1,164 @@
+#include "emulation/schemes/float_phases.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "core/fixed_shape_sum.h"
+#include "emulation/machine/row_kernels.h"
+#include "emulation/schemes/codecs/add_row.h"
+
+namespace apscope::detail {
+
+namespace {
+
+struct AddFloats {
+    static APSCOPE_INLINE void run(const float* row, std::size_t count, float* sum) {
+        for (std::size_t i = 0; i < count; ++i) sum[i] += row[i];
+    }
+};
+struct WidenFloats {
+    static APSCOPE_INLINE void run(const float* row, std::size_t count, double* wide) {
+        for (std::size_t i = 0; i < count; ++i) wide[i] = row[i];
+    }
+};
+
+// A choice from a row alone, of the largest magnitude and what is not finite.
+bool chooses_alone(const SchemeParts& parts) {
+    return parts.streams() && !parts.keeps_state && !parts.wants_sums && !parts.looks_ahead &&
+           !parts.joins_tensors;
+}
+
+}  // namespace
+
+Shard shard_of(std::size_t s, std::size_t elements, std::size_t workers) {
+    const std::size_t length = (elements + workers - 1) / workers,
+                      first = std::min(s * length, elements);
+    return {first, std::min(length, elements - first)};
+}
+
+std::shared_ptr<const FloatPhases> float_phases(const TwoPhase& phases,
+                                                std::shared_ptr<const Scheme> leaf,
+                                                std::shared_ptr<const Scheme> finish) {
+    const bool plain = phases.sum == "fp32" && !phases.own_exact;
+    if (!plain || !chooses_alone(leaf->parts)) return nullptr;
+    if (finish && !chooses_alone(finish->parts)) return nullptr;
+    // A sum of known numbers that is drawn has moments, which the composition finds.
+    if (finish && finish->parts.draws() && !leaf->parts.draws()) return nullptr;
+    return std::make_shared<const FloatPhases>(FloatPhases{std::move(leaf), std::move(finish)});
+}
+
+std::size_t PhaseExchange::Wires::of(const Decision& decision) {
+    const auto same = std::ranges::find_if(decisions, [&](const Decision& d) {
+        return d.scale == decision.scale && d.exponent == decision.exponent;
+    });
+    const auto place = static_cast<std::size_t>(same - decisions.begin());
+    if (same != decisions.end()) return place;
+    decisions.push_back(decision);
+    wires.push_back(std::make_unique<FloatWire>(parts.float_encoder.value().grid, decision, 1));
+    return place;
+}
+
+PhaseExchange::PhaseExchange(const FloatPhases& phases, const TrainingStep& step,
+                             std::span<const std::span<const float>> gradients,
+                             FloatBuffers& buffers, FloatBuffers& ahead)
+    : phases_(phases), step_(step), gradients_(gradients), buffers_(buffers), ahead_(ahead),
+      leaves_{phases.leaf->parts, {}, {}} {
+    step_.workers = 1;
+    if (phases.finish && phases.finish != phases.leaf)
+        others_.emplace(Wires{phases.finish->parts, {}, {}});
+    std::vector<double> scales;
+    for (const std::span<const float> row : gradients_) {
+        const Decision decision = choose(leaves_.parts, row);
+        skipped_ = skipped_ || decision.skipped;
+        scales.push_back(decision.scale);
+        wire_of_.push_back(leaves_.of(decision));
+    }
+    scale_exponent_ = common_exponent(scales);
+}
+
+Decision PhaseExchange::choose(const SchemeParts& parts, std::span<const float> row) const {
+    AgreedStatistics alone = agreed_statistics(std::span(&row, 1));
+    alone.largest_sum = std::numeric_limits<double>::infinity();  // not known here
+    State none;
+    return choose_one(parts.choose, step_, none, alone);
+}
+
+// The fp32 sum in rank order of messages in the buffers, from their element `at`.
+void PhaseExchange::add_up(std::span<float> sum, const FloatBuffers& buffers,
+                           std::size_t at) const {
+    for (std::size_t w = 0; w < workers(); ++w) {
+        const bool narrow = leaves_.wires[wire_of_[w]]->is_narrow();
+        if (!narrow)
+            simd::run<AddNarrowed>(buffers.decoded[w].data() + at, w == 0, sum.size(), sum.data());
+        else if (w == 0) std::copy_n(buffers.narrow[w].data() + at, sum.size(), sum.data());
+        else simd::run<AddFloats>(buffers.narrow[w].data() + at, sum.size(), sum.data());
+    }
+}
+
+void PhaseExchange::exact_sum(std::span<double> y) const {
+    std::ranges::fill(y, -0.0);  // -0 + x is x
+    for (std::size_t w = 0; w < workers(); ++w) {
+        if (leaves_.wires[wire_of_[w]]->is_narrow())
+            simd::run<AddWidened>(y.data(), buffers_.narrow[w].data(), y.size());
+        else simd::run<AddRow>(buffers_.decoded[w].data(), y.size(), y.data());
+    }
+}
+
+// Of the messages of the block of `count` elements at `first`, and of others that are encoded for
+// it.
+void PhaseExchange::sum_of(const Shard& shard, std::size_t first, std::size_t count) {
+    sum_.resize(shard.count);
+    const std::size_t end = shard.first + shard.count;
+    for (std::size_t i = shard.first; i < end;) {
+        const bool at_hand = i >= first && i < first + count;
+        const std::size_t until = at_hand     ? first + count
+                                  : i < first ? first
+                                              : std::numeric_limits<std::size_t>::max();
+        const std::size_t n = std::min({until - i, end - i, sum_block});
+        const std::span<float> part = std::span(sum_).subspan(i - shard.first, n);
+        if (!at_hand) {
+            for (std::size_t w = 0; w < workers(); ++w)
+                leaves_.wires[wire_of_[w]]->encode({static_cast<std::uint32_t>(w), w},
+                                                   gradients_[w].subspan(i, n), i, step_.key, false,
+                                                   ahead_);
+        }
+        add_up(part, at_hand ? buffers_ : ahead_, at_hand ? i - first : 0);
+        i += n;
+    }
+}
+
+// The sum of shard s as all decode it.
+void PhaseExchange::finish(std::size_t s, const Shard& shard) {
+    const std::size_t at = done_.size();
+    done_.resize(at + shard.count);
+    double* done = done_.data() + at;
+    if (!phases_.finish) {
+        simd::run<WidenFloats>(static_cast<const float*>(sum_.data()), shard.count, done);
+        return;
+    }
+    Wires& wires = others_ ? *others_ : leaves_;
+    const FloatSource owner{static_cast<std::uint32_t>(workers() + s), 0};
+    FloatWire& wire = *wires.wires[wires.of(choose(wires.parts, sum_))];
+    for (std::size_t i = 0; i < shard.count; i += sum_block) {
+        const std::size_t n = std::min(sum_block, shard.count - i);
+        wire.encode(owner, std::span<const float>(sum_).subspan(i, n), i, step_.key, false, ahead_);
+        if (wire.is_narrow())
+            simd::run<WidenFloats>(static_cast<const float*>(ahead_.narrow[0].data()), n, done + i);
+        else std::copy_n(ahead_.decoded[0].data(), n, done + i);
+    }
+}
+
+void PhaseExchange::reduce(std::size_t first, std::span<double> y) {
+    const std::size_t passed = std::min(first - done_first_, done_.size());
+    done_.erase(done_.begin(), done_.begin() + static_cast<std::ptrdiff_t>(passed));
+    done_first_ = first;
+    while (done_.size() < y.size()) {
+        const Shard shard = shard_of(next_, elements(), workers());
+        sum_of(shard, first, y.size());
+        finish(next_++, shard);
+    }
+    std::copy_n(done_.begin(), y.size(), y.begin());
+}
+
+}  // namespace apscope::detail

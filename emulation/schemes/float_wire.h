@@ -1,0 +1,74 @@
+// FloatWire: what is sent on a float grid under one scale, from rows of fp32 numbers, block by
+// block. Where fp32 represents it in the gradients' own units, all of it is fp32 arithmetic.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "emulation/allreduce/reduce.h"
+#include "emulation/cast/scaled_format.h"
+#include "emulation/machine/buffers.h"
+#include "emulation/schemes/choice.h"
+#include "emulation/schemes/float_encoder.h"
+
+namespace apscope::detail {
+
+// The buffers of a block. All exchanges of a thread share them, one after another: nothing in them
+// outlives a block.
+struct FloatBuffers {
+    explicit FloatBuffers(int workers)
+        : narrow(static_cast<std::size_t>(workers)), codes(narrow.size()), decoded(narrow.size()),
+          undivided(narrow.size()) {}
+
+    std::vector<Buffer<float>> narrow;  // one row per worker
+    std::vector<Buffer<double>> codes, decoded;  // one row per worker
+    std::vector<Buffer<double>> undivided;  // codes before a division; one row per worker
+    Buffer<float> narrow_sum;
+    std::vector<const float*> narrow_rows;
+    ReduceScratch<float> narrow_scratch;
+    ReduceScratch<double> scratch;
+};
+
+// Whose words, and which row of the buffers.
+struct FloatSource {
+    std::uint32_t worker;
+    std::size_t row;
+};
+
+class FloatWire {
+public:
+    FloatWire(const FloatGrid& grid, const Decision& decision, int workers);
+
+    // Messages first .. first + in.size() - 1: narrow[row] if is_narrow(), codes[row] and
+    // decoded[row] if not, or if `wide`. Numbers that are not finite are rounded as any other.
+    void encode(const FloatSource& source, std::span<const float> in, std::size_t first,
+                PhiloxKey key, bool wide, FloatBuffers& buffers);
+
+    bool is_narrow() const { return job_.has_value(); }
+    // The format of decoded values, if is_narrow().
+    const std::optional<FloatFormat>& grid() const { return grid_; }
+    const Divisors& divisors() const { return divisors_; }
+    const Cast<double>& cast() const { return cast_.cast(); }
+    double scale() const { return decision_.scale; }
+    // A row's numbers as they were rounded, before a division; where codes are.
+    const Buffer<double>& rounded(const FloatBuffers& buffers, std::size_t row) const {
+        return divisors_.before != 1.0 ? buffers.undivided[row] : buffers.codes[row];
+    }
+    double decode(double code) const {
+        return decision_.exponent ? code * inverse_ : code / decision_.scale;
+    }
+    void decode(std::span<double> codes) const;  // in place
+
+private:
+    Decision decision_;
+    Divisors divisors_;
+    double inverse_ = 1.0;
+    RowCast cast_;
+    std::optional<FloatFormat> grid_;
+    std::optional<QuantizeJob<float>> job_;  // the cast that scales by itself
+};
+
+}  // namespace apscope::detail
