@@ -162,9 +162,9 @@ void stand_for_whole(ResultRow& row, double elements) {
 #undef APSCOPE_BITS
     // The mean over the blocks stays what it is.
     if (sample.noise_blocks.value_or(0) > 0)
-        row.sum_log2_error_over_noise = sample.sum_log2_error_over_noise *
-                                        (static_cast<double>(*row.noise_blocks) /
-                                         static_cast<double>(*sample.noise_blocks));
+        row.sum_log2_error_over_noise =
+            sample.sum_log2_error_over_noise *
+            (static_cast<double>(*row.noise_blocks) / static_cast<double>(*sample.noise_blocks));
 }
 
 void fill_own(ResultRow& row, const ErrorStatistics& s) {

@@ -360,6 +360,9 @@ class TensorInfo:
     def role(self) -> str:
         ...
     @property
+    def sampled_from(self) -> int | None:
+        ...
+    @property
     def shape(self) -> tuple:
         ...
     @property

@@ -131,10 +131,10 @@ void BatchNoise::stand_for_whole(double elements) {
     };
     // The mean over the blocks of log2 stays what it is.
     const std::uint64_t known = noisy_blocks - lone_blocks;
-    const double of_blocks =
-        known == 0 ? 0.0
-                   : static_cast<double>(times(noisy_blocks) - times(lone_blocks)) /
-                         static_cast<double>(known);
+    const double of_blocks = known == 0
+                                 ? 0.0
+                                 : static_cast<double>(times(noisy_blocks) - times(lone_blocks)) /
+                                       static_cast<double>(known);
     sum *= elements;
     squared_reference *= elements;
     noisy_blocks = times(noisy_blocks);

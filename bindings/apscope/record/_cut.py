@@ -163,8 +163,7 @@ def _records(trace: Trace) -> Iterator[tuple[int, str, int]]:
         for kind in KINDS:
             if step in recorded[kind]:
                 yield from (
-                    (step, kind, rank)
-                    for rank in range(trace.workers if kind == "gradient" else 1)
+                    (step, kind, rank) for rank in range(trace.workers if kind == "gradient" else 1)
                 )
 
 
@@ -186,21 +185,21 @@ def _choose(
     fixed += (trace.path / "manifest.json").stat().st_size
 
     def chosen(share: float) -> dict[str, tuple[Pieces, np.ndarray]]:
-        found = {t.name: (t, t.chosen(max(1, math.floor(t.count * share)))) for t in tensors if t.count}
+        found = {
+            t.name: (t, t.chosen(max(1, math.floor(t.count * share)))) for t in tensors if t.count
+        }
         return {name: kept for name, kept in found.items() if len(kept[1]) < kept[0].count}
 
     def needed(kept: dict[str, tuple[Pieces, np.ndarray]]) -> int:
-        pieces = sum(len(kept[t.name][1]) if t.name in kept else t.count for t in tensors)
-        return fixed + 12 * pieces + len(files) * sum(
-            t.width * t.length * (len(kept[t.name][1]) if t.name in kept else t.count)
-            for t in tensors
-        )
+        counts = [len(kept[t.name][1]) if t.name in kept else t.count for t in tensors]
+        each = sum(t.width * t.length * count for t, count in zip(tensors, counts))
+        return fixed + 12 * sum(counts) + len(files) * each
 
     if (least := needed(chosen(0.0))) > size:
-        longest = max(tensors, key=lambda t: t.length)
+        widest = max(tensors, key=lambda tensor: tensor.length)
         raise ValueError(
             f"{size} bytes are too few for {count_of(len(tensors), 'tensor')}, whose longest row "
-            f"that stays whole has {longest.length} elements ({longest.name}); give {least} or "
+            f"that stays whole has {widest.length} elements ({widest.name}); give {least} or "
             "more, or a smaller `longest`"
         )
     low, high = 0.0, 1.0
@@ -229,7 +228,9 @@ def _write(
     words = f"rows at random and those with the largest magnitudes, {stay} of {whole} elements"
     if in_runs:
         length = kept[in_runs[0]][0].length
-        words += f"; runs of {length} elements of {count_of(len(in_runs), 'tensor')} with longer rows"
+        words += (
+            f"; runs of {length} elements of {count_of(len(in_runs), 'tensor')} with longer rows"
+        )
     about = {
         "cut": words,
         "cut_from": trace.hash,

@@ -52,9 +52,7 @@ def test_counts_and_sums_are_multiplied_and_ratios_stay(traces):
 
 
 def test_a_whole_tensor_beside_it_stays_what_it_is(traces):
-    pd.testing.assert_frame_equal(
-        *(rows(trace, "b").drop(columns="trace") for trace in traces)
-    )
+    pd.testing.assert_frame_equal(*(rows(trace, "b").drop(columns="trace") for trace in traces))
 
 
 def test_a_summary_weighs_a_sample_as_the_whole(traces):
