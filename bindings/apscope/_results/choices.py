@@ -47,9 +47,9 @@ def choices_of(spec: str, topology: str) -> Choices | None:
     if scheme.body:
         return None
     keys, name, format, scale = dict(scheme.keys), scheme.name, scheme.format, ""
-    if name == "aps" and keys["delay"] == keys["frozen"] == "0":
+    if name == "aps" and (keys["delay"], keys["frozen"], keys["bucket"]) == ("0", "0", "none"):
         scale, name = keys.pop("unit"), "one rule"
-        del keys["delay"], keys["frozen"]
+        del keys["delay"], keys["frozen"], keys["bucket"]
     elif name == "loss_scaling" and keys["scale"] == "largest":
         scale, name = keys.pop("scale"), "one rule"
         del keys["by"]

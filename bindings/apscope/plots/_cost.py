@@ -61,7 +61,7 @@ def nmse_against_cost(
         reduction that no real system uses, has no point. If there are more than 12 points, only
         undominated ones are named; a scheme with several reductions with the reduction. Error over
         noise against volume has the limit as a line where the results have it (`Results.limit`),
-        the dashed one 0.254 bits above it, which entropy-coded steps reach, and best grids.
+        the dashed one 0.255 bits above it, which entropy-coded steps reach, and best grids.
 
     Raises
     ------

@@ -16,7 +16,7 @@ def limit(found: Limit, *, ax: Axes | None = None) -> Axes:
     """Error against bits per element: the limit of a trace's values, best grids and schemes.
 
     The solid line is the error that no code of that many bits undercuts if it treats all elements
-    alike; the dotted line, 0.254 bits above it, is reached by uniform steps with entropy-coded
+    alike; the dotted line, 0.255 bits above it, is reached by uniform steps with entropy-coded
     codes if errors are small. Grey diamonds: the best grid of 2^R levels. Every other mark is a
     scheme of `found`, its bits with those of the scales. Schemes with overflow are not drawn.
 

@@ -216,6 +216,7 @@ def observers() -> list:
     made += [
         results.summary(),
         results.compare("aps:e4m3", "stochastic:e4m3"),
+        results.compare("aps:e4m3,rule=ceil@ring", "stochastic:e4m3"),
         comparison.ratios(results, "aps:e4m3", "stochastic:e4m3"),
     ]
     made += [

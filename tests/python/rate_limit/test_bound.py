@@ -129,7 +129,7 @@ def test_no_codebook_is_below_the_limit():
 @pytest.mark.parametrize("law", ["Gauss", "Laplace", "Student"])
 @pytest.mark.parametrize("step", [0.06, 0.2, 0.5])
 def test_entropy_coded_steps_are_a_quarter_of_a_bit_above_the_limit(law, step):
-    """1/2 log2(2 pi e / 12) = 0.254 for small steps."""
+    """1/2 log2(2 pi e / 12) = 0.255 for small steps."""
     z = LAWS[law][0](np.random.default_rng(5), 100_000)
     codes = np.rint(z / step)
     share = np.unique(codes, return_counts=True)[1] / len(z)
