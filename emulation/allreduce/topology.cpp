@@ -289,7 +289,8 @@ std::vector<Topology> levels_of(const std::string& whole, std::string_view text)
     }
     if (specs.size() != 2)
         refuse("topology '" + limits::clipped(whole) + "' has " + std::to_string(specs.size()) +
-               " levels in its parentheses; give two, inside the groups and over them, as in "
+               (specs.size() == 1 ? " level" : " levels") +
+               " in its parentheses; give two, inside the groups and over them, as in "
                "hierarchical:8(ring,two_phase@e4m3)");
     const std::vector<std::string> known = level_names();
     for (std::size_t i = 0; i < specs.size(); ++i) {
@@ -361,7 +362,10 @@ std::string Topology::name() const {
 Topology parse_topology(std::string_view name) {
     const std::string whole(name);
     const std::size_t open = name.find('(');
-    if (name.starts_with(hierarchy) && open != name.npos && name.ends_with(')')) {
+    if (name.starts_with(hierarchy) && open != name.npos) {
+        if (!name.ends_with(')'))
+            refuse("topology '" + limits::clipped(whole) + "' does not end with a parenthesis, as "
+                   "in hierarchical:8(ring,two_phase@e4m3)");
         Topology t{Topology::Kind::levels, 0, false, find_form(hierarchy)};
         t.group = group_of(whole, hierarchy,
                            name.substr(0, open).substr(std::min(open, hierarchy.size() + 1)));

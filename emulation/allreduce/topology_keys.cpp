@@ -22,8 +22,23 @@ std::string listed(const std::vector<std::string>& names, std::string_view last)
     return text;
 }
 
+namespace {
+
+// Throws if a key is given twice.
+void refuse_repeated(const std::string& whole, std::span<const std::string_view> settings) {
+    const auto key = [](std::string_view setting) { return setting.substr(0, setting.find('=')); };
+    for (std::size_t i = 1; i < settings.size(); ++i) {
+        if (std::ranges::count(settings.first(i), key(settings[i]), key) > 0)
+            refuse("topology '" + limits::clipped(whole) + "' has the key '" +
+                   limits::clipped(key(settings[i])) + "' twice; give it once");
+    }
+}
+
+}  // namespace
+
 TwoPhase phases_of(const std::string& whole, std::string_view name,
                    std::span<const std::string_view> settings) {
+    refuse_repeated(whole, settings);
     TwoPhase phases;
     phases.finishes = name != "reduce_scatter";
     for (const std::string_view setting : settings) {
@@ -47,6 +62,7 @@ TwoPhase phases_of(const std::string& whole, std::string_view name,
 
 Channels channels_of(const std::string& whole, std::string_view name,
                      std::span<const std::string_view> settings) {
+    refuse_repeated(whole, settings);
     Channels channels;
     for (const std::string_view setting : settings) {
         const std::size_t equals = setting.find('=');

@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     )  # fmt: skip
     total = sum(file.stat().st_size for file in made.path.rglob("*") if file.is_file())
     say(
-        f"{printable(args.destination)}: {made.manifest.metadata['cut']}; "
+        f"{printable(args.destination)}: {made.manifest.metadata.get('cut', 'all elements')}; "
         f"{count_of(len(made.steps), 'step')}, {total:,} bytes"
     )
     return 0

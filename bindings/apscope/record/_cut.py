@@ -136,6 +136,8 @@ def cut(
     """
     most = number_of_bytes("size", size)
     longest = integer("longest", longest, 1, 2**31 - 1)
+    if name is not None and not isinstance(name, str):
+        raise ValueError(f"name is {name!r}; it must be a string")
     refuse_dangling(destination)
     if os.path.lexists(destination):
         raise ValueError(f"{os.fspath(destination)} exists; give a folder that does not")
@@ -198,9 +200,9 @@ def _choose(
     if (least := needed(chosen(0.0))) > size:
         widest = max(tensors, key=lambda tensor: tensor.length)
         raise ValueError(
-            f"{size} bytes are too few for {count_of(len(tensors), 'tensor')}, whose longest row "
-            f"that stays whole has {widest.length} elements ({widest.name}); give {least} or "
-            "more, or a smaller `longest`"
+            f"{size} bytes may be too few for a row of each of the "
+            f"{count_of(len(tensors), 'tensor')}, the longest of which has {widest.length} elements "
+            f"({widest.name}); give {least} or more, or a smaller longest"
         )
     low, high = 0.0, 1.0
     if needed(chosen(1.0)) <= size:
@@ -242,6 +244,8 @@ def _write(
             }
         ),
     }
+    if not kept:  # all of it has the size
+        about = {}
     ends = {step.number: step for step in manifest.steps}
     with TraceWriter(
         folder,

@@ -128,6 +128,7 @@ def test_the_bits_are_the_same_by_every_way_to_them():
         ("nccl:tree,channel=2", "has 'channel=2'"),
         ("nccl:tree,protocol=ll", "has a protocol without channels"),
         ("nccl:ring,channels=2,protocol=fast", "has 'protocol=fast'"),
+        ("nccl:ring,channels=4,channels=2", "has the key 'channels' twice; give it once"),
         ("nccl:nvls,channels=2", "unknown topology"),
     ],
 )

@@ -128,7 +128,7 @@ def test_the_size_is_used_and_a_trace_that_fits_stays_whole(trace, tmp_path):
         cut(trace, tmp_path / str(size), size=size, longest=128)
         assert 0.8 * size < size_of(tmp_path / str(size)) <= size
     whole = cut(trace, tmp_path / "all", size="10MB")
-    assert pieces_of(whole) == {} and whole.shapes == trace.shapes
+    assert whole.shapes == trace.shapes and "cut" not in whole.manifest.metadata
     for name in SHAPES:
         assert whole.read(8, name, 1).tobytes() == trace.read(8, name, 1).tobytes()
 
@@ -163,14 +163,17 @@ def test_what_cannot_be_cut_is_one_sentence(trace, tmp_path):
         cut(trace, tmp_path / "cut", longest=0, size=200_000)
     with pytest.raises(
         ValueError,
-        match=r"^1000 bytes are too few for 7 tensors, whose longest row that stays whole has 1024 "
-        r"elements \(flat\); give (\d+) or more, or a smaller `longest`$",
+        match=r"^1000 bytes may be too few for a row of each of the 7 tensors, the longest of which "
+        r"has 1024 elements \(flat\); give (\d+) or more, or a smaller longest$",
     ) as caught:
         cut(trace, tmp_path / "cut", size=1000)
     assert not (tmp_path / "cut").exists()
     least = int(caught.value.args[0].split("give ")[1].split()[0])
     small = cut(trace, tmp_path / "cut", size=least)
     assert size_of(tmp_path / "cut") <= least
+    with pytest.raises(ValueError, match=r"^name is 3; it must be a string$"):
+        cut(trace, tmp_path / "named", size=200_000, name=3)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["cut", "whole"]
     with pytest.raises(ValueError, match=r"cut exists; give a folder that does not$"):
         cut(trace, tmp_path / "cut", size=200_000)
     with pytest.raises(ValueError, match=r"cut is a cut already; cut the whole trace again$"):

@@ -166,7 +166,7 @@ def test_its_name_passes_through_tables_and_the_command_line(tmp_path, capsys, r
 @pytest.mark.parametrize(
     ("topology", "words"),
     [
-        ("hierarchical:8(ring)", "has 1 levels in its parentheses; give two"),
+        ("hierarchical:8(ring)", "has 1 level in its parentheses; give two"),
         ("hierarchical:8(ring,tree,ring)", "has 3 levels"),
         ("hierarchical:8(ring,rings)", "has the level 'rings'; a level is sequential"),
         ("hierarchical:8(exact,ring)", "has the level 'exact'"),
@@ -176,8 +176,9 @@ def test_its_name_passes_through_tables_and_the_command_line(tmp_path, capsys, r
         ("hierarchical:0(ring,ring)", "needs a group size"),
         ("hierarchical:8(ring@e9,ring)", "e9"),
         ("hierarchical:8(ring@,ring)", "has no format after 'ring@'"),
+        ("hierarchical:8(ring,two_phase,sum=exact,sum=fp32)", "has the key 'sum' twice"),
         ("hierarchical:8(ring,two_phase,sums=bf16)", "its keys are sum="),
-        ("hierarchical:8(ring,ring", "unknown topology|group size"),
+        ("hierarchical:8(ring,ring", "does not end with a parenthesis"),
     ],
 )
 def test_refusals_of_names(topology, words):

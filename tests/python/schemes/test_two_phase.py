@@ -200,6 +200,7 @@ def test_every_scheme_has_its_rows_beside_a_ring(tmp_path):
         ("two_phase,phase=2", "its keys are sum="),
         ("two_phase,phase2=aps:e5m2", "as in phase2="),
         ("reduce_scatter,phase2=(aps:e5m2)", "own=encoded"),
+        ("two_phase,own=exact,own=encoded", "has the key 'own' twice"),
         ("two_phase:4", "unknown topology"),
         ("two_phase,phase2=()", "as in phase2="),
         ("two_phase,phase2=(error_feedback(aps:e5m2))", "does more to a tensor"),
