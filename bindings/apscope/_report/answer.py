@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .._results.choices import same_bytes
 from .._results.comparison import compare
 from .._results.differences import Sent, cause, sides_differ
 from .._results.ladder import ladder
 from .._results.pooling import PARTS, headline_topology, is_own
 from .._results.summary import family_of, front, headline
+from .._results.volume import same_bytes
 from .._results.winners import bits_of
 from .._schemes.scheme import as_scheme
 from .._schemes.titles import reduction

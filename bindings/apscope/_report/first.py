@@ -128,9 +128,10 @@ def _by_nmse(rows: pd.DataFrame, bits: dict[str, int], best: pd.Series) -> dict[
 
 
 def _sent(volume: float, share: str) -> str:
-    """The share, or the volume itself where scales of blocks add to it."""
+    """The share, or the volume itself where it is another."""
     exact = next(limit for limit, called in _SHARES if called == share)
-    return share if math.isnan(volume) or at_most(volume, exact) else figure(volume, 2)
+    near = at_most(volume, exact) and at_most(0.98 * exact, volume)
+    return share if math.isnan(volume) or near else figure(volume, 2)
 
 
 def fraction(value: float) -> str:

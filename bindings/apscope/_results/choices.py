@@ -13,16 +13,14 @@ import pandas as pd
 
 from .._schemes.scheme import as_scheme
 from .pooling import is_own
+from .volume import same_bytes
 
-__all__ = ["CHOICES", "Choices", "choices_of", "same_bytes", "worth"]
+__all__ = ["CHOICES", "Choices", "choices_of", "worth"]
 
 #: The choices, in the order in which they are told.
 CHOICES = ("reduction", "format", "scale")
 #: Units of a scale from the finest: blocks by their size, then these.
 _UNITS = ("row", "tensor", "bucket", "model", "largest")
-#: Two reductions send the same bytes if their volumes differ by at most this factor: side
-#: information may differ. A gather sends W / 2 times as much as either.
-_SAME_BYTES = 1.5
 
 
 class Choices(NamedTuple):
@@ -148,12 +146,6 @@ def _comparable(row: dict[str, Any], other: dict[str, Any]) -> bool:
     if is_own(row["topology"]) or is_own(other["topology"]):
         return False
     return same_bytes(row["volume"], other["volume"])
-
-
-def same_bytes(one: float, other: float) -> bool:
-    """Whether two volumes are the same but for side information."""
-    low, high = sorted((one, other))
-    return bool(high <= _SAME_BYTES * low)
 
 
 def _order(error: str) -> Any:

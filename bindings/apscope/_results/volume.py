@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["BLOCKS", "SIDE", "at_most", "in_class"]
+__all__ = ["SIDE", "at_most", "in_class", "same_bytes"]
 
 #: Of fp32's bytes. Side information below this does not change a volume's class;
 #: docs/definitions.md, section 12.
 SIDE = 0.001
-#: Side information of blocks, of the payload: at most a scale of 8 bits for 16 elements of 4, an
-#: eighth.
-BLOCKS = 0.125
+#: Reductions send the same bytes if their volumes differ by at most this factor: scales of blocks,
+#: and a scale for each of many shards, come on top. A gather sends W / 2 times as much as a ring.
+_SAME = 1.5
 
 
 def at_most(volume: Any, limit: Any) -> Any:
@@ -20,5 +20,11 @@ def at_most(volume: Any, limit: Any) -> Any:
 
 
 def in_class(volume: Any, share: Any) -> Any:
-    """Whether the payload's share is at most `share`, the scales of blocks apart."""
-    return at_most(volume, share * (1 + BLOCKS))
+    """Whether volumes are at most those of a payload of `share`, with its side information."""
+    return volume <= _SAME * share
+
+
+def same_bytes(one: float, other: float) -> bool:
+    """Whether two volumes are the same but for side information."""
+    low, high = sorted((one, other))
+    return in_class(high, low)

@@ -26,7 +26,7 @@ WIDTHS = (8, 4)
 
 
 class Winner(NamedTuple):
-    """The row with the least error within the bytes of `bits` a value; `measure` is its error's."""
+    """The row with the least error of `bits` a value and their bytes; `measure` is its error's."""
 
     bits: int
     scheme: str
@@ -40,7 +40,7 @@ class Winner(NamedTuple):
         sent = "" if math.isnan(self.volume) else f", {self.volume:.3g} of fp32's bytes"
         return (
             f"best of {self.bits} bits by {self.measure}, {self.error:.3g}: {self.scheme}{reduced}; "
-            f"format {_format(self.scheme)}, scale {scale_of(self.scheme)}{sent}"
+            f"{_format(self.scheme, self.topology)}scale {scale_of(self.scheme)}{sent}"
         )
 
 
@@ -53,11 +53,14 @@ def scale_of(spec: str) -> str:
     return "its own" if found.startswith("of ") else found
 
 
-def _format(spec: str) -> str:
+def _format(spec: str, topology: str) -> str:
+    """Of the scheme; nothing where the levels of a hierarchy have formats of their own."""
+    if "@" in topology:
+        return ""
     try:
-        return described(as_scheme(spec))["format"]
+        return f"format {described(as_scheme(spec))['format']}, "
     except ValueError:
-        return "its own"
+        return "format its own, "
 
 
 def bits_of(frame: pd.DataFrame) -> dict[str, int]:
@@ -92,23 +95,25 @@ def within(rows: pd.DataFrame, bits: Mapping[str, int], share: float, measure: s
         A front of one trace: ``scheme``, ``topology``, ``volume``, ``overflowed``, ``skipped``,
         ``gaps`` and the column `measure`.
     bits : mapping
-        From `bits_of`; used if no row has a volume, because nothing was reduced.
+        From `bits_of`.
     share : float
-        Of fp32's bytes: 0.25 of 8 bits. Scales of blocks may come on top.
+        Of fp32's bits: 0.25 of 8 bits. Side information may come on top in the volume; a hierarchy
+        has a small volume with any bits, because only bytes between nodes count.
     measure : str
         The column that ranks.
 
     Returns
     -------
     DataFrame
-        Those that send so little, without overflow, skipped steps and gaps in their memory, with an
-        error; not ``exact``, which no system runs.
+        Those of so few bits that send so little, without overflow, skipped steps and gaps in their
+        memory, with an error; ``exact``, which no system runs, only where nothing else is.
     """
-    known = rows["volume"].notna().any()
-    sent = rows["volume"] if known else rows["scheme"].map(bits) / 32
     sound = (rows[["overflowed", "skipped", "gaps"]] == 0).all(axis=1) & rows[measure].notna()
-    sound &= rows["topology"] != "exact"
-    return rows[sound & in_class(sent, share)]
+    if (run := rows["topology"] != "exact").any():
+        sound &= run
+    if rows["volume"].notna().any():
+        sound &= in_class(rows["volume"], share)
+    return rows[sound & (rows["scheme"].map(bits) <= 32 * share)]
 
 
 def least(rows: pd.DataFrame, bits: Mapping[str, int], measure: str) -> pd.Series:
@@ -119,9 +124,9 @@ def least(rows: pd.DataFrame, bits: Mapping[str, int], measure: str) -> pd.Serie
 
 
 def winner(rows: pd.DataFrame, bits: Mapping[str, int], width: int, measure: str) -> Winner | None:
-    """The `least` row of `within` as a Winner; None if there is none."""
-    held = within(rows, bits, width / 32, measure)
-    if not len(held):
+    """The `least` row of `within` as a Winner; None without a scheme of the width."""
+    held = within(rows[rows["topology"] != "exact"], bits, width / 32, measure)
+    if not (held["scheme"].map(bits) == width).any():
         return None
     row = least(held, bits, measure)
     return Winner(

@@ -210,7 +210,7 @@ def _print_several(table: pd.DataFrame, args: argparse.Namespace) -> None:
     """One scheme against several: each in total, then layers down and schemes across."""
     sides = ["trace", "layer", "whole", "scheme_a", "scheme_b", "topology_a", "topology_b"]
     table = table.drop_duplicates(sides)
-    if table.duplicated(sides[:-2]).any():  # one scheme in several reductions
+    if len({*table["topology_a"], *table["topology_b"]}) > 1:
         named = {s: table[f"scheme_{s}"] + "@" + table[f"topology_{s}"] for s in "ab"}
         table = table.assign(scheme_a=named["a"], scheme_b=named["b"])
     for trace, part in _named(table).groupby("trace", sort=False):

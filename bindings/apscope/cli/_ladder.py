@@ -135,7 +135,7 @@ def _print(trace: str, table: pd.DataFrame) -> None:
     )
     print()
     bits = {row.scheme: as_format(row.format).storage_bits for row in table.itertuples()}
-    print_winners(trace, winners(table, bits))
+    print_winners(trace, winners(table, bits), "the ladder's rungs")
     rungs = [rung for rung in RUNGS if (table["rung"] == rung.name).any()]
     print_table(["the rungs", ""], [[r.name, r.meaning] for r in rungs], ["the rungs", ""])
     print()

@@ -131,7 +131,7 @@ def _print(name: str, table: pd.DataFrame, figure: str, args: argparse.Namespace
             best.dropna(axis="columns", how="all"),
             fit=True,
         )
-        print_winners(name, _winner(first, args.bits, figure))
+        print_winners(name, _winner(first, args.bits, figure), "the splits searched")
         title = name
     widths = sorted(table["exponent_bits"].unique())
     heads = [

@@ -110,7 +110,9 @@ def run(args: argparse.Namespace) -> int:
     for trace, part in table.groupby("trace", sort=False):
         if args.by is None:
             print_frame(trace, _telling(part, SHORT, args.all_columns), fit=not args.all_columns)
-            print_winners(str(trace), winners(part, bits))
+            print_winners(
+                str(trace), winners(part, bits), count_of(part["scheme"].nunique(), "scheme")
+            )
             if network is not None:
                 print(f"ms, node_MB: {args.elements:g} parameters; {network}\n")
             _print_scales(part)

@@ -54,10 +54,10 @@ def print_table(
     return shown
 
 
-def print_winners(trace: str, found: Sequence[Winner]) -> None:
-    """The best of every width, a line each, and an empty line."""
+def print_winners(trace: str, found: Sequence[Winner], among: str) -> None:
+    """The best of every width, a line each, and an empty line; `among`: of which rows."""
     for best in found:
-        print(f"{printable(trace)}: {best}")
+        print(f"{printable(trace)}: {best} (of {among})")
     if found:
         print()
 
