@@ -363,8 +363,12 @@ Topology parse_topology(std::string_view name) {
     const std::string whole(name);
     const std::size_t open = name.find('(');
     if (name.starts_with(hierarchy) && open != name.npos) {
+        if (!name.substr(hierarchy.size()).starts_with(':') && open != hierarchy.size())
+            refuse("unknown topology '" + limits::clipped(whole) + "'; use " +
+                   listed(topology_names()));
         if (!name.ends_with(')'))
-            refuse("topology '" + limits::clipped(whole) + "' does not end with a parenthesis, as "
+            refuse("topology '" + limits::clipped(whole) +
+                   "' does not end with a parenthesis, as "
                    "in hierarchical:8(ring,two_phase@e4m3)");
         Topology t{Topology::Kind::levels, 0, false, find_form(hierarchy)};
         t.group = group_of(whole, hierarchy,

@@ -233,7 +233,10 @@ def run_replay(
                 )
                 made, counted, noises, after = replay_on(client, trace, job, update)
                 parts += [Stored(rows, Path("results.parquet")) for rows in made]
-        if limit and index == 0:  # of a trace, whatever its schemes: the first shard has it
+        sampled = any(tensor.sampled_from for tensor in trace.manifest.tensors)
+        if (
+            limit and index == 0 and not sampled
+        ):  # of a trace, whatever its schemes: the first shard has it
             from .._rate_limit.table import limit_columns
 
             facts = limit_columns(trace, step_indices, tensor_indices, used, threads, progress)

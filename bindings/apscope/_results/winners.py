@@ -95,7 +95,7 @@ def within(rows: pd.DataFrame, bits: Mapping[str, int], share: float, measure: s
         A front of one trace: ``scheme``, ``topology``, ``volume``, ``overflowed``, ``skipped``,
         ``gaps`` and the column `measure`.
     bits : mapping
-        From `bits_of`.
+        From `bits_of`; a scheme that it lacks has any.
     share : float
         Of fp32's bits: 0.25 of 8 bits. Side information may come on top in the volume; a hierarchy
         has a small volume with any bits, because only bytes between nodes count.
@@ -113,7 +113,7 @@ def within(rows: pd.DataFrame, bits: Mapping[str, int], share: float, measure: s
         sound &= run
     if rows["volume"].notna().any():
         sound &= in_class(rows["volume"], share)
-    return rows[sound & (rows["scheme"].map(bits) <= 32 * share)]
+    return rows[sound & ~(rows["scheme"].map(bits).astype(float) > 32 * share)]
 
 
 def least(rows: pd.DataFrame, bits: Mapping[str, int], measure: str) -> pd.Series:
@@ -126,7 +126,7 @@ def least(rows: pd.DataFrame, bits: Mapping[str, int], measure: str) -> pd.Serie
 def winner(rows: pd.DataFrame, bits: Mapping[str, int], width: int, measure: str) -> Winner | None:
     """The `least` row of `within` as a Winner; None without a scheme of the width."""
     held = within(rows[rows["topology"] != "exact"], bits, width / 32, measure)
-    if not (held["scheme"].map(bits) == width).any():
+    if not (held["scheme"].map(bits).fillna(width) == width).any():
         return None
     row = least(held, bits, measure)
     return Winner(

@@ -57,7 +57,7 @@ def print_table(
 def print_winners(trace: str, found: Sequence[Winner], among: str) -> None:
     """The best of every width, a line each, and an empty line; `among`: of which rows."""
     for best in found:
-        print(f"{printable(trace)}: {best} (of {among})")
+        print(f"{printable(trace)}: {best}, of {among}")
     if found:
         print()
 

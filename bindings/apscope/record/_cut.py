@@ -257,7 +257,11 @@ def _write(
         loss_divided_by_workers=manifest.loss_divided_by_workers,
         roles=trace.roles,
         metadata={**manifest.metadata, **about},
-        sampled_from={name: math.prod(pieces.shape) for name, (pieces, _) in kept.items()},
+        sampled_from={
+            t.name: t.sampled_from or t.size
+            for t in manifest.tensors
+            if t.name in kept or t.sampled_from
+        },
         durable=False,  # the whole folder is synced when it is moved
     ) as writer:
         records = list(_records(trace))

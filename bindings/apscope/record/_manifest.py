@@ -126,6 +126,7 @@ class Manifest:
                 )
         self.shapes = {tensor["name"]: tuple(tensor["shape"]) for tensor in old["tensors"]}
         self.metadata = {**old.get("metadata", {}), **self.metadata}
+        self._whole |= {t["name"]: t["sampled_from"] for t in old["tensors"] if "sampled_from" in t}
         self._committed = [
             (step["number"], json.dumps(step)) for step in old["steps"] if step["number"] < first
         ]

@@ -31,7 +31,7 @@ def test_the_summary_is_a_ranked_table_a_trace(capsys, folder, results):
     out = printed(capsys, "summary", folder)
     digits, best, noise, characters, *_ = out.rstrip("\n").split("\n\n")
     assert best == "\n".join(
-        f"digits: {one}"
+        f"digits: {one}, of 4 schemes"
         for one in winners(
             front(results.summary().query("trace == 'digits'"), "ring"), bits_of(results.frame)
         )
@@ -251,11 +251,13 @@ def test_one_scheme_against_several_is_a_table_of_them_and_one_of_layers(capsys,
     tables = tables_of(
         printed(capsys, "compare", folder, "aps:e4m3", "qsgd", "loss_scaling:e4m3,scale=largest")
     )
-    heads, *lines = tables["digits: a = aps:e4m3, all layers"]
+    heads, *lines = tables["digits: a = aps:e4m3@ring, all layers"]
     assert heads.split()[:3] == ["b", "error_over_noise_a", "error_over_noise_b"]
     wanted = results.compare("aps:e4m3", ["qsgd", "loss_scaling:e4m3,scale=largest"])
     wanted = wanted[wanted.trace == "digits"]
-    assert [line.split()[0] for line in lines] == ["qsgd", "loss_scaling:e4m3,scale=largest"]
+    assert [line.split()[0] for line in lines] == [
+        "qsgd@gather", "loss_scaling:e4m3,scale=largest@ring",
+    ]  # fmt: skip
     assert [int(line.split()[4]) for line in lines] == wanted[wanted.whole].wins.tolist()
     _, _, *lines = tables["digits: geometric_ratio by layer, the NMSE of a over that of each"]
     layers = wanted[~wanted.whole]

@@ -178,3 +178,18 @@ def test_what_cannot_be_cut_is_one_sentence(trace, tmp_path):
         cut(trace, tmp_path / "cut", size=200_000)
     with pytest.raises(ValueError, match=r"cut is a cut already; cut the whole trace again$"):
         cut(small, tmp_path / "again", size=200_000)
+
+
+def test_a_sample_stays_a_sample(tmp_path):
+    values = np.ones((8, 64), np.float32)
+    keys = dict(workers=1, sampled_from={"a": 5120})
+    with TraceWriter(tmp_path / "sample", **keys) as writer:
+        writer.add(0, 0, "a", values)
+        writer.end_step(0)
+    with TraceWriter(tmp_path / "sample", workers=1, resume=True) as writer:
+        writer.add(1, 0, "a", values)
+        writer.end_step(1)
+    for size in ("1MB", "3KB"):
+        small = cut(tmp_path / "sample", tmp_path / size, size=size)
+        assert [t.sampled_from for t in small.manifest.tensors] == [5120]
+        assert small.manifest.tensors[0].size <= 512

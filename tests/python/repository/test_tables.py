@@ -246,7 +246,9 @@ def test_the_pictures_of_the_report_are_todays(tmp_path, monkeypatch):
         return ImageStat.Stat(ImageChops.difference(*small)).mean[0]
 
     traces = ["digits", "digits_w64", "characters", "resnet18", "transformer"]
-    results = apscope.replay([ROOT / "notebooks/data" / name for name in traces], "main", limit=True)
+    results = apscope.replay(
+        [ROOT / "notebooks/data" / name for name in traces], "main", limit=True
+    )
     results.provenance["command"] = " ".join(
         ["apscope replay", *(f"notebooks/data/{name}" for name in traces)]
     )

@@ -14,7 +14,7 @@ from apscope.cli import main
 
 BEST = re.compile(
     r"^characters: best of (\d) bits by error_over_noise, (\S+): (\S+) in (\S+); format (\S+), "
-    r"scale one for (\d+) elements, (\S+) of fp32's bytes$",
+    r"scale one for (\d+) elements, (\S+) of fp32's bytes, of .*$",
     re.MULTILINE,
 )
 #: Of both widths, candidates that search and the ladder have in common.

@@ -173,6 +173,7 @@ def test_its_name_passes_through_tables_and_the_command_line(tmp_path, capsys, r
         ("hierarchical:8(ring,sequential[+]kahan)", "has the level 'sequential"),
         ("hierarchical:8(hierarchical:2,ring)", "has the level 'hierarchical:2'"),
         ("hierarchical(ring,ring)", "needs a group size"),
+        ("hierarchicalX4(ring,ring)", "unknown topology"),
         ("hierarchical:0(ring,ring)", "needs a group size"),
         ("hierarchical:8(ring@e9,ring)", "e9"),
         ("hierarchical:8(ring@,ring)", "has no format after 'ring@'"),
