@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "emulation/schemes/resolved_schemes.h"
 #include "emulation/schemes/two_phase.h"
 
 namespace apscope::detail {
@@ -27,15 +28,18 @@ Transport transport_of(std::string_view spec, std::string_view grid, std::string
                        const MadeSchemes* made) {
     std::optional<Scheme> found = known(spec, made);
     if (!found) return {};
-    auto scheme = std::make_shared<const Scheme>(*std::move(found));
+    const auto scheme = std::make_shared<const Scheme>(*std::move(found));
+    std::optional<Topology> crosses;  // none: a reduction of its own
+    if (!collective_name(topology).empty()) crosses = parse_topology(topology);
+    const auto as_reduced = [&](const std::shared_ptr<const Scheme>& one) {
+        return crosses ? reduced_by(*crosses, one) : one;
+    };
     for (const PolicyBranch& branch : scheme->policy.branches) {
-        if (branch.scheme->parts.grid != grid) continue;
-        scheme = branch.scheme;
-        break;
+        if (crosses && !reduces(*crosses, *branch.scheme)) continue;
+        const std::shared_ptr<const Scheme> reduced = as_reduced(branch.scheme);
+        if (reduced->parts.grid == grid) return reduced->parts.transport;
     }
-    const bool crosses = !collective_name(topology).empty();  // no reduction of its own
-    return crosses ? reduced_by(parse_topology(topology), scheme)->parts.transport
-                   : scheme->parts.transport;
+    return as_reduced(scheme)->parts.transport;
 }
 
 TransportOf transports(const MadeSchemes* made) {

@@ -19,7 +19,12 @@ BucketViews::BucketViews(const Trace& trace, const ReplayOptions& options,
     const std::size_t tensors = options.tensors.size();
     const auto elements = [&](std::size_t k) -> std::optional<std::size_t> {
         if (!resolved.serves_item(t * tensors + k)) return std::nullopt;
-        return trace.manifest().tensors[options.tensors[k]].size();
+        const TensorInfo& one = trace.manifest().tensors[options.tensors[k]];
+        if (one.sampled_from)
+            throw std::invalid_argument(
+                "scheme '" + resolved.scheme->spec + "' has blocks that cross tensors, but '" +
+                one.name + "' is a sample of a tensor in this trace; leave bucket out");
+        return one.size();
     };
     const auto gradient = [this, &trace, &options, t](std::size_t k, std::size_t worker) {
         const auto found = views_.find({k, worker});

@@ -111,7 +111,7 @@ std::vector<ResultRow> FloatBlocks::rows(const SchemeParts& scheme,
                                          const Decision& decision) const {
     return account_.rows({scheme.transport, payload_bits(encoder_.grid, item_.elements()),
                           decision.side_bits.value_or(scheme.float_encoder.value().side_bits),
-                          decision.exponent, decision.skipped});
+                          decision.exponent, decision.skipped, true});
 }
 
 }  // namespace apscope::detail

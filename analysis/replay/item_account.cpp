@@ -233,16 +233,23 @@ RowSums ItemAccount::wire_sums() const {
 std::vector<ResultRow> ItemAccount::rows(const SentItem& sent) const {
     std::vector<ResultRow> rows;
     rows.reserve(rows_.size());
+    const double whole = item_.stands_for;
+    const auto bits_of_whole = [whole](std::uint64_t bits) {
+        return whole == 1.0
+                   ? bits
+                   : static_cast<std::uint64_t>(std::llround(static_cast<double>(bits) * whole));
+    };
+    const std::uint64_t wire_bits = bits_of_whole(sent.wire_bits),
+                        side_bits = sent.one_scale ? sent.side_bits : bits_of_whole(sent.side_bits);
     const auto make = [&](const RowSums& s) {
         ResultRow& row = rows.emplace_back();
         row.wire = s.topology.empty();
         row.topology = row.wire && item_.last_alone ? rows_.back().topology : s.topology;
-        row.wire_bits = static_cast<std::int64_t>(sent.wire_bits);
-        row.side_bits = static_cast<std::int64_t>(sent.side_bits);
-        const Volume volume =
-            volume_of(sent.transport, s.topology, static_cast<double>(item_.elements()),
-                      static_cast<double>(sent.wire_bits), static_cast<double>(sent.side_bits),
-                      item_.workers());
+        row.wire_bits = static_cast<std::int64_t>(wire_bits);
+        row.side_bits = static_cast<std::int64_t>(side_bits);
+        const Volume volume = volume_of(
+            sent.transport, s.topology, static_cast<double>(item_.elements()) * whole,
+            static_cast<double>(wire_bits), static_cast<double>(side_bits), item_.workers());
         row.volume = volume.inter;
         row.intra_volume = volume.intra;
         row.scale_exponent = sent.scale_exponent;

@@ -24,6 +24,7 @@ struct ItemContext {
     std::span<const Topology> topologies;  // the requested ones, without exact
     std::span<const std::span<const float>> gradients;  // one row a worker, as recorded
     bool last_alone = false;  // the rows of the last topology, and the wire's under its name
+    double stands_for = 1.0;  // elements of the whole tensor for one of a sample
     const BatchNoise* noise = nullptr;  // of these gradients, where the rows are to have it
 
     int workers() const { return static_cast<int>(gradients.size()); }

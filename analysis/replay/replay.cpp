@@ -247,6 +247,7 @@ ItemContext Replay::context(std::size_t t, std::size_t k, const ItemViews& item,
     if (context.reduces) context.topologies = orders_;  // of a scheme: orders_of()
     context.gradients = item.rows;
     context.noise = &noise;
+    context.stands_for = tensor(k).stands_for();
     return context;
 }
 
@@ -303,7 +304,10 @@ Replay::Made Replay::do_item(const WorkItem& item, Workspace& workspace) {
 
 void Replay::select(std::vector<AgreedStatistics> statistics) {
     SelectionInput input{steps(), tensors(), options_.workers, std::move(statistics), {}, {}};
-    for (std::size_t k = 0; k < tensors(); ++k) input.names.push_back(tensor(k).name);
+    for (const std::size_t k : options_.tensors) {
+        input.names.push_back(manifest_.tensors[k].name);
+        input.whole_elements.push_back(manifest_.tensors[k].whole_size());
+    }
     for (const std::size_t step : options_.steps)
         input.step_numbers.push_back(manifest_.steps[step].number);
     decisions_.resize(schemes_.size());

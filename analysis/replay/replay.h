@@ -9,6 +9,7 @@
 // memory.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -20,6 +21,7 @@
 #include "analysis/statistics/exponent_histogram.h"
 #include "analysis/statistics/result_row.h"
 #include "analysis/trace/trace.h"
+#include "emulation/allreduce/batch_noise.h"
 #include "emulation/allreduce/topology.h"
 #include "emulation/schemes/scheme.h"
 
@@ -58,6 +60,11 @@ struct ItemHistogram {
     std::size_t step_index, tensor_index;
     ExponentHistogram histogram;
 };
+
+// The noise blocks of a tensor; of a sample those that it stands for.
+inline std::int64_t noise_blocks_of(const TensorInfo& tensor) {
+    return std::llround(static_cast<double>(noise_blocks_of(tensor.size())) * tensor.stands_for());
+}
 
 // The batch's noise, from the workers' gradients of a tensor at a step.
 struct ItemNoise {

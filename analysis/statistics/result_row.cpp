@@ -152,8 +152,6 @@ void stand_for_whole(ResultRow& row, double elements) {
     if (elements == 1.0) return;
     const ResultRow sample = row;
     multiply(row.count, elements);
-    row.wire_bits = std::llround(static_cast<double>(row.wire_bits) * elements);
-    row.side_bits = std::llround(static_cast<double>(row.side_bits) * elements);
 #define APSCOPE_MULTIPLY(name, unit, section, pools) \
     if constexpr (adds_up(Pools::pools)) multiply(row.name, elements);
 #define APSCOPE_BITS(name, unit, section, pools)

@@ -55,7 +55,7 @@ void fill_split(ResultRow& row, const ErrorStatistics& statistics);
 void fill_noise(ResultRow& row, const OverNoise& over_noise, double noise);
 
 // A row of a sample of a tensor as one of the whole: counts and sums, multiplied; counts are
-// rounded to the nearest. elements: those of the whole for one of the sample.
+// rounded to the nearest. elements: those of the whole for one of the sample. Bits are not changed.
 void stand_for_whole(ResultRow& row, double elements);
 
 // The columns of a comparison with the scheme's own truth.

@@ -6,6 +6,7 @@
 
 #include "analysis/summary/chosen_rows.h"
 #include "analysis/summary/comparison.h"
+#include "emulation/allreduce/topology.h"
 
 namespace apscope::detail {
 
@@ -16,6 +17,15 @@ using Rows = std::vector<std::uint32_t>;
 
 bool holds(const std::vector<std::string>& names, std::string_view name) {
     return std::ranges::find(names, name) != names.end();
+}
+
+// The name of a topology in any spelling; the text itself if it names none.
+std::string canonical(std::string_view text) {
+    try {
+        return parse_topology(text).name();
+    } catch (const std::invalid_argument&) {
+        return std::string(text);
+    }
 }
 
 // The topologies of chosen rows, in order of appearance.
@@ -67,10 +77,14 @@ struct SchemeRows {
         const auto own = std::ranges::find_if(topologies, is_own_reduction);
         return own != topologies.end() ? *own : held("exact");
     }
-    // `wanted`, if it has it.
+    // `wanted`, in any spelling, if it has it.
     std::string held(std::string_view wanted) const {
         const std::string topology(wanted);
         if (holds(topologies, topology)) return topology;
+        if (wanted.empty())
+            throw std::invalid_argument("'" + spec + "@' has no topology after the @, as in " +
+                                        spec + "@ring");
+        if (const std::string name = canonical(wanted); holds(topologies, name)) return name;
         std::string known;
         for (const std::string& name : topologies) known += name + ", ";
         throw std::invalid_argument("'" + spec + "' has no topology '" + topology +

@@ -122,7 +122,7 @@ py::dict noise_columns(const Trace& trace, int workers, const std::vector<ItemNo
     c.integers("without", [](const Line& l) { return l.without; });
     c.plain<std::int64_t>("elements", elements);
     c.plain<std::int64_t>("blocks", [&](const Line& l) {
-        return static_cast<std::int64_t>(noise_blocks_of(static_cast<std::size_t>(elements(l))));
+        return noise_blocks_of(manifest.tensors[l.item->tensor_index]);
     });
     c.plain<std::int64_t>("noise_blocks", [](const Line& l) {
         return static_cast<std::int64_t>(l.item->noise.noisy_blocks);

@@ -96,6 +96,9 @@ struct SelectionInput {
     std::vector<char> served = {};
     // For a scheme that looks ahead; it must outlive the choice.
     const Lookahead* ahead = nullptr;
+    // Per tensor, the elements that fill buckets: of the whole tensors, where these are samples. As
+    // the statistics say, if empty.
+    std::vector<std::size_t> whole_elements = {};
 
     const AgreedStatistics& at(std::size_t step, std::size_t tensor) const {
         return statistics[step * tensors + tensor];

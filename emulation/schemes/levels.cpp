@@ -167,6 +167,8 @@ SchemeParts in_levels(const Scheme& scheme, const Topology& topology) {
     parts.grid = leaf.grid;
     parts.topology = topology.name();
     parts.needs = leaf.needs;
+    for (const std::string& need : upper->parts.needs)
+        if (std::ranges::count(parts.needs, need) == 0) parts.needs.push_back(need);
     parts.tables = leaf.tables;
     parts.defined_as = leaf.defined_as;
     parts.run = whole_row;

@@ -47,6 +47,7 @@ namespace {
 
 // Whether the topology reduces the scheme as a composition with it.
 bool is_composed(const Topology& topology, const Scheme& scheme) {
+    if (topology.is_order()) return false;
     if (topology.kind == Topology::Kind::levels) return refusal_of_levels(topology, scheme).empty();
     return has_two_phases(scheme.parts);
 }
@@ -61,6 +62,10 @@ void check_levels(const Topology& topology, const std::vector<ResolvedScheme>& s
 
 }  // namespace
 
+bool reduces(const Topology& topology, const Scheme& scheme) {
+    return is_composed(topology, scheme) || adds_codes(topology, scheme.parts);
+}
+
 std::vector<ResolvedScheme> with_two_phases(std::span<const Topology> topologies,
                                             const std::vector<ResolvedScheme>& schemes) {
     std::vector<ResolvedScheme> all;
@@ -72,8 +77,7 @@ std::vector<ResolvedScheme> with_two_phases(std::span<const Topology> topologies
             // A policy has rows of a topology on all its tensors, or on none.
             const bool covers = std::ranges::none_of(schemes, [&](const ResolvedScheme& other) {
                 return other.requested == scheme.requested && other.parts().crosses_topologies() &&
-                       !is_composed(topology, *other.scheme) &&
-                       !adds_codes(topology, other.parts());
+                       !reduces(topology, *other.scheme);
             });
             if (!covers) continue;
             std::vector<ResolvedScheme> reduced = reduced_by(topology, {scheme});

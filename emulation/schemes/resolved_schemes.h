@@ -41,10 +41,13 @@ struct ResolvedScheme {
 std::vector<ResolvedScheme> resolve_policies(std::span<const Scheme> schemes,
                                              std::span<const PolicyTensor> tensors,
                                              std::span<const std::int64_t> steps);
-// As this topology reduces them: those that it reduces in two phases become schemes of that.
+// Whether the scheme, no policy, has rows of a topology: that adds its codes, or is composed with
+// it.
+bool reduces(const Topology& topology, const Scheme& scheme);
+// As this topology reduces them: those that it is composed with become schemes of that.
 std::vector<ResolvedScheme> reduced_by(const Topology& topology,
                                        std::vector<ResolvedScheme> schemes);
-// The schemes as they are, each followed by what it is in two phases, for every such topology.
+// The schemes as they are, each followed by its compositions with the topologies that have one.
 std::vector<ResolvedScheme> with_two_phases(std::span<const Topology> topologies,
                                             const std::vector<ResolvedScheme>& schemes);
 

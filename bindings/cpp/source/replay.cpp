@@ -121,8 +121,7 @@ detail::NoiseTable noise_table(const detail::Manifest& manifest, int workers,
         row.role = role_of[item.tensor_index];
         row.step = manifest.steps[item.step_index].number;
         row.workers = workers;
-        row.blocks = static_cast<std::int64_t>(
-            detail::noise_blocks_of(manifest.tensors[item.tensor_index].whole_size()));
+        row.blocks = detail::noise_blocks_of(manifest.tensors[item.tensor_index]);
         row.noise_blocks = static_cast<std::int64_t>(item.noise.noisy_blocks);
         row.lone_blocks = static_cast<std::int64_t>(item.noise.lone_blocks);
         row.squared_reference = item.noise.squared_reference;

@@ -344,13 +344,23 @@ def test_instruction_sets_change_no_bit():
     ],
     ids=["one worker", "zeros", "NaN", "no noise", "clipped", "empty"],
 )
-def test_what_has_no_noise_has_no_limit(tmp_path, steps, options):
+def test_what_has_no_noise_has_no_limit(tmp_path, steps, options, capsys):
     trace = written(tmp_path / "trace", steps, **options)
     found = apscope.replay(trace, "mx", topology="two_phase", limit=True)
     assert len(found.limit) == 0 and found.summary()["bits_above_limit"].isna().all()
     found.save(tmp_path / "r")
     assert not (tmp_path / "r/limit.parquet").exists()
     assert len(apscope.Results.open(tmp_path / "r")) == len(found)
+    words = ["replay", str(trace), "--scheme", "mx", "--limit", "-o"]
+    assert main([*words, str(tmp_path / "said")]) == 0
+    why = "one worker was replayed" if len(steps[0]["a"]) == 1 else "gradients"
+    assert (
+        "trace has no limit, because the limit is relative to the noise of the batch, which "
+        in (out := capsys.readouterr().out)
+        and why in out
+    )
+    assert main([*words, str(tmp_path / "shard"), "--shard", "1/2"]) == 0
+    assert "no limit" not in capsys.readouterr().out
 
 
 def test_selection_is_that_of_the_replay():
