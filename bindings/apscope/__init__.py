@@ -14,9 +14,9 @@ Arithmetic, one rounding each
 Traces and replays
     `open_trace` (to a `Trace`), `replay` (to `Results`: ``summary``, ``compare``, ``pool``),
     `merge`; `ladder` (the gain of finer scales); `recommend` (a scheme for every layer, a `Plan`);
-    `search` (which split of N bits); `limit` (the error that no code of N bits undercuts);
-    `expected_excess` (what an error costs in training, as far as
-    it was established); `report`, `explore`; `exchange` (one step through one scheme).
+    `search` (which split of N bits); `limit` (the error that no memoryless code of N bits
+    undercuts); `expected_excess` (what an error costs in training, as far as it was established);
+    `report`, `explore`; `exchange` (one step through one scheme).
 Modules
     `schemes` (one class each, lists, `schemes.define`), `hybrid` (mixtures), `cost` (modelled time
     of a step); `record` (making traces), `plots`, `studies` (one module per question); `p3109`

@@ -149,12 +149,22 @@ class Plan:
         )
 
     @property
+    def _counted(self) -> str:
+        """Which row of `figures` is the plan's: ``plan``, or ``plan replayed``.
+
+        The second if a candidate behaved differently in the mixture than alone.
+        """
+        return "plan replayed" if self._replayed and self.about.get("changed") else "plan"
+
+    @property
     def single(self) -> str:
         """The best single candidate within the limits; empty if none is within them."""
         return "" if self._single is None else self._table.candidates[self._single]
 
     def against_single(self, steps: str = "held out") -> tuple[float, float, float]:
         """The error of `single` divided by the plan's, and its 95 % interval over blocks of steps.
+
+        The plan's is the replayed one if a candidate behaved differently in the mixture than alone.
 
         Parameters
         ----------
@@ -171,9 +181,12 @@ class Plan:
         sums = self._table.held_out if steps == "held out" else self._table.chosen
         if self._single is None or sums is None:
             return (float("nan"),) * 3
-        return ratio(
-            sums, self.wish.error, np.full(len(self._options), self._single), self._options
-        )
+        single, own = np.full(len(self._options), self._single), self._options
+        beside = None
+        if self._replayed is not None and self._counted == "plan replayed":
+            held = self._replayed.held_out if steps == "held out" else self._replayed.chosen
+            beside, own = held, np.zeros_like(self._options)
+        return ratio(sums, self.wish.error, single, own, beside)
 
     @cached_property
     def layers(self) -> pd.DataFrame:

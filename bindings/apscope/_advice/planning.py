@@ -65,7 +65,10 @@ def planned(
     """
     name = str(frame["trace"].iloc[0])
     told = _described(results, frame, name)
-    tensors = [Tensor(t["name"], t["role"], math.prod(t["shape"])) for t in told["tensors"]]
+    tensors = [
+        Tensor(t["name"], t["role"], t.get("sampled_from") or math.prod(t["shape"]))
+        for t in told["tensors"]
+    ]
     chosen, held_out = _split(sorted(int(s) for s in frame["step"].unique()), setting.holdout)
     held = {tensor: scheme.spec for tensor, scheme in pinned(tensors, setting.fixed).items()}
     units = units_of(tensors, chosen, setting.groups, setting.periods, held)

@@ -34,10 +34,20 @@ def by_blocks(sums: Sums, figure: str, options: np.ndarray) -> np.ndarray:
 
 
 def ratio(
-    sums: Sums, figure: str, one: np.ndarray, other: np.ndarray
+    sums: Sums,
+    figure: str,
+    one: np.ndarray,
+    other: np.ndarray,
+    sums_of_other: Sums | None = None,
 ) -> tuple[float, float, float]:
-    """The ratio of two errors and its 95 % interval over independent blocks; NaN below four."""
-    first, second = by_blocks(sums, figure, one), by_blocks(sums, figure, other)
+    """The ratio of two errors and its 95 % interval over independent blocks; NaN below four.
+
+    `sums_of_other`: those of the other mixture, on the same steps; by default `sums`.
+    """
+    first, second = (
+        by_blocks(held, figure, options)
+        for held, options in ((sums, one), (sums_of_other or sums, other))
+    )
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = first - second if figure == "error_over_noise" else np.log2(first) - np.log2(second)
     logs = np.where(first == second, 0.0, logs)

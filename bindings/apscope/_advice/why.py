@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from .._results.pooling import PARTS
+from .._results.pooling import PARTS, part_called
 from .._text import count_of
 from .knapsack import multipliers
 from .robust import SAME, sureness
@@ -55,10 +55,14 @@ def layer_rows(table: Table, wish: Wish, options: np.ndarray) -> pd.DataFrame:
                 "scheme": table.candidates[k],
                 "volume": volume[u, k],
                 "error": errors[u, k],
-                "loses_by": _most(sums.parts[u, k]),
+                "loses_by": _most(sums.parts[u, k], table.reductions[k]),
             }
             | _other("cheaper", table, u, cheaper, volume, errors)
-            | {"cheaper_loses_by": "" if cheaper is None else _most(sums.parts[u, cheaper])}
+            | {
+                "cheaper_loses_by": ""
+                if cheaper is None
+                else _most(sums.parts[u, cheaper], table.reductions[cheaper])
+            }
             | _other("better", table, u, better, volume, errors)
             | {"sure": sure[u]}
         )
@@ -100,12 +104,12 @@ def _price(table: Table, wish: Wish, options: np.ndarray) -> np.ndarray:
     )
 
 
-def _most(parts: np.ndarray) -> str:
+def _most(parts: np.ndarray, topology: str) -> str:
     """The largest part of an error, and its share of the parts that are not negative."""
     if np.isnan(parts).any() or not parts[:4].sum() > 0:
         return ""
     place = int(parts[:4].argmax())
-    return f"{PARTS[place].removeprefix('split_')} {parts[place] / parts[:4].sum():.0%}"
+    return f"{part_called(PARTS[place], topology)} {parts[place] / parts[:4].sum():.0%}"
 
 
 def verdict(plan: Plan) -> str:
@@ -113,10 +117,11 @@ def verdict(plan: Plan) -> str:
     held_out = plan._table.held_out
     side = "chosen" if held_out is None else "held out"
     figures = plan.figures[plan.figures["steps"] == side].set_index("what")
-    own, error = figures.loc["plan"], plan.wish.error
+    own, error = figures.loc[plan._counted], plan.wish.error
     schemes = len(set(plan.layers["scheme"]))
     within = f", {plan.reduction}" if plan.reduction else ""
-    head = f"{error} {own[error]:.3g} at volume {own['volume']:.3g}"
+    told = "" if plan._counted == "plan" else " when replayed"
+    head = f"{error} {own[error]:.3g}{told} at volume {own['volume']:.3g}"
     if held_out is not None:
         head += (
             f" on {count_of(len(held_out.steps), 'step')} held out, chosen by "

@@ -65,8 +65,11 @@ def choices_chart(table: pd.DataFrame, unit: str) -> Bars:
         )
     return Bars(
         "What each choice is worth",
-        "The best scheme that was replayed with both reductions, and its error with one choice "
-        "changed. " + ". ".join(told) + ".",
+        "The best scheme that was replayed"
+        + (" with both reductions" if (shown["choice"] == "reduction").any() else "")
+        + ", and its error with one choice changed. "
+        + ". ".join(told)
+        + ".",
         groups,
         list(_COLOUR.items()),
     )

@@ -174,9 +174,10 @@ def front_chart(
             else []
         ),
     ]
+    bounded = "bits_above_limit" in held and held["bits_above_limit"].notna().any()
     drawn = (
         reference_of(limit, left, right, low, high)
-        if limit is not None and (column, against) == ("error_over_noise", "volume")
+        if limit is not None and bounded and (column, against) == ("error_over_noise", "volume")
         else Reference()
     )
     told = "; ".join(

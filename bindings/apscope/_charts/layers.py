@@ -7,7 +7,15 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
-from .._results.pooling import PARTS, infinite_with, losses, pool, quotient, step_losses
+from .._results.pooling import (
+    PARTS,
+    infinite_with,
+    losses,
+    part_called,
+    pool,
+    quotient,
+    step_losses,
+)
 from .._results.volume import at_most
 from .._schemes.titles import format_of
 from .describe import Cells, Row, number
@@ -103,12 +111,14 @@ def layer_map(rows: pd.DataFrame, scheme: str, titles: Callable[[str], str] = st
     mine = table[table["scheme"] == scheme].set_index("layer").reindex(layers)
     peaks = grid.max(axis=1).fillna(-1.0).to_numpy()
     order = np.argsort(-peaks, kind="stable")
+    topology = str(own["topology"].iloc[0]) if "topology" in own and len(own) else ""
     unit = "error over noise" if noisy else "NMSE"
     made = []
     for rank, place in enumerate(order):
         layer = layers[place]
         row, values = mine.iloc[place], grid.iloc[place].to_numpy(float)
-        part = f"{row['reason']}, {row['share']:.0%}" if row["reason"] else ""
+        reason = part_called(f"split_{row['reason']}", topology) if row["reason"] else ""
+        part = f"{reason}, {row['share']:.0%}" if reason else ""
         says = f"{layer}\n{unit} {_error(row['error'])}"
         if not np.isnan(values).all():
             says += (
@@ -118,7 +128,7 @@ def layer_map(rows: pd.DataFrame, scheme: str, titles: Callable[[str], str] = st
         told = remedy = ""
         if rank < WORST:
             better = _remedy(table, scheme, layer, row)
-            told = _CALLED.get(row["reason"], row["reason"])
+            told = _CALLED.get(reason, reason)
             if better is not None:
                 more = (
                     ""

@@ -22,8 +22,8 @@ LEGEND = (
 #: What the lines bound, in a sentence.
 SAYS = (
     "No code that treats all values alike has an error below the limit in two phases that send R "
-    "bits a value each (32 times the volume); steps whose codes are entropy-coded are 0.254 bits "
-    "above it."
+    "bits a value each (32 times the volume); uniform grids whose codes are "
+    "entropy-coded are 0.255 bits above it."
 )
 #: Places of a line between its ends.
 _PLACES = 129

@@ -13,7 +13,7 @@ from .describe import Band, Bars, Cells, Chart, Linear, Log, Point, number
 from .spread import spread
 
 #: Font size in pixels, and the average width of a letter, plain and bold.
-_SIZE, _LETTER, _BOLD = 10.5, 5.9, 6.7
+_SIZE, _LETTER, _BOLD = 10.5, 6.4, 6.7
 _TOP, _BOTTOM, _LEFT = 17.0, 29.0, 34.0
 #: Marks of about 8 pixels around 0, 0.
 _SYMBOLS = {
@@ -149,13 +149,16 @@ def chart_svg(chart: Chart, width: float, height: float) -> str:
                 class_="line dashed" if line.dashed else "line",
                 **({"stroke": line.colour} if line.label or line.inside else {}),
             )
-            if line.label and line.inside:
-                pen.add(
-                    "text", line.label, x=x(line.points[-1][0]) - 18, y=y(line.points[-1][1]) - 3,
-                    style=f"fill:{line.colour}", class_="name", text_anchor="end",
-                )  # fmt: skip
     for point in sorted(chart.points, key=lambda p: not p.faint):
         _mark(pen, point, x(point.x), y(point.y))
+    for line in chart.lines:
+        if line.points and line.label and line.inside:
+            # right of the axis's ticks, above the points
+            end = max(x(line.points[-1][0]) - 18, _LEFT + 4 + _BOLD * len(line.label))
+            pen.add(
+                "text", line.label, x=end, y=y(line.points[-1][1]) - 3,
+                style=f"fill:{line.colour}", class_="name", text_anchor="end",
+            )  # fmt: skip
     named = [p for p in chart.points if p.label]
     _name_points(pen, named, chart.points, x, y, (bottom, right))
     if ends:

@@ -83,6 +83,7 @@ def _describe(trace: Trace, steps: list[int], tensors: list[int], workers: int) 
         "learning_rate": [_json_value(at[i].learning_rate) for i in steps],
         "tensors": [
             {"name": what[i].name, "role": what[i].role, "shape": list(what[i].shape)}
+            | ({"sampled_from": whole} if (whole := what[i].sampled_from) else {})
             for i in tensors
         ],
     }

@@ -5,49 +5,16 @@ from __future__ import annotations
 from math import isnan
 from typing import Any
 
-from .._results.against import settings
-from .._results.comparison import met
+from .._results.against import meeting, settings
 from .._results.differences import Sent, cause, sides_differ
 from .._schemes.scheme import as_scheme
 from .._schemes.titles import reduction
-from .._text import clip
 from . import answer
 
 _SHOWN = (
     "error_over_noise", "step_nmse", "layer_cosine", "underflow_wire", "underflow_reduced",
     "relative_bias", "volume",
 )  # fmt: skip
-
-
-def meeting(here: list[dict[str, Any]], there: list[dict[str, Any]]) -> dict[str, str]:
-    """Pairs of traces of both sides: equal names, or the only ones, if they share a tensor.
-
-    Parameters
-    ----------
-    here, there : list of dict
-        As provenances describe traces: ``name``, ``tensors`` with ``name`` and ``shape``.
-
-    Raises
-    ------
-    ValueError
-        There is no pair, so nothing can be compared.
-    """
-    sides = [
-        {t["name"]: {(x["name"], tuple(x["shape"])) for x in t.get("tensors", ())} for t in side}
-        for side in (here, there)
-    ]
-    found = {
-        n: m
-        for n, m in met(*map(list, sides)).items()
-        if sides[0][n] & sides[1][m] or not (sides[0][n] and sides[1][m])
-    }
-    if not found:
-        names = [clip(", ".join(side), 80) or "none" for side in sides]
-        raise ValueError(
-            f"the other results are of another trace ({names[1]}, here {names[0]}) and have no "
-            "tensor in common with these; give results of the same model"
-        )
-    return found
 
 
 def changes(here: Any, there: Any) -> dict[str, Any]:

@@ -37,7 +37,11 @@ WORDS = {
     "on all others and on clipped "
     "ones, of the errors of rounded "
     "additions, and twice the "
-    "products of these",
+    "products of these; in two phases "
+    "accumulation is the error of sums and phase 2",
+    "corrected": "an error over noise with an interval: the noise of the typical block is "
+    "estimated too low with few workers, and this number and its interval correct that; charts and "
+    "tables have the error with the noise as estimated",
     ", ".join(
         t for t in topologies() if t != "exact" and "+" not in t
     ): "orders in which the workers' values are added, each addition rounded to the format",

@@ -8,11 +8,12 @@ import pandas as pd
 
 from .. import _core
 from .._arrays.float_environment import guarded
+from .._text import clip
 from .comparison import COLUMNS as COMPARED
 from .comparison import USED, met
 from .row_table import frame_of, rows_of
 
-__all__ = ["COLUMNS", "HELD", "against", "only", "settings"]
+__all__ = ["COLUMNS", "HELD", "against", "meeting", "only", "settings"]
 
 #: Which results have a scheme of a trace.
 HELD = ("both", "first", "second")
@@ -85,6 +86,37 @@ def only(first: Any, second: Any) -> list[tuple[str, str, list[Any]]]:
             ]:
                 out.append((held_by, what, alone))
     return out
+
+
+def meeting(here: list[dict[str, Any]], there: list[dict[str, Any]]) -> dict[str, str]:
+    """Pairs of traces of both sides: equal names, or the only ones, if they share a tensor.
+
+    Parameters
+    ----------
+    here, there : list of dict
+        As provenances describe traces: ``name``, ``tensors`` with ``name`` and ``shape``.
+
+    Raises
+    ------
+    ValueError
+        There is no pair, so nothing can be compared.
+    """
+    sides = [
+        {t["name"]: {(x["name"], tuple(x["shape"])) for x in t.get("tensors", ())} for t in side}
+        for side in (here, there)
+    ]
+    found = {
+        n: m
+        for n, m in met(*map(list, sides)).items()
+        if sides[0][n] & sides[1][m] or not (sides[0][n] and sides[1][m])
+    }
+    if not found:
+        names = [clip(", ".join(side), 80) or "none" for side in sides]
+        raise ValueError(
+            f"the other results are of another trace ({names[1]}, here {names[0]}) and have no "
+            "tensor in common with these; give results of the same model"
+        )
+    return found
 
 
 def settings(first: Any, second: Any) -> list[tuple[str, str, str]]:

@@ -92,8 +92,17 @@ def across(table: pd.DataFrame, part: str, column: str) -> pd.DataFrame:
     """
     figures_of = [c for c in table.columns if c not in ("trace", "scheme", part)]
     if column not in figures_of:
+        whole = [c for c in (*_WHOLE, "worst_layer", "worst_step") if c not in figures_of]
         raise ValueError(
-            f"there is no column '{column}' by {part}; {hint(column, figures_of, len(figures_of))}"
+            f"there is no column '{column}' by {part}; "
+            + (
+                "only the summary of whole schemes has it"
+                if column in whole
+                else near
+                if (near := hint(column, whole)).startswith("did you mean")
+                and not hint(column, figures_of).startswith("did you mean")
+                else hint(column, figures_of, len(figures_of))
+            )
         )
     places, specs = table[["trace", part]].drop_duplicates(), table["scheme"].unique()
     found = table.set_index(["trace", part, "scheme"])[column].unstack("scheme")

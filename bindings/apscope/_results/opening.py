@@ -122,9 +122,9 @@ def _check_provenance(told: Any) -> None:
         check_keys(trace, {"steps": _STEPS}, f"traces[{i}].")
         for tensor in trace["tensors"]:
             check_keys({"tensor": tensor}, {"tensor": OBJECT}, f"traces[{i}].")
-            check_keys(
-                tensor, {"name": TEXT, "role": TEXT, "shape": _INTEGERS}, f"traces[{i}].tensor."
-            )
+            rules = {"name": TEXT, "role": TEXT, "shape": _INTEGERS}
+            rules |= {"sampled_from": INTEGER} if "sampled_from" in tensor else {}
+            check_keys(tensor, rules, f"traces[{i}].tensor.")
     for name in [name for name in TABLES if name not in OPTIONAL or name in told["files"]]:
         check_keys(told["files"], {name: OBJECT}, "files.")
         check_keys(

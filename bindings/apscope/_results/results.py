@@ -285,8 +285,8 @@ class Results:
         such = [note for note in rows["note"].cat.categories if AFTER_GAP in str(note)]
         specs = [str(spec) for spec in rows.loc[rows["note"].isin(such), "scheme"].unique()]
         return (
-            "no rank, as their memory needs consecutive steps and some are missing: "
-            f"{_named(specs)}"
+            "These schemes have no rank, as their memory needs consecutive steps and some are "
+            f"missing: {_named(specs)}"
             if specs
             else ""
         )

@@ -7,13 +7,13 @@ import os
 
 import pandas as pd
 
-from .._results.against import only, settings
+from .._results.against import meeting, only, settings
 from .._results.differences import Sent, cause, chain, sides_differ
 from .._results.pooling import PARTS, headline_topology, is_on_front
 from .._results.results import Results
 from .._text import count_of, printable, wrapped
 from ._arguments import add_results, add_shape, adder
-from ._table import cell, print_csv, print_frame, print_json, print_table, warn
+from ._table import REMARKS, cell, print_csv, print_frame, print_json, print_table, warn
 
 EXAMPLE = """\
 apscope compare results aps:e4m3fn none:e4m3fn
@@ -71,10 +71,11 @@ def run(args: argparse.Namespace) -> int:
     folder = words.pop(0) if words and os.path.isdir(words[0]) else None
     _check_count(words, folder)
     results = Results.open(args.results)
-    warn(results)
+    warn(results, REMARKS)
     second = None if folder is None else Results.open(folder)
     if second is not None:
-        warn(second)
+        warn(second, REMARKS)
+        meeting(*(one.provenance.get("traces", []) for one in (results, second)))
     if second is not None and not words:
         table = results.against(second, args.topology)
     else:
@@ -279,6 +280,7 @@ def _print_made_of(trace: str, part: pd.DataFrame) -> None:
         for side in "ab"
     ]
     table = pd.DataFrame(rows, columns=["scheme", "nmse", *(f"share_{name}" for name in parts)])
-    print_frame(
-        f"{trace}: parts of their squared errors, all layers and steps together", table, fit=False
-    )
+    title = f"{trace}: parts of their squared errors, all layers and steps together"
+    if any(str(whole[f"topology_{side}"]).startswith("two_phase") for side in "ab"):
+        title += "; accumulation in two phases: sums and phase 2"
+    print_frame(title, table, fit=False)

@@ -1,4 +1,4 @@
-"""``apscope limit TRACE``: the error that no code of R bits undercuts, and schemes against it."""
+"""``apscope limit TRACE``: the error that no memoryless code of R bits undercuts, and schemes against it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ._arguments import add_threads, adder, listed
 from ._table import json_rows, on_terminal, print_frame
 
 EXAMPLE = "apscope limit notebooks/data/digits --steps 0:8"
-HELP = "the error that no code of R bits per value undercuts, and schemes against it"
+HELP = "the error that no memoryless code of R bits per value undercuts, and schemes against it"
 DESCRIPTION = (
     "Prints Shannon's lower bound of the mean squared error of R bits per value, computed of a "
     "trace's own gradients in blocks that are divided by a power of two each, the best grid of "

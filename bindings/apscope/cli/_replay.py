@@ -100,7 +100,30 @@ def run(args: argparse.Namespace) -> int:
     )
     if left_out := csv_left_out(rows, args.csv):
         say(left_out)
+    if args.limit:
+        _say_without_limit(rest)
     return 0
+
+
+def _say_without_limit(rest: Rest) -> None:
+    """A line for each trace that has no limit, with the reason; only the first shard has limits."""
+    if rest.provenance["shard"][0] != 0:
+        return
+    held = set(rest.limit["trace"])
+    for trace in rest.provenance["traces"]:
+        if trace["name"] in held:
+            continue
+        why = (
+            "one worker was replayed"
+            if trace["workers"] == 1
+            else f"its gradients are {trace['stage']}, not local"
+            if trace["stage"] != "local"
+            else "its workers' gradients do not differ, or are not finite"
+        )
+        say(
+            f"{trace['name']} has no limit, because the limit is relative to the noise of the batch, "
+            f"which is unknown: {why}"
+        )
 
 
 def _replay(args: argparse.Namespace, take: Take, client: Any) -> Rest:

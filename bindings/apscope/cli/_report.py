@@ -46,7 +46,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def _check_common(source: str, against: Results) -> None:
     """Checks, before a long replay, that the other results are of the same trace."""
-    from .._report.against import meeting
+    from .._results.against import meeting
 
     trace = open_trace(source)
     tensors = [{"name": t.name, "shape": list(t.shape)} for t in trace.manifest.tensors]

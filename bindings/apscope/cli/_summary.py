@@ -62,7 +62,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--topology NAME",
-        "rows of this topology, or of a scheme's own reduction where it has no such rows; or all. By "
+        "rows of this topology, or all; a scheme without such rows has those of its own reduction, or "
+        "the first that it has. By "
         "default the front: the first replayed that adds in a format, two phases and a scheme's own, "
         "side by side; with --by that first alone; with --csv or --json without --by, all",
     )
@@ -80,7 +81,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     results = Results.open(args.results)
-    warn(results)
     if args.column is not None and args.by is None:
         figures = [c for c in COLUMNS if c not in ("trace", "scheme")]
         if args.column not in figures:
@@ -102,6 +102,7 @@ def run(args: argparse.Namespace) -> int:
     )
     if args.by is not None and args.column is not None:
         across(table, args.by, args.column)  # refuses an unknown column
+    warn(results)
     if args.csv or args.json:
         (print_csv if args.csv else print_json)(table)
         return 0
@@ -182,7 +183,7 @@ def _print_scales(table: pd.DataFrame) -> None:
         except ValueError:
             continue  # of another process with more schemes
         lines += [
-            f"{printable(spec)}: {key}={keys[key]}, its default"
+            f"{printable(spec)} does not set {key}, so the default {key}={keys[key]} was used."
             for key in ("scale", "init")
             if key in keys and f"{key}=" not in spec
         ]

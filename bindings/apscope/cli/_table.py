@@ -121,11 +121,12 @@ def print_csv(table: pd.DataFrame) -> None:
         print(text.getvalue().decode(), end="")
 
 
-#: Properties of a Results: remarks that a reader of its numbers needs.
-_REMARKS = ("incomplete", "not_finite", "all_zero", "without_rank", "numerically_zero")
+#: Properties of a Results: remarks that a reader of its numbers needs; and of a ranking.
+REMARKS = ("incomplete", "not_finite", "all_zero", "numerically_zero")
+_RANKED = (*REMARKS[:-1], "without_rank", REMARKS[-1])
 
 
-def warn(results: Results, of: Sequence[str] = _REMARKS) -> None:
+def warn(results: Results, of: Sequence[str] = _RANKED) -> None:
     """Print remarks on these results on standard error."""
     for sentence in (getattr(results, name) for name in of):
         if sentence and sys.stderr is not None:

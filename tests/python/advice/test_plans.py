@@ -166,6 +166,9 @@ def test_schemes_that_look_at_several_layers_are_told(request):
         plan
     )
     assert rows["plan replayed"] < 0.5 * rows["plan"] < rows["single"]
+    # The answer is the replayed row, which counts.
+    assert f"step_nmse {rows['plan replayed']:.3g} when replayed at volume" in plan.verdict()
+    assert plan.against_single("chosen")[0] > 1.5 * rows["single"] / rows["plan"]
     again = apscope.replay(trace, plan, topology="ring").summary()
     assert again.loc[again["topology"] == "ring", "step_nmse"].item() == pytest.approx(
         rows["plan replayed"], rel=1e-12

@@ -360,8 +360,8 @@ def test_a_scheme_that_overflowed_by_default_is_shown_with_the_default(capsys, r
     out = printed(capsys, "summary", str(results.save(tmp_path / "r")))
     note = out.split("What overflowed or skipped steps:\n")[1].split("\n\n")[0]
     assert sorted(note.splitlines()) == [
-        "dynamic_loss_scaling:fp16: init=auto, its default",
-        "loss_scaling:e4m3: scale=1024, its default",
+        "dynamic_loss_scaling:fp16 does not set init, so the default init=auto was used.",
+        "loss_scaling:e4m3 does not set scale, so the default scale=1024 was used.",
     ]
 
 

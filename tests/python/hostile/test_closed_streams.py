@@ -41,7 +41,11 @@ def test_nothing_can_be_printed(words, where, why, digits, results):
         return
     assert done.returncode == 2, done
     # The ladder first says which of its schemes have no rank.
-    (said,) = [s for s in done.stderr.splitlines() if not s.startswith("apscope: no rank")]
+    (said,) = [
+        s
+        for s in done.stderr.splitlines()
+        if not s.startswith("apscope: These schemes have no rank")
+    ]
     assert said.startswith("apscope: standard output ") and why in said
 
 

@@ -51,6 +51,36 @@ def test_a_scheme_on_steps_with_gaps_ranks_behind_all_others(digits, capsys):
     assert results.without_rank in repr(results)
 
 
+def test_only_a_ranking_says_what_has_no_rank(digits, capsys, tmp_path):
+    results = apscope.replay(digits, [*MEMORY[-1:], "aps:e3m4"], topology="ring", steps=[0, 34])
+    assert results.without_rank == (
+        "These schemes have no rank, as their memory needs consecutive steps and some are "
+        "missing: dynamic_loss_scaling:e4m3"
+    )
+    folder = str(results.save(tmp_path / "r"))
+    for words, code, said in (
+        (["summary"], 0, True),
+        (["compare", "aps:e3m4", MEMORY[-1]], 0, False),
+        (["summary", "--by", "layer", "--column", "typo"], 2, False),
+        (["summary", "--column", "typo"], 2, False),
+    ):
+        assert main([words[0], folder, *words[1:]]) == code
+        assert (results.without_rank in capsys.readouterr().err) == said, words
+
+
+def test_a_column_of_whole_schemes_and_a_typo_of_it_are_told_by_layer(digits, capsys, tmp_path):
+    results = apscope.replay(digits, "aps:e3m4", topology="ring", steps="0:2", limit=True)
+    folder = str(results.save(tmp_path / "r"))
+    for column, why in (
+        ("bits_above_limit", "only the summary of whole schemes has it"),
+        ("bits_above_limi", "did you mean 'bits_above_limit'?"),
+        ("worst_layer", "only the summary of whole schemes has it"),
+        ("eror_over_noise", "did you mean 'error_over_noise'?"),
+    ):
+        assert main(["summary", folder, "--by", "layer", "--column", column]) == 2
+        assert why in capsys.readouterr().err, column
+
+
 def test_the_ladder_has_no_factor_of_a_rung_on_steps_with_gaps(digits, capsys):
     table = apscope.ladder(apscope.open_trace(digits), ["e3m4"], topology="ring").set_index("rung")
     assert table.at["step, delayed", "gaps"] > 0 and np.isnan(table.at["step, delayed", "factor"])
