@@ -13,7 +13,7 @@ from .._arrays.checks import text
 from .._charts.front import front_chart
 from .._results.limits import limits_of
 from .._results.pooling import compared_rows, headline_topology, pool, wire_of
-from .._results.summary import front, ranked
+from .._results.summary import front, summary
 from .._schemes.titles import reduction
 from .._text import count_of
 from ._asked import rows_of, specs_in
@@ -74,7 +74,10 @@ def nmse_against_cost(
         raise ValueError(f"against={against!r} is neither 'volume' nor 'time'")
     frame = rows_of(results, trace)
     specs = specs_in(frame, schemes)
-    table = ranked(frame[frame["scheme"].isin(specs)])
+    frame = frame[frame["scheme"].isin(specs)]
+    table = summary(results)  # of the results, which know their limits
+    table = table[table["trace"].isin(frame["trace"].unique()) & table["scheme"].isin(specs)]
+    table = front(table, headline_topology(frame))
     return draw_chart(
         front_chart(
             table,

@@ -353,6 +353,10 @@ def test_results_of_an_entirely_different_trace_are_refused(trace, tmp_path, cap
     two.provenance["traces"][0]["name"] = "digits"  # a name alone is not a trace
     with pytest.raises(ValueError, match="have no tensor in common with these"):
         changes(one, two)
+    one.save(tmp_path / "one")
+    for words in ([], ["aps:e4m3"]):
+        assert main(["compare", str(tmp_path / "one"), str(tmp_path / "two"), *words]) == 2
+        assert sentence in capsys.readouterr().err
 
 
 def test_a_report_takes_the_place_of_a_report_only(results, tmp_path):
