@@ -8,8 +8,9 @@
 //      x reads fl16(q d); sum of the workers' in rank order from 0, fl16 after every addition;
 //      the same codec once more on the sum
 //
-// A tensor (with bucket: the array of its bucket) is padded with zeros to a multiple of 64 W. Below m = L / 65504 e would exceed fp16 and
-// is its largest number instead: x e stays small, and a block loses its values.
+// A tensor (with bucket: the array of its bucket) is padded with zeros to a multiple of 64 W. Below
+// m = L / 65504 e would exceed fp16 and is its largest number instead: x e stays small, and a block
+// loses its values.
 // overflow=saturate: finite operands never give an infinity (AMD's mode FP16_OVFL); ieee: they do.
 // A NaN is less than any number to both bounds of the clamp, as the hardware's maximum takes the
 // other operand. The hardware's reciprocal is approximate; this one is correctly rounded.
