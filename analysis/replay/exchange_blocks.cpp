@@ -87,7 +87,8 @@ std::vector<std::string> topology_names(const SchemeParts& scheme, const ItemCon
 ExchangeBlocks::ExchangeBlocks(const SchemeParts& scheme, const ItemContext& item,
                                AccountBuffers& buffers)
     : scheme_(scheme), item_(item), account_(item, buffers, reduced_rows(scheme, item)),
-      blocks_(item.gradients.size()), payload_bits_(blocks_.size()), side_bits_(blocks_.size()) {
+      blocks_(item.gradients.size()), payload_bits_(blocks_.size()), side_bits_(blocks_.size()),
+      tensor_bits_(blocks_.size()) {
     account_.has_own = scheme.compares_intended;
     if (scheme.float_encoder) limits_ = scheme.float_encoder->limits(item.workers());
 }
@@ -109,6 +110,7 @@ void ExchangeBlocks::look_at(const Exchange& e) {
         if (m.block_use) blocks_[w].append(*m.block_use);
         payload_bits_[w] += m.payload_bits;
         side_bits_[w] = m.side_bits;
+        tensor_bits_[w] = m.tensor_bits;
     }
     sum_moments_ = item_.reduces && !e.moments.expected.empty();
     if (sum_moments_) {
@@ -228,8 +230,8 @@ std::vector<ResultRow> ExchangeBlocks::rows(std::optional<int> scale_exponent, b
                                                                               : Moments::none;
         row.float_grid = limits_ && has_scales_;
     }
-    return account_.rows(
-        {scheme_.transport, mean_up(payload_bits_), mean_up(side_bits_), scale_exponent, skipped});
+    return account_.rows({scheme_.transport, mean_up(payload_bits_), mean_up(side_bits_),
+                          mean_up(tensor_bits_), scale_exponent, skipped});
 }
 
 bool ExchangeBlocks::wants_draws(std::span<const ResultRow> rows) {

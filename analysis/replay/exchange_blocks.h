@@ -47,7 +47,7 @@ private:
     bool known_ = true, certain_ = true, float_grid_ = true, in_blocks_ = true,
          has_scales_ = false;  // of all messages
     std::vector<BlockUse> blocks_;
-    std::vector<std::uint64_t> payload_bits_, side_bits_;
+    std::vector<std::uint64_t> payload_bits_, side_bits_, tensor_bits_;
     // The current piece, and its block.
     const Exchange* e_ = nullptr;
     std::size_t first_ = 0, at_ = 0;

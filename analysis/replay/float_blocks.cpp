@@ -109,9 +109,9 @@ void FloatBlocks::add(std::size_t first, std::span<const double> reference) {
 
 std::vector<ResultRow> FloatBlocks::rows(const SchemeParts& scheme,
                                          const Decision& decision) const {
-    return account_.rows({scheme.transport, payload_bits(encoder_.grid, item_.elements()),
-                          decision.side_bits.value_or(scheme.float_encoder.value().side_bits),
-                          decision.exponent, decision.skipped, true});
+    const std::uint64_t scale = decision.side_bits.value_or(scheme.float_encoder.value().side_bits);
+    return account_.rows({scheme.transport, payload_bits(encoder_.grid, item_.elements()), scale,
+                          scale, decision.exponent, decision.skipped});
 }
 
 }  // namespace apscope::detail

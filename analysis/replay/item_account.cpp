@@ -240,7 +240,8 @@ std::vector<ResultRow> ItemAccount::rows(const SentItem& sent) const {
                    : static_cast<std::uint64_t>(std::llround(static_cast<double>(bits) * whole));
     };
     const std::uint64_t wire_bits = bits_of_whole(sent.wire_bits),
-                        side_bits = sent.one_scale ? sent.side_bits : bits_of_whole(sent.side_bits);
+                        side_bits =
+                            sent.tensor_bits + bits_of_whole(sent.side_bits - sent.tensor_bits);
     const auto make = [&](const RowSums& s) {
         ResultRow& row = rows.emplace_back();
         row.wire = s.topology.empty();

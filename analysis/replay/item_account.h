@@ -38,9 +38,9 @@ namespace apscope::detail {
 struct SentItem {
     const Transport& transport;
     std::uint64_t wire_bits = 0, side_bits = 0;  // of one worker
+    std::uint64_t tensor_bits = 0;  // of side_bits, those of a tensor of any length
     std::optional<int> scale_exponent;
     bool skipped = false;  // statistics are then of a reference with itself
-    bool one_scale = false;  // side_bits are of a scale for the tensor, whatever its size
 };
 
 // One row in the making.

@@ -38,8 +38,8 @@ public:
     }
     std::vector<ResultRow> rows() const {
         return account_.rows({scheme_.transport, payload_bits(encoder().grid, item_.elements()),
-                              encoder().side_bits, exchange_.scale_exponent(), exchange_.skipped(),
-                              true});
+                              encoder().side_bits, encoder().side_bits, exchange_.scale_exponent(),
+                              exchange_.skipped()});
     }
 
 private:

@@ -44,20 +44,7 @@ std::vector<ResolvedScheme> resolve(const Manifest& manifest, const ReplayOption
     for (const std::size_t t : options.steps) numbers.push_back(manifest.steps[t].number);
     std::vector<ResolvedScheme> resolved = resolve_policies(options.schemes, tensors, numbers);
     if (manifest.stage != "local") return resolved;
-    return with_two_phases(options.topologies, resolved);
-}
-
-// The inputs of a scheme that the trace lacks at a step; empty if it has all.
-std::string missing_at(const SchemeParts& scheme, const Trace& trace, std::size_t step) {
-    std::string missing;
-    const StepInfo& info = trace.manifest().steps[step];
-    for (const std::string& what : scheme.needs) {
-        const bool there = what == "loss"            ? info.loss.has_value()
-                           : what == "learning_rate" ? info.learning_rate.has_value()
-                                                     : trace.has(step, parse_kind(what));
-        if (!there) missing += (missing.empty() ? "" : " and ") + what;
-    }
-    return missing;
+    return with_compositions(options.topologies, resolved);
 }
 
 // A running replay: the data that its items share.
@@ -161,6 +148,8 @@ void Replay::name(std::vector<ResultRow>& rows, std::size_t t, std::size_t k,
         stand_for_whole(row, tensor(k).stands_for());
         if (row.note.empty()) row.note = resolved.scheme->note;
         if (resolved.parts().keeps_state && follows_gap(t)) add_note(row.note, after_gap);
+        if (resolved.parts().mixes_elements && tensor(k).stands_for() != 1.0)
+            add_note(row.note, of_sample);
     }
 }
 
@@ -205,7 +194,7 @@ std::vector<ResultRow> Replay::whole(std::size_t t, std::size_t k, const ItemCon
     const std::string missing = missing_at(scheme, trace_, options_.steps[t]);
     ItemContext own = item;
     if (own.reduces) own.topologies = orders_of(scheme);
-    own.last_alone = resolved.in_two_phases;
+    own.last_alone = resolved.composed;
     if (!missing.empty()) {
         std::vector<ResultRow> rows = unmeasurable_rows(scheme, missing, own);
         name(rows, t, k, resolved);

@@ -5,11 +5,14 @@
 #include <chrono>
 #include <cmath>
 #include <future>
+#include <memory>
+#include <optional>
 #include <random>
 #include <vector>
 
 #include "analysis/replay/item_rows.h"
 #include "analysis/replay/tensor_rows.h"
+#include "emulation/schemes/shared/buckets.h"
 
 namespace apscope::detail {
 
@@ -104,6 +107,15 @@ Run run_of(const ResolvedScheme& resolved, std::span<const Topology> topologies,
         step.key = item.key(0);
         step.loss = step.learning_rate = 1.0;
         step.weights = step.full_batch = gradients[0];
+        // A tensor that is all of its bucket.
+        std::optional<Bucket> bucket;
+        if (scheme.bucket != 0)
+            bucket = bucket_around(scheme, 0, 1, [&](std::size_t) {
+                return std::optional(item.elements());
+            }, gradients.size(), [&](std::size_t, std::size_t worker) {
+                return gradients[worker];
+            }, [](std::size_t) { return std::make_shared<ArrayTotals>(); });
+        step.bucket = bucket ? &*bucket : nullptr;
         BlockBuffers buffers(item.workers());
         tensor_rows(scheme, step, state, item, buffers);
     };

@@ -25,6 +25,7 @@ struct SchemeCost {
 };
 
 // draws: K of the replay. largest: elements of the largest tensor that is asked about. A scheme
+// whose blocks cross tensors is run on tensors that are buckets. A scheme
 // with parts of the caller is not run: it counts as one that copies its rows a few times.
 SchemeCost cost_of(const ResolvedScheme& scheme, std::span<const Topology> topologies, bool reduces,
                    int draws, std::size_t largest);

@@ -50,6 +50,18 @@ std::vector<ResultRow> tensor_rows(const SchemeParts& scheme, const TrainingStep
     return blocks.rows(run.scale_exponent(), run.skipped());
 }
 
+std::string missing_at(const SchemeParts& scheme, const Trace& trace, std::size_t step) {
+    std::string missing;
+    const StepInfo& info = trace.manifest().steps[step];
+    for (const std::string& what : scheme.needs) {
+        const bool there = what == "loss"            ? info.loss.has_value()
+                           : what == "learning_rate" ? info.learning_rate.has_value()
+                                                     : trace.has(step, parse_kind(what));
+        if (!there) missing += (missing.empty() ? "" : " and ") + what;
+    }
+    return missing;
+}
+
 std::vector<ResultRow> unmeasurable_rows(const SchemeParts& scheme, const std::string& missing,
                                          const ItemContext& item) {
     std::vector<std::string> names{""};

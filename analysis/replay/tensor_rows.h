@@ -8,6 +8,7 @@
 #include "analysis/replay/item_context.h"
 #include "analysis/statistics/notes.h"
 #include "analysis/statistics/result_row.h"
+#include "analysis/trace/trace.h"
 #include "emulation/schemes/scheme.h"
 
 namespace apscope::detail {
@@ -16,6 +17,9 @@ namespace apscope::detail {
 // K-1.
 std::vector<ResultRow> tensor_rows(const SchemeParts& scheme, const TrainingStep& step,
                                    State& state, const ItemContext& item, BlockBuffers& buffers);
+
+// The inputs of a scheme that the trace lacks at a step; empty if it has all.
+std::string missing_at(const SchemeParts& scheme, const Trace& trace, std::size_t step);
 
 // The same rows, empty but for their names and a note that says what the trace lacks.
 std::vector<ResultRow> unmeasurable_rows(const SchemeParts& scheme, const std::string& missing,

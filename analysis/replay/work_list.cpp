@@ -7,6 +7,8 @@
 #include <stdexcept>
 
 #include "emulation/machine/parallel.h"
+#include "emulation/schemes/shared/buckets.h"
+#include "emulation/schemes/two_phase_bucket.h"
 
 namespace apscope::detail {
 
@@ -74,23 +76,40 @@ template <class Visit>
 void WorkList::for_visits(const WorkItem& item, Visit&& visit) const {
     for (std::size_t t = item.step.value_or(0); t < (item.step ? *item.step + 1 : steps()); ++t) {
         for (std::size_t s = 0; s < schemes_.size(); ++s) {
-            if (includes(item, schemes_[s], t)) visit(s);
+            if (includes(item, schemes_[s], t)) visit(s, t);
         }
     }
 }
 
 std::size_t WorkList::visits(const WorkItem& item) const {
     std::size_t values = 0;
-    for_visits(item, [&](std::size_t) {
+    for_visits(item, [&](std::size_t, std::size_t) {
         values += elements(item.tensor) * static_cast<std::size_t>(options_.workers);
     });
     return values;
 }
 
-std::size_t WorkList::largest_tensor() const {
-    std::size_t largest = 0;
-    for (std::size_t k = 0; k < tensors(); ++k) largest = std::max(largest, elements(k));
-    return largest;
+std::size_t WorkList::at_once(std::size_t s, std::size_t t, std::size_t k) const {
+    const ResolvedScheme& scheme = schemes_[s];
+    if (!scheme.parts().whole_shards) return elements(k);
+    const auto served = [&](std::size_t i) {
+        return scheme.serves_item(t * tensors() + i) ? std::optional(elements(i)) : std::nullopt;
+    };
+    const Bucket bucket =
+        bucket_around(scheme.parts(), k, tensors(), served, 1, {},
+                      [](std::size_t) { return std::make_shared<ArrayTotals>(); });
+    return elements_of_shards(bucket, elements(k), static_cast<std::size_t>(options_.workers));
+}
+
+std::size_t WorkList::most_at_once() const {
+    std::size_t largest = 0, all = 0;
+    for (std::size_t k = 0; k < tensors(); ++k) {
+        largest = std::max(largest, elements(k));
+        all += elements(k);
+    }
+    const bool whole_shards = std::ranges::any_of(
+        schemes_, [](const ResolvedScheme& s) { return s.parts().whole_shards; });
+    return whole_shards ? all : largest;
 }
 
 void WorkList::find_costs() {
@@ -100,7 +119,7 @@ void WorkList::find_costs() {
     }
     const bool reduces = manifest_.stage == "local";
     if (!reduces) topologies.clear();
-    const std::size_t largest = largest_tensor();
+    const std::size_t largest = most_at_once();
     while (costs_.size() < schemes_.size())
         costs_.push_back(
             cost_of(schemes_[costs_.size()], topologies, reduces, options_.draws, largest));
@@ -111,7 +130,7 @@ WorkList::Needs WorkList::needs(std::span<const WorkItem> items, std::size_t bud
     needs.items.resize(items.size());
     // Nothing is measured if no scheme could come near the budget.
     constexpr double copies = 128.0;
-    const double values = static_cast<double>(largest_tensor()) * options_.workers,
+    const double values = static_cast<double>(most_at_once()) * options_.workers,
                  draws = options_.draws;
     if (!options_.keeps_states && copies * draws * thread_count(options_.threads) * sizeof(double) *
                                           (values + 4096.0 * options_.workers) <
@@ -131,8 +150,8 @@ WorkList::Needs WorkList::needs(std::span<const WorkItem> items, std::size_t bud
     std::size_t most = 0, worst = 0, worst_scheme = 0;
     for (std::size_t i = 0; i < items.size(); ++i) {
         std::size_t kept = 0;
-        for_visits(items[i], [&](std::size_t s) {
-            const std::size_t n = elements(items[i].tensor), need = need_of(s, n);
+        for_visits(items[i], [&](std::size_t s, std::size_t t) {
+            const std::size_t n = at_once(s, t, items[i].tensor), need = need_of(s, n);
             needs.items[i] = std::max(needs.items[i], need);
             if (need > most) {
                 most = need;
@@ -158,9 +177,10 @@ std::vector<double> WorkList::seconds() {
     find_costs();
     std::vector<double> seconds(items_.size());
     for (std::size_t i = 0; i < items_.size(); ++i) {
-        const double values = static_cast<double>(elements(items_[i].tensor)) * options_.workers;
-        for_visits(items_[i],
-                   [&](std::size_t s) { seconds[i] += values * costs_[s].seconds_a_value; });
+        for_visits(items_[i], [&](std::size_t s, std::size_t t) {
+            const auto n = static_cast<double>(at_once(s, t, items_[i].tensor));
+            seconds[i] += n * options_.workers * costs_[s].seconds_a_value;
+        });
     }
     return seconds;
 }

@@ -57,7 +57,10 @@ private:
     std::size_t elements(std::size_t k) const {
         return manifest_.tensors[options_.tensors[k]].size();
     }
-    std::size_t largest_tensor() const;  // elements
+    // Elements that scheme s has of tensor k at step t: where its blocks cross tensors those of all
+    // shards of the bucket that the tensor lies in, if it encodes their sums as a whole.
+    std::size_t at_once(std::size_t s, std::size_t t, std::size_t k) const;
+    std::size_t most_at_once() const;  // at least as many as any of these
     template <class Visit>
     void for_visits(const WorkItem& item, Visit&& visit) const;
 

@@ -57,7 +57,10 @@ NamedRows spread(Parameters theta, std::size_t elements) {
 }
 
 void set_parts(SchemeParts& parts, const py::dict& functions, int bits) {
-    if (!functions.empty()) parts.run = whole_row;
+    if (!functions.empty()) {
+        parts.run = whole_row;
+        parts.mixes_elements = true;  // they may
+    }
     if (parts.choose) {  // of one tensor, as all parts here
         const WantedStatistics wanted{.sums = parts.wants_sums};
         parts.select = [choose = std::move(parts.choose), wanted](const Selection& s) {

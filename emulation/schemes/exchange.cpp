@@ -88,7 +88,7 @@ void Message::prepare(std::size_t n, bool with_codes, bool with_moments) {
     saturated.clear();
     block_use.reset();
     payload.clear();
-    payload_bits = side_bits = 0;
+    payload_bits = side_bits = tensor_bits = 0;
 }
 
 double ArrayTotals::of(std::size_t worker, const std::function<double()>& find) {

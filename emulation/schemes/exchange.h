@@ -96,6 +96,7 @@ struct Message {
     std::vector<std::uint8_t> payload;  // if TrainingStep::packs
     std::uint64_t payload_bits = 0,
                   side_bits = 0;  // of a piece: its own payload, the side information of the tensor
+    std::uint64_t tensor_bits = 0;  // of side_bits, those that a tensor of any length has once
 
     // Ready to be filled in for n elements: the rows that are asked for as long as that, of any
     // values, the others empty.

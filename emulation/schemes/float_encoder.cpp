@@ -16,7 +16,7 @@ Reduction Reduction::gathered() { return {Collective::all_gather, false, make_fo
 
 void FloatEncoder::encode(const RowPiece& p, Message& m) const {
     encode_float_row(p, p.theta.common_scale(), grid, m);
-    m.side_bits = side_bits;
+    m.side_bits = m.tensor_bits = side_bits;
 }
 
 void FloatEncoder::reduce(const SentPieces& s, Row& sum) const {

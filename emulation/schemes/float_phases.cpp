@@ -7,6 +7,7 @@
 #include "core/fixed_shape_sum.h"
 #include "emulation/machine/row_kernels.h"
 #include "emulation/schemes/codecs/add_row.h"
+#include "emulation/schemes/two_phase.h"
 
 namespace apscope::detail {
 
@@ -30,12 +31,6 @@ bool chooses_alone(const SchemeParts& parts) {
 }
 
 }  // namespace
-
-Shard shard_of(std::size_t s, std::size_t elements, std::size_t workers) {
-    const std::size_t length = (elements + workers - 1) / workers,
-                      first = std::min(s * length, elements);
-    return {first, std::min(length, elements - first)};
-}
 
 std::shared_ptr<const FloatPhases> float_phases(const TwoPhase& phases,
                                                 std::shared_ptr<const Scheme> leaf,

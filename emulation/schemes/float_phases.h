@@ -17,6 +17,8 @@
 
 namespace apscope::detail {
 
+struct Shard;  // two_phase.h
+
 // Both encodings, of schemes that stream and remember nothing.
 struct FloatPhases {
     std::shared_ptr<const Scheme> leaf, finish;  // finish: null where a sum is not encoded
@@ -25,12 +27,6 @@ struct FloatPhases {
 std::shared_ptr<const FloatPhases> float_phases(const TwoPhase& phases,
                                                 std::shared_ptr<const Scheme> leaf,
                                                 std::shared_ptr<const Scheme> finish);
-
-// Shard s of a tensor that is reduced by `workers`.
-struct Shard {
-    std::size_t first, count;
-};
-Shard shard_of(std::size_t s, std::size_t elements, std::size_t workers);
 
 class PhaseExchange {
 public:

@@ -16,15 +16,11 @@ namespace apscope::detail {
 
 namespace {
 
-// One state a group, and one of the exchange of their sums.
-struct LevelStates {
-    std::vector<State> groups, over;
-
-    void fields(Fields& f) {
-        each_state(f, "inside/", groups);
-        each_state(f, "over/", over);
-    }
+struct LevelNames {
+    static constexpr const char *first = "inside/", *second = "over/";
 };
+// One state a group, and one of the exchange of their sums.
+using LevelStates = TwoStates<LevelNames>;
 
 // What every group chose, and what measure() gave for every worker.
 struct Inside {
@@ -100,14 +96,14 @@ std::shared_ptr<const Scheme> at_level(const Scheme& scheme, const Topology& lev
 Parameters choose_inside(const SchemeParts& parts, int size, const Selection& s) {
     const std::vector<Group> groups = groups_of(s.rows.size(), size);
     LevelStates& states = s.state.of<LevelStates>();
-    states.groups.resize(groups.size());
+    states.first.resize(groups.size());
     Parameters theta;
     Inside& chosen = theta.own.of<Inside>();
     std::vector<double> scales;
     for (const Group& group : groups) {
         const TrainingStep step = inside(s.step, group);
         const std::span<const RowReader> rows = s.rows.subspan(group.first, group.size);
-        State& state = states.groups[group.number];
+        State& state = states.first[group.number];
         Parameters& own = chosen.groups.emplace_back(parts.parameters({step, state, rows}));
         theta.skipped = theta.skipped || own.skipped;
         if (own.scale) scales.push_back(*own.scale);
@@ -175,6 +171,7 @@ SchemeParts in_levels(const Scheme& scheme, const Topology& topology) {
     parts.sees_special = leaf.sees_special;
     parts.rounds_special = leaf.rounds_special;
     parts.rounds_turned = leaf.rounds_turned;
+    parts.mixes_elements = leaf.mixes_elements || upper->parts.mixes_elements;
     parts.keeps_state = leaf.keeps_state || upper->parts.keeps_state;
     parts.encode_draws = leaf.draws();
     parts.reduce_draws = leaf.sums_draw() || upper->parts.draws() || upper->parts.sums_draw();
@@ -203,17 +200,17 @@ SchemeParts in_levels(const Scheme& scheme, const Topology& topology) {
         const std::vector<Group> groups = groups_of(s.workers(), size);
         std::vector<std::vector<float>> sums;
         for (const Group& group : groups)
-            sums.push_back(sum_inside(lower->parts, within, s, group, states.groups[group.number]));
+            sums.push_back(sum_inside(lower->parts, within, s, group, states.first[group.number]));
         if (sums.size() == 1) {
             sum.assign(sums[0].begin(), sums[0].end());
             return;
         }
         TrainingStep step = exchange_of(s.step, groups.size(), groups.size());
         step.packs = false;
-        states.over.resize(1);
+        states.second.resize(1);
         const std::vector<std::span<const float>> rows(sums.begin(), sums.end());
         sum = std::move(
-            exchange(upper->parts, step, states.over[0], rows, std::span(&above, 1)).reduced[0]);
+            exchange(upper->parts, step, states.second[0], rows, std::span(&above, 1)).reduced[0]);
     };
     return parts;
 }

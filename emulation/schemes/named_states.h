@@ -31,4 +31,15 @@ inline void each_state(Fields& f, const std::string& prefix, std::vector<State>&
     }
 }
 
+// Of two kinds, whose prefixes are Names::first and Names::second.
+template <class Names>
+struct TwoStates {
+    std::vector<State> first, second;
+
+    void fields(Fields& f) {
+        each_state(f, Names::first, first);
+        each_state(f, Names::second, second);
+    }
+};
+
 }  // namespace apscope::detail

@@ -38,7 +38,7 @@ std::vector<ResolvedScheme> reduced_by(const Topology& topology,
         if (reduced == one.scheme) continue;
         one.scheme = reduced;
         one.name += "|" + topology.name();
-        one.in_two_phases = true;
+        one.composed = true;
     }
     return schemes;
 }
@@ -66,8 +66,8 @@ bool reduces(const Topology& topology, const Scheme& scheme) {
     return is_composed(topology, scheme) || adds_codes(topology, scheme.parts);
 }
 
-std::vector<ResolvedScheme> with_two_phases(std::span<const Topology> topologies,
-                                            const std::vector<ResolvedScheme>& schemes) {
+std::vector<ResolvedScheme> with_compositions(std::span<const Topology> topologies,
+                                              const std::vector<ResolvedScheme>& schemes) {
     std::vector<ResolvedScheme> all;
     for (const Topology& topology : topologies) check_levels(topology, schemes);
     for (const ResolvedScheme& scheme : schemes) {
@@ -81,7 +81,7 @@ std::vector<ResolvedScheme> with_two_phases(std::span<const Topology> topologies
             });
             if (!covers) continue;
             std::vector<ResolvedScheme> reduced = reduced_by(topology, {scheme});
-            std::ranges::copy_if(reduced, std::back_inserter(all), &ResolvedScheme::in_two_phases);
+            std::ranges::copy_if(reduced, std::back_inserter(all), &ResolvedScheme::composed);
         }
     }
     return all;

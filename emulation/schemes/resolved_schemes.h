@@ -23,7 +23,7 @@ struct ResolvedScheme {
     std::size_t requested = 0;         // index of the scheme it belongs to
     std::string name;  // of its state: a policy's branches are not the same schemes by themselves
     std::vector<char> serves;  // per item; empty: every item
-    bool in_two_phases = false;  // a topology's way to reduce it, beside the scheme as it is
+    bool composed = false;  // with a topology, beside the scheme as it is
 
     bool serves_item(std::size_t item) const { return serves.empty() || serves[item] != 0; }
     const SchemeParts& parts() const { return scheme->parts; }
@@ -48,7 +48,7 @@ bool reduces(const Topology& topology, const Scheme& scheme);
 std::vector<ResolvedScheme> reduced_by(const Topology& topology,
                                        std::vector<ResolvedScheme> schemes);
 // The schemes as they are, each followed by its compositions with the topologies that have one.
-std::vector<ResolvedScheme> with_two_phases(std::span<const Topology> topologies,
-                                            const std::vector<ResolvedScheme>& schemes);
+std::vector<ResolvedScheme> with_compositions(std::span<const Topology> topologies,
+                                              const std::vector<ResolvedScheme>& schemes);
 
 }  // namespace apscope::detail

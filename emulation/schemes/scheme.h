@@ -68,6 +68,8 @@ struct SchemeParts {
     // Elements of a run, counted from the start of a row, on which alone the encoding of each of
     // its elements depends, in rows of one worker; 0: it depends on the whole row.
     std::size_t block = 0;
+    // Of a bucket: the result for a tensor depends on the whole shards that it lies in.
+    bool whole_shards = false;
 
     // Memory.
     bool keeps_state = false;  // steps must come in order
@@ -81,6 +83,9 @@ struct SchemeParts {
     bool sees_special = false;  // elements that are not finite do not bypass it
     bool rounds_special = false;  // they reach encode() alone, which works element by element
     bool rounds_turned = false;  // encode() turns what it rounds to another basis, and back
+    // What it sends of an element depends on all of the tensor's by more than a scale or levels: it
+    // is chosen among them, or computed of them together (factors, a Fourier transform).
+    bool mixes_elements = false;
     // Of choose(): needs the sums of AgreedStatistics; gives several tensors one scale; asks what a
     // step's reduction would come to, so that every topology has decisions of its own.
     bool wants_sums = false, joins_tensors = false, looks_ahead = false;

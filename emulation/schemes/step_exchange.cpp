@@ -13,6 +13,7 @@
 #include "emulation/machine/parallel.h"
 #include "emulation/schemes/exchange_run.h"
 #include "emulation/schemes/float_exchange.h"
+#include "emulation/schemes/float_phases.h"
 #include "emulation/schemes/lookahead.h"
 #include "emulation/schemes/shared/buckets.h"
 
@@ -27,6 +28,36 @@ constexpr std::size_t chunk = 64 * sum_block;
 void for_schemes(const Scheme& scheme, const auto& work) {
     work(scheme);
     for (const PolicyBranch& branch : scheme.policy.branches) for_schemes(*branch.scheme, work);
+}
+
+// A thread's buffers, used exchange after exchange.
+FloatBuffers& buffers_of(std::optional<FloatBuffers>& held, int workers) {
+    if (!held || held->narrow.size() != static_cast<std::size_t>(workers)) held.emplace(workers);
+    return *held;
+}
+
+// Block by block, for the bits of the composition. Whether the scheme drops the step.
+bool run_in_phases(const FloatPhases& phases, const TrainingStep& step,
+                   std::span<const std::span<const float>> gradients, double divisor,
+                   std::span<float> out) {
+    thread_local std::optional<FloatBuffers> at_hand, ahead;
+    FloatBuffers& buffers = buffers_of(at_hand, step.workers);
+    PhaseExchange exchange(phases, step, gradients, buffers, buffers_of(ahead, step.workers));
+    if (exchange.skipped()) {
+        std::ranges::fill(out, 0.0f);
+        return true;
+    }
+    double y[sum_block];
+    for (std::size_t first = 0; first < out.size(); first += sum_block) {
+        const std::size_t n = std::min(sum_block, out.size() - first);
+        for (std::size_t w = 0; w < gradients.size(); ++w)
+            exchange.wire(exchange.wire_of(w))
+                .encode({static_cast<std::uint32_t>(w), w}, gradients[w].subspan(first, n), first,
+                        step.key, false, buffers);
+        exchange.reduce(first, std::span(y, n));
+        for (std::size_t i = 0; i < n; ++i) out[first + i] = static_cast<float>(y[i] / divisor);
+    }
+    return false;
 }
 
 }  // namespace
@@ -181,10 +212,8 @@ void StepExchange::stream(const Task& task, const StepGradients& step) const {
     const Topology topology =
         encoder.reduction.gathers() ? Topology{Topology::Kind::gather, 0, false} : topology_;
     const bool exact = topology.kind == Topology::Kind::exact || encoder.reduction.exact;
-    thread_local std::optional<FloatBuffers> buffers;
-    if (!buffers || buffers->narrow.size() != static_cast<std::size_t>(workers_))
-        buffers.emplace(workers_);
-    FloatExchange exchange(encoder, task.decision, workers_, !exact, *buffers);
+    thread_local std::optional<FloatBuffers> held;
+    FloatExchange exchange(encoder, task.decision, workers_, !exact, buffers_of(held, workers_));
     const PhiloxKey key = this->key(task.tensor, step.number);
     double y[sum_block];
     const std::size_t end = task.first + task.count;
@@ -216,6 +245,8 @@ bool StepExchange::run(const Task& task, const StepGradients& step) const {
     one.learning_rate = step.learning_rate;
     if (!step.weights.empty()) one.weights = step.weights[task.tensor];
     const std::span<float> out = step.out[task.tensor];
+    if (const auto& phases = task.scheme->parts.float_phases)
+        return run_in_phases(*phases, one, step.gradients[task.tensor], divisor(), out);
     ExchangeRun run(task.scheme->parts, one, *task.state, step.gradients[task.tensor],
                     std::span(&topology_, 1));
     std::size_t first = 0;

@@ -20,15 +20,11 @@ namespace apscope::detail {
 
 namespace {
 
-// One state a worker, and one a shard.
-struct PhaseStates {
-    std::vector<State> workers, shards;
-
-    void fields(Fields& f) {
-        each_state(f, "phase1/", workers);
-        each_state(f, "phase2/", shards);
-    }
+struct PhaseNames {
+    static constexpr const char *first = "phase1/", *second = "phase2/";
 };
+// One state a worker, and one a shard.
+using PhaseStates = TwoStates<PhaseNames>;
 
 // What every worker chose for its row.
 struct Leaves {
@@ -168,7 +164,7 @@ std::function<Parameters(const Selection&)> select_alone(
     return [scheme](const Selection& s) {
         const SchemeParts& parts = scheme->parts;
         PhaseStates& states = s.state.of<PhaseStates>();
-        states.workers.resize(s.rows.size());
+        states.first.resize(s.rows.size());
         Parameters theta;
         Leaves& leaves = theta.own.of<Leaves>();
         TrainingStep step = alone(s.step);
@@ -177,7 +173,7 @@ std::function<Parameters(const Selection&)> select_alone(
             const Bucket bucket = bucket_of(s.step, w);
             step.bucket = s.step.bucket != nullptr ? &bucket : nullptr;
             if (!s.step.nonfinite_of.empty()) step.nonfinite = s.step.nonfinite_of[w];
-            Chosen chosen = choose_alone(parts, step, states.workers[w], s.rows[w]);
+            Chosen chosen = choose_alone(parts, step, states.first[w], s.rows[w]);
             theta.skipped = theta.skipped || chosen.theta.skipped;
             if (chosen.theta.scale) scales.push_back(*chosen.theta.scale);
             leaves.theta.push_back(std::move(chosen.theta));
@@ -189,6 +185,12 @@ std::function<Parameters(const Selection&)> select_alone(
 }
 
 }  // namespace
+
+Shard shard_of(std::size_t s, std::size_t elements, std::size_t workers) {
+    const std::size_t length = (elements + workers - 1) / workers,
+                      first = std::min(s * length, elements);
+    return {first, std::min(length, elements - first)};
+}
 
 bool has_two_phases(const SchemeParts& scheme) {
     const bool gathers = scheme.topology == reductions::gather && !scheme.reduce &&
@@ -245,6 +247,8 @@ SchemeParts in_two_phases(const Scheme& scheme, const Topology& topology,
     const bool adds_variances = phases.sum == "exact" && !leaf->parts.draw;
     parts.is_exact_sum = !phases.finishes && adds_variances;
     parts.keeps_state = parts.keeps_state || (phases.finishes && last.keeps_state);
+    parts.mixes_elements = parts.mixes_elements || (phases.finishes && last.mixes_elements);
+    parts.whole_shards = parts.bucket != 0 && phases.finishes && last.block == 0;
     for (const std::string& need : last.needs)
         if (phases.finishes && std::ranges::count(parts.needs, need) == 0)
             parts.needs.push_back(need);
@@ -265,7 +269,7 @@ SchemeParts in_two_phases(const Scheme& scheme, const Topology& topology,
     };
     const auto in_bucket = [leaf, phases, accumulator, second](const SentPieces& s, Row& sum) {
         PhaseStates& states = s.state.of<PhaseStates>();
-        states.shards.resize(s.workers());
+        states.second.resize(s.workers());
         const auto encode = [&](const TrainingStep& step, const RowReader& seen,
                                 std::span<const double> x, std::size_t worker, Message& m) {
             const TrainingStep one = alone(step, step.bucket);
@@ -281,7 +285,7 @@ SchemeParts in_two_phases(const Scheme& scheme, const Topology& topology,
         const auto encode_again = [&](const TrainingStep& step, std::size_t owner,
                                       std::span<double> shard) {
             Finish finish{second->parts, step, {}, {}, nullptr, true};
-            finish.encode(states.shards[owner], s.workers() + owner, shard);
+            finish.encode(states.second[owner], s.workers() + owner, shard);
         };
         reduce_bucket(s, {encode, add, encode_again}, second->parts.block, sum);
     };
@@ -297,14 +301,14 @@ SchemeParts in_two_phases(const Scheme& scheme, const Topology& topology,
         const bool asks = s.moments != nullptr && second->parts.draws() && known;
         const std::size_t workers = s.workers();
         PhaseStates& states = s.state.of<PhaseStates>();
-        states.shards.resize(workers);
+        states.second.resize(workers);
         Finish finish{second->parts, alone(s.step), {}, {}, asks ? s.moments : nullptr, !certain};
         finish.step.row = row_length(s.step, sum.size());
         for (std::size_t w = 0; w < workers; ++w) {
             const Shard shard = shard_of(w, sum.size(), workers);
             if (shard.count == 0) continue;
             finish.step.shape = {static_cast<std::int64_t>(shard.count)};
-            finish.encode(states.shards[w], workers + w,
+            finish.encode(states.second[w], workers + w,
                           std::span(sum).subspan(shard.first, shard.count));
         }
     };

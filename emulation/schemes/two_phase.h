@@ -11,11 +11,18 @@
 // phase 2. Its random words are those of a worker W + s.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 
 #include "emulation/schemes/scheme.h"
 
 namespace apscope::detail {
+
+// Shard s of a tensor that is reduced by `workers`.
+struct Shard {
+    std::size_t first, count;
+};
+Shard shard_of(std::size_t s, std::size_t elements, std::size_t workers);
 
 // Whether a scheme's encoding serves in two phases: its messages are values of their own, and no
 // scale is common to several tensors.

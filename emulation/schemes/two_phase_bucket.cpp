@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "emulation/schemes/two_phase.h"
+
 namespace apscope::detail {
 
 namespace {
@@ -17,9 +19,10 @@ struct ShardParts {
 
     ShardParts(std::size_t size, std::size_t workers, std::size_t block, std::size_t first,
                std::size_t last) {
-        const std::size_t length = (size + workers - 1) / workers;
-        for (std::size_t k = first / length; k * length < last; ++k) {
-            const std::size_t begin = k * length, end = std::min(begin + length, size);
+        for (std::size_t k = first / shard_of(0, size, workers).count; k < workers; ++k) {
+            const auto [begin, length] = shard_of(k, size, workers);
+            const std::size_t end = begin + length;
+            if (length == 0 || begin >= last) break;
             Part part{k, begin, end};
             if (block != 0 && first > begin) part.first += (first - begin) / block * block;
             if (block != 0 && last < end)
@@ -32,6 +35,11 @@ struct ShardParts {
 };
 
 }  // namespace
+
+std::size_t elements_of_shards(const Bucket& bucket, std::size_t elements, std::size_t workers) {
+    if (elements == 0) return 0;
+    return ShardParts(bucket.size(), workers, 0, bucket.first, bucket.first + elements).count();
+}
 
 void reduce_bucket(const SentPieces& sent, const BucketPhases& phases, std::size_t block,
                    Row& sum) {

@@ -27,4 +27,7 @@ struct BucketPhases {
 // only the blocks are encoded that have some of the tensor.
 void reduce_bucket(const SentPieces& sent, const BucketPhases& phases, std::size_t block, Row& sum);
 
+// Elements of the whole shards that a tensor of so many elements lies in.
+std::size_t elements_of_shards(const Bucket& bucket, std::size_t elements, std::size_t workers);
+
 }  // namespace apscope::detail

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -225,10 +226,20 @@ def side_in(held: Sequence[str], scheme: Any) -> Side:
             (i for i, c in enumerate(scheme) if c == "@" and scheme[:i] in held), None
         )  # a name of another process may have an @
         if known is not None:
-            return scheme[:known], scheme[known + 1 :]
+            return _side(scheme[:known], scheme[known + 1 :])
         spec, topology = _core.named_side(scheme)
-        return spec_in(held, spec), topology
+        return _side(spec_in(held, spec), topology)
     return spec_in(held, scheme), None
+
+
+def _side(spec: str, topology: str | None) -> Side:
+    """With the topology's name, if it is a spelling of one."""
+    if topology == "":
+        raise ValueError(f"'{spec}@' has no topology after the @, as in {spec}@ring")
+    if topology is not None:
+        with suppress(ValueError):  # a reduction of the scheme's own, or none
+            topology = _core.parse_topology(topology)
+    return spec, topology
 
 
 def scheme_in(frame: pd.DataFrame, scheme: Any) -> str:

@@ -111,6 +111,8 @@ void set_units(SchemeParts& scheme, const ShiftRule& rule, const Run& run) {
             blocks_around(p.step, RowReader::of(p.x), p.place.size, p.worker, unit);
         encode_float_row(p, p.own, unit, grid, m, around.lead);
         m.side_bits = 8 * around.begun;
+        const bool is_row = !run.length && p.step.shape.size() < 2;
+        if (is_row) m.tensor_bits = m.side_bits;
     };
 }
 

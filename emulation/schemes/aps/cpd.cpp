@@ -72,7 +72,7 @@ void encode(const RowPiece& p, const Cpd& cpd, Message& m) {
         m.values[i] = codes[i] / scale;
     }
     m.payload_bits = 32 * x.size();
-    m.side_bits = cpd.scales ? 32 : 0;
+    m.side_bits = m.tensor_bits = cpd.scales ? 32 : 0;
     if (!p.packs()) return;
     BitWriter bits;
     for (const float code : codes) bits.put(std::bit_cast<std::uint32_t>(code), 32);

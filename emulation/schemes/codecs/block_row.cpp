@@ -109,8 +109,9 @@ void state_blocks(Message& m, const BlockRow& row, std::span<const double> x, co
     }
     const int width = format.element.storage_bits();
     m.payload_bits = own.count * static_cast<std::uint64_t>(width);
-    m.side_bits = own.scales * static_cast<std::uint64_t>(format.scale.storage_bits()) +
-                  (format.tensor_scale && own.tensor_scale ? 32 : 0);
+    m.tensor_bits = format.tensor_scale && own.tensor_scale ? 32 : 0;
+    m.side_bits =
+        own.scales * static_cast<std::uint64_t>(format.scale.storage_bits()) + m.tensor_bits;
     if (!packs) return;
     BitWriter bits;
     for (const std::uint8_t code : std::span(row.codes).subspan(own.first, own.count))

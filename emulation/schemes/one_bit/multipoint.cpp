@@ -70,7 +70,7 @@ void encode_point(const RowPiece& p, const Row& levels, Message& m) {
     m.prepare(p.x.size(), true, false);
     encode_nearest_points(p.x, levels, unit, scale, m.codes.data(), m.values.data());
     set_payload(m, level_bits(levels.size()), p.packs());
-    m.side_bits = 32;
+    m.side_bits = m.tensor_bits = 32;
 }
 
 }  // namespace
@@ -103,7 +103,7 @@ SchemeDefinition multipoint_definition() {
             };
             scheme.encode = [](const RowPiece& p, Message& m) {
                 encode_signs(m, p.x, p.own[0], 0, p.packs());
-                m.side_bits = 32;
+                m.side_bits = m.tensor_bits = 32;
             };
         } else {
             scheme.select = [search, levels](const Selection& s) {

@@ -232,7 +232,7 @@ SchemeDefinition onebit_adam_definition() {
                 encode_signs(m, whole, scale, 0, p.packs());
                 m.values.resize(p.x.size());
             }
-            m.side_bits = 64;  // its scale, and that of the chunk it serves
+            m.side_bits = m.tensor_bits = 64;  // its scale, and that of the chunk it serves
         };
         scheme.reduce = [](const SentPieces& s, Row& sum) {
             exact_sum(s.messages, sum);

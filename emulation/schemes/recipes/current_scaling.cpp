@@ -33,6 +33,7 @@ SchemeParts local(const FloatGrid& grid, std::size_t block, std::size_t bucket, 
                   bool pow2, bool one_if_nonfinite) {
     SchemeParts scheme;
     scheme.grid = grid.format.name();
+    scheme.transport.code_bits = grid.format.storage_bits();
     scheme.encode_draws = is_stochastic(grid);
     scheme.rounds_special = true;
     scheme.bucket = bucket;
@@ -61,6 +62,7 @@ SchemeParts local(const FloatGrid& grid, std::size_t block, std::size_t bucket, 
             blocks_around(p.step, RowReader::of(p.x), p.place.size, p.worker, length);
         encode_float_row(p, p.own, length, grid, m, around.lead);
         m.side_bits = (pow2 ? 8 : 32) * around.begun;
+        if (block == 0) m.tensor_bits = m.side_bits;
     };
     return scheme;
 }

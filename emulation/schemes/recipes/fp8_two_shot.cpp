@@ -126,7 +126,8 @@ void encode(const RowPiece& p, const ScaledCast& cast, const Groups& groups, Mes
     const std::size_t behind = pads ? (n + workers - 1) / workers * workers - n : 0;
     const auto width = static_cast<std::uint64_t>(cast.format().storage_bits());
     m.payload_bits = (p.x.size() + behind) * width;
-    m.side_bits = groups.whole() ? 64 : around.begun * 32;
+    m.tensor_bits = groups.whole() ? 64 : 0;
+    m.side_bits = groups.whole() ? m.tensor_bits : around.begun * 32;
     if (p.packs()) {
         Row sent(m.codes.begin() + static_cast<std::ptrdiff_t>(own),
                  m.codes.begin() + static_cast<std::ptrdiff_t>(end));

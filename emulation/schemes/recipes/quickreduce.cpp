@@ -8,8 +8,9 @@
 //      x reads fl16(q d); sum of the workers' in rank order from 0, fl16 after every addition;
 //      the same codec once more on the sum
 //
-// A tensor is padded with zeros to a multiple of 64 W. Below m = L / 65504 e would exceed fp16 and
-// is its largest number instead: x e stays small, and a block loses its values.
+// A tensor (with bucket: the array of its bucket) is padded with zeros to a multiple of 64 W. Below
+// m = L / 65504 e would exceed fp16 and is its largest number instead: x e stays small, and a block
+// loses its values.
 // overflow=saturate: finite operands never give an infinity (AMD's mode FP16_OVFL); ieee: they do.
 // A NaN is less than any number to both bounds of the clamp, as the hardware's maximum takes the
 // other operand. The hardware's reciprocal is approximate; this one is correctly rounded.
@@ -23,6 +24,7 @@
 #include "emulation/arithmetic/row_cast.h"
 #include "emulation/schemes/codecs/bits.h"
 #include "emulation/schemes/definition.h"
+#include "emulation/schemes/shared/buckets.h"
 
 namespace apscope::detail {
 
@@ -53,56 +55,66 @@ public:
         in_fp16(&epsilon, 1, &epsilon_);
     }
 
-    // The message's codes are q of its elements, and behind them what the zeros read that fill the
-    // last unit: where a block is not finite they take part in the sum.
+    // The message's codes are what the elements of its units read, with the zeros that fill the
+    // last one, which take part in the sum where a block is not finite.
     void encode(const RowPiece& p, Message& m) const {
-        m.prepare(p.x.size(), true, false);
+        const BlocksAround around =
+            blocks_around(p.step, RowReader::of(p.x), p.place.size, p.worker, unit);
+        const std::span<const double> given = around.row.read(0, around.row.size);
+        const std::size_t own = around.lead, end = own + p.x.size();
+        m.prepare(given.size(), true, false);
+        m.codes.resize((given.size() + unit - 1) / unit * unit);
+        BitWriter wire;
         Buffer x, q;
-        for (std::size_t begin = 0; begin < p.x.size(); begin += sum_block) {
-            const std::size_t count = std::min(sum_block, p.x.size() - begin);
-            caller_.round(p.x.data() + begin, 1.0, x.data(), count, {}, 0);
+        for (std::size_t begin = 0; begin < given.size(); begin += sum_block) {
+            const std::size_t count = std::min(sum_block, given.size() - begin);
+            caller_.round(given.data() + begin, 1.0, x.data(), count, {}, 0);
             if (from_bf16_) in_fp16(x.data(), count, x.data());
             const std::size_t filled = fill(x, count);
             code(x, filled, q);
-            std::copy_n(q.data(), count, m.codes.data() + begin);
             std::copy_n(x.data(), count, m.values.data() + begin);
-            m.codes.insert(m.codes.end(), x.data() + count, x.data() + filled);
+            std::copy_n(x.data(), filled, m.codes.data() + begin);
+            for (std::size_t i = 0; p.packs() && i < count; ++i)
+                if (begin + i >= own && begin + i < end) put(q[i], wire);
         }
-        const std::size_t multiple = unit * static_cast<std::size_t>(p.step.workers);
-        const std::size_t padded = (p.place.size + multiple - 1) / multiple * multiple;
-        const bool last = p.place.first + p.x.size() == p.place.size;
-        const std::size_t behind = last ? padded - p.place.size : 0;
+        crop(m, own, p.x.size());
+        const std::size_t array = p.step.bucket != nullptr ? p.step.bucket->size() : p.place.size,
+                          multiple = unit * static_cast<std::size_t>(p.step.workers),
+                          padded = (array + multiple - 1) / multiple * multiple,
+                          units = (array + unit - 1) / unit,
+                          beyond = around.ends ? padded / unit - units : 0;
+        const bool last = around.ends && p.place.first + p.x.size() == p.place.size;
+        const std::size_t behind = last ? padded - array : 0;
         m.payload_bits = (p.x.size() + behind) * static_cast<std::uint64_t>(bits_);
-        m.side_bits = padded / block * 16;
+        m.side_bits = (around.begun + beyond) * (unit / block) * 16;
         if (!p.packs()) return;
-        BitWriter wire;
-        for (std::size_t i = 0; i < p.x.size() + behind; ++i) {
-            const double integer = i < p.x.size() ? m.codes[i] : 0.0;
-            wire.put(static_cast<std::uint64_t>(integer + limit_), bits_);
-        }
+        for (std::size_t i = 0; i < behind; ++i) put(0.0, wire);
         m.payload = wire.take();
     }
 
     // What all workers get, of messages of a piece.
     void reduce(const SentPieces& s, Row& sum) const {
-        const std::size_t n = s.messages[0].values.size();
-        sum.resize(n);
-        Buffer total, read, q;
-        for (std::size_t begin = 0; begin < n; begin += sum_block) {
-            const std::size_t count = std::min(sum_block, n - begin);
-            const std::size_t filled = fill(total, 0, count);
-            for (const Message& m : s.messages) {
-                std::copy_n(m.values.data() + begin, count, read.data());
-                std::copy_n(m.codes.data() + n, filled - count, read.data() + count);
-                arithmetic_.add(total.data(), read.data(), 1.0, total.data(), filled, {}, 0);
-            }
-            code(total, filled, q);
+        const std::size_t n = s.messages[0].values.size(), of_units = s.messages[0].codes.size(),
+                          own = lead_of(s.step, n, unit);
+        sum.resize(of_units);
+        Buffer total, q;
+        for (std::size_t begin = 0; begin < of_units; begin += sum_block) {
+            const std::size_t count = fill(total, 0, std::min(sum_block, of_units - begin));
+            for (const Message& m : s.messages)
+                arithmetic_.add(total.data(), m.codes.data() + begin, 1.0, total.data(), count, {},
+                                0);
+            code(total, count, q);
             if (from_bf16_) caller_.round(total.data(), 1.0, total.data(), count, {}, 0);
             std::copy_n(total.data(), count, sum.data() + begin);
         }
+        if (own != 0) std::copy_n(sum.begin() + static_cast<std::ptrdiff_t>(own), n, sum.begin());
+        sum.resize(n);
     }
 
 private:
+    void put(double integer, BitWriter& wire) const {
+        wire.put(static_cast<std::uint64_t>(integer + limit_), bits_);
+    }
     void in_fp16(const double* x, std::size_t count, double* rounded) const {
         arithmetic_.round(x, 1.0, rounded, count, {}, 0);
     }
@@ -174,7 +186,8 @@ SchemeDefinition quickreduce_definition() {
                   "what gradients are cast to, and the result's dtype: fp16, bf16"},
                  {"overflow", "saturate",
                   "of fp16 arithmetic on finite numbers: saturate (mode FP16_OVFL), or ieee: "
-                  "infinities"}},
+                  "infinities"},
+                 bucket_key()},
         .grid_key = "codec",
         .build = [](const SchemeArguments& arguments) -> SchemeParts {
         constexpr std::array<std::string_view, 3> codecs{"int8", "int6", "int4"};
@@ -193,7 +206,8 @@ SchemeDefinition quickreduce_definition() {
         scheme.topology = reductions::two_phase;
         scheme.transport.code_bits = bits;
         scheme.transport.side_in_parts = true;
-        scheme.run = unit;
+        scheme.bucket = bucket_of(arguments);
+        scheme.run = scheme.bucket != 0 ? whole_row : unit;
         scheme.sees_special = true;
         scheme.encode = [codec](const RowPiece& p, Message& m) { codec.encode(p, m); };
         scheme.reduce = [codec](const SentPieces& s, Row& sum) { codec.reduce(s, sum); };

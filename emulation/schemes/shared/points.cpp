@@ -171,7 +171,7 @@ struct Points {
         Row r(p.x.begin(), p.x.end());
         Message point;
         m.prepare(r.size(), false, false);
-        m.side_bits = nmse > 0.0 ? 8 : 0;
+        m.side_bits = m.tensor_bits = nmse > 0.0 ? 8 : 0;
         BitWriter bits;
         const long count = chosen.counts.at(place_of(p.worker, chosen.counts.size()));
         if (count == 0) std::ranges::fill(m.values, 0.0);
@@ -180,6 +180,7 @@ struct Points {
             simd::run<TakePoint>(point.values.data(), j == 0, r.size(), m.values.data(), r.data());
             m.payload_bits += point.payload_bits;
             m.side_bits += point.side_bits;
+            m.tensor_bits += point.tensor_bits;
             if (p.packs()) append(bits, point);
         }
         m.payload = bits.take();
@@ -199,6 +200,7 @@ SchemeParts in_points(const SchemeParts& inner, long max, double nmse) {
     scheme.encode_draws = inner.draws();
     scheme.rounds_turned = inner.rounds_turned;
     scheme.rounds_special = inner.rounds_special;
+    scheme.mixes_elements = inner.mixes_elements;
     // What is left over may depend on what is drawn, and is then no piece's alone.
     scheme.run = inner.draws() ? whole_row : inner.run;
     scheme.forward = inner.forward;

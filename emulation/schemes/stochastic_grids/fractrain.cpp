@@ -67,7 +67,7 @@ void encode_affine(const RowPiece& p, const LevelTable& codes, double min_scale,
     encode_levels(m, above, codes, std::max(range / codes.levels().back(), min_scale),
                   LevelRule::stochastic, p.stream(random_bits), p.packs(), p.place.first);
     for (double& y : m.values) y += min;
-    m.side_bits = 64;
+    m.side_bits = m.tensor_bits = 64;
 }
 
 constexpr std::size_t window = 5;

@@ -63,7 +63,7 @@ void encode_ternary(const RowPiece& p, int random_bits, Message& m) {
         m.codes[i] -= 1.0;
         m.bias[i] += clipped[i] - p.x[i];
     }
-    m.side_bits = 32;
+    m.side_bits = m.tensor_bits = 32;
 }
 
 }  // namespace

@@ -66,6 +66,7 @@ void encode(const RowPiece& p, const Codebooks& books, Message& m) {
         books.bucket == 0 ? std::max<std::size_t>(p.place.size, 1) : books.bucket;
     set_payload(m, level_bits(books.levels), p.packs());
     m.side_bits = (p.place.size + bucket - 1) / bucket * 32 * books.levels;
+    if (books.bucket == 0) m.tensor_bits = m.side_bits;
 }
 
 }  // namespace

@@ -142,6 +142,7 @@ struct FftSparse {
                         payload, p.packs());
         }
         Transforms::of_thread().end_message();
+        if (bucket == 0) m.tensor_bits = m.side_bits;
         if (p.packs()) m.payload = payload.take();
     }
 };
@@ -168,6 +169,7 @@ SchemeDefinition fft_sparse_definition() {
         SchemeParts scheme;
         scheme.grid = "window:" + std::to_string(f.bits);
         scheme.run = whole_row;
+        scheme.mixes_elements = f.bucket == 0;
         scheme.encode = [f](const RowPiece& p, Message& m) { f.encode(p, m); };
         scheme.tables = [f](std::size_t n) {
             return n == 0 ? 0

@@ -182,6 +182,7 @@ SchemeDefinition powersgd_definition() {
         scheme.keeps_state = scheme.is_exact_sum = true;
         scheme.transport.rounds = 2;  // P, then Q
         scheme.run = whole_row;
+        scheme.mixes_elements = true;
         scheme.select = [rank](const Selection& s) { return select(s, rank); };
         scheme.encode = [rank](const RowPiece& p, Message& m) { encode(p, rank, m); };
         scheme.reduce = [rank](const SentPieces& s, Row& sum) { add(s, rank, sum); };

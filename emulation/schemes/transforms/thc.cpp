@@ -115,7 +115,7 @@ struct Thc {
         }
         set_payload(m, level_bits(entries.size()), p.packs());
         if (p.packs()) look_up(0, x.size());
-        m.side_bits = 32;
+        m.side_bits = m.tensor_bits = 32;
         if (p.theta.of<Norm>().zero) {
             for (Row* part : {&m.values, &m.bias, &m.variance}) part->assign(x.size(), 0.0);
         }
@@ -166,6 +166,7 @@ SchemeDefinition thc_definition() {
         scheme.transport.sum_bits = [g](int workers) { return bits_of_sum(workers, g); };
         scheme.transport.agreed_bits = all_side_bits;
         scheme.run = whole_row;
+        scheme.mixes_elements = true;
         scheme.select = [](const Selection& s) { return Thc::select(s.rows); };
         scheme.encode = [thc](const RowPiece& p, Message& m) { thc.encode(p, m); };
         scheme.decode_sum = [thc](const TrainingStep& step, const Parameters& theta, Row& sum) {

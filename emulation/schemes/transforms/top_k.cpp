@@ -52,6 +52,7 @@ SchemeDefinition top_k_definition() {
         constexpr std::array<std::string_view, 2> widths{"32", "packed"};
         SchemeParts scheme;
         scheme.grid = "sparse:fp32";
+        scheme.mixes_elements = true;
         scheme.measure = [keep = arguments.number("keep", 1e-9, 1.0)](const WorkerRow& r) {
             return cutoff_of_magnitudes(r.x, kept_of(r.x.size, keep)).row();
         };

@@ -3,12 +3,17 @@
 #include <gtest/gtest.h>
 
 #include <future>
+#include <memory>
+#include <optional>
 #include <random>
 
 #include "analysis/replay/item_rows.h"
 #include "analysis/replay/scheme_cost.h"
 #include "analysis/replay/tensor_rows.h"
 #include "emulation/schemes/definition.h"
+#include "emulation/schemes/shared/buckets.h"
+#include "emulation/schemes/two_phase.h"
+#include "emulation/schemes/two_phase_bucket.h"
 
 using namespace apscope;
 using namespace apscope::detail;
@@ -22,15 +27,31 @@ struct Found {
     std::size_t most = 0, state = 0;
 };
 
+// Of a tensor that lies between two equal ones.
+Bucket bucket_of_three(const SchemeParts& scheme, const std::vector<std::vector<float>>& rows,
+                       const std::vector<std::vector<float>>& others) {
+    const auto row = [&](std::size_t k, std::size_t w) -> std::span<const float> {
+        return k == 1 ? rows[w] : others[w];
+    };
+    return bucket_around(scheme, 1, 3, [&](std::size_t k) {
+        return std::optional(row(k, 0).size());
+    }, workers, row, [](std::size_t) { return std::make_shared<ArrayTotals>(); });
+}
+
+// beside: elements of each of two other tensors of the bucket, of a scheme whose blocks cross
+// tensors.
 Found allocated(const SchemeParts& scheme, std::span<const Topology> topologies, int draws,
-                std::size_t n) {
+                std::size_t n, std::size_t beside) {
     std::mt19937 random(3);
     std::normal_distribution<float> normal;
-    std::vector<std::vector<float>> rows(workers, std::vector<float>(n));
+    std::vector<std::vector<float>> rows(workers, std::vector<float>(n)),
+        others(workers, std::vector<float>(beside, 0.5f));
     for (auto& row : rows) {
         for (float& v : row) v = normal(random);
     }
     const std::vector<std::span<const float>> gradients(rows.begin(), rows.end());
+    std::optional<Bucket> bucket;
+    if (scheme.bucket != 0) bucket = bucket_of_three(scheme, rows, others);
     BufferPool pool;
     const UsesBuffers uses(pool);
     std::size_t with_state = 0;
@@ -51,6 +72,7 @@ Found allocated(const SchemeParts& scheme, std::span<const Topology> topologies,
             step.number = number;
             step.index = static_cast<std::size_t>(number);
             step.workers = workers;
+            step.bucket = bucket ? &*bucket : nullptr;
             step.key = item.key(0);
             BlockBuffers buffers(item.workers());
             step.loss = step.learning_rate = 1.0;
@@ -87,7 +109,7 @@ TEST(SchemeCost, IsWhatSchemesAllocate) {
               std::pair{1, 2000 * columns}, std::pair{1, 2053 * columns}}) {
             const SchemeCost cost = cost_of(resolved, topologies, true, draws, n);
             const Found found =
-                std::async(std::launch::async, allocated, parts, topologies, draws, n).get();
+                std::async(std::launch::async, allocated, parts, topologies, draws, n, 0).get();
             const auto least = [](std::size_t bytes) { return static_cast<double>(bytes); };
             const std::size_t tables = parts.tables ? parts.tables(n) : 0,
                               most = cost.most.of(n, workers) + tables;
@@ -101,6 +123,44 @@ TEST(SchemeCost, IsWhatSchemesAllocate) {
         }
     }
     EXPECT_GT(seen, 15);
+}
+
+// Where the sums of a bucket's shards are encoded as a whole, a small tensor takes what they take.
+TEST(SchemeCost, BlocksThatCrossTensorsAreCounted) {
+    for (const std::string topology : {"ring", "two_phase", "two_phase,phase2=(top_k)"}) {
+        for (const std::string spec :
+             {"mx:bucket=25MB", "nvfp4:bucket=25MB", "aps:e4m3,unit=16,bucket=25MB",
+              "nvfp4:rounding=ties_to_even,tensor_scale=false,bucket=25MB"}) {
+            const Scheme scheme = parse_scheme(spec);
+            const auto reduced = reduced_by(parse_topology(topology), kept_by_caller(scheme));
+            const SchemeParts& parts = reduced->parts;
+            const bool nvfp4 = spec.starts_with("nvfp4:bucket");
+            EXPECT_EQ(parts.whole_shards, topology == "two_phase" ? nvfp4 : topology != "ring");
+            const std::vector<Topology> topologies{parse_topology("ring")};
+            for (const auto& [n, beside] :
+                 {std::pair{300 * columns, 0 * columns}, std::pair{10 * columns, 2000 * columns},
+                  std::pair{2000 * columns, 300 * columns}}) {
+                std::vector<std::vector<float>> of_tensor(workers, std::vector<float>(n)),
+                    others(workers, std::vector<float>(beside));
+                const std::size_t at_once =
+                    parts.whole_shards
+                        ? elements_of_shards(bucket_of_three(parts, of_tensor, others), n, workers)
+                        : n;
+                EXPECT_EQ(at_once > n, parts.whole_shards && beside != 0);
+                const Found found =
+                    std::async(std::launch::async, allocated, parts, topologies, 1, n, beside)
+                        .get();
+                const std::size_t most =
+                    cost_of({reduced, 0, spec, {}}, topologies, true, 1, n + 2 * beside)
+                        .most.of(at_once, workers);
+                const auto bytes = static_cast<double>(found.most),
+                           told = static_cast<double>(most);
+                const std::string what = spec + " " + topology + ", elements " + std::to_string(n);
+                EXPECT_LE(bytes, 1.1 * told + 100'000) << what;
+                EXPECT_GE(2.5 * bytes + 100'000, told) << what;  // as if all of it were the tensor
+            }
+        }
+    }
 }
 
 TEST(SchemeCost, StreamedSchemesTakeSomeBlocks) {

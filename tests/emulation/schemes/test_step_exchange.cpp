@@ -5,12 +5,15 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <memory>
 #include <random>
 #include <stdexcept>
+#include <string>
 
 #include "core/bits.h"
 #include "emulation/schemes/definition.h"
 #include "emulation/schemes/exchange_run.h"
+#include "emulation/schemes/two_phase.h"
 
 using namespace apscope;
 using namespace apscope::detail;
@@ -98,6 +101,50 @@ INSTANTIATE_TEST_SUITE_P(Schemes, StepExchanges,
                                  name += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
                              return name;
                          });
+
+// Whether schemes of a float grid take their faster path or the parts that define them.
+TEST(StepExchange, InTwoPhasesIsTheComposition) {
+    for (const auto& [spec, topology] :
+         {std::pair{"none:e5m2", "two_phase"}, std::pair{"aps:e4m3,rule=tight", "two_phase"},
+          std::pair{"aps:e3m4,rounding=stochastic", "two_phase"},
+          std::pair{"loss_scaling:e4m3,scale=1e6", "reduce_scatter"},
+          std::pair{"aps:e4m3", "two_phase,phase2=(none:bf16)"},
+          std::pair{"aps:e4m3", "two_phase,sum=bf16"}}) {
+        const auto scheme = reduced_by(parse_topology(topology),
+                                       std::make_shared<const Scheme>(parse_scheme(spec)));
+        EXPECT_EQ(scheme->parts.float_phases == nullptr,
+                  std::string(topology) == "two_phase,sum=bf16");
+        SchemeParts parts = scheme->parts;
+        parts.float_phases = nullptr;
+        Arrays a(5);
+        for (auto& of_tensor : a.gradients)
+            for (std::size_t w = 0; w < of_tensor.size(); ++w)
+                for (std::size_t i = w; i < of_tensor[w].size(); i += 997)
+                    of_tensor[w][i] = i % 2 == 0 ? std::nanf("") : i % 3 == 0 ? -0.0f : 3e38f;
+        StepExchange exchanges = make(spec, topology);
+        exchanges.run(a.step, 2);
+        for (std::size_t k = 0; k < tensors.size(); ++k) {
+            TrainingStep step;
+            step.tensor = tensors[k].name;
+            step.shape = tensors[k].shape;
+            step.number = 5;
+            step.workers = workers;
+            step.key = replay_key(seed, tensors[k].name, 5);
+            State none;
+            const Topology order = parse_topology(topology);
+            const Row wanted =
+                exchange(parts, step, none, a.step.gradients[k], std::span(&order, 1)).reduced[0];
+            for (std::size_t i = 0; i < wanted.size(); ++i) {
+                const auto mean = static_cast<float>(wanted[i] / workers);
+                const float found = a.out[k][i];
+                ASSERT_EQ(std::isnan(found), std::isnan(mean)) << spec << " " << topology << i;
+                if (std::isnan(mean)) continue;
+                ASSERT_EQ(bits_cast<std::uint32_t>(found), bits_cast<std::uint32_t>(mean))
+                    << spec << " " << topology << " " << tensors[k].name << " " << i;
+            }
+        }
+    }
+}
 
 template <class Work>
 std::string error_of(const Work& work) {

@@ -151,6 +151,20 @@ def test_a_budget_that_holds_no_item_is_refused(four_tensors):
     assert len(apscope.replay(four_tensors, "top_k", memory=least, topology="ring").frame)
 
 
+def test_shards_of_a_bucket_count(tmp_path):
+    """A tensor of nvfp4 takes the whole shard of its bucket whose sum has its scale: here a quarter
+    of 256 Ki elements of four workers, in more than 16 bytes an element."""
+    many = write(tmp_path / "many", 16, 2**14)
+    spec, of_shards = "nvfp4:bucket=25MB,rounding=ties_to_even", 2**16 * 16 * WORKERS
+    options = {"topology": "two_phase", "steps": [0], "memory": of_shards}
+    with pytest.raises(ValueError, match="too little: tensor .* takes .* at once") as e:
+        apscope.replay(many, spec, **options)
+    least = str(e.value).split("give at least ")[1].split(",")[0]
+    assert len(apscope.replay(many, spec, **{**options, "memory": least}))
+    # Blocks without a scale of the tensor are encoded with what shares them alone.
+    assert len(apscope.replay(many, f"{spec},tensor_scale=false", **options))
+
+
 def test_states_that_are_kept_count(four_tensors):
     kept = 8 * 4 * 2**20 * 4  # errors of all four tensors
     apscope.replay(four_tensors, "error_feedback(sign)", memory=kept, topology="ring", threads=1)

@@ -47,3 +47,21 @@ def test_without_names_both_sides_are_in_the_headline(results):
     assert total["change"] == "all" and total["factor"] == pytest.approx(
         error[a, "ring"] / error["qsgd", "gather"], rel=0.02
     )
+
+
+def test_a_side_names_a_reduction_in_any_spelling(results):
+    a, b = "aps:e3m4", "aps:e3m4,unit=model"
+    plain = results.decompose(f"{a}@two_phase", f"{b}@two_phase")
+    assert results.decompose(f"{a}@two_phase,sum=fp32", f"{b}@two_phase").equals(plain)
+    compared = results.compare(f"{a}@two_phase", f"{a}@ring")
+    assert results.compare(f"{a}@two_phase,sum=fp32", f"{a}@ring").equals(compared)
+    with pytest.raises(ValueError, match="has no topology 'two_phase,sum=exact'"):
+        results.compare(f"{a}@two_phase,sum=exact", f"{a}@ring")
+
+
+@pytest.mark.parametrize("sides", [("aps:e3m4@", "qsgd"), ("aps:e3m4", "aps:e3m4@")])
+def test_a_side_with_nothing_after_its_mark_is_refused(results, sides):
+    words = "^'aps:e3m4@' has no topology after the @, as in aps:e3m4@ring$"
+    for method in (results.compare, results.decompose):
+        with pytest.raises(ValueError, match=words):
+            method(*sides)

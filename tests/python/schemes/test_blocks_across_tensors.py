@@ -32,6 +32,8 @@ EXACT = [
     "current_scaling:e4m3fn,block=16,nonfinite=one,pow2=true",
     "fp8_two_shot:e4m3fn,group=32",
     "fp8_two_shot:e5m2,group=256,overflow=saturate",
+    "quickreduce",
+    "quickreduce:int4,input=bf16,overflow=ieee",
 ]
 COUNTS = [1, 2, 5, 16]
 
@@ -184,6 +186,30 @@ def test_rows_of_a_replay(tmp_path, spec, scale_bits, block, once, limit):
     assert paid and frame[frame["count"] == 0].sum_squared_error.eq(0).all()
 
 
+@pytest.mark.parametrize("limit", LIMITS)
+def test_the_padding_of_quickreduce_is_that_of_the_bucket(tmp_path, limit):
+    """Its last tensor that has elements sends the zeros up to a multiple of 64 W."""
+    x = gradients(3, seed=2)
+    trace = record(tmp_path / "t", [x], reduction="sum")
+    frame = apscope.replay(trace, with_bucket("quickreduce:int6", limit), topology="ring").frame
+    wire = frame[(frame.stage == "wire") & (frame.topology == "")].set_index("tensor")
+    for names in buckets(x, limit):
+        array = joined(x, names)
+        whole = apscope.exchange("quickreduce:int6", array)
+        first, size, padded = 0, array.shape[1], -(-array.shape[1] // 192) * 192
+        for name, sent in parts(x, names, whole.sent).items():
+            end = first + x[name].shape[1]
+            begun, last = len(range(-(-first // 64) * 64, end, 64)), first < end == size
+            beyond = padded // 64 - -(-size // 64) if last else 0
+            assert wire.side_bits[name] == 2 * 16 * (begun + beyond)
+            assert wire.wire_bits[name] == 6 * (end - first + (padded - size if last else 0))
+            error = ((sent - x[name].astype(np.float64)) ** 2).sum()
+            assert math.isclose(wire.sum_squared_error[name], error, rel_tol=1e-12), name
+            first = end
+        assert wire.side_bits[names].sum() == whole.side_bits[0]
+        assert wire.wire_bits[names].sum() == whole.payload_bits[0]
+
+
 @pytest.mark.parametrize("spec, block", [("mx", 32), ("aps:e4m3,unit=16", 16)])
 def test_columns_about_blocks_are_of_the_parts_in_the_tensor(tmp_path, spec, block):
     x = gradients(2, seed=11)
@@ -303,7 +329,7 @@ def test_a_branch_of_some_steps_has_the_neighbours_of_its_step(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "spec", ["mx", "nvfp4", "aps:e4m3,unit=16", "current_scaling:e4m3,block=8"]
+    "spec", ["mx", "nvfp4", "aps:e4m3,unit=16", "current_scaling:e4m3,block=8", "quickreduce:int4"]
 )
 def test_a_tensor_by_itself_is_its_own_bucket(spec):
     x = gradients(3, seed=6, sizes=[77])["t0"]

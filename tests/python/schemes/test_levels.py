@@ -78,6 +78,43 @@ def test_constant_scales_make_it_the_order_of_a_hierarchy():
         assert same(plain.sent, levels.sent) and same(plain.reduced, levels.reduced)
 
 
+@pytest.fixture(scope="module")
+def three(tmp_path_factory):
+    rng = np.random.default_rng(2)
+    x = {name: rng.standard_normal((4, *shape)).astype(np.float32)
+         for name, shape in {"a": (3700,), "b": (50, 130), "c": (4100,)}.items()}  # fmt: skip
+    return record(tmp_path_factory.mktemp("three") / "t", [x])
+
+
+@pytest.mark.parametrize("topology", ["hierarchical:2(ring,ring)", "hierarchical:2(ring@e5m2,tree)",
+                                      "hierarchical:2(two_phase,two_phase)"])  # fmt: skip
+def test_a_summary_of_a_policy_has_the_levels_of_some_branches(three, topology):
+    """A branch that has a reduction of its own only takes part with it."""
+    spec = "hybrid(last=current_scaling:e4m3,agree=local;else=aps:e4m3)"
+    results = apscope.replay(three, spec, topology=[topology, "ring"])
+    rows = results.frame[results.frame["stage"] == "reduced"].set_index(["tensor", "topology"])
+    last = ("c", topology if ("c", topology) in rows.index else "gather")
+    assert (last[1] == "gather") == topology.startswith("hierarchical:2(ring")
+    part = rows.loc[[("a", topology), ("b", topology), last]]
+    mean = part["sum_log2_error_over_noise"].sum() / part["noise_blocks"].sum()
+    found = results.summary().reset_index().set_index("topology").loc[topology]
+    assert found["error_over_noise"] == pytest.approx(2.0**mean, rel=1e-12)
+
+
+def test_the_time_of_a_policy_is_that_of_the_levels_formats(three):
+    """A level's format replaces those of all branches: bytes and time are then of one scheme."""
+    network = apscope.cost.Network.of("nvlink4", "ethernet_25", nodes=2)
+    topology = "hierarchical:2(ring@e5m2,two_phase@e5m2)"
+    policy, alone = (
+        apscope.cost.step_time(apscope.replay(three, spec, topology=topology), network)
+        .set_index("topology").loc[topology]
+        for spec in ("hybrid(last=none:fp16;else=none:e4m3)", "none:e4m3")
+    )  # fmt: skip
+    for column in ("payload_bytes", "node_bytes", "intra_bytes"):
+        assert policy[column] == alone[column] > 0
+    assert math.isfinite(policy["seconds"])
+
+
 def level_key(key, number):
     return tuple(philox4x32_10([number, 0, 0, 4 << 28], list(key))[:2])
 
