@@ -18,7 +18,7 @@ Box = tuple[float, float, float, float]
 _ASIDE = (7, 16, 28, 44, 64, 88, 116, 148)
 _BESIDE = tuple(4 * k for k in range(-26, 27))
 #: The cost of a shorter form of a name, the left side and a line, as squared pixels of distance.
-_SHORTER, _LEFTWARD, _ON_A_LINE = 900, 24, 400
+_SHORTER, _LEFTWARD, _ON_A_LINE = 900, 24, 900
 #: Letters of a name of one part that has no place as a whole.
 _SHORT = 26
 #: Half the height of a name and the base line below its middle, as shares of the letters' size.

@@ -452,5 +452,5 @@ def _columns(steps: Sequence[int], width: float) -> list[tuple[float, float]]:
 
 def _labelled(count: int, width: float) -> list[int]:
     """Places of the steps whose numbers fit, including the first and the last."""
-    most = max(1, min(count, int(width / 40)))
+    most = min(count, 1 + int(width * (count - 1) / (40 * max(count, 1))))
     return sorted({round(i * (count - 1) / max(most - 1, 1)) for i in range(most)})

@@ -8,7 +8,7 @@ const BESIDE = Array.from({ length: 53 }, (_, k) => 4 * (k - 26));
 const SHORT = 26;
 const SHORTER = 900,
   LEFTWARD = 24,
-  ON_A_LINE = 400;
+  ON_A_LINE = 900;
 const HALF = 0.5,
   BASE = 0.27;
 
