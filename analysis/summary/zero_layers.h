@@ -20,7 +20,7 @@ struct LayerSums {
 std::vector<std::uint8_t> numerically_zero(std::span<const LayerSums> layers);
 
 // Which rows of a table belong to such a layer, by its reduced rows. A layer with a step at which
-// all of them overflow is none.
+// all of them overflow is not zero.
 std::vector<std::uint8_t> rows_of_zero_layers(const RowTable& table);
 
 }  // namespace apscope::detail

@@ -11,7 +11,7 @@
 namespace apscope::detail {
 
 // Sums side by side: a few vectors, so that their chains of operations overlap; or one, where there
-// are no more.
+// are not more.
 inline constexpr std::size_t many_lanes = 64, few_lanes = 8;
 
 // sum[j] = round(sum[j] + terms[k][j]) for every k; rows of terms are `stride` apart.

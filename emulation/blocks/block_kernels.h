@@ -323,7 +323,7 @@ struct DecodeIntegers {
 };
 
 // element * scale / tensor scale: see combine_block_value(). The product's one rounding is fp32's
-// own; a division by 1 is none.
+// own; a division by 1 changes nothing.
 template <bool divides>
 APSCOPE_INLINE float block_value(float element, float scale, float tensor_scale) {
     const float product = element * scale, value = divides ? product / tensor_scale : product;

@@ -67,6 +67,32 @@ def by_layer(rows: pd.DataFrame) -> pd.DataFrame:
     )
 
 
+def _errors(rows: pd.DataFrame) -> tuple[bool, np.ndarray]:
+    """Whether errors are over the noise, else they are NMSEs; and that of each row."""
+    lost = losses(rows)
+    noisy = bool(np.nansum(lost["noise_blocks"]) > 0)
+    nmse, known = step_losses(lost)
+    value = lost["over_noise"] if noisy else np.where(known, nmse, np.nan)
+    return noisy, infinite_with(lost["overflow"], value)
+
+
+def worst_of(rows: pd.DataFrame) -> dict[tuple[str, str], tuple[str, int, float]]:
+    """The layer, the step and the error of the worst cell of every scheme and reduction.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Of one trace, as those of `layer_map`, whose error this is; its index is unique.
+    """
+    value = pd.Series(_errors(rows)[1], index=rows.index).dropna()
+    held = rows.loc[value.index]
+    keys = [held["scheme"].astype(object), held["topology"].astype(object)]
+    return {
+        key: (str(rows.at[i, "tensor"]), int(rows.at[i, "step"]), float(value[i]))
+        for key, i in value.groupby(keys, sort=False).idxmax().items()
+    }
+
+
 def layer_map(rows: pd.DataFrame, scheme: str, titles: Callable[[str], str] = str) -> Cells:
     """The error of one scheme, by layer and step.
 
@@ -87,18 +113,12 @@ def layer_map(rows: pd.DataFrame, scheme: str, titles: Callable[[str], str] = st
         as many bytes, if it halves the error; else the first scheme with more bytes that does.
     """
     own = rows[rows["scheme"] == scheme]
-    lost = losses(own)
-    noisy = bool(np.nansum(lost["noise_blocks"]) > 0)
-    value = (
-        lost["over_noise"]
-        if noisy
-        else np.where(step_losses(lost)[1], step_losses(lost)[0], np.nan)
-    )
+    noisy, value = _errors(own)
     cells = pd.DataFrame(
         {
             "layer": own["tensor"].astype(object).to_numpy(),
             "step": own["step"].to_numpy(),
-            "value": infinite_with(lost["overflow"], value),
+            "value": value,
         }
     )
     layers, steps = list(dict.fromkeys(cells["layer"])), sorted(set(cells["step"]))

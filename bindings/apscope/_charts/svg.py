@@ -9,12 +9,17 @@ from xml.etree import ElementTree
 
 from .._text import short_names
 from .colours import BANDS
-from .describe import Band, Bars, Cells, Chart, Linear, Log, Point, number
+from .describe import Band, Bars, Cells, Chart, Line, Linear, Log, Point, number
+from .places import Box, Name, forms_of, meet, places
 from .spread import spread
 
 #: Font size in pixels, and the average width of a letter, plain and bold.
 _SIZE, _LETTER, _BOLD = 10.5, 6.4, 6.7
 _TOP, _BOTTOM, _LEFT = 17.0, 29.0, 34.0
+#: Half the width of a mark with its outline and the air around it.
+_MARK = 5.5
+#: A name at most as far from its point needs no line to it.
+_BESIDE = 13.0
 #: Marks of about 8 pixels around 0, 0.
 _SYMBOLS = {
     "bar": "M-4.4-2.4h8.8v4.8h-8.8z", "circle": "M-3.6 0a3.6 3.6 0 1 0 7.2 0a3.6 3.6 0 1 0-7.2 0z",
@@ -151,16 +156,12 @@ def chart_svg(chart: Chart, width: float, height: float) -> str:
             )
     for point in sorted(chart.points, key=lambda p: not p.faint):
         _mark(pen, point, x(point.x), y(point.y))
+    marks = [_around(x(p.x), y(p.y)) for p in chart.points]
     for line in chart.lines:
         if line.points and line.label and line.inside:
-            # right of the axis's ticks, above the points
-            end = max(x(line.points[-1][0]) - 18, _LEFT + 4 + _BOLD * len(line.label))
-            pen.add(
-                "text", line.label, x=end, y=y(line.points[-1][1]) - 3,
-                style=f"fill:{line.colour}", class_="name", text_anchor="end",
-            )  # fmt: skip
-    named = [p for p in chart.points if p.label]
-    _name_points(pen, named, chart.points, x, y, (bottom, right))
+            marks.append(_name_inside(pen, line, x, y, marks))
+    lines = [_between(x, y, a, b) for n in chart.lines for a, b in zip(n.points, n.points[1:])]
+    _name_points(pen, chart.points, marks, lines, x, y, (_LEFT - 2, _TOP - 4, right + 4, bottom - 1))
     if ends:
         middle = [y(line.points[-1][1]) for line in ends]
         order = sorted(range(len(ends)), key=middle.__getitem__)
@@ -200,60 +201,68 @@ def _mark(pen: _Pen, point: Point, x: float, y: float) -> None:
     )
 
 
+def _around(x: float, y: float) -> Box:
+    """The box of a mark."""
+    return x - _MARK, y - _MARK, x + _MARK, y + _MARK
+
+
+def _between(
+    x: Callable[[float], float], y: Callable[[float], float], a: tuple[float, float],
+    b: tuple[float, float],
+) -> Box:  # fmt: skip
+    """The box of a piece of a line."""
+    (left, right), (top, bottom) = sorted((x(a[0]), x(b[0]))), sorted((y(a[1]), y(b[1])))
+    return left - 1, top - 1, right + 1, bottom + 1
+
+
+def _name_inside(
+    pen: _Pen, line: Line, x: Callable[[float], float], y: Callable[[float], float],
+    marks: Sequence[Box],
+) -> Box:  # fmt: skip
+    """The name of a line to the left of it, as near to its end as no mark is; its box."""
+    wide = _BOLD * len(line.label)
+    boxes = []
+    for px, py in reversed(line.points):
+        # right of the axis's ticks
+        end, base = max(x(px) - 18, _LEFT + 4 + wide), y(py) - 3
+        boxes.append((end - wide, base - 0.8 * _SIZE, end, base + 0.2 * _SIZE))
+    box = next((one for one in boxes if not any(meet(one, mark) for mark in marks)), boxes[0])
+    pen.add(
+        "text", line.label, x=box[2], y=box[3] - 0.2 * _SIZE, style=f"fill:{line.colour}",
+        class_="name", text_anchor="end",
+    )  # fmt: skip
+    return box
+
+
 def _name_points(
-    pen: _Pen,
-    points: Sequence[Point],
-    marks: Sequence[Point],
-    x: Callable[[float], float],
-    y: Callable[[float], float],
-    ends: tuple[float, float],
-) -> None:
-    """Names beside their points, where they hide the fewest marks; `ends`: bottom and right.
+    pen: _Pen, points: Sequence[Point], marks: Sequence[Box], lines: Sequence[Box],
+    x: Callable[[float], float], y: Callable[[float], float], room: Box,
+) -> None:  # fmt: skip
+    """Names beside their points, where they cover no mark; a distant one has a line to its point.
 
-    Names above one another are in the order of their points, and a distant one has a line to its
-    point. A name without such a place is in the tooltip only.
+    The point with the least error is named first. A long name without such a place is shortened; a
+    name without any is in the tooltip only.
     """
-    bottom, right = ends
-    placed = [(x(m.x), y(m.y), m.faint) for m in marks]
-    taken: list[tuple[float, float, float, float]] = []
-
-    def fits(left: float, end: float, at: float, py: float) -> bool:
-        if not (left > _LEFT - 2 and end < right + 4 and _TOP < at < bottom - 1):
-            return False
-        beside = [(other, own) for start, stop, other, own in taken if left < stop and start < end]
-        return all(
-            abs(at - other) >= _SIZE and (abs(py - own) < 1 or (at > other) == (py > own))
-            for other, own in beside
-        )
-
-    def hidden(left: float, end: float, at: float) -> float:
-        return sum(
-            0.2 if faint else 3.0
-            for mx, my, faint in placed
-            if left - 3 < mx < end + 3 and at - _SIZE < my < at + 3
-        )
-
-    for point in sorted(points, key=lambda p: (p.x, -p.y)):
-        wide, px, py = _BOLD * len(point.label), x(point.x), y(point.y)
-        found = [
-            (hidden(left, left + wide, py + down) + cost + (left < px), left, py + down)
-            for cost, down in enumerate((-6.0, 3.5, 13.0, -17.0, 24.0, -28.0, 35.0))
-            for left in (px + 6, px - 6 - wide)
-            if fits(left, left + wide, py + down, py)
-        ]
-        if not found:
+    named = sorted((p for p in points if p.label), key=lambda p: (p.y, p.x))
+    forms = [forms_of(p.label) for p in named]
+    names = [
+        Name(x(p.x), y(p.y), [_BOLD * len(form) for form in held]) for p, held in zip(named, forms)
+    ]
+    for point, name, held, place in zip(
+        named, names, forms, places(names, marks, lines, room, _SIZE)
+    ):
+        if place is None:
             continue
-        _, left, at = min(found)
-        taken.append((left, left + wide, at, py))
-        inward = left < px
-        near = px - 6 if inward else px + 6
-        if not -13 < at - py < 20:
+        near, middle = place.end
+        if math.hypot(near - name.x, middle - name.y) > _BESIDE:
             pen.add(
-                "line", x1=px, x2=near, y1=py, y2=at - 3.5, stroke=point.colour, class_="leader"
-            )
+                "line", x1=name.x, x2=near, y1=name.y, y2=middle, stroke=point.colour,
+                class_="leader",
+            )  # fmt: skip
         pen.add(
-            "text", point.label, x=near, y=at, class_="name",
-            text_anchor="end" if inward else "start",
+            "text", held[place.form], x=near, y=place.base, class_="name",
+            text_anchor="end" if near < name.x else "start",
+            title=point.label if place.form else "",
         )  # fmt: skip
 
 
@@ -443,5 +452,5 @@ def _columns(steps: Sequence[int], width: float) -> list[tuple[float, float]]:
 
 def _labelled(count: int, width: float) -> list[int]:
     """Places of the steps whose numbers fit, including the first and the last."""
-    most = max(1, min(count, int(width / 40)))
+    most = min(count, 1 + int(width * (count - 1) / (40 * max(count, 1))))
     return sorted({round(i * (count - 1) / max(most - 1, 1)) for i in range(most)})

@@ -13,6 +13,7 @@ import pandas as pd
 from .._charts.choices import named
 from .._charts.front import kind_of, legend_of
 from .._charts.kinds import as_json
+from .._charts.layers import worst_of
 from .._charts.reference import LEGEND, SAYS
 from .._charts.svg import symbol_path
 from .._core import FloatFormat
@@ -82,11 +83,14 @@ def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> st
     ]
     for section in sections:
         trace, own = section["trace"], rows[rows["trace"] == section["trace"]]
+        compared = _rows_of_trace(frame, trace, zeros.get(trace, []))
+        worst = worst_of(compared)
+        for row in section["families"]:
+            row["worst"] = worst.get((row["scheme"], row["topology"]))
         section["ladder"] = _ladder(ladders.get(trace), topology)
         section["choices"] = _choices(choices := worths[trace])
         section["first"] = first.row_of(
-            trace, own, _rows_of_trace(frame, trace, zeros.get(trace, [])),
-            choices, bits, results.provenance,
+            trace, own, compared, choices, bits, results.provenance,
             {(row["scheme"], row["topology"]): row["id"] for row in section["families"]},
             alone=section["alone"], limit=limits.get(trace),
         )  # fmt: skip
@@ -129,6 +133,7 @@ def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> st
         noisy=bool(rows["error_over_noise"].notna().any()),
         families=_legend(rows, bool(limits)),
         limit=SAYS if limits else "",
+        corrected=any(s["first"]["verdict"].get("interval") for s in sections),
         phases=(rows["topology"].map(kind_of) == "two phases").any(),
         style=Markup((_HERE / "page/style.css").read_text(encoding="utf-8")),
         licences=(_HERE / "licences.txt").read_text(encoding="utf-8"),

@@ -71,13 +71,7 @@ def verdict(rows: pd.DataFrame, bits: dict[str, int]) -> dict[str, Any]:
     noisy = not math.isnan(best["error_over_noise"])
     name = titles(rows["scheme"])(best["scheme"])
     value = best["error_over_noise" if noisy else "step_nmse"]
-    # The charts and tables have the value with the noise as estimated; the interval is that of the
-    # corrected value, so that is told with it.
-    corrected, low, high = (
-        best[f"error_over_noise_{end}"] if noisy else math.nan
-        for end in ("corrected", "low", "high")
-    )
-    known = not math.isnan(corrected)
+    error, interval = _corrected(best) if noisy else (_told(value, False), "")
     return {
         "scheme": best["scheme"],
         "name": name if len(name.split()) <= _WORDS else best["scheme"],
@@ -91,10 +85,22 @@ def verdict(rows: pd.DataFrame, bits: dict[str, int]) -> dict[str, Any]:
         "what": "bytes" if rows["volume"].notna().any() else "bits",
         "noisy": noisy,
         "plain": _told(value, noisy),
-        "error": _told(corrected if known else value, noisy),
-        "interval": f"{fraction(low)}–{fraction(high)}" if known else "",
+        "error": error,
+        "interval": interval,
         **(_by_nmse(rows, bits, best) if noisy else {}),
     }
+
+
+def _corrected(row: pd.Series) -> tuple[str, str]:
+    """The corrected error over noise of a row and its interval; without one, that of the charts.
+
+    The charts and tables have the value with the noise as estimated; the interval is that of the
+    corrected value, so the two are told together.
+    """
+    value, low, high = (row[f"error_over_noise_{end}"] for end in ("corrected", "low", "high"))
+    if math.isnan(value):
+        return fraction(row["error_over_noise"]), ""
+    return fraction(value), f"{fraction(low)}–{fraction(high)}"
 
 
 def _scale(spec: str) -> str:
@@ -115,6 +121,7 @@ def _by_nmse(rows: pd.DataFrame, bits: dict[str, int], best: pd.Series) -> dict[
     held, _ = _within(rows, bits)
     other = least(held, bits, "step_nmse")
     if other["step_nmse"] * LEVEL < best["step_nmse"]:
+        error, interval = _corrected(other)
         found |= {
             "other": titles(rows["scheme"])(other["scheme"])
             + (
@@ -122,7 +129,8 @@ def _by_nmse(rows: pd.DataFrame, bits: dict[str, int], best: pd.Series) -> dict[
             ),
             "other_scheme": other["scheme"],
             "other_nmse": figure(other["step_nmse"], 2),
-            "other_error": _told(other["error_over_noise"], True),
+            "other_error": error,
+            "other_interval": interval,
         }
     return found
 

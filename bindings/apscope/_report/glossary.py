@@ -10,7 +10,8 @@ WORDS = {
     "dominate it, so it never ranks",
     "layer cosine": "mean over layers and steps of the cosine between the true and the received "
     "gradient; 0 for a skipped step",
-    "worst layer": "the layer and step with the largest NMSE",
+    "worst layer": "the layer and step with the largest error over noise, or with the largest NMSE "
+    "if the noise is unknown; in the table of all schemes always with the largest NMSE",
     "layer-step": "one layer at one step",
     "underflow": "share of nonzero values that became 0: on the wire, of what each worker sends; "
     "reduced, of the sums that should not be 0",

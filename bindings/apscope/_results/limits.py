@@ -102,7 +102,7 @@ def _kind(spec: str, topology: str) -> str:
         return ""  # the codes enter unrounded, and the sum may have another width
     if first == "own:two_phase" and "birder" in spec and "group=" in spec:
         return ""  # its volume is that between nodes
-    exact = "own=exact" in keys  # the owner's row is no message
+    exact = "own=exact" in keys  # the owner's row is not sent
     if first == "reduce_scatter":
         return "" if exact else "up"
     if "phase2=" in keys:

@@ -19,8 +19,8 @@ detail::BlockShape around(std::size_t size, std::span<const std::size_t> shape, 
     if (shape.empty()) shape = std::span<const std::size_t>(&size, 1);
     const int axes = static_cast<int>(shape.size());
     if (axis < -axes || axis >= axes) {
-        throw std::invalid_argument("axis=" + std::to_string(axis) + " is none of an array of " +
-                                    std::to_string(axes) + " axes");
+        throw std::invalid_argument("axis=" + std::to_string(axis) +
+                                    " is not an axis of an array of " + std::to_string(axes));
     }
     const std::size_t along = static_cast<std::size_t>(axis < 0 ? axis + axes : axis);
     detail::BlockShape result{1, shape[along], 1};

@@ -166,7 +166,7 @@ SchemeDefinition aps_definition() {
         }
         scheme.bucket = bucket_of(
             arguments, !(run && run->length) ? "unit=" + unit +
-                                                   " is no number of elements; give "
+                                                   " is not a number of elements; give "
                                                    "unit=N"
                        : rule.remembers()
                            ? "frozen and delay keep the shifts of a tensor's units; leave them out"

@@ -203,7 +203,7 @@ SchemeDefinition fp8_two_shot_definition() {
         scheme.transport.side_in_parts = !groups.whole();
         scheme.bucket =
             bucket_of(arguments, groups.group == 0 ? "group=" + arguments.text("group") +
-                                                         " is no number of elements; give group=N"
+                                                         " is not a number of elements; give group=N"
                                                    : "");
         scheme.run = groups.group != 0 && scheme.bucket == 0 ? groups.group : whole_row;
         scheme.sees_special = true;

@@ -16,7 +16,7 @@
 
 namespace apscope::detail {
 
-// The key, and SchemeParts::bucket from it. Throws std::invalid_argument for a value that is no
+// The key, and SchemeParts::bucket from it. Throws std::invalid_argument for a value that is not a
 // size, and for any size if there is a reason against it.
 SchemeKey bucket_key();
 std::size_t bucket_of(const SchemeArguments& arguments, std::string_view reason_against = {});

@@ -4,8 +4,8 @@
 //      at first random Q_w = M_w^T P        Q = (sum Q_w) / W                              sent_w =
 //      P Q_w^T,  sum = P (sum Q_w)^T
 //
-// A matrix has the tensor's first axis as rows and all others as columns. Tensors that are none, or
-// whose factors would be no smaller, go as fp32 numbers. Factors are rounded to fp32 where they are
+// A matrix has the tensor's first axis as rows and all others as columns. Other tensors, and those
+// whose factors would not be smaller, go as fp32 numbers. Factors are rounded to fp32 where they are
 // sent; sums are fp64, in fixed order. For the memory of what is lost:
 // error_feedback(powersgd:rank=2).
 #include "core/bits.h"

@@ -38,8 +38,8 @@ def text(results):
 
 
 def words_of(markup):
-    """The text that a person reads: no pictures, commands or tooltips."""
-    return re.sub(
+    """The words that a person reads: no pictures, commands, tooltips or signs between tags."""
+    text = re.sub(
         r"<[^>]+>",
         " ",
         re.sub(
@@ -48,7 +48,8 @@ def words_of(markup):
             markup,
             flags=re.DOTALL,
         ),
-    ).split()
+    )
+    return [word for word in text.split() if any(map(str.isalnum, word))]
 
 
 def test_a_verdict_has_at_most_34_words_and_all_before_the_first_table_220(text):
@@ -82,7 +83,9 @@ def test_the_verdict_is_that_of_the_summary(results):
             other = sound.loc[said["other_scheme"]]
             assert other["step_nmse"] <= 1.01 * least
             assert said["other_nmse"] == figure(other["step_nmse"], 2)
-            assert said["other_error"] == first.fraction(other["error_over_noise"])
+            ends = [other[f"error_over_noise_{n}"] for n in ("corrected", "low", "high")]
+            assert said["other_error"] == first.fraction(ends[0])
+            assert said["other_interval"] == "–".join(map(first.fraction, ends[1:]))
         else:
             assert "other" not in said
 
@@ -99,7 +102,7 @@ def test_the_chart_of_error_against_bytes_names_the_scheme_of_the_verdict(result
 def test_the_worst_layer_has_the_largest_error_over_the_noise_at_a_step(results, text):
     said = re.findall(
         r'<p class="verdict"><b class="spec" title="(.*?)">.*?worst: '
-        r"<b>(.*?)</b>, (.*?) at step (\d+)</p>",
+        r"<b title=.*?>(.*?)</b>, (.*?) at step (\d+)</p>",
         text,
     )
     assert len(said) == 5
@@ -111,6 +114,29 @@ def test_the_worst_layer_has_the_largest_error_over_the_noise_at_a_step(results,
             first.fraction(worst["error_over_noise"]),
             worst["step"],
         )
+
+
+def test_the_table_names_the_worst_layer_that_the_verdict_names(text):
+    """One figure: the largest error over noise at a step, so the two have the same layer."""
+    assert "worst layer, its error over noise" in text and "worst layer, its NMSE" not in text
+    verdicts = re.findall(
+        r'<p class="verdict"><b class="spec" title="(.*?)">.*?worst: '
+        r"<b title=.*?>(.*?)</b>, .*? at step (\d+)</p>",
+        text,
+    )
+    parts = text.split('<details class="numbers"')[1:]
+    assert len(verdicts) == len(parts) == 5
+    for part, (scheme, layer, step) in zip(parts, verdicts):
+        row = part[part.index(f'<code title="{scheme}">') :].split("</tr>")[0]
+        told = re.search(r'class="text worst" title="(.*?), step (\d+): error over noise ', row)
+        assert told is not None and told.groups() == (layer.replace("<wbr>", ""), step)
+
+
+def test_the_legend_is_sentences_and_says_which_errors_are_corrected(page_of_both):
+    said = re.search(r'<p class="legend">(.*?)</p>', page_of_both, re.DOTALL)[1]
+    words = " ".join(words_of(said.rpartition("<span>")[2]))
+    assert ":" not in words and "are corrected" in words and "error over noise" in words
+    assert all(" " in sentence.strip() for sentence in words.rstrip(".").split("."))
 
 
 def test_the_command_repeats_the_row(results, text, tmp_path, monkeypatch, request):

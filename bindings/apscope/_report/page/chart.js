@@ -22,7 +22,7 @@ const lengths = new Map(),
   fitted = new Map();
 let pen = null,
   family = "";
-function lengthOf(text, size) {
+export function lengthOf(text, size) {
   const key = `${size} ${text}`;
   if (!lengths.has(key)) {
     pen ??= document.createElement("canvas").getContext("2d");

@@ -1,13 +1,28 @@
 // Part (b): NMSE against bytes on the wire and against modelled time, with the Pareto front. With
 // reductions of several kinds the symbol is that of the kind, as in _charts/front.py.
 
-import { chart, charts, colourOf, figureBox, powerOfTen, powersOfTen, symbolOf } from "./chart.js";
+import {
+  chart,
+  charts,
+  colourOf,
+  figureBox,
+  lengthOf,
+  powerOfTen,
+  powersOfTen,
+  symbolOf,
+} from "./chart.js";
 import { element, select } from "./dom.js";
 import { stepFront } from "./fill.js";
+import { formsOf, places } from "./places.js";
 import { clip, figure, percent, seconds } from "./text.js";
 
-// Pixels of the names' letters.
-const LETTERS = 11;
+// Pixels of the names' letters, of half a point, and of a name beside its point.
+const LETTERS = 11,
+  WIDE = 6,
+  HIGH = 9,
+  BESIDE = 13;
+// The longest name.
+const LONGEST = 60;
 
 export function frontierPart(box, state, redraw) {
   const { measures, costs } = charts.front;
@@ -87,13 +102,7 @@ function drawOne(place, key, view, measure) {
   const dot = { ...at, stroke: "family", symbol, r: 5, strokeWidth: 2 };
   const px = d3.scaleLog(xs, [edge.marginLeft, width - edge.marginRight]);
   const py = d3.scaleLog(ys, [height - edge.marginBottom, edge.marginTop]);
-  const room = {
-    left: px.range()[0],
-    right: px.range()[1],
-    top: py.range()[1],
-    bottom: py.range()[0],
-  };
-  const names = placed(labelled(front, points), (p) => [px(p.x), py(p.drawn)], room);
+  const names = namesOf(labelled(front, points), points, front, px, py);
   chart(place, says, {
     height,
     ...edge,
@@ -130,18 +139,24 @@ function drawOne(place, key, view, measure) {
         points.filter((p) => !sound(p)),
         dot,
       ),
-      ...names.map(({ point, name, dx, dy, textAnchor }) =>
-        Plot.text([point], {
-          ...at,
-          text: () => name,
-          dx,
-          dy,
-          textAnchor,
-          fontSize: LETTERS,
-          stroke: "var(--paper)",
-          strokeWidth: 3,
-          fill: "currentColor",
-        }),
+      Plot.link(
+        names.filter((n) => n.far),
+        { x1: "x1", y1: "y1", x2: "x2", y2: "y2", stroke: "currentColor", strokeOpacity: 0.5 },
+      ),
+      ...["start", "end"].map((textAnchor) =>
+        Plot.text(
+          names.filter((n) => n.textAnchor === textAnchor),
+          {
+            x: "x2",
+            y: "y2",
+            text: "text",
+            textAnchor,
+            fontSize: LETTERS,
+            stroke: "var(--paper)",
+            strokeWidth: 3,
+            fill: "currentColor",
+          },
+        ),
       ),
       Plot.tip(points, Plot.pointer({ ...at, title: text })),
     ],
@@ -173,41 +188,46 @@ function ticksOf([low, high], key) {
     .filter(inside);
 }
 
-// Names beside their points, in the order of the points where they stand above one another; where
-// there is no such place, the pointer alone tells the name. As _name_points() of _charts/svg.py.
-function placed(points, pixels, { left, right, top, bottom }) {
-  const taken = [];
-  const found = [];
-  const longest = right - left < 450 ? 26 : 40;
-  const places = [-9, 1, 11, -20, 22].flatMap((dy) => [7, -7].map((dx) => ({ dx, dy })));
-  for (const point of [...points].sort((a, b) => a.x - b.x || b.drawn - a.drawn)) {
-    const [x, y] = pixels(point);
-    const name = clip(point.label, longest);
-    const wide = 0.6 * LETTERS * [...name].length;
-    const box = ({ dx, dy }) => {
-      const start = dx > 0 ? x + dx : x + dx - wide;
-      return { start, end: start + wide, at: y + dy, y };
-    };
-    const fits = ({ start, end, at }) =>
-      start > left - 4 &&
-      end < right + 12 &&
-      at > top - 8 &&
-      at < bottom - 4 &&
-      taken.every(
-        (t) =>
-          start > t.end ||
-          end < t.start ||
-          (Math.abs(t.at - at) > LETTERS + 1 && (Math.abs(y - t.y) < 1 || at > t.at === y > t.y)),
-      );
-    const place = places.find((p) => fits(box(p)));
-    if (!place) continue;
-    taken.push(box(place));
-    found.push({ point, name, ...place, textAnchor: place.dx < 0 ? "end" : "start" });
-  }
-  return found;
+// The front and the baselines carry their names, the least error first.
+function labelled(front, points) {
+  const named = [...new Set([...front, ...points.filter((p) => p.family === "baseline")])];
+  return named.sort((a, b) => a.drawn - b.drawn || a.x - b.x);
 }
 
-// The front and the baselines carry their names.
-function labelled(front, points) {
-  return [...new Set([...front, ...points.filter((p) => p.family === "baseline")])];
+// Names of points where they cover no point, with the place of each in the chart's units; a long
+// one without such a place is shortened, and the pointer alone tells one that has none.
+function namesOf(named, points, front, px, py) {
+  const forms = named.map((p) => formsOf(clip(p.label, LONGEST)));
+  const marks = points.map((p) => {
+    const [x, y] = [px(p.x), py(p.drawn)];
+    return [x - WIDE, y - HIGH, x + WIDE, y + HIGH];
+  });
+  const steps = front.slice(1).flatMap((p, i) => {
+    const [x0, y0, x1, y1] = [px(front[i].x), py(front[i].drawn), px(p.x), py(p.drawn)];
+    return [
+      [x0 - 1, y0 - 1, x1 + 1, y0 + 1],
+      [x1 - 1, y0 - 1, x1 + 1, y1 + 1],
+    ];
+  });
+  const [left, right] = px.range(),
+    [bottom, top] = py.range();
+  const found = places(
+    named.map((p, i) => ({
+      x: px(p.x),
+      y: py(p.drawn),
+      widths: forms[i].map((text) => lengthOf(text, LETTERS)),
+    })),
+    marks,
+    steps,
+    [left, top - 8, right + 12, bottom - 1],
+    LETTERS,
+  );
+  return named.flatMap((p, i) => {
+    if (!found[i]) return [];
+    const { form, end } = found[i];
+    const [x1, y1, x2, y2] = [p.x, p.drawn, px.invert(end[0]), py.invert(end[1])];
+    const far = Math.hypot(end[0] - px(p.x), end[1] - py(p.drawn)) > BESIDE;
+    const textAnchor = x2 < x1 ? "end" : "start";
+    return [{ x1, y1, x2, y2, far, textAnchor, text: forms[i][form] }];
+  });
 }

@@ -9,6 +9,7 @@ import { filters } from "./filters.js";
 import { firstScreen } from "./first.js";
 import { frontierPart } from "./frontier.js";
 import { orderPart } from "./order.js";
+import { formsOf, places } from "./places.js";
 import { schemesPart } from "./schemes.js";
 import { underflowPart } from "./underflow.js";
 import { versusPart } from "./versus.js";
@@ -102,6 +103,7 @@ async function start() {
     drawAll: () => draw(true),
     view: () => view,
     fill: { shares, bias, additions, stepFront },
+    places: { formsOf, places },
   });
 
   for (const part of parts)
