@@ -57,6 +57,8 @@ enum class Pools {
 // All columns of a table of results that are neither text nor flags.
 #define APSCOPE_NUMBER_COLUMNS(COUNT, BITS, REAL)       \
     APSCOPE_STATISTICS_COLUMNS(COUNT, REAL)             \
+    REAL(sum_product, "x^2", 3, sum)                    \
+    REAL(gain, "", 3, quotient)                         \
     REAL(split_underflow, "x^2", 15, part)              \
     REAL(split_rounding, "x^2", 15, part)               \
     REAL(split_saturation, "x^2", 15, part)             \

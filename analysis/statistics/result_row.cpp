@@ -87,6 +87,8 @@ void fill_columns(ResultRow& row, const ErrorStatistics& s, Moments moments, boo
     row.sqnr_db = sqnr_of(s);
     row.cosine = cosine_of(s);
     row.rescaled_nmse = rescaled_nmse_of(s);
+    row.sum_product = s.sums[S::product];
+    row.gain = s.overflow > 0 ? 0.0 : quotient(row.sum_product, row.sum_squared_reference);
     if (float_grid && s.counted > 0) row.max_ulp = s.max_ulp;
     if (s.counted == 0) return;
     if (moments == Moments::deterministic) {

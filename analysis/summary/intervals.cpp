@@ -37,6 +37,24 @@ double expansion(double freedom) {
 
 }  // namespace
 
+Interval interval_of_ratio(std::span<const Ratio> observed) {
+    double numerator = 0.0, denominator = 0.0, squares = 0.0;
+    for (const Ratio& one : observed) {
+        numerator += one.numerator;
+        denominator += one.denominator;
+    }
+    const double quotient = numerator / denominator;
+    if (observed.size() < 2 || !std::isfinite(quotient)) return {};
+    for (const Ratio& one : observed) {
+        const double residual = one.numerator - quotient * one.denominator;
+        squares += residual * residual;
+    }
+    const double count = static_cast<double>(observed.size());
+    const double half =
+        student_t(count - 1) * std::sqrt(squares * count / (count - 1)) / denominator;
+    return {quotient - half, quotient + half, quotient};
+}
+
 double student_t(double freedom) {
     if (!(freedom >= 1)) return std::numeric_limits<double>::quiet_NaN();
     if (freedom >= 5) return std::isinf(freedom) ? normal : expansion(freedom);

@@ -2,7 +2,24 @@
 // machine gives the same bits.
 #pragma once
 
+#include <limits>
+#include <span>
+
 namespace apscope::detail {
+
+// The ends of an interval, and the estimate without bias that lies in it.
+struct Interval {
+    static constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
+    double low = unknown, high = unknown, middle = unknown;
+};
+
+// Of independent observations (numerator, denominator): the 95 % interval of the quotient of the
+// sums, by the residuals n - quotient d and Student's t; in the middle the quotient. NaN for fewer
+// than two observations, and where the quotient is not finite.
+struct Ratio {
+    double numerator, denominator;
+};
+Interval interval_of_ratio(std::span<const Ratio> observed);
 
 // Student's t at 0.975; NaN below one degree of freedom. Cornish and Fisher's expansion in
 // 1 / freedom to the fourth order (Abramowitz and Stegun, 26.7.5), within 0.0005 from 5 degrees on;

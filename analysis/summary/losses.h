@@ -43,6 +43,8 @@ private:
 struct Loss {
     double error = 0, reference = 0, overflow = 0, skipped = 0;
     double noise = 0, log2_over_noise = 0, noise_blocks = 0;  // NaN if the noise is unknown
+    // Of x y, and of the squared errors orthogonal to x in every row: NaN in tables without them.
+    double product = 0, orthogonal = 0;
 
     void add(const Loss& other) {
         error += other.error;
@@ -52,6 +54,8 @@ struct Loss {
         noise += other.noise;
         log2_over_noise += other.log2_over_noise;
         noise_blocks += other.noise_blocks;
+        product += other.product;
+        orthogonal += other.orthogonal;
     }
     // A reference of zero has no loss; a row that was not measured has one: NaN.
     bool exists() const { return overflow > 0 || reference != 0; }
@@ -62,6 +66,11 @@ struct Loss {
     }
     double nmse_or_missing() const { return exists() ? nmse() : missing; }
     double pooled_over_noise() const { return infinite_with(overflow, quotient(error, noise)); }
+    // What arrives of the reference: the factor of y on x; and the error apart from it.
+    double gain() const { return quotient(product, reference); }
+    double orthogonal_over_noise() const {
+        return infinite_with(overflow, quotient(orthogonal, noise));
+    }
     // The geometric mean over the blocks of the error over the noise.
     double over_noise() const { return fixed_exp2(quotient(log2_over_noise, noise_blocks)); }
 };
@@ -76,17 +85,27 @@ public:
           absolute_(table[NumberColumn::sum_absolute_reference]),
           overflow_(table[NumberColumn::overflow]), noise_(table[NumberColumn::sum_noise]),
           log2_(table[NumberColumn::sum_log2_error_over_noise]),
-          blocks_(table[NumberColumn::noise_blocks]) {}
+          blocks_(table[NumberColumn::noise_blocks]),
+          product_(table.numbers[static_cast<std::size_t>(NumberColumn::sum_product)]) {}
 
     Loss operator[](std::size_t row) const {
         const bool skipped = table_.skipped[row];
-        return {skipped ? reference_[row] : error_[row],
-                reference_[row],
-                or_zero(overflow_[row]),
-                skipped ? 1.0 : 0.0,
-                noise_[row],
-                log2_[row],
-                blocks_[row]};
+        Loss loss{skipped ? reference_[row] : error_[row],
+                  reference_[row],
+                  or_zero(overflow_[row]),
+                  skipped ? 1.0 : 0.0,
+                  noise_[row],
+                  log2_[row],
+                  blocks_[row]};
+        // Like the cosine, the product is 0 where y is lost, and with overflow.
+        loss.product = skipped || loss.overflow > 0      ? 0.0
+                       : product_.size() == table_.rows ? product_[row]
+                                                        : missing;
+        const double along = loss.product - loss.reference;  // the sum of x e
+        loss.orthogonal = loss.reference == 0
+                              ? loss.error
+                              : not_below_zero(loss.error - along * along / loss.reference);
+        return loss;
     }
     double absolute(std::size_t row) const { return absolute_[row]; }
     double signed_error(std::size_t row) const {
@@ -100,7 +119,10 @@ public:
 
 private:
     const RowTable& table_;
-    Cells error_, reference_, signed_error_, absolute_, overflow_, noise_, log2_, blocks_;
+    // A NaN stays one.
+    static double not_below_zero(double value) { return value < 0.0 ? 0.0 : value; }
+
+    Cells error_, reference_, signed_error_, absolute_, overflow_, noise_, log2_, blocks_, product_;
 };
 
 }  // namespace apscope::detail

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "analysis/summary/figures.h"
+#include "analysis/summary/intervals.h"
 
 namespace apscope::detail {
 
@@ -33,12 +33,6 @@ struct NoiseTable {
     std::vector<std::string> traces, tensors, roles;  // the texts of the codes
 
     std::string cell(const NoiseRow& row, NoiseBy column) const;
-};
-
-// The ends of an interval, and the estimate without bias that lies in it.
-struct Interval {
-    static constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
-    double low = unknown, high = unknown, middle = unknown;
 };
 
 // The noise of some rows of one trace, summed over the layers.

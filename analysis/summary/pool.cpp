@@ -106,6 +106,7 @@ Figures pooled(const RowTable& table, const ChosenRows& rows, const Groups& grou
     out.add("relative_bias", count, [&](std::size_t g) {
         return quotient(sums[g].signed_error.value(), sums[g].absolute.value());
     });
+    out.add("gain", count, [&](std::size_t g) { return sums[g].whole.gain(); });
     out.add("mse", count, [&](std::size_t g) {
         return infinite_with(out("overflow", g),
                              quotient(sums[g].sent_error.value(), out("counted", g)));

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "analysis/statistics/notes.h"
+#include "analysis/summary/intervals.h"
 #include "analysis/summary/losses.h"
 #include "analysis/summary/zero_layers.h"
 
@@ -256,6 +257,7 @@ Summary summarized(const RowTable& table, const ChosenRows& rows, std::optional<
     }
     std::vector<StepSums> means(count);
     std::vector<std::vector<std::pair<std::int64_t, double>>> ratios(count);  // by step
+    std::vector<std::vector<Ratio>> products(count);  // of the gain, by step
     const std::vector<std::uint32_t> owner = steps.owners(groups);
     for (std::size_t s = 0; s < steps.size(); ++s) {
         const Loss& loss = of_step[s];
@@ -273,6 +275,7 @@ Summary summarized(const RowTable& table, const ChosenRows& rows, std::optional<
         if (!loss.exists()) continue;
         mean.nmse += loss.nmse();
         ++mean.losses;
+        products[owner[s]].push_back({loss.product, loss.reference});
     }
 
     Figures& f = out.figures;
@@ -297,6 +300,14 @@ Summary summarized(const RowTable& table, const ChosenRows& rows, std::optional<
         [&](std::size_t g) { return pooled[g].high * batch_factor; });
     add("step_nmse", [&](std::size_t g) { return quotient(means[g].nmse, means[g].losses); });
     add("layer_cosine", [&](std::size_t g) { return quotient(sums[g].cosines, sums[g].losses); });
+    add("gain", [&](std::size_t g) { return sums[g].whole.gain(); });
+    std::vector<Interval> gains;
+    for (const std::vector<Ratio>& of_steps : products)
+        gains.push_back(interval_of_ratio(of_steps));
+    add("gain_low", [&](std::size_t g) { return gains[g].low; });
+    add("gain_high", [&](std::size_t g) { return gains[g].high; });
+    add("orthogonal_error_over_noise",
+        [&](std::size_t g) { return sums[g].whole.orthogonal_over_noise() * batch_factor; });
     add("worst_nmse", [&](std::size_t g) {
         return sums[g].worst && !sums[g].unmeasured ? sums[g].worst_nmse : missing;
     });

@@ -41,7 +41,8 @@ def row(random, trace, step, tensor, scheme, stage, topology, **given):
         "sum_signed_error": random.normal(),
         "sum_squared_error": reference * 10.0 ** random.uniform(-6, 0.5),
         "sum_absolute_reference": 1 + random.random(),
-        "sum_squared_reference": reference, "cosine": random.uniform(-1, 1),
+        "sum_squared_reference": reference,
+        "sum_product": reference * random.uniform(-0.5, 1.5), "cosine": random.uniform(-1, 1),
         "expected_variance": random.random(),
         "volume": np.nan if stage == "wire" or topology == "exact" else random.random(),
         "wire_bits": 8 * n, "side_bits": 8, "skipped": False, "note": "",
@@ -69,11 +70,11 @@ def row(random, trace, step, tensor, scheme, stage, topology, **given):
 
 
 SKIPPED = {"underflow": pd.NA, "overflow": pd.NA, "sum_error": np.nan, "sum_signed_error": np.nan,
-           "sum_squared_error": np.nan,
+           "sum_squared_error": np.nan, "sum_product": np.nan,
            "cosine": np.nan, "expected_variance": np.nan,
                "skipped": True} | dict.fromkeys(PARTS, np.nan)  # fmt: skip
 ZERO = {"counted": 5, "nonzero": 0, "underflow": 0, "sum_error": 0.0, "sum_signed_error": 0.0,
-        "sum_squared_error": 0.0,
+        "sum_squared_error": 0.0, "sum_product": 0.0,
         "sum_absolute_reference": 0.0, "sum_squared_reference": 0.0, "cosine": np.nan,
             "expected_variance": 0.0} | dict.fromkeys(PARTS, 0.0)  # fmt: skip
 UNMEASURED = (
@@ -83,6 +84,7 @@ UNMEASURED = (
             "sum_error",
             "sum_signed_error",
             "sum_squared_error",
+            "sum_product",
             "sum_absolute_reference",
             "sum_squared_reference",
             "cosine",

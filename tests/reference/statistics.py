@@ -57,6 +57,7 @@ OVERFLOWED = {
     "sqnr_db": -math.inf,
     "cosine": 0.0,
     "rescaled_nmse": 1.0,
+    "gain": 0.0,
 }
 
 
@@ -87,6 +88,7 @@ def statistics(x: np.ndarray, y: np.ndarray) -> dict:
     row["variance"] = None if pairs == 0 else max(row["mse"] - row["bias"] * row["bias"], 0.0)
     row["nmse"] = quotient(row["sum_squared_error"], row["sum_squared_reference"])
     xx, yy, xy = row["sum_squared_reference"], over_workers(y0 * y0), over_workers(x0 * y0)
+    row["sum_product"], row["gain"] = xy, quotient(xy, xx)
     row["cosine"] = quotient(xy, math.sqrt(xx) * math.sqrt(yy))
     row["rescaled_nmse"] = rescaled_nmse(xx, yy, xy - xx, row["sum_squared_error"])
     if row["sum_squared_reference"] == 0:

@@ -7,6 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from apscope._core import student_t
+
 #: Section 14: a reduction that a scheme has of its own.
 OWN_REDUCTIONS = ("gather", "vote", "code_sum", "own:two_phase", "linear")
 #: The parts of a squared error: section 3.
@@ -17,7 +19,7 @@ PARTS = tuple(
 #: Columns that a pool adds up over the rows that were not skipped.
 ADDED = (
     "counted", "nonzero", "underflow", "subnormal", "saturated", "overflow", "nan",
-    "infinite", "sum_error", "block_count", "block_saturated",
+    "infinite", "sum_error", "sum_product", "block_count", "block_saturated",
 )  # fmt: skip
 
 
@@ -105,6 +107,35 @@ def cosine(one):
     return one["cosine"] if held(one["cosine"]) and not one["skipped"] and not over else 0.0
 
 
+def gain(rows):
+    """What arrives of the gradient: its share, the interval of that over the steps, and the error
+    that is orthogonal to it in units of the noise."""
+    products, steps, orthogonal = [], {}, []
+    for r in rows:
+        lost = r["skipped"] or overflowed([r])
+        product, square = 0.0 if lost else r["sum_product"], r["sum_squared_reference"]
+        products.append((product, square))
+        steps.setdefault(r["step"], []).append((r, product, square))
+        error = square if r["skipped"] else r["sum_squared_error"]
+        along = (product - square) ** 2 / square if square else 0.0
+        orthogonal.append(math.nan if math.isnan(error - along) else max(error - along, 0.0))
+    share = ratio_of(*(math.fsum(column) for column in zip(*products)))
+    noise = math.fsum(r["sum_noise"] for r in rows)
+    out = {
+        "gain": share, "gain_low": math.nan, "gain_high": math.nan,
+        "orthogonal_error_over_noise": math.inf if overflowed(rows)
+        else ratio_of(math.fsum(orthogonal), noise),
+    }  # fmt: skip
+    known = [part for part in steps.values() if loss([r for r, *_ in part]) is not None]
+    if len(known) < 2 or math.isnan(share):
+        return out
+    sums = [tuple(math.fsum(one[i] for one in part) for i in (1, 2)) for part in known]
+    left = [product - share * square for product, square in sums]
+    spread = math.sqrt(math.fsum(x * x for x in left) / (len(left) - 1) * len(left))
+    half = student_t(len(left) - 1) * spread / math.fsum(square for _, square in sums)
+    return out | {"gain_low": share - half, "gain_high": share + half}
+
+
 def mean(values):
     values = [v for v in values if v is not None]
     return math.fsum(values) / len(values) if values else math.nan
@@ -188,6 +219,7 @@ def summed_up(frame, trace, scheme, topology):
         "pooled_error_over_noise": over_noise(rows)[1],
         "step_nmse": mean(loss(part) for part in by_step),
         "layer_cosine": mean(cosine(r) for r in judged),
+        **gain(rows),
         "worst_nmse": worst[0],
         "worst_layer": worst[1],
         "worst_step": worst[2],
@@ -323,6 +355,7 @@ def pooled(rows):
         "sum_squared_reference": added("sum_squared_reference", rows),
         "sum_noise": added("sum_noise", rows),
         "error_over_noise": over_noise(rows)[0],
+        "gain": gain(rows)["gain"],
         "underflow_rate": underflow(rows),
     }
     counted, over = out["counted"], overflowed(sent)

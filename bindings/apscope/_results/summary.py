@@ -41,7 +41,8 @@ COLUMNS = (
     "error_over_noise_corrected", "error_over_noise_low", "error_over_noise_high",
     "pooled_error_over_noise", "pooled_error_over_noise_corrected", "pooled_error_over_noise_low",
     "pooled_error_over_noise_high", "step_nmse",
-    "layer_cosine", "worst_nmse", "worst_layer", "worst_step", "nmse",
+    "layer_cosine", "gain", "gain_low", "gain_high", "orthogonal_error_over_noise",
+    "worst_nmse", "worst_layer", "worst_step", "nmse",
     "relative_bias", "expected_variance", "underflow_wire", "underflow_reduced", "volume",
     "bits_above_limit", "time",
     "speedup", "skipped", "overflowed", "nonfinite", "gaps",
@@ -53,7 +54,7 @@ USED = (
     "trace", "tensor", "scheme", "format", "topology", "stage", "note", "step", "workers", "count",
     "counted", "nonzero", "underflow", "overflow", "nan", "infinite", "expected_variance",
     "cosine", "sum_squared_error", "sum_squared_reference", "sum_signed_error",
-    "sum_absolute_reference", "noise_blocks", "sum_noise",
+    "sum_absolute_reference", "sum_product", "noise_blocks", "sum_noise",
     "sum_log2_error_over_noise", "wire_bits", "side_bits", "volume", "skipped",
 )  # fmt: skip
 
@@ -107,6 +108,12 @@ def summary(
           Steps with a reference of zero are omitted.
         - ``layer_cosine``: mean over layers and steps of the cosine; 0 if skipped, overflowed or
           all zero.
+        - ``gain``: the share of the gradient that arrives: sum of x y over sum of x x, x the
+          reference, y the result, over all layers and steps; y = 0 if skipped or overflowed. SGD's
+          learning rate times this factor. ``gain_low``, ``gain_high``: its 95 % interval over the
+          steps, as independent draws; NaN for one step.
+        - ``orthogonal_error_over_noise``: the squared error without the part along x, in every
+          layer and step, over the noise; ``inf`` with overflow, NaN if the noise is unknown.
         - ``worst_nmse``, ``worst_layer``, ``worst_step``: the largest NMSE of one layer at one
           step, by the same rules but ``inf`` with overflow, and its first occurrence.
         - ``nmse``, ``relative_bias``: pooled over all layers and steps; y = 0 if skipped, ``nmse``
@@ -145,7 +152,11 @@ def summary(
     if not 0 < number("batch_factor", batch_factor) < float("inf"):
         raise ValueError(f"batch_factor={batch_factor} is not a positive number, such as 4")
     rows = rows_of(results, USED)
-    found = rows.core.summary(rows.core.compared_rows(), batch_factor, noise_of(results))
+    found = rows.core.summary(
+        rows.core.compared_rows(),
+        batch_factor,
+        noise_of(results),
+    )
     out = frame_of_summary(rows, found)
     times = modelled_times(rows, options_of(network or Network(), elements=elements))
     model = times.set_index(_KEY)[["seconds", "speedup"]]

@@ -37,8 +37,8 @@ DESCRIPTION = (
 )
 
 #: Columns for a terminal, the most important first.
-SHORT = ("scheme", "topology", "error_over_noise", "volume", "bits_above_limit", "step_nmse", "ms",
-         "node_MB", "skipped", "overflowed", "nonfinite", "gaps", "underflow_wire", "underflow_reduced",
+SHORT = ("scheme", "topology", "error_over_noise", "volume", "bits_above_limit", "step_nmse", "gain",
+         "ms", "node_MB", "skipped", "overflowed", "nonfinite", "gaps", "underflow_wire", "underflow_reduced",
          "speedup",
          "layer_cosine", "worst_nmse", "relative_bias", "worst_layer")  # fmt: skip
 #: Columns that are shown only if a number is not 0.

@@ -64,6 +64,10 @@ SummaryRow summary_row(const Results::Data& data, const RowTable& table,
     row.pooled_error_over_noise_high = number("pooled_error_over_noise_high");
     row.step_nmse = number("step_nmse");
     row.layer_cosine = number("layer_cosine");
+    row.gain = number("gain");
+    row.gain_low = number("gain_low");
+    row.gain_high = number("gain_high");
+    row.orthogonal_error_over_noise = number("orthogonal_error_over_noise");
     row.worst_nmse = number("worst_nmse");
     if (const auto& worst = summary.worst[i]) {
         row.worst_layer = table.tensor[*worst];

@@ -46,7 +46,7 @@ def test_the_summary_is_a_ranked_table_a_trace(capsys, folder, results):
     ) == float(f"{results.noise_facts().noise_ratio[0]:.3g}")
     lines = digits.splitlines()[1:]
     assert lines[0].split() == [
-        "scheme", "topology", "error_over_noise", "volume", "step_nmse", "underflow_wire",
+        "scheme", "topology", "error_over_noise", "volume", "step_nmse", "gain", "underflow_wire",
         "underflow_reduced", "speedup", "layer_cosine", "worst_nmse",
         "relative_bias", "worst_layer",
     ]  # fmt: skip

@@ -51,6 +51,7 @@ def test_the_columns_of_a_row_with_overflow(results):
         ("sqnr_db", -np.inf),
         ("cosine", 0.0),
         ("rescaled_nmse", 1.0),
+        ("gain", 0.0),
     ):
         assert (frame.loc[over, column] == value).all(), column
     assert np.isfinite(

@@ -11,10 +11,10 @@ SCHEMES = ["aps:e3m4", "qsgd", "none:bf16"]
 #: Columns of numbers that a sample multiplies, beside the counts of elements and bits.
 SUMS = (
     "counted", "nonzero", "underflow", "sum_error", "sum_squared_error", "sum_squared_reference",
-    "sum_signed_error", "sum_absolute_reference", "sum_noise", "noise_blocks",
+    "sum_signed_error", "sum_absolute_reference", "sum_product", "sum_noise", "noise_blocks",
     "sum_log2_error_over_noise", "split_rounding",
 )  # fmt: skip
-RATIOS = ("nmse", "cosine", "mse", "bias", "underflow_rate", "error_over_noise",
+RATIOS = ("nmse", "cosine", "gain", "mse", "bias", "underflow_rate", "error_over_noise",
           "pooled_error_over_noise")  # fmt: skip
 
 
