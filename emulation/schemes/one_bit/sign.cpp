@@ -31,6 +31,7 @@ SchemeDefinition sign_definition() {
         const bool pads = arguments.choice("padding", paddings) == "workers";
         SchemeParts scheme;
         scheme.grid = "sign";
+        if (!pads) scheme.transport.code_bits = 1;
         const auto length_of = [pads](const TrainingStep& step, std::size_t n) {
             return pads ? padded_length(n, static_cast<std::size_t>(step.workers)) : n;
         };

@@ -96,7 +96,10 @@ SchemeParts gathered_scheme(const SchemeArguments& arguments, const FloatFormat&
                          {RoundingMode::stochastic, overflow,
                           static_cast<int>(arguments.integer("random_bits", 1, 64))}};
     validate(grid.projection, format);
-    return parts_of({grid, Reduction::gathered(), 8}, choose_by_amax({format, Headroom::one}));
+    SchemeParts scheme =
+        parts_of({grid, Reduction::gathered(), 8}, choose_by_amax({format, Headroom::one}));
+    scheme.transport.code_bits = format.storage_bits();
+    return scheme;
 }
 
 Choose choose_constant(const Decision& decision) {

@@ -194,6 +194,7 @@ SchemeParts in_points(const SchemeParts& inner, long max, double nmse) {
     SchemeParts scheme;
     scheme.grid = inner.grid;
     scheme.transport = inner.transport;
+    scheme.transport.code_bits = 0;  // as many times those of a point as there are points
     scheme.needs = inner.needs;
     scheme.tables = inner.tables;
     scheme.defined_as = inner.defined_as;

@@ -67,6 +67,7 @@ SchemeDefinition qsgd_definition() {
         scheme.encode_draws = true;
         const auto code = elias_code(arguments.choice("code", codes));
         if (code) scheme.run = grid.bucket;  // distances are counted in a bucket
+        else scheme.transport.code_bits = grid.code_bits();
         scheme.measure = [grid](const WorkerRow& r) { return bucket_norms(r.x, grid); };
         scheme.encode = [grid, code](const RowPiece& p, Message& m) { encode(p, grid, code, m); };
         return scheme;

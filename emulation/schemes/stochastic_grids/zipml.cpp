@@ -95,6 +95,7 @@ SchemeDefinition zipml_definition() {
         SchemeParts scheme;
         scheme.grid = "levels:" + std::to_string(books.levels);
         scheme.encode_draws = true;
+        scheme.transport.code_bits = level_bits(books.levels);
         if (books.bucket != 0) scheme.run = books.bucket;
         else scheme.measure = [books](const WorkerRow& r) { return codebook_of(r.x, books); };
         scheme.encode = [books](const RowPiece& p, Message& m) { encode(p, books, m); };

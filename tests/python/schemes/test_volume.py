@@ -286,3 +286,24 @@ def test_a_tensor_without_elements_leaves_the_volume_of_the_others(tmp_path):
         apscope.replay(tmp_path / "t", "none:bf16", topology="ring").summary().set_index("topology")
     )
     assert found.volume["ring"] == 0.5
+
+
+#: Schemes whose messages have one width a value, and others.
+WIDTHS = {
+    "aps:e3m4": 8, "aps:e2m1": 4, "current_scaling:e4m3,agree=local": 8, "stochastic:e5m2": 8,
+    "natural": 9, "qsgd:levels=7": 4, "error_feedback(qsgd:levels=7)": 4, "zipml:levels=4": 2,
+    "sign": 1, "mx:block_format=mxfp4": 4, "nvfp4": 4, "qsgd:levels=7,code=elias": None,
+    "top_k": None, "fft_sparse": None, "residual(aps:e3m4)": None, "multipoint": None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("spec", WIDTHS)
+def test_the_second_phase_of_another_scheme_has_its_width(trace, spec):
+    """Half of the bytes in each phase; scales are less than an eighth of them."""
+    for second, bits in ("aps:e5m2", 8), ("none:bf16", 16), ("residual(aps:e5m2)", None):
+        topology = f"two_phase,phase2=({second})"
+        volume, _ = volumes(trace, spec, topology)[topology]
+        if WIDTHS[spec] is None or bits is None:
+            assert math.isnan(volume)
+        else:
+            assert volume == pytest.approx((WIDTHS[spec] + bits) / 64, rel=0.125)
