@@ -52,7 +52,8 @@ def broken(page: Path) -> list[str]:
 
 #: "is no number", where docs/style.md asks for "is not a number".
 _RIDDLES = re.compile(
-    r"\b(?:is|are|was|were)\s(?:no (?:such|message|better|worse|noise|number|size|trace)\b|none of an?\b)"
+    r"\b(?:is|are|was|were)\s"
+    r"(?:no (?:such|message|better|worse|noise|number|size|trace)\b|none of an?\b)"
 )
 
 
