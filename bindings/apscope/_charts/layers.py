@@ -82,8 +82,9 @@ def worst_of(rows: pd.DataFrame) -> dict[tuple[str, str], tuple[str, int, float]
     Parameters
     ----------
     rows : DataFrame
-        Of one trace, as those of `layer_map`, whose error this is; its index is unique.
+        Of one trace, as those of `layer_map`, whose error this is.
     """
+    rows = rows.reset_index(drop=True)
     value = pd.Series(_errors(rows)[1], index=rows.index).dropna()
     held = rows.loc[value.index]
     keys = [held["scheme"].astype(object), held["topology"].astype(object)]

@@ -104,7 +104,7 @@ def _corrected(row: pd.Series) -> tuple[str, str]:
 
 
 def _scale(spec: str) -> str:
-    """What shares a scale, in two words; "" if a name says it, or the scheme has none or its own."""
+    """What shares a scale, in two words; "" if a name says it or the scheme has none or its own."""
     kind, _, unit = scale_of(spec).partition(",")[0].removeprefix("one ").partition(" ")
     if kind not in ("per", "for") or unit.startswith("all steps"):
         return ""

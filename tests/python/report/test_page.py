@@ -208,7 +208,12 @@ def test_the_page_is_one_file_and_the_same_results_give_the_same(results):
     assert not re.search(r'(src|href)="(?!#|data:)', markup) and "@import" not in markup
     ids = re.findall(r'\sid="([^"]+)"', markup)
     assert len(ids) == len(set(ids))
-    for column in ("error over noise", "step NMSE", "worst layer, its error over noise", "volume, of fp32"):
+    for column in (
+        "error over noise",
+        "step NMSE",
+        "worst layer, its error over noise",
+        "volume, of fp32",
+    ):
         assert f">{column}</th>" in text
 
 

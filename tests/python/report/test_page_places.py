@@ -13,8 +13,11 @@ from tests.python.browser import CHROMIUM, Browser
 
 TRACES = ["digits", "digits_w64", "characters", "resnet18", "transformer"]
 #: Long names, and as many points as a replay of the main schemes has.
-SCHEMES = ["main", "loss_scaling:e3m4,scale=best,overflow=saturate",
-           "hybrid(last=qsgd:levels=127;first=aps:e3m4,rule=tight,unit=32;else=aps:e4m3fn,rule=tight)"]  # fmt: skip
+SCHEMES = [
+    "main",
+    "loss_scaling:e3m4,scale=best,overflow=saturate",
+    "hybrid(last=qsgd:levels=127;first=aps:e3m4,rule=tight,unit=32;else=aps:e4m3fn,rule=tight)",
+]
 ROOM, SIZE = (32.0, 13.0, 340.0, 128.0), 10.5
 
 
@@ -61,7 +64,8 @@ def test_a_name_alone_is_whole_and_beside_its_point():
 
 
 def test_shorter_forms_leave_out_the_last_parts():
-    assert forms_of("APS e3m4, tight, ring") == ["APS e3m4, tight, ring", "APS e3m4, tight…", "APS e3m4…"]  # fmt: skip
+    name = "APS e3m4, tight, ring"
+    assert forms_of(name) == [name, "APS e3m4, tight…", "APS e3m4…"]
     assert forms_of("fp16") == ["fp16"]
     assert len(forms_of("x" * 60)[-1]) <= 26
 
@@ -79,7 +83,8 @@ MEETINGS = """
     const { left, right, top, bottom } = e.getBoundingClientRect();
     return [left, top + lead * (bottom - top), right, bottom - lead * (bottom - top)];
   };
-  const meet = (a, b) => a[0] < b[2] - 0.5 && b[0] < a[2] - 0.5 && a[1] < b[3] - 0.5 && b[1] < a[3] - 0.5;
+  const over = (a, b, k) => a[k] < b[k + 2] - 0.5 && b[k] < a[k + 2] - 0.5;
+  const meet = (a, b) => over(a, b, 0) && over(a, b, 1);
   const found = [];
   let count = 0;
   for (const [picture, text, mark] of [

@@ -50,6 +50,29 @@ def broken(page: Path) -> list[str]:
     return found
 
 
+#: "is no number", where docs/style.md asks for "is not a number".
+_RIDDLES = re.compile(
+    r"\b(?:is|are|was|were)\s"
+    r"(?:no (?:such|message|better|worse|noise|number|size|trace)\b|none of an?\b)"
+)
+
+
+def test_negations_are_plain():
+    """In pages, comments and messages; docs/style.md itself shows the two side by side."""
+    assert _RIDDLES.search("unit=row is no number of elements")
+    folders = ("analysis", "bindings", "core", "docs", "emulation")
+    kinds = {".cpp", ".h", ".cu", ".html", ".js", ".md", ".py"}
+    texts = [p for name in folders for p in (ROOT / name).rglob("*") if p.suffix in kinds]
+    told = [
+        f"{path.relative_to(ROOT)}: {found[0]}"
+        for path in texts
+        if path.name != "style.md"
+        for found in _RIDDLES.finditer(path.read_text(encoding="utf-8"))
+        if not path.read_text(encoding="utf-8")[: found.start()].lower().endswith("there ")
+    ]
+    assert len(texts) > 300 and told == []
+
+
 def listed_names() -> dict[str, list[str]]:
     """Module -> names, as the API reference lists them."""
     found: dict[str, list[str]] = {}
