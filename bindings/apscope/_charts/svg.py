@@ -162,7 +162,7 @@ def chart_svg(chart: Chart, width: float, height: float) -> str:
             marks.append(_name_inside(pen, line, x, y, marks))
     lines = [_between(x, y, a, b) for n in chart.lines for a, b in zip(n.points, n.points[1:])]
     _name_points(
-        pen, chart.points, marks, lines, x, y, (_LEFT - 2, _TOP - 4, right + 4, bottom - 1)
+        pen, chart.points, marks, lines, x, y, (_LEFT + 3, _TOP - 4, right + 4, bottom - 1)
     )
     if ends:
         middle = [y(line.points[-1][1]) for line in ends]
