@@ -53,6 +53,17 @@ NO_LIMIT: Columns = {
     **{name: np.zeros(0) for name in ("unit", "width", "entropy", "bits", "error")},
 }
 
+#: The table of persistence if it is unknown.
+NO_PERSISTENCE: Columns = {
+    "trace": np.zeros(0, object),
+    "step": np.zeros(0, np.int64),
+    **{name: np.zeros(0, object) for name in ("tensor", "scheme", "topology")},
+    "steps": np.zeros(0, np.int64),
+    **{name: np.zeros(0) for name in ("sum_squared_error", "sum_noise")},
+    "noise_blocks": np.zeros(0, np.int64),
+    "sum_log2_error_over_noise": np.zeros(0),
+}
+
 
 class Results:
     """The results of a replay.
@@ -71,13 +82,17 @@ class Results:
         provenance: dict[str, Any],
         noise: pd.DataFrame | Columns | OnFile | None = None,
         limit: pd.DataFrame | Columns | OnFile | None = None,
+        persistence: pd.DataFrame | Columns | OnFile | None = None,
     ) -> None:
-        given = {"frame": frame, "histograms": histograms, "noise": noise, "limit": limit}
+        given = {
+            "frame": frame, "histograms": histograms, "noise": noise, "limit": limit,
+            "persistence": persistence,
+        }  # fmt: skip
         for name, table in given.items():
             if not (
                 isinstance(table, dict)
                 or hasattr(table, "columns")
-                or (table is None and name in ("noise", "limit"))
+                or (table is None and name in ("noise", "limit", "persistence"))
             ):
                 of_type(name, table, (), "a DataFrame")
         of_type("provenance", provenance, dict, "the dict of a replay's results")
@@ -86,6 +101,7 @@ class Results:
             "histograms": histograms,
             "noise": NO_NOISE if noise is None else noise,
             "limit": NO_LIMIT if limit is None else limit,
+            "persistence": NO_PERSISTENCE if persistence is None else persistence,
         }
         self.provenance = provenance
         self._states: dict[str, dict[str, dict[str, Any]]] | None = None
@@ -139,7 +155,7 @@ class Results:
         return coded(self.frame[[c for c in columns if c in self.frame]].reset_index(drop=True))
 
     def as_columns(self, name: str) -> Columns:
-        """The table ``frame``, ``histograms``, ``noise`` or ``limit`` as arrays; avoids pandas if possible."""
+        """A table by its name (``frame``, ``noise``, ...) as arrays; avoids pandas if possible."""
         if name not in self._tables:
             raise ValueError(
                 f"there is no table {name!r}; it must be one of {', '.join(self._tables)}"
@@ -195,6 +211,17 @@ class Results:
         noise is unknown.
         """
         return self._as_frame("limit")
+
+    @property
+    def persistence(self) -> pd.DataFrame:
+        """Errors summed over windows of consecutive steps: docs/definitions.md, section 16.
+
+        Per trace, first step of a window (``step``), tensor, scheme, topology and number of
+        ``steps``: ``sum_squared_error``, ``sum_noise``, ``noise_blocks``,
+        ``sum_log2_error_over_noise``. Without rows unless the replay was asked for it
+        (``persistence=True``), and where the noise is unknown.
+        """
+        return self._as_frame("persistence")
 
     def __len__(self) -> int:
         """The number of rows of `frame`."""
@@ -494,5 +521,6 @@ class Results:
 
         tables, provenance = opened(check_readable(folder))
         return Results(
-            tables["frame"], tables["histograms"], provenance, tables["noise"], tables.get("limit")
-        )
+            tables["frame"], tables["histograms"], provenance, tables["noise"],
+            tables.get("limit"), tables.get("persistence"),
+        )  # fmt: skip
