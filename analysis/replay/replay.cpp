@@ -11,12 +11,12 @@
 #include <utility>
 
 #include "analysis/replay/bucket_views.h"
+#include "analysis/replay/check_options.h"
 #include "analysis/replay/first_pass.h"
 #include "analysis/replay/item_queue.h"
 #include "analysis/replay/item_rows.h"
 #include "analysis/replay/item_views.h"
 #include "analysis/replay/row_stream.h"
-#include "analysis/replay/selection.h"
 #include "analysis/replay/tensor_rows.h"
 #include "analysis/replay/work_list.h"
 #include "analysis/statistics/notes.h"
@@ -468,32 +468,6 @@ ReplayResult Replay::run() {
     return result;
 }
 
-void check(const Trace& trace, const ReplayOptions& options) {
-    const Manifest& manifest = trace.manifest();
-    if (options.workers < 1 || options.workers > manifest.workers) {
-        throw std::invalid_argument(
-            "workers=" + std::to_string(options.workers) + " is not between 1 and the " +
-            std::to_string(manifest.workers) + " that trace '" + manifest.name + "' recorded");
-    }
-    check_shard(static_cast<std::int64_t>(options.shard),
-                static_cast<std::int64_t>(options.shards));
-    const std::size_t pairs = options.steps.size() * options.tensors.size();
-    if (options.statistics && options.statistics->size() != pairs) {
-        throw std::invalid_argument("there are statistics of " +
-                                    std::to_string(options.statistics->size()) +
-                                    " (step, tensor) pairs; give those of all " +
-                                    std::to_string(pairs) + " of the selection");
-    }
-    if (options.persistence && options.device != nullptr) {
-        throw std::invalid_argument(
-            "a GPU adds up no errors over steps; use the CPU for persistence, or leave it out");
-    }
-    if (options.draws != 1 && options.draws < 3) {
-        throw std::invalid_argument("draws=" + std::to_string(options.draws) +
-                                    " gives no standard error; use 1 for none or at least 3");
-    }
-}
-
 // Before anything is computed from the manifest's shapes.
 void check_files(const Trace& trace, const ReplayOptions& options) {
     if (!options.steps.empty()) trace.check_shapes(options.steps.front(), options.tensors);
@@ -503,21 +477,21 @@ void check_files(const Trace& trace, const ReplayOptions& options) {
 
 ReplayResult replay(const Trace& trace, ReplayOptions options) {
     const FloatEnvironment environment;
-    check(trace, options);
+    check_options(trace, options);
     check_files(trace, options);
     return Replay(trace, std::move(options)).run();
 }
 
 void check_memory(const Trace& trace, ReplayOptions options) {
     const FloatEnvironment environment;
-    check(trace, options);
+    check_options(trace, options);
     Replay(trace, std::move(options)).check_memory();
 }
 
 SelectionStatistics read_statistics(const Trace& trace, ReplayOptions options,
                                     const std::vector<std::size_t>& pairs) {
     const FloatEnvironment environment;
-    check(trace, options);
+    check_options(trace, options);
     const std::size_t all = options.steps.size() * options.tensors.size();
     if (std::adjacent_find(pairs.begin(), pairs.end(), std::greater_equal<>{}) != pairs.end() ||
         (!pairs.empty() && pairs.back() >= all)) {
@@ -531,7 +505,7 @@ SelectionStatistics read_statistics(const Trace& trace, ReplayOptions options,
 
 std::vector<WorkCost> work_costs(const Trace& trace, const ReplayOptions& options) {
     const FloatEnvironment environment;
-    check(trace, options);
+    check_options(trace, options);
     const std::vector<ResolvedScheme> schemes = resolve(trace.manifest(), options);
     WorkList work(trace.manifest(), options, schemes);
     const std::vector<double> seconds = work.seconds();

@@ -66,8 +66,7 @@ WorkList::WorkList(const Manifest& manifest, const ReplayOptions& options,
 bool WorkList::includes(const WorkItem& item, const ResolvedScheme& scheme,
                         std::size_t step) const {
     if (!scheme.serves_item(step * tensors() + item.tensor)) return false;
-    return item.step ? !in_order(scheme)
-                     : in_order(scheme) && scheme.requested == item.requested;
+    return item.step ? !in_order(scheme) : in_order(scheme) && scheme.requested == item.requested;
 }
 
 template <class Visit>

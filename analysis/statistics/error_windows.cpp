@@ -22,9 +22,8 @@ struct FiniteErrors {
 
 struct SumOfSquares {
     static APSCOPE_INLINE void run(const double* x, std::size_t count, double* sum) {
-        *sum += block_sum(count, [&](std::size_t i) __attribute__((always_inline)) {
-            return x[i] * x[i];
-        });
+        *sum += block_sum(count, [&](std::size_t i)
+                                     __attribute__((always_inline)) { return x[i] * x[i]; });
     }
 };
 

@@ -1,6 +1,6 @@
-// ErrorWindows: the errors of one reduction of a tensor, added up element by element over windows of
-// consecutive steps (docs/definitions.md, section 16). What averages out leaves a sum over k steps
-// with k times the square of one step's error; what stays, k^2 times.
+// ErrorWindows: the errors of one reduction of a tensor, added up element by element over windows
+// of consecutive steps (docs/definitions.md, section 16). What averages out leaves a sum over k
+// steps with k times the square of one step's error; what stays, k^2 times.
 //
 //      run      steps whose numbers follow one another
 //      window   k steps of a run, counted from its start; a rest shorter than k is not used

@@ -61,8 +61,8 @@ std::vector<OfGroup> sums_of(const RowTable& table, const ChosenRows& rows, cons
     using Key = std::array<std::int32_t, 4>;
     std::map<Key, std::vector<std::uint32_t>> owners;
     Groups cells = groups;
-    for (const Codes* column : {static_cast<const Codes*>(&table.tensor),
-                                static_cast<const Codes*>(&table.topology)})
+    for (const Codes* column :
+         {static_cast<const Codes*>(&table.tensor), static_cast<const Codes*>(&table.topology)})
         cells = divided(cells, rows, *column);
     for (const std::uint32_t i : cells.first) {
         const std::uint32_t row = rows.row[i];
@@ -101,9 +101,8 @@ std::vector<OfGroup> sums_of(const RowTable& table, const ChosenRows& rows, cons
 
 void add_persistence(Figures& figures, const RowTable& table, const ChosenRows& rows,
                      const Groups& groups, const WindowTable* windows, double noise_factor) {
-    const std::vector<OfGroup> sums = windows == nullptr
-                                          ? std::vector<OfGroup>(groups.size())
-                                          : sums_of(table, rows, groups, *windows);
+    const std::vector<OfGroup> sums = windows == nullptr ? std::vector<OfGroup>(groups.size())
+                                                         : sums_of(table, rows, groups, *windows);
     for (std::size_t l = 0; l < window_lengths.size(); ++l) {
         const std::string name = "persistence_" + std::to_string(window_lengths[l]);
         std::vector<Interval> intervals;

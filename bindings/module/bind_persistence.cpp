@@ -20,9 +20,10 @@ using namespace apscope::python;
 
 namespace {
 
-// Columns: texts as codes and names, integers and numbers.
+// Columns: texts as codes and names, integers and numbers; without any it has no rows.
 WindowTable window_table(const py::dict& texts, const py::dict& integers, const py::dict& numbers) {
     WindowTable table;
+    if (!integers.contains("steps")) return table;
     table.rows.resize(static_cast<std::size_t>(integers["steps"].cast<IntegerArray>().size()));
     const auto add_texts = [&](const char* name, std::int32_t WindowRow::* field,
                                std::vector<std::string>& names) {

@@ -145,17 +145,15 @@ py::dict window_columns(const Trace& trace, const std::vector<Scheme>& schemes,
     python::TextPool topologies;
     python::Columns<ItemWindow> c(windows);
     const auto integer = [&](const char* name, auto get) {
-        c.plain<std::int64_t>(name, [=](const ItemWindow& w) {
-            return static_cast<std::int64_t>(get(w.sums));
-        });
+        c.plain<std::int64_t>(
+            name, [=](const ItemWindow& w) { return static_cast<std::int64_t>(get(w.sums)); });
     };
     integer("step", [](const WindowSums& s) { return s.first; });
     c.texts("tensor", [&](const ItemWindow& w) { return names[w.tensor_index]; });
     c.texts("scheme", [&](const ItemWindow& w) { return specs[w.scheme_index]; });
     c.texts("topology", [&](const ItemWindow& w) { return topologies(w.topology); });
     integer("steps", [](const WindowSums& s) { return s.steps; });
-    c.plain<double>("sum_squared_error",
-                    [](const ItemWindow& w) { return w.sums.squared_error; });
+    c.plain<double>("sum_squared_error", [](const ItemWindow& w) { return w.sums.squared_error; });
     c.plain<double>("sum_noise", [](const ItemWindow& w) { return w.sums.noise; });
     integer("noise_blocks", [](const WindowSums& s) { return s.noise_blocks; });
     c.plain<double>("sum_log2_error_over_noise",

@@ -162,7 +162,9 @@ def replay(
         persistence=persistence,
     )
     rows = found[0] if isinstance(found[0], OnFile) else together(found)  # type: ignore[arg-type]  # one kind
-    results = Results(rows, rest.histograms, rest.provenance, rest.noise, rest.limit, rest.persistence)
+    results = Results(
+        rows, rest.histograms, rest.provenance, rest.noise, rest.limit, rest.persistence
+    )
     if keep_states:
         results.states = rest.states
     return results

@@ -13,7 +13,7 @@ from .. import _core
 from .._arrays.checks import flag, integer, listed, text
 from .._results.columns import Columns, frame_of, joined
 from .._results.joined import Joined, in_order
-from .._results.results import NO_LIMIT
+from .._results.no_rows import NO_LIMIT
 from .._results.stored import OnFile, Stored
 from .._schemes.lists import schemes_of
 from .._schemes.scheme import Scheme

@@ -152,8 +152,7 @@ def run_part(
     states: dict,
     topic: str | None,
 ) -> tuple[bytes, dict, dict, dict]:
-    """Pass 2 of one part: rows as a Parquet file, columns of noise and of windows, and the states
-    after them."""
+    """Pass 2 of one part: rows as a Parquet file, columns of noise and windows, states after."""
     job, core = opened.job, opened.trace.core
     with on_worker() as worker:
         told = _telling(worker, topic, ("run", part))

@@ -33,10 +33,10 @@ _INTEGERS = ("step", "steps", "noise_blocks")
 _NUMBERS = ("sum_squared_error", "sum_noise", "sum_log2_error_over_noise")
 
 
-def windows_of(results: Any) -> _core.WindowTable | None:
-    """The table of a Results for the core; None for a bare table of rows."""
-    if isinstance(results, pd.DataFrame) or not len(results.persistence):
-        return None
+def windows_of(results: Any) -> _core.WindowTable:
+    """The table of a Results for the core; without rows for a bare table of rows."""
+    if isinstance(results, pd.DataFrame):
+        return _core.WindowTable({}, {}, {})
     columns = coded_of(results.persistence, [*_TEXTS, *_INTEGERS, *_NUMBERS])
     return _core.WindowTable(
         {name: columns[name] for name in _TEXTS},

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from .._arrays.checks import made_by, of_type
 from .._core import AFTER_GAP
 from .._text import clip
@@ -16,6 +14,7 @@ from .codes import CodedColumns, coded_of
 from .columns import Columns, frame_of, length
 from .csv_table import read_csv
 from .folders import check_readable, writing_results
+from .no_rows import NO_LIMIT, NO_NOISE, NO_PERSISTENCE
 from .stored import OnFile
 
 if TYPE_CHECKING:
@@ -33,36 +32,6 @@ def _named(names: Sequence[str]) -> str:
     shown = 6
     more = f" and {len(names) - shown} more" if len(names) > shown else ""
     return ", ".join(clip(name) for name in names[:shown]) + more
-
-
-#: The table of noise if it is unknown.
-NO_NOISE: Columns = {
-    **{name: np.zeros(0, object) for name in ("trace", "tensor", "role")},
-    **{
-        name: np.zeros(0, np.int64)
-        for name in ("step", "workers", "elements", "blocks", "noise_blocks", "lone_blocks")
-    },
-    "without": (np.zeros(0, np.int64), np.zeros(0, bool)),
-    **{name: np.zeros(0) for name in ("sum_squared_reference", "sum_noise", "sum_log2_ratio")},
-}
-
-#: The table of the limit if it is unknown.
-NO_LIMIT: Columns = {
-    **{name: np.zeros(0, object) for name in ("trace", "kind")},
-    **{name: np.zeros(0, np.int64) for name in ("elements", "values")},
-    **{name: np.zeros(0) for name in ("unit", "width", "entropy", "bits", "error")},
-}
-
-#: The table of persistence if it is unknown.
-NO_PERSISTENCE: Columns = {
-    "trace": np.zeros(0, object),
-    "step": np.zeros(0, np.int64),
-    **{name: np.zeros(0, object) for name in ("tensor", "scheme", "topology")},
-    "steps": np.zeros(0, np.int64),
-    **{name: np.zeros(0) for name in ("sum_squared_error", "sum_noise")},
-    "noise_blocks": np.zeros(0, np.int64),
-    "sum_log2_error_over_noise": np.zeros(0),
-}
 
 
 class Results:

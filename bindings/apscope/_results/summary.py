@@ -161,10 +161,7 @@ def summary(
         raise ValueError(f"batch_factor={batch_factor} is not a positive number, such as 4")
     rows = rows_of(results, USED)
     found = rows.core.summary(
-        rows.core.compared_rows(),
-        batch_factor,
-        noise_of(results),
-        windows=persistence.windows_of(results),
+        rows.core.compared_rows(), batch_factor, noise_of(results), persistence.windows_of(results)
     )
     out = frame_of_summary(rows, found)
     times = modelled_times(rows, options_of(network or Network(), elements=elements))
@@ -198,7 +195,9 @@ def frame_of_summary(rows: Rows, found: dict[str, Any], by: Sequence[str] = ()) 
 def by_scheme(chosen: pd.DataFrame, by: str) -> tuple[Rows, dict[str, Any]]:
     """The core's summary of these rows by ``layer`` or ``step``, whatever topology each has."""
     rows = Rows(coded_of(chosen.assign(topology=""), USED))
-    return rows, rows.core.summary(rows.core.all_rows(), 1.0, noise_of(chosen), by)
+    return rows, rows.core.summary(
+        rows.core.all_rows(), 1.0, noise_of(chosen), persistence.windows_of(chosen), by
+    )
 
 
 def headline(table: pd.DataFrame, topology: str) -> pd.DataFrame:

@@ -52,8 +52,8 @@ struct SummaryRow {
     /// Mean over the steps of the step's NMSE, for ranking if the noise is unknown.
     double step_nmse = 0;
     double layer_cosine = 0;  ///< mean over layers and steps
-    /// Sum of x y over sum of x x, all layers and steps: the share of the gradient x that arrives in
-    /// the result y; and the ends of its 95 % interval over the steps, NaN for one step.
+    /// Sum of x y over sum of x x, all layers and steps: the share of the gradient x that arrives
+    /// in the result y; and the ends of its 95 % interval over the steps, NaN for one step.
     double gain = 0, gain_low = 0, gain_high = 0;
     /// The squared error without the part along x, in every layer and step, over the noise.
     double orthogonal_error_over_noise = 0;

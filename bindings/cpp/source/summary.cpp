@@ -103,9 +103,9 @@ std::vector<SummaryRow> Results::summary(const SummaryOptions& options) const {
     check_batch_factor(options.batch_factor);
     const ResultTable columns(*data_);
     const RowTable& table = columns.table();
-    const detail::Summary summary = detail::summarized(table, detail::compared_rows(table), {},
-                                                       options.batch_factor, &data_->noise,
-                                                       &data_->windows);
+    const detail::Summary summary =
+        detail::summarized(table, detail::compared_rows(table), {}, options.batch_factor,
+                           &data_->noise, &data_->windows);
     const detail::StepTimes times = detail::step_times(
         table, time_options({.network = options.network, .elements = options.elements}),
         detail::transports());
@@ -133,9 +133,8 @@ std::vector<BreakdownRow> Results::by(std::string_view part,
                                     "' is not one of layer, role, step");
     const ResultTable columns(*data_);
     const RowTable& table = columns.table();
-    const detail::Breakdown found =
-        detail::broken_down(table, *known, options.topology, options.batch_factor, &data_->noise,
-                            &data_->windows);
+    const detail::Breakdown found = detail::broken_down(
+        table, *known, options.topology, options.batch_factor, &data_->noise, &data_->windows);
     const std::string column = *known == detail::Part::layer ? "tensor" : std::string(part);
     std::vector<BreakdownRow> rows;
     for (const std::size_t i : found.order)

@@ -230,9 +230,11 @@ def test_a_summary_adds_windows_up(results, part, factor):
             typical = 2 ** (of["sum_log2_error_over_noise"].sum() / blocks) if blocks else math.nan
             wanted = (summed(of), *interval(of), typical)
             found = (row[name], row[f"{name}_low"], row[f"{name}_high"], row[f"typical_{name}"])
-            assert found == pytest.approx(
-                [factor * w for w in wanted], rel=1e-9, nan_ok=True
-            ), (row["scheme"], row["topology"], k)
+            assert found == pytest.approx([factor * w for w in wanted], rel=1e-9, nan_ok=True), (
+                row["scheme"],
+                row["topology"],
+                k,
+            )
             seen += math.isfinite(row[name])
     assert seen > 20
 

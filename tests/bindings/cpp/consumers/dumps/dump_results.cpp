@@ -190,12 +190,12 @@ std::string times(const std::vector<apscope::StepTime>& rows) {
 
 int main(int argc, char** argv) {
     const std::vector<std::string> schemes(argv + 2, argv + argc);
-    const apscope::Results results = apscope::replay(
-        apscope::open_trace(argv[1]), schemes,
-        {.topologies = {"ring", "hierarchical:4+kahan"},
-         .first_step = 0,
-         .end_step = 4,
-         .persistence = true});
+    const apscope::Results results =
+        apscope::replay(apscope::open_trace(argv[1]), schemes,
+                        {.topologies = {"ring", "hierarchical:4+kahan"},
+                         .first_step = 0,
+                         .end_step = 4,
+                         .persistence = true});
     std::string out = "{\"columns\": [";
     for (const apscope::Column& column : apscope::Results::columns()) {
         const bool text = column.kind == apscope::ColumnKind::text;
