@@ -81,7 +81,7 @@ report-all: out/all/report.html
 
 # out/ is of these commands alone: what an older version left there goes.
 out/report.html out/all/report.html: .stamps/installed $(trace_files) $(python_sources)
-	$(VENV)/apscope replay $(traces:%=notebooks/data/%) --scheme $(if $(findstring /all/,$@),all,main) --limit -o $(@D) --force
+	$(VENV)/apscope replay $(traces:%=notebooks/data/%) --scheme $(if $(findstring /all/,$@),all,main) --limit --persistence -o $(@D) --force
 	$(VENV)/apscope report $(@D) -o $@ --force
 
 # All three run, whatever fails; the closing lines count.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "analysis/cost/cost_model.h"
+#include "analysis/statistics/error_windows.h"
 #include "core/fixed_shape_sum.h"
 #include "emulation/schemes/codecs/add_row.h"
 
@@ -53,6 +54,7 @@ ItemAccount::ItemAccount(const ItemContext& item, AccountBuffers& buffers,
 }
 
 void ItemAccount::start(std::size_t first, std::span<const double> reference) {
+    first_ = first;
     reference_ = reference;
     noise_ = item_.noise_of(first, reference.size());
     classed_ = has_moments_ = false;
@@ -70,6 +72,17 @@ void ItemAccount::skip(std::size_t first, std::span<const double> reference) {
     lost.add_block<double>(reference, reference, nullptr, {}, {});
     if (!noise_.empty()) lost.over_noise.add_lost(reference, noise_);
     for (RowSums& row : reduced()) row.statistics = lost;
+    if (item_.windows == nullptr) return;
+    buffers_.y.assign(count(), 0.0);
+    for (const RowSums& row : reduced())
+        if (is_wanted(row)) add_to_windows(row, buffers_.y, false);
+}
+
+void ItemAccount::add_to_windows(const RowSums& row, std::span<const double> result,
+                                 bool overflows) {
+    if (item_.windows == nullptr || noise_.empty()) return;
+    item_.windows->of(row.topology)
+        .add(item_.step_number, item_.elements(), first_, reference_, result, noise_, overflows);
 }
 
 void ItemAccount::add(BlockSource& source, std::size_t first, std::span<const double> reference) {
@@ -146,6 +159,7 @@ void ItemAccount::add_result(BlockSource& source, std::size_t r) {
         classed_ ? split.template operator()<true>() : split.template operator()<false>();
     }
     if (!noise_.empty()) found.over_noise.add(reference_, y, noise_);
+    add_to_windows(row, y, found.overflow > 0);
     row.statistics.merge(found);
     if (has_own) row.own.add_block<double>(buffers_.own, y, nullptr, {}, {});
 }

@@ -141,6 +141,7 @@ private:
     bool is_wanted(const RowSums& row) const { return !item_.last_alone || &row == &rows_.back(); }
     void end_sent();
     void add_result(BlockSource& source, std::size_t r);
+    void add_to_windows(const RowSums& row, std::span<const double> result, bool overflows);
     RowSums wire_sums() const;
 
     ItemContext item_;
@@ -150,6 +151,7 @@ private:
     std::vector<ErrorStatistics> own_sent_;  // the same, or none
     std::vector<DrawSamples> sent_samples_;  // one a worker, or none
     // Of the block at hand.
+    std::size_t first_ = 0;
     std::span<const double> reference_, noise_;
     ReferenceSums known_;
     std::size_t drawn_ = 0;  // elements of the draws at hand

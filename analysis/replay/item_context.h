@@ -14,6 +14,8 @@
 
 namespace apscope::detail {
 
+class ReductionWindows;
+
 struct ItemContext {
     std::string_view tensor;
     std::int64_t step_number = 0;
@@ -26,6 +28,7 @@ struct ItemContext {
     bool last_alone = false;  // the rows of the last topology, and the wire's under its name
     double stands_for = 1.0;  // elements of the whole tensor for one of a sample
     const BatchNoise* noise = nullptr;  // of these gradients, where the rows are to have it
+    ReductionWindows* windows = nullptr;  // that errors are added to, where they are wanted
 
     int workers() const { return static_cast<int>(gradients.size()); }
     std::size_t elements() const { return gradients[0].size(); }

@@ -11,12 +11,12 @@
 #include <utility>
 
 #include "analysis/replay/bucket_views.h"
+#include "analysis/replay/check_options.h"
 #include "analysis/replay/first_pass.h"
 #include "analysis/replay/item_queue.h"
 #include "analysis/replay/item_rows.h"
 #include "analysis/replay/item_views.h"
 #include "analysis/replay/row_stream.h"
-#include "analysis/replay/selection.h"
 #include "analysis/replay/tensor_rows.h"
 #include "analysis/replay/work_list.h"
 #include "analysis/statistics/notes.h"
@@ -73,6 +73,7 @@ private:
     struct Made {
         std::vector<std::vector<ResultRow>> rows;  // of each of its steps
         std::optional<ItemNoise> noise;  // of an item of one step
+        std::vector<ItemWindow> windows;  // of an item of all steps
         std::map<std::string, State> states;
     };
 
@@ -253,21 +254,22 @@ State& Replay::state_of(const ResolvedScheme& resolved, std::size_t k,
         .first->second;
 }
 
-// Pass 2 on one item: all schemes without memory of elements at one step, or one scheme with such
-// memory through all steps.
+// Pass 2 on one item: all schemes at one step, or one through all steps (work_list.h).
 Replay::Made Replay::do_item(const WorkItem& item, Workspace& workspace) {
     Made made;
     const auto add = [&](std::vector<ResultRow> rows) {
         std::move(rows.begin(), rows.end(), std::back_inserter(made.rows.back()));
     };
     const std::size_t k = item.tensor;
+    ReductionWindows windows;
     for (std::size_t t = item.step.value_or(0); t < (item.step ? *item.step + 1 : steps()); ++t) {
         made.rows.emplace_back();
         const ItemViews read = views(t, k);
         BatchNoise noise;
         if (manifest_.stage == "local")
             noise = batch_noise(read.rows, manifest_.reduction == "mean");
-        const ItemContext context = this->context(t, k, read, noise);
+        ItemContext context = this->context(t, k, read, noise);
+        if (options_.persistence && !item.step) context.windows = &windows;
         std::vector<std::size_t> streaming, others;
         for (std::size_t s = 0; s < schemes_.size(); ++s) {
             const ResolvedScheme& resolved = schemes_[s];
@@ -279,13 +281,20 @@ Replay::Made Replay::do_item(const WorkItem& item, Workspace& workspace) {
         for (const std::size_t s : others) {
             State none;
             add(whole(t, k, context, schemes_[s],
-                      item.step ? none : state_of(schemes_[s], k, made.states), workspace));
+                      schemes_[s].needs_order() ? state_of(schemes_[s], k, made.states) : none,
+                      workspace));
         }
         if (item.step && !noise.blocks.empty()) {
             noise.stand_for_whole(tensor(k).stands_for());
             made.noise = {options_.steps[t], options_.tensors[k], std::move(noise)};
         }
         made.rows.back().shrink_to_fit();  // those of all steps may be held for long
+    }
+    for (const auto& [topology, errors] : windows.all()) {
+        for (WindowSums sums : errors.windows()) {
+            sums.stand_for_whole(tensor(k).stands_for());
+            made.windows.push_back({options_.tensors[k], item.requested, topology, sums});
+        }
     }
     if (!options_.keeps_states) made.states.clear();
     return made;
@@ -408,10 +417,12 @@ ReplayResult Replay::run() {
     RowStream stream(items, steps(), batch, options_.rows, begun);
     begun(0);
     std::vector<std::optional<ItemNoise>> noise(items.size());
+    std::vector<std::vector<ItemWindow>> windows(items.size());
     std::vector<std::map<std::string, State>> states(items.size());
     const auto do_one = [&](std::size_t j, Workspace& workspace) {
         Made made = do_item(items[j], workspace);
         noise[j] = std::move(made.noise);
+        windows[j] = std::move(made.windows);
         states[j] = std::move(made.states);
         stream.add(items[j], std::move(made.rows));
         done_.fetch_add(work_.visits(items[j]), std::memory_order_relaxed);
@@ -425,6 +436,11 @@ ReplayResult Replay::run() {
     for (std::optional<ItemNoise>& one : noise) {
         if (one) result.noise.push_back(std::move(*one));
     }
+    for (std::vector<ItemWindow>& some : windows)
+        std::move(some.begin(), some.end(), std::back_inserter(result.windows));
+    std::ranges::stable_sort(result.windows, {}, [](const ItemWindow& w) {
+        return std::tuple(w.sums.first, w.tensor_index, w.scheme_index);
+    });
     for (std::map<std::string, State>& after : states) states_.merge(after);
     std::sort(result.noise.begin(), result.noise.end(), [](const ItemNoise& a, const ItemNoise& b) {
         return std::tie(a.step_index, a.tensor_index) < std::tie(b.step_index, b.tensor_index);
@@ -441,28 +457,6 @@ ReplayResult Replay::run() {
     return result;
 }
 
-void check(const Trace& trace, const ReplayOptions& options) {
-    const Manifest& manifest = trace.manifest();
-    if (options.workers < 1 || options.workers > manifest.workers) {
-        throw std::invalid_argument(
-            "workers=" + std::to_string(options.workers) + " is not between 1 and the " +
-            std::to_string(manifest.workers) + " that trace '" + manifest.name + "' recorded");
-    }
-    check_shard(static_cast<std::int64_t>(options.shard),
-                static_cast<std::int64_t>(options.shards));
-    const std::size_t pairs = options.steps.size() * options.tensors.size();
-    if (options.statistics && options.statistics->size() != pairs) {
-        throw std::invalid_argument("there are statistics of " +
-                                    std::to_string(options.statistics->size()) +
-                                    " (step, tensor) pairs; give those of all " +
-                                    std::to_string(pairs) + " of the selection");
-    }
-    if (options.draws != 1 && options.draws < 3) {
-        throw std::invalid_argument("draws=" + std::to_string(options.draws) +
-                                    " gives no standard error; use 1 for none or at least 3");
-    }
-}
-
 // Before anything is computed from the manifest's shapes.
 void check_files(const Trace& trace, const ReplayOptions& options) {
     if (!options.steps.empty()) trace.check_shapes(options.steps.front(), options.tensors);
@@ -472,21 +466,21 @@ void check_files(const Trace& trace, const ReplayOptions& options) {
 
 ReplayResult replay(const Trace& trace, ReplayOptions options) {
     const FloatEnvironment environment;
-    check(trace, options);
+    check_options(trace, options);
     check_files(trace, options);
     return Replay(trace, std::move(options)).run();
 }
 
 void check_memory(const Trace& trace, ReplayOptions options) {
     const FloatEnvironment environment;
-    check(trace, options);
+    check_options(trace, options);
     Replay(trace, std::move(options)).check_memory();
 }
 
 SelectionStatistics read_statistics(const Trace& trace, ReplayOptions options,
                                     const std::vector<std::size_t>& pairs) {
     const FloatEnvironment environment;
-    check(trace, options);
+    check_options(trace, options);
     const std::size_t all = options.steps.size() * options.tensors.size();
     if (std::adjacent_find(pairs.begin(), pairs.end(), std::greater_equal<>{}) != pairs.end() ||
         (!pairs.empty() && pairs.back() >= all)) {
@@ -500,7 +494,7 @@ SelectionStatistics read_statistics(const Trace& trace, ReplayOptions options,
 
 std::vector<WorkCost> work_costs(const Trace& trace, const ReplayOptions& options) {
     const FloatEnvironment environment;
-    check(trace, options);
+    check_options(trace, options);
     const std::vector<ResolvedScheme> schemes = resolve(trace.manifest(), options);
     WorkList work(trace.manifest(), options, schemes);
     const std::vector<double> seconds = work.seconds();

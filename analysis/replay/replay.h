@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "analysis/replay/row_device.h"
+#include "analysis/statistics/error_windows.h"
 #include "analysis/statistics/exponent_histogram.h"
 #include "analysis/statistics/result_row.h"
 #include "analysis/trace/trace.h"
@@ -47,6 +48,9 @@ struct ReplayOptions {
     // Whether to return it; otherwise a tensor's memory is freed after its last step.
     bool keeps_states = false;
     int draws = 1;  // K >= 3: sample moments without a closed form
+    // Whether errors are added up over consecutive steps: ReplayResult::windows. All steps of a
+    // tensor are then done in order for every scheme, and the rows of all steps held until then.
+    bool persistence = false;
     RowDevice* device = nullptr;  // does a part of pass 2; null: the CPU does all of it
     // Takes the rows, by step, tensor, scheme, stage and topology, many at a time, while the replay
     // runs; the last once everything is read. One call at a time, by any of the threads; it may
@@ -72,10 +76,19 @@ struct ItemNoise {
     BatchNoise noise;
 };
 
+// The errors of a reduction of a tensor by a scheme, added up over a window of steps.
+struct ItemWindow {
+    std::size_t tensor_index, scheme_index;
+    std::string topology;
+    WindowSums sums;
+};
+
 struct ReplayResult {
     // By step, tensor, scheme, stage, topology; none if ReplayOptions::rows takes them.
     std::vector<ResultRow> rows;
     std::vector<ItemNoise> noise;  // by step, tensor; of local traces with two workers or more
+    // By first step, tensor, scheme, topology, length; of traces whose noise is known.
+    std::vector<ItemWindow> windows;
     std::vector<ItemHistogram> histograms;
     // After the last step, if they are kept: by scheme; by scheme and tensor if it has memory of
     // elements. Each branch of a policy has its own.

@@ -49,13 +49,13 @@ WorkList::WorkList(const Manifest& manifest, const ReplayOptions& options,
         tensors() * options.schemes.size() * (options.topologies.size() + 2);
     group_ = std::clamp<std::size_t>(of_step == 0 ? open : rows / of_step, 1, open);
 
-    std::vector<std::size_t> in_order;
+    std::vector<std::size_t> ordered;
     for (const ResolvedScheme& scheme : schemes) {
-        if (scheme.needs_order() && (in_order.empty() || in_order.back() != scheme.requested))
-            in_order.push_back(scheme.requested);
+        if (in_order(scheme) && std::ranges::find(ordered, scheme.requested) == ordered.end())
+            ordered.push_back(scheme.requested);
     }
     for (const std::size_t k : by_size) {
-        for (const std::size_t s : in_order) {
+        for (const std::size_t s : ordered) {
             if (k % options.shards == options.shard) items_.push_back({k, {}, s});
         }
     }
@@ -68,8 +68,7 @@ WorkList::WorkList(const Manifest& manifest, const ReplayOptions& options,
 bool WorkList::includes(const WorkItem& item, const ResolvedScheme& scheme,
                         std::size_t step) const {
     if (!scheme.serves_item(step * tensors() + item.tensor)) return false;
-    return item.step ? !scheme.needs_order()
-                     : scheme.needs_order() && scheme.requested == item.requested;
+    return item.step ? !in_order(scheme) : in_order(scheme) && scheme.requested == item.requested;
 }
 
 template <class Visit>
@@ -87,6 +86,18 @@ std::size_t WorkList::visits(const WorkItem& item) const {
         values += elements(item.tensor) * static_cast<std::size_t>(options_.workers);
     });
     return values;
+}
+
+// Of the errors that are added up over steps, of every reduction at once.
+std::size_t WorkList::window_bytes(const WorkItem& item) const {
+    if (!options_.persistence || item.step || manifest_.stage != "local") return 0;
+    bool crosses = false, has_own = false;
+    for (const ResolvedScheme& scheme : schemes_) {
+        if (scheme.requested != item.requested) continue;
+        (scheme.parts().crosses_topologies() || scheme.composed ? crosses : has_own) = true;
+    }
+    const std::size_t rows = 1 + has_own + (crosses ? options_.topologies.size() : 0);
+    return rows * ErrorWindows::bytes(elements(item.tensor));
 }
 
 std::size_t WorkList::at_once(std::size_t s, std::size_t t, std::size_t k) const {
@@ -132,9 +143,13 @@ WorkList::Needs WorkList::needs(std::span<const WorkItem> items, std::size_t bud
     constexpr double copies = 128.0;
     const double values = static_cast<double>(most_at_once()) * options_.workers,
                  draws = options_.draws;
-    if (!options_.keeps_states && copies * draws * thread_count(options_.threads) * sizeof(double) *
-                                          (values + 4096.0 * options_.workers) <
-                                      static_cast<double>(budget)) {
+    std::size_t windows = 0;
+    for (const WorkItem& item : items) windows = std::max(windows, window_bytes(item));
+    if (!options_.keeps_states &&
+        thread_count(options_.threads) *
+                (copies * draws * sizeof(double) * (values + 4096.0 * options_.workers) +
+                 static_cast<double>(windows)) <
+            static_cast<double>(budget)) {
         return needs;
     }
     find_costs();
@@ -150,8 +165,10 @@ WorkList::Needs WorkList::needs(std::span<const WorkItem> items, std::size_t bud
     std::size_t most = 0, worst = 0, worst_scheme = 0;
     for (std::size_t i = 0; i < items.size(); ++i) {
         std::size_t kept = 0;
+        const std::size_t of_windows = window_bytes(items[i]);
         for_visits(items[i], [&](std::size_t s, std::size_t t) {
-            const std::size_t n = at_once(s, t, items[i].tensor), need = need_of(s, n);
+            const std::size_t n = at_once(s, t, items[i].tensor),
+                              need = need_of(s, n) + of_windows;
             needs.items[i] = std::max(needs.items[i], need);
             if (need > most) {
                 most = need;

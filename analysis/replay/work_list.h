@@ -16,7 +16,9 @@ namespace apscope::detail {
 struct WorkItem {
     std::size_t tensor = 0;  // index into ReplayOptions::tensors
     // With an index into ReplayOptions::steps: that step, for all schemes without memory of
-    // elements. Without one: the scheme `requested`, through all steps in order.
+    // elements. Without one: the scheme `requested`, through all steps in order. With
+    // ReplayOptions::persistence every scheme is such a one, and the items of steps have only the
+    // noise.
     std::optional<std::size_t> step;
     std::size_t requested = 0;
 };
@@ -51,6 +53,10 @@ public:
     std::vector<double> seconds();
 
 private:
+    bool in_order(const ResolvedScheme& scheme) const {
+        return options_.persistence || scheme.needs_order();
+    }
+    std::size_t window_bytes(const WorkItem& item) const;
     void find_costs();
     std::size_t steps() const { return options_.steps.size(); }
     std::size_t tensors() const { return options_.tensors.size(); }

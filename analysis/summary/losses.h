@@ -98,7 +98,7 @@ public:
                   log2_[row],
                   blocks_[row]};
         // Like the cosine, the product is 0 where y is lost, and with overflow.
-        loss.product = skipped || loss.overflow > 0      ? 0.0
+        loss.product = skipped || loss.overflow > 0     ? 0.0
                        : product_.size() == table_.rows ? product_[row]
                                                         : missing;
         const double along = loss.product - loss.reference;  // the sum of x e

@@ -8,7 +8,7 @@ import numpy.typing
 import os
 import pathlib
 import typing
-__all__: list[str] = ['AFTER_GAP', 'BlockFormat', 'COLUMNS', 'ChosenRows', 'FileInfo', 'FloatEnvironment', 'FloatFormat', 'LIMITS', 'Manifest', 'NOT_MEASURABLE', 'NoiseTable', 'OWN_REDUCTIONS', 'Pairing', 'Projection', 'Quantizer', 'ReplayOptions', 'RowTable', 'SafetensorsFile', 'StepExchange', 'StepInfo', 'TensorInfo', 'Trace', 'TrainingStep', 'agreed_bits', 'all_schemes', 'allreduce', 'arithmetic', 'arithmetic_path', 'bench', 'best_simd_level', 'bias_of_log_variance', 'block_squares', 'blur_widths', 'blurred_entropies', 'cast_plan', 'cast_statistics', 'check_memory', 'check_shard', 'collective_cost', 'collective_seconds', 'cpd_cast', 'cpd_exponent', 'cpd_gemm', 'decode', 'decode_blocks', 'encode', 'encode_blocks', 'exchange', 'fixed_exp2', 'fixed_log2', 'fsdp_divisors', 'headline_topology', 'is_one_number', 'is_own_reduction', 'known_links', 'log_bias', 'losses_of_sums', 'machine_memory', 'main_schemes', 'make_scheme', 'named_block_formats', 'named_formats', 'named_side', 'narrow', 'numerically_zero', 'optimal_levels', 'ordered_dot', 'ordered_matmul', 'ordered_sum', 'orders', 'overflow_modes', 'pack', 'packed_size', 'parse_scheme', 'parse_topology', 'part_seconds', 'quantize', 'quantize_blocks', 'rate_limit', 'read_statistics', 'replay', 'rounding_modes', 'rounding_word', 'scheme_definitions', 'set_simd_level', 'simd_level', 'steps_between', 'steps_numbered', 'stream_seed', 'student_t', 'sum_path', 'tensors_matching', 'topologies', 'underflow_modes', 'unpack', 'widen', 'work_costs']
+__all__: list[str] = ['AFTER_GAP', 'BlockFormat', 'COLUMNS', 'ChosenRows', 'FileInfo', 'FloatEnvironment', 'FloatFormat', 'LIMITS', 'Manifest', 'NOT_MEASURABLE', 'NoiseTable', 'OWN_REDUCTIONS', 'Pairing', 'Projection', 'Quantizer', 'ReplayOptions', 'RowTable', 'SafetensorsFile', 'StepExchange', 'StepInfo', 'TensorInfo', 'Trace', 'TrainingStep', 'WindowTable', 'agreed_bits', 'all_schemes', 'allreduce', 'arithmetic', 'arithmetic_path', 'bench', 'best_simd_level', 'bias_of_log_variance', 'block_squares', 'blur_widths', 'blurred_entropies', 'cast_plan', 'cast_statistics', 'check_memory', 'check_shard', 'collective_cost', 'collective_seconds', 'cpd_cast', 'cpd_exponent', 'cpd_gemm', 'decode', 'decode_blocks', 'encode', 'encode_blocks', 'exchange', 'fixed_exp2', 'fixed_log2', 'fsdp_divisors', 'headline_topology', 'is_one_number', 'is_own_reduction', 'known_links', 'log_bias', 'losses_of_sums', 'machine_memory', 'main_schemes', 'make_scheme', 'named_block_formats', 'named_formats', 'named_side', 'narrow', 'numerically_zero', 'optimal_levels', 'ordered_dot', 'ordered_matmul', 'ordered_sum', 'orders', 'overflow_modes', 'pack', 'packed_size', 'parse_scheme', 'parse_topology', 'part_seconds', 'quantize', 'quantize_blocks', 'rate_limit', 'read_statistics', 'replay', 'rounding_modes', 'rounding_word', 'scheme_definitions', 'set_simd_level', 'simd_level', 'steps_between', 'steps_numbered', 'stream_seed', 'student_t', 'sum_path', 'tensors_matching', 'topologies', 'underflow_modes', 'unpack', 'widen', 'work_costs']
 class FloatEnvironment:
     def __enter__(self) -> None:
         ...
@@ -499,7 +499,7 @@ class StepExchange:
     def needs(self) -> list[str]:
         ...
 class ReplayOptions:
-    def __init__(self, schemes: collections.abc.Sequence[str], topologies: collections.abc.Sequence[str], steps: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], tensors: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], workers: typing.SupportsInt | typing.SupportsIndex, seed: typing.SupportsInt | typing.SupportsIndex = 0, shard: typing.SupportsInt | typing.SupportsIndex = 0, shards: typing.SupportsInt | typing.SupportsIndex = 1, draws: typing.SupportsInt | typing.SupportsIndex = 1, threads: typing.SupportsInt | typing.SupportsIndex = 0, memory: typing.SupportsInt | typing.SupportsIndex = 0) -> None:
+    def __init__(self, schemes: collections.abc.Sequence[str], topologies: collections.abc.Sequence[str], steps: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], tensors: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], workers: typing.SupportsInt | typing.SupportsIndex, seed: typing.SupportsInt | typing.SupportsIndex = 0, shard: typing.SupportsInt | typing.SupportsIndex = 0, shards: typing.SupportsInt | typing.SupportsIndex = 1, draws: typing.SupportsInt | typing.SupportsIndex = 1, threads: typing.SupportsInt | typing.SupportsIndex = 0, memory: typing.SupportsInt | typing.SupportsIndex = 0, persistence: bool = False) -> None:
         ...
 class NoiseTable:
     """
@@ -514,6 +514,12 @@ class NoiseTable:
     def pooled_interval(self, ratio_of_step: collections.abc.Sequence[tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsFloat | typing.SupportsIndex]]) -> tuple:
         ...
     def typical_interval(self) -> tuple:
+        ...
+class WindowTable:
+    """
+    The table of persistence: docs/definitions.md, section 16.
+    """
+    def __init__(self, texts: dict, integers: dict, numbers: dict) -> None:
         ...
 class ChosenRows:
     """
@@ -538,7 +544,7 @@ class RowTable:
         ...
     def all_rows(self) -> ChosenRows:
         ...
-    def by(self, part: str, topology: str | None, batch_factor: typing.SupportsFloat | typing.SupportsIndex, noise: NoiseTable) -> dict:
+    def by(self, part: str, topology: str | None, batch_factor: typing.SupportsFloat | typing.SupportsIndex, noise: NoiseTable, windows: WindowTable) -> dict:
         ...
     def compared_rows(self) -> ChosenRows:
         ...
@@ -564,7 +570,7 @@ class RowTable:
         """
     def step_time(self, network: dict, elements: typing.SupportsFloat | typing.SupportsIndex | None, bucket_bytes: typing.SupportsFloat | typing.SupportsIndex | None, side: str, side_collective: str, baseline: str, not_measurable: str) -> dict:
         ...
-    def summary(self, rows: ChosenRows, batch_factor: typing.SupportsFloat | typing.SupportsIndex, noise: NoiseTable, by: str | None = None) -> dict:
+    def summary(self, rows: ChosenRows, batch_factor: typing.SupportsFloat | typing.SupportsIndex, noise: NoiseTable, windows: WindowTable, by: str | None = None) -> dict:
         ...
     def whole_sums(self) -> ChosenRows:
         ...
@@ -782,7 +788,7 @@ def rate_limit(entropies: typing.Annotated[numpy.typing.ArrayLike, numpy.float64
     ...
 def read_statistics(trace: Trace, options: ReplayOptions, pairs: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], progress: typing.Any = None) -> tuple[numpy.ndarray[typing.Any, numpy.dtype[typing.Any]], dict]:
     ...
-def replay(trace: Trace, options: ReplayOptions, rows: collections.abc.Callable, items: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex] | None = None, statistics: numpy.ndarray[typing.Any, numpy.dtype[typing.Any]] | None = None, states: dict = {}, keep_states: bool = False, progress: typing.Any = None, device: typing.Any = None) -> tuple[dict, dict, dict]:
+def replay(trace: Trace, options: ReplayOptions, rows: collections.abc.Callable, items: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex] | None = None, statistics: numpy.ndarray[typing.Any, numpy.dtype[typing.Any]] | None = None, states: dict = {}, keep_states: bool = False, progress: typing.Any = None, device: typing.Any = None) -> tuple[dict, dict, dict, dict]:
     ...
 def rounding_modes() -> list[str]:
     ...

@@ -137,6 +137,30 @@ py::dict noise_columns(const Trace& trace, int workers, const std::vector<ItemNo
     return c.take();
 }
 
+// The errors of every reduction, summed over windows of steps (docs/definitions.md, section 16).
+py::dict window_columns(const Trace& trace, const std::vector<Scheme>& schemes,
+                        const std::vector<ItemWindow>& windows) {
+    const python::Texts names(trace.manifest().tensors, name_of),
+        specs(schemes, [](const Scheme& s) { return s.spec; });
+    python::TextPool topologies;
+    python::Columns<ItemWindow> c(windows);
+    const auto integer = [&](const char* name, auto get) {
+        c.plain<std::int64_t>(
+            name, [=](const ItemWindow& w) { return static_cast<std::int64_t>(get(w.sums)); });
+    };
+    integer("step", [](const WindowSums& s) { return s.first; });
+    c.texts("tensor", [&](const ItemWindow& w) { return names[w.tensor_index]; });
+    c.texts("scheme", [&](const ItemWindow& w) { return specs[w.scheme_index]; });
+    c.texts("topology", [&](const ItemWindow& w) { return topologies(w.topology); });
+    integer("steps", [](const WindowSums& s) { return s.steps; });
+    c.plain<double>("sum_squared_error", [](const ItemWindow& w) { return w.sums.squared_error; });
+    c.plain<double>("sum_noise", [](const ItemWindow& w) { return w.sums.noise; });
+    integer("noise_blocks", [](const WindowSums& s) { return s.noise_blocks; });
+    c.plain<double>("sum_log2_error_over_noise",
+                    [](const ItemWindow& w) { return w.sums.log2_over_noise; });
+    return c.take();
+}
+
 // Reports a replay's progress to Python, and lets Ctrl-C end it; not at every item, because that
 // takes longer than small items.
 auto telling(const py::object& progress) {
@@ -178,7 +202,7 @@ void bind_replay(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>&
                              const std::vector<std::string>& topologies,
                              std::vector<std::size_t> steps, std::vector<std::size_t> tensors,
                              int workers, std::uint64_t seed, std::size_t shard, std::size_t shards,
-                             int draws, int threads, std::size_t memory) {
+                             int draws, int threads, std::size_t memory, bool persistence) {
         ReplayOptions options;
         for (const std::string& s : schemes) options.schemes.push_back(parse_scheme(s, made.get()));
         for (const std::string& t : topologies) options.topologies.push_back(parse_topology(t));
@@ -191,11 +215,13 @@ void bind_replay(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>&
         options.draws = draws;
         options.threads = threads;
         options.memory = memory;
+        options.persistence = persistence;
         return options;
     }),
              py::arg("schemes"), py::arg("topologies"), py::arg("steps"), py::arg("tensors"),
              py::arg("workers"), py::arg("seed") = 0, py::arg("shard") = 0, py::arg("shards") = 1,
-             py::arg("draws") = 1, py::arg("threads") = 0, py::arg("memory") = 0);
+             py::arg("draws") = 1, py::arg("threads") = 0, py::arg("memory") = 0,
+             py::arg("persistence") = false);
     m.def(
         "steps_between",
         [](const Trace& trace, std::optional<std::int64_t> first, std::optional<std::int64_t> end) {
@@ -270,7 +296,8 @@ void bind_replay(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>&
         for (auto& [key, state] : result.states)
             after[py::str(key)] = python::to_dict(std::move(state).rows());
         return py::make_tuple(histogram_columns(trace, result.histograms),
-                              noise_columns(trace, workers, result.noise), after);
+                              noise_columns(trace, workers, result.noise),
+                              window_columns(trace, asked, result.windows), after);
     },
           py::arg("trace"), py::arg("options"), py::arg("rows"), py::arg("items") = py::none(),
           py::arg("statistics") = py::none(), py::arg("states") = py::dict(),

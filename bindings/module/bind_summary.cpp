@@ -101,14 +101,15 @@ Part part_named(const std::string& name) {
 }
 
 py::dict summary(const ArrayTable& arrays, const ChosenRows& rows, double batch_factor,
-                 const NoiseTable& noise, const std::optional<std::string>& by) {
+                 const NoiseTable& noise, const WindowTable& windows,
+                 const std::optional<std::string>& by) {
     const RowTable& table = arrays.table();
     const std::optional<Part> part = by ? std::optional(part_named(*by)) : std::nullopt;
     Summary s;
     std::vector<std::size_t> rank;
     {
         const py::gil_scoped_release release;
-        s = summarized(table, rows, part, batch_factor, &noise);
+        s = summarized(table, rows, part, batch_factor, &noise, &windows);
         rank = ranked(table, s);
     }
     return summary_dict(s, rank);
@@ -116,9 +117,9 @@ py::dict summary(const ArrayTable& arrays, const ChosenRows& rows, double batch_
 
 py::dict by(const ArrayTable& arrays, const std::string& part,
             const std::optional<std::string>& topology, double batch_factor,
-            const NoiseTable& noise) {
+            const NoiseTable& noise, const WindowTable& windows) {
     const Breakdown found =
-        broken_down(arrays.table(), part_named(part), topology, batch_factor, &noise);
+        broken_down(arrays.table(), part_named(part), topology, batch_factor, &noise, &windows);
     return summary_dict(found.summary, found.order);
 }
 
@@ -222,9 +223,9 @@ void bind_summary(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>
              "Which rows belong to a layer whose gradients are numerically zero.")
         .def("pool", &pool, py::arg("rows"), py::arg("by"))
         .def("summary", &summary, py::arg("rows"), py::arg("batch_factor"), py::arg("noise"),
-             py::arg("by") = py::none())
+             py::arg("windows"), py::arg("by") = py::none())
         .def("by", &by, py::arg("part"), py::arg("topology"), py::arg("batch_factor"),
-             py::arg("noise"))
+             py::arg("noise"), py::arg("windows"))
         .def("step_time",
              [made](const ArrayTable& t, const py::dict& network, std::optional<double> elements,
                     std::optional<double> bucket_bytes, const std::string& side,

@@ -17,6 +17,7 @@ void bind_cost(apscope::python::Module& m,
 void bind_bench(apscope::python::Module& m);
 void bind_cast_statistics(apscope::python::Module& m);
 void bind_noise(apscope::python::Module& m);
+void bind_persistence(apscope::python::Module& m);
 void bind_exchange(apscope::python::Module& m,
                    const std::shared_ptr<apscope::detail::MadeSchemes>& made);
 void bind_step_exchange(apscope::python::Module& m,
@@ -57,6 +58,7 @@ PYBIND11_MODULE(_core, plain) {
     bind_replay(m, made);
     bind_cost(m, made);
     bind_noise(m);  // before what takes its table
+    bind_persistence(m);  // likewise
     bind_summary(m, made);
     bind_bench(m);
 }

@@ -94,8 +94,8 @@ class _Progress:
 
 def replay_on(
     client: Client, trace: Trace, job: Job, update: Callable[[int, int], None] | None
-) -> tuple[list[bytes], list[dict], list[dict], dict]:
-    """From all parts: Parquet files of a shard's rows, histograms, noise, and kept states."""
+) -> tuple[list[bytes], list[dict], list[dict], list[dict], dict]:
+    """From all parts: Parquet files of a shard's rows, histograms, noise, windows, kept states."""
     check_client(client)
     items = work_items(trace, job)
     progress = _Progress(client, sum(item.values for item in items), update)
@@ -115,7 +115,7 @@ def replay_on(
 
 def _on_workers(
     client: Client, trace: Trace, job: Job, items: list[Item], topic: str | None, anywhere: bool
-) -> tuple[list[bytes], list[dict], list[dict], dict]:
+) -> tuple[list[bytes], list[dict], list[dict], list[dict], dict]:
     """A part for every current worker; `anywhere`: any worker may take it."""
     workers, _ = look(client)
     if not workers:
@@ -173,6 +173,7 @@ def _on_workers(
     return (
         [rows for rows, *_ in found],
         histograms,
-        [noise for _, noise, _ in found],
+        [noise for _, noise, _, _ in found],
+        [windows for _, _, windows, _ in found],
         dict(sorted(after.items())),
     )

@@ -40,6 +40,7 @@ def replay(
     progress: bool = False,
     client: Client | None = None,
     limit: bool = False,
+    persistence: bool = False,
 ) -> Results:
     """Run recorded gradients through schemes, and compare with the recorded ones.
 
@@ -110,6 +111,13 @@ def replay(
         Whether `Results.limit` is computed, and with it the column ``bits_above_limit`` of a
         summary and the line in the picture of the front: two more passes over the gradients and
         their entropies, by this process even with `client`; of shards the first has it.
+    persistence : bool
+        Whether `Results.persistence` is computed, and with it the columns ``persistence_k`` of a
+        summary: errors are added up over 3, 10 and 30 consecutive steps, element by element. The
+        rows are the same. Every scheme is then replayed tensor by tensor through all steps, with 24
+        bytes per element for each of its topologies, which `memory` counts; and all rows are held
+        until the end. Runs of steps begin anew at the first step, whatever `states` says. Not with
+        ``device="cuda"``.
 
     Returns
     -------
@@ -151,9 +159,12 @@ def replay(
         progress=progress,
         client=client,
         limit=limit,
+        persistence=persistence,
     )
     rows = found[0] if isinstance(found[0], OnFile) else together(found)  # type: ignore[arg-type]  # one kind
-    results = Results(rows, rest.histograms, rest.provenance, rest.noise, rest.limit)
+    results = Results(
+        rows, rest.histograms, rest.provenance, rest.noise, rest.limit, rest.persistence
+    )
     if keep_states:
         results.states = rest.states
     return results

@@ -13,7 +13,7 @@ from .. import _core
 from .._arrays.checks import flag, integer, listed, text
 from .._results.columns import Columns, frame_of, joined
 from .._results.joined import Joined, in_order
-from .._results.results import NO_LIMIT
+from .._results.no_rows import NO_LIMIT
 from .._results.stored import OnFile, Stored
 from .._schemes.lists import schemes_of
 from .._schemes.scheme import Scheme
@@ -42,6 +42,7 @@ class Rest:
     histograms: Columns | pd.DataFrame
     noise: Columns | pd.DataFrame
     limit: Columns
+    persistence: Columns | pd.DataFrame
     provenance: dict[str, Any]
     states: dict[str, Any]  # by trace; empty ones unless they are kept
 
@@ -122,6 +123,7 @@ def run_replay(
     progress: bool,
     client: Client | None,
     limit: bool = False,
+    persistence: bool = False,
 ) -> Rest:
     """`replay`, with rows passed to `take`: called at least once, serially, in any thread."""
     if client is not None:
@@ -159,6 +161,7 @@ def run_replay(
     draws = integer("draws", draws, 1, 2**20)
     keep_states = flag("keep_states", keep_states)
     check, limit = flag("check", check), flag("limit", limit)
+    persistence = flag("persistence", persistence)
     if workers is not None:
         workers = integer("workers", workers, 0, 2**31 - 1)
     if tensors is not None:
@@ -181,12 +184,14 @@ def run_replay(
     options += ["--seed", str(seed)]
     if draws != 1:
         options += ["--draws", str(draws)]
-    whole = _command(opened, chosen, topologies, options + ["--limit"] * limit)
+    kept = ["--limit"] * limit + ["--persistence"] * persistence
+    whole = _command(opened, chosen, topologies, options + kept)
 
     parts: list[OnFile] = []  # of Dask's workers
     # Trace name, columns.
     histogram_parts: list[tuple[str, Columns]] = []
     noise_parts: list[tuple[str, Columns]] = []
+    window_parts: list[tuple[str, Columns]] = []
     limit_parts: list[tuple[str, Columns]] = []
     described, states_after = [], {}
     for trace in opened:
@@ -205,8 +210,10 @@ def run_replay(
                     trace.check(step_indices, ranks, kinds, threads=threads, update=update)
         with Bar(trace.name, progress) as update:
             if client is None:
-                core_options = _core.ReplayOptions(*arguments, index, count, draws, threads, memory)
-                histogram, noise, after = _core.replay(
+                core_options = _core.ReplayOptions(
+                    *arguments, index, count, draws, threads, memory, persistence
+                )
+                histogram, noise, window, after = _core.replay(
                     trace.core,
                     core_options,
                     lambda rows, name=trace.name: take(joined([(name, rows)])),
@@ -218,7 +225,7 @@ def run_replay(
                     on_device,
                 )
                 trace.check_unchanged()
-                counted, noises = [histogram], [noise]
+                counted, noises, windows = [histogram], [noise], [window]
             else:
                 job = Job(
                     arguments,
@@ -231,8 +238,9 @@ def run_replay(
                     device,
                     kinds,
                     check,
+                    persistence,
                 )
-                made, counted, noises, after = replay_on(client, trace, job, update)
+                made, counted, noises, windows, after = replay_on(client, trace, job, update)
                 parts += [Stored(rows, Path("results.parquet")) for rows in made]
         sampled = any(tensor.sampled_from for tensor in trace.manifest.tensors)
         if (
@@ -246,6 +254,7 @@ def run_replay(
         described.append(_describe(trace, step_indices, tensor_indices, used))
         histogram_parts += [(trace.name, columns) for columns in counted]
         noise_parts += [(trace.name, columns) for columns in noises]
+        window_parts += [(trace.name, columns) for columns in windows]
     provenance = {
         "command": whole + (f" --shard {index}/{count}" if count > 1 else ""),
         "command_of_whole": whole,
@@ -258,9 +267,11 @@ def run_replay(
         "shard": [index, count],
         "traces": described,
     }
-    tables: list[Columns | pd.DataFrame] = [joined(histogram_parts), joined(noise_parts)]
+    tables: list[Columns | pd.DataFrame] = [
+        joined(parts) for parts in (histogram_parts, noise_parts, window_parts)
+    ]
     if client is not None:  # each of its parts is a shard
         take(Joined(parts, provenance))
         tables = [in_order(frame_of(table), provenance) for table in tables]
     found = joined(limit_parts) if limit_parts else NO_LIMIT
-    return Rest(tables[0], tables[1], found, provenance, states_after)
+    return Rest(tables[0], tables[1], found, tables[2], provenance, states_after)

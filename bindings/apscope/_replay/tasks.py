@@ -39,10 +39,16 @@ class Job:
     device: str
     kinds: list[str]  # of files that are read
     check: bool  # whether to compare them with their SHA-256
+    persistence: bool = False
 
     def options(self, threads: int = 0, memory: int = 0) -> _core.ReplayOptions:
         return _core.ReplayOptions(
-            *self.arguments, *self.shard, self.draws, self.threads or threads, self.memory or memory
+            *self.arguments,
+            *self.shard,
+            self.draws,
+            self.threads or threads,
+            self.memory or memory,
+            self.persistence,
         )
 
     def options_of(self, worker: Any) -> _core.ReplayOptions:
@@ -145,8 +151,8 @@ def run_part(
     statistics: list[Statistics],
     states: dict,
     topic: str | None,
-) -> tuple[bytes, dict, dict]:
-    """Pass 2 of one part: rows as a Parquet file, columns of noise, and the states after them."""
+) -> tuple[bytes, dict, dict, dict]:
+    """Pass 2 of one part: rows as a Parquet file, columns of noise and windows, states after."""
     job, core = opened.job, opened.trace.core
     with on_worker() as worker:
         told = _telling(worker, topic, ("run", part))
@@ -154,7 +160,7 @@ def run_part(
         agreed[pairs] = agreed.copy()
         file = io.BytesIO()
         groups = RowGroups(file)
-        _, noise, after = _core.replay(
+        _, noise, windows, after = _core.replay(
             core,
             job.options_of(worker),
             lambda rows: groups.add(arrow_table(joined([(opened.trace.name, rows)]))),
@@ -166,4 +172,4 @@ def run_part(
             job.device_here(),
         )
         groups.close()
-        return file.getvalue(), noise, after
+        return file.getvalue(), noise, windows, after

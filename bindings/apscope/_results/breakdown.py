@@ -14,6 +14,7 @@ from .._text import hint
 from .codes import coded_of
 from .comparison import scheme_in
 from .noise import noise_of
+from .persistence import windows_of
 from .row_table import Rows, frame_of, rows_of
 from .summary import COLUMNS, USED, frame_of_summary
 
@@ -72,7 +73,7 @@ def by(
     else:
         frame = frame_of(results)
         rows = Rows(coded_of(frame[frame["scheme"].isin(specs_of(frame, schemes))], used))
-    found = rows.core.by(part, topology, batch_factor, noise_of(results))
+    found = rows.core.by(part, topology, batch_factor, noise_of(results), windows_of(results))
     table = frame_of_summary(rows, found, [BY[part]]).rename(columns={BY[part]: part})
     columns = ["trace", part, *(c for c in COLUMNS if c not in ("trace", *_WHOLE, f"worst_{part}"))]
     return (

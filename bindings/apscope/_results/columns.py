@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
+    from .stored import OnFile
+
 __all__ = [
     "TEXT_COLUMNS",
     "Columns",
@@ -27,6 +29,7 @@ __all__ = [
     "frame_of",
     "joined",
     "length",
+    "length_of",
     "text_array",
     "together",
     "validity",
@@ -49,6 +52,11 @@ def length(columns: Columns) -> int:
     """The number of rows."""
     first = next(iter(columns.values()))
     return len(first[0] if isinstance(first, tuple) else first)
+
+
+def length_of(table: Columns | pd.DataFrame | OnFile) -> int:
+    """The number of rows of a table in any form."""
+    return length(table) if isinstance(table, Mapping) else len(table)
 
 
 def joined(parts: Sequence[tuple[str, Columns]]) -> dict[str, Any]:

@@ -38,6 +38,7 @@ TABLES = {
     "histograms.parquet": "histograms",
     "noise.parquet": "noise",
     "limit.parquet": "limit",
+    "persistence.parquet": "persistence",
 }
 #: The file that makes the tables valid: written last, it describes the others.
 MARK = "provenance.json"
@@ -45,8 +46,8 @@ FILES = [*TABLES, MARK]
 #: A file that a folder may lack: it is written where the table has at most so many rows, or where
 #: it is asked for.
 CSV, CSV_ROWS = "results.csv", 200_000
-#: Files that a folder may lack; the last is written where the limit is asked for and known.
-OPTIONAL = (CSV, "limit.parquet")
+#: Files that a folder may lack; the last two are written where they are asked for and known.
+OPTIONAL = (CSV, "limit.parquet", "persistence.parquet")
 #: The remedy for a damaged file.
 AGAIN = "replay the trace again"
 

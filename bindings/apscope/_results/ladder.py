@@ -309,7 +309,10 @@ def _like(results: Any, frame: pd.DataFrame) -> Any:
 
     if isinstance(results, pd.DataFrame):
         return frame
-    return Results(frame, results.histograms, results.provenance, results.noise, results.limit)
+    return Results(
+        frame, results.histograms, results.provenance, results.noise, results.limit,
+        results.persistence,
+    )  # fmt: skip
 
 
 def _held(

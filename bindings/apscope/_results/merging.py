@@ -6,6 +6,7 @@ import json
 import os
 from typing import Any
 
+from .columns import length_of
 from .joined import Joined, in_order
 from .results import Results
 from .stored import OnFile
@@ -34,9 +35,10 @@ def _concatenate(
             found.setdefault(trace, part.limit[part.limit["trace"] == trace])
     listed = [found[t["name"]] for t in provenance["traces"] if t["name"] in found]
     limits = pd.concat(listed, ignore_index=True) if listed else None
+    held = [part for part in parts if length_of(part._tables["persistence"])]
     return Results(
         joined("frame", parts), joined("histograms", counted), provenance,
-        joined("noise", counted), limits,
+        joined("noise", counted), limits, joined("persistence", held) if held else None,
     )  # fmt: skip
 
 

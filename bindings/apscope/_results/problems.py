@@ -15,6 +15,7 @@ from .._rate_limit.known import known_limits
 from .._text import count_of, printable
 from .folders import AGAIN, CSV, MARK, TABLES, differs
 from .opening import check_there, opened, read_provenance
+from .persistence import wrong_windows
 from .pooling import is_own
 from .row_groups import csv_from
 
@@ -55,6 +56,9 @@ def problems(folder: Path) -> Iterator[str]:
             known_limits(tables["limit"].whole())
         except ValueError as error:
             yield f"{folder / 'limit.parquet'}: {error}; {AGAIN}"
+    if "persistence" in tables:
+        for wrong in wrong_windows(tables["persistence"].whole(), provenance):
+            yield f"{folder / 'persistence.parquet'} {wrong}; {AGAIN}"
     yield from _of_rows(folder, tables["frame"].frame(_ITEM + _WAY), provenance)
 
 

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from .._arrays.checks import made_by, of_type
 from .._core import AFTER_GAP
 from .._text import clip
@@ -16,6 +14,7 @@ from .codes import CodedColumns, coded_of
 from .columns import Columns, frame_of, length
 from .csv_table import read_csv
 from .folders import check_readable, writing_results
+from .no_rows import NO_LIMIT, NO_NOISE, NO_PERSISTENCE
 from .stored import OnFile
 
 if TYPE_CHECKING:
@@ -35,25 +34,6 @@ def _named(names: Sequence[str]) -> str:
     return ", ".join(clip(name) for name in names[:shown]) + more
 
 
-#: The table of noise if it is unknown.
-NO_NOISE: Columns = {
-    **{name: np.zeros(0, object) for name in ("trace", "tensor", "role")},
-    **{
-        name: np.zeros(0, np.int64)
-        for name in ("step", "workers", "elements", "blocks", "noise_blocks", "lone_blocks")
-    },
-    "without": (np.zeros(0, np.int64), np.zeros(0, bool)),
-    **{name: np.zeros(0) for name in ("sum_squared_reference", "sum_noise", "sum_log2_ratio")},
-}
-
-#: The table of the limit if it is unknown.
-NO_LIMIT: Columns = {
-    **{name: np.zeros(0, object) for name in ("trace", "kind")},
-    **{name: np.zeros(0, np.int64) for name in ("elements", "values")},
-    **{name: np.zeros(0) for name in ("unit", "width", "entropy", "bits", "error")},
-}
-
-
 class Results:
     """The results of a replay.
 
@@ -71,13 +51,17 @@ class Results:
         provenance: dict[str, Any],
         noise: pd.DataFrame | Columns | OnFile | None = None,
         limit: pd.DataFrame | Columns | OnFile | None = None,
+        persistence: pd.DataFrame | Columns | OnFile | None = None,
     ) -> None:
-        given = {"frame": frame, "histograms": histograms, "noise": noise, "limit": limit}
+        given = {
+            "frame": frame, "histograms": histograms, "noise": noise, "limit": limit,
+            "persistence": persistence,
+        }  # fmt: skip
         for name, table in given.items():
             if not (
                 isinstance(table, dict)
                 or hasattr(table, "columns")
-                or (table is None and name in ("noise", "limit"))
+                or (table is None and name in ("noise", "limit", "persistence"))
             ):
                 of_type(name, table, (), "a DataFrame")
         of_type("provenance", provenance, dict, "the dict of a replay's results")
@@ -86,6 +70,7 @@ class Results:
             "histograms": histograms,
             "noise": NO_NOISE if noise is None else noise,
             "limit": NO_LIMIT if limit is None else limit,
+            "persistence": NO_PERSISTENCE if persistence is None else persistence,
         }
         self.provenance = provenance
         self._states: dict[str, dict[str, dict[str, Any]]] | None = None
@@ -139,7 +124,7 @@ class Results:
         return coded(self.frame[[c for c in columns if c in self.frame]].reset_index(drop=True))
 
     def as_columns(self, name: str) -> Columns:
-        """The table ``frame``, ``histograms``, ``noise`` or ``limit`` as arrays; avoids pandas if possible."""
+        """A table by its name (``frame``, ``noise``, ...) as arrays; avoids pandas if possible."""
         if name not in self._tables:
             raise ValueError(
                 f"there is no table {name!r}; it must be one of {', '.join(self._tables)}"
@@ -195,6 +180,17 @@ class Results:
         noise is unknown.
         """
         return self._as_frame("limit")
+
+    @property
+    def persistence(self) -> pd.DataFrame:
+        """Errors summed over windows of consecutive steps: docs/definitions.md, section 16.
+
+        Per trace, first step of a window (``step``), tensor, scheme, topology and number of
+        ``steps``: ``sum_squared_error``, ``sum_noise``, ``noise_blocks``,
+        ``sum_log2_error_over_noise``. Without rows unless the replay was asked for it
+        (``persistence=True``), and where the noise is unknown.
+        """
+        return self._as_frame("persistence")
 
     def __len__(self) -> int:
         """The number of rows of `frame`."""
@@ -494,5 +490,6 @@ class Results:
 
         tables, provenance = opened(check_readable(folder))
         return Results(
-            tables["frame"], tables["histograms"], provenance, tables["noise"], tables.get("limit")
-        )
+            tables["frame"], tables["histograms"], provenance, tables["noise"],
+            tables.get("limit"), tables.get("persistence"),
+        )  # fmt: skip

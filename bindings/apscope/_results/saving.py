@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._folders.durable import digest_of
 from .._text import count_of
-from .columns import length
+from .columns import length_of
 from .folders import CSV, CSV_ROWS, FILES, MARK, OPTIONAL, TABLES
 from .row_groups import RowGroups, csv_from, pieces, store
 
@@ -66,7 +66,7 @@ class NewResults:
         Parameters
         ----------
         tables : mapping
-            ``histograms``, ``noise`` and ``limit``.
+            ``histograms``, ``noise``, ``limit`` and ``persistence``.
         provenance : dict
         """
         writing, new = self._writing, self._writing.new
@@ -82,17 +82,13 @@ class NewResults:
                         with (new / name).open("xb") as file:
                             csv_from(new / _ROWS, file)
                         files[name] = {**digest_of(new / name), "rows": rows}
-                elif name not in OPTIONAL or _has_rows(tables[kind]):
+                elif name not in OPTIONAL or length_of(tables[kind]) > 0:
                     files[name] = of_rows if name == _ROWS else store(new / name, tables[kind])
             about = json.dumps(provenance | {"files": files}, indent=1, allow_nan=False)
             (new / MARK).write_text(about + "\n", encoding="utf-8")
         writing.put_files(FILES, mark=MARK) if writing.into else writing.put_folder()
         writing.clear()
         return rows
-
-
-def _has_rows(table: pd.DataFrame | Columns | OnFile) -> bool:
-    return (length(table) if isinstance(table, Mapping) else len(table)) > 0
 
 
 def csv_left_out(rows: int, csv: bool | None) -> str:

@@ -37,12 +37,15 @@ _COLUMNS = {
     "histograms.parquet": "step exponent count",
     "noise.parquet": "step workers elements blocks sum_squared_reference sum_noise sum_log2_ratio",
     "limit.parquet": "elements values unit width entropy bits error",
+    "persistence.parquet": "step steps sum_squared_error sum_noise noise_blocks "
+    "sum_log2_error_over_noise",
 }
 _TEXTS = {
     "results.parquet": TEXT_COLUMNS,
     "histograms.parquet": ["trace", "tensor", "role", "kind"],
     "noise.parquet": ["trace", "tensor", "role"],
     "limit.parquet": ["trace", "kind"],
+    "persistence.parquet": ["trace", "tensor", "scheme", "topology"],
 }
 
 

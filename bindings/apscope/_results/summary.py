@@ -17,6 +17,7 @@ from .._arrays.checks import number, of_type
 from .._arrays.float_environment import guarded
 from .._schemes.scheme import as_scheme
 from ..cost import Network, modelled_times, options_of
+from . import persistence
 from .codes import coded_of
 from .limits import column_of
 from .noise import noise_of
@@ -42,6 +43,7 @@ COLUMNS = (
     "pooled_error_over_noise", "pooled_error_over_noise_corrected", "pooled_error_over_noise_low",
     "pooled_error_over_noise_high", "step_nmse",
     "layer_cosine", "gain", "gain_low", "gain_high", "orthogonal_error_over_noise",
+    *persistence.COLUMNS,
     "worst_nmse", "worst_layer", "worst_step", "nmse",
     "relative_bias", "expected_variance", "underflow_wire", "underflow_reduced", "volume",
     "bits_above_limit", "time",
@@ -114,6 +116,12 @@ def summary(
           steps, as independent draws; NaN for one step.
         - ``orthogonal_error_over_noise``: the squared error without the part along x, in every
           layer and step, over the noise; ``inf`` with overflow, NaN if the noise is unknown.
+        - ``persistence_k``, k = 1, 3, 10, 30: how much of the error stays over k steps: the squares
+          of its sums over windows of k consecutive steps, over the sums of their noise; of an error
+          that averages out the same for every k, of one that stays k times that of one step.
+          ``..._low``, ``..._high``: the 95 % interval over the windows; ``typical_...``: the
+          geometric mean over blocks of 32 elements in the place of the sums. NaN without
+          `Results.persistence`, and by step.
         - ``worst_nmse``, ``worst_layer``, ``worst_step``: the largest NMSE of one layer at one
           step, by the same rules but ``inf`` with overflow, and its first occurrence.
         - ``nmse``, ``relative_bias``: pooled over all layers and steps; y = 0 if skipped, ``nmse``
@@ -153,9 +161,7 @@ def summary(
         raise ValueError(f"batch_factor={batch_factor} is not a positive number, such as 4")
     rows = rows_of(results, USED)
     found = rows.core.summary(
-        rows.core.compared_rows(),
-        batch_factor,
-        noise_of(results),
+        rows.core.compared_rows(), batch_factor, noise_of(results), persistence.windows_of(results)
     )
     out = frame_of_summary(rows, found)
     times = modelled_times(rows, options_of(network or Network(), elements=elements))
@@ -189,7 +195,9 @@ def frame_of_summary(rows: Rows, found: dict[str, Any], by: Sequence[str] = ()) 
 def by_scheme(chosen: pd.DataFrame, by: str) -> tuple[Rows, dict[str, Any]]:
     """The core's summary of these rows by ``layer`` or ``step``, whatever topology each has."""
     rows = Rows(coded_of(chosen.assign(topology=""), USED))
-    return rows, rows.core.summary(rows.core.all_rows(), 1.0, noise_of(chosen), by)
+    return rows, rows.core.summary(
+        rows.core.all_rows(), 1.0, noise_of(chosen), persistence.windows_of(chosen), by
+    )
 
 
 def headline(table: pd.DataFrame, topology: str) -> pd.DataFrame:

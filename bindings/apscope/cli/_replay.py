@@ -63,6 +63,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "also compute the limit of the traces' sums: the column bits_above_limit of a summary",
     )
     add(
+        "--persistence",
+        "also add up the errors over consecutive steps: the columns persistence_k of a summary",
+    )
+    add(
         "--dask ADDRESS",
         "replay on the Dask cluster with this scheduler, such as tcp://10.0.0.1:8786",
     )
@@ -92,7 +96,10 @@ def run(args: argparse.Namespace) -> int:
             if args.device != "cuda":
                 raise
             raise ValueError(str(error)) from error  # the GPU's error, in one sentence
-        tables = {"histograms": rest.histograms, "noise": rest.noise, "limit": rest.limit}
+        tables = {
+            "histograms": rest.histograms, "noise": rest.noise, "limit": rest.limit,
+            "persistence": rest.persistence,
+        }  # fmt: skip
         rows = new.finish(tables, rest.provenance)
     say(
         f"{args.output}: {count_of(rows, 'row')}; apscope summary {shlex.quote(args.output)} ranks "
@@ -147,4 +154,5 @@ def _replay(args: argparse.Namespace, take: Take, client: Any) -> Rest:
         progress=on_terminal(),
         client=client,
         limit=args.limit,
+        persistence=args.persistence,
     )

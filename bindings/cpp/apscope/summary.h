@@ -1,6 +1,7 @@
 // Results of Results' functions: rows reduced to summaries, comparisons, pools and modelled times.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -25,6 +26,15 @@ struct SummaryOptions {
     double batch_factor = 1;  ///< the noise is that of a batch larger by this factor
 };
 
+/// Errors added up over windows of consecutive steps: docs/definitions.md, section 16.
+struct Persistence {
+    int steps = 0;  ///< of a window
+    /// Squared sums of the errors over the sums of the noise, all windows and layers, and the ends
+    /// of the 95 % interval over the windows; and the typical block's, the geometric mean over
+    /// blocks of 32. NaN without windows of this length or if the noise is unknown.
+    double pooled = 0, low = 0, high = 0, typical = 0;
+};
+
 /// One scheme with one reduction order: docs/definitions.md, section 14. NaN if the trace lacks
 /// inputs of the scheme.
 struct SummaryRow {
@@ -42,11 +52,13 @@ struct SummaryRow {
     /// Mean over the steps of the step's NMSE, for ranking if the noise is unknown.
     double step_nmse = 0;
     double layer_cosine = 0;  ///< mean over layers and steps
-    /// Sum of x y over sum of x x, all layers and steps: the share of the gradient x that arrives in
-    /// the result y; and the ends of its 95 % interval over the steps, NaN for one step.
+    /// Sum of x y over sum of x x, all layers and steps: the share of the gradient x that arrives
+    /// in the result y; and the ends of its 95 % interval over the steps, NaN for one step.
     double gain = 0, gain_low = 0, gain_high = 0;
     /// The squared error without the part along x, in every layer and step, over the noise.
     double orthogonal_error_over_noise = 0;
+    /// What stays of the error over 1, 3, 10 and 30 steps, with `ReplayOptions::persistence`.
+    std::array<Persistence, 4> persistence = {};
     double worst_nmse = 0;  ///< the largest NMSE of one layer at one step, infinite with overflow
     std::string worst_layer;  ///< its layer and step; empty without one
     std::optional<std::int64_t> worst_step;

@@ -137,6 +137,26 @@ detail::NoiseTable noise_table(const detail::Manifest& manifest, int workers,
     return table;
 }
 
+detail::WindowTable window_table(const Results::Data& data,
+                                 const std::vector<detail::ItemWindow>& windows) {
+    detail::WindowTable table{{}, {data.trace}, data.tensor_names, data.schemes, {}};
+    for (const detail::ItemWindow& w : windows) {
+        const auto known = std::ranges::find(table.topologies, w.topology);
+        detail::WindowRow& row = table.rows.emplace_back();
+        row.topology = static_cast<std::int32_t>(known - table.topologies.begin());
+        if (known == table.topologies.end()) table.topologies.push_back(w.topology);
+        row.tensor = static_cast<std::int32_t>(w.tensor_index);
+        row.scheme = static_cast<std::int32_t>(w.scheme_index);
+        row.step = w.sums.first;
+        row.steps = w.sums.steps;
+        row.squared_error = w.sums.squared_error;
+        row.noise = w.sums.noise;
+        row.noise_blocks = w.sums.noise_blocks;
+        row.log2_over_noise = w.sums.log2_over_noise;
+    }
+    return table;
+}
+
 }  // namespace
 
 Results replay(const Trace& trace, const std::vector<std::string>& schemes,
@@ -168,6 +188,7 @@ Results replay(const Trace& trace, const std::vector<std::string>& schemes,
     o.threads = options.threads;
     o.draws = options.draws;
     o.memory = options.memory;
+    o.persistence = options.persistence;
     o.shard = options.shard;
     o.shards = options.shards;
     o.progress = options.progress;
@@ -184,6 +205,7 @@ Results replay(const Trace& trace, const std::vector<std::string>& schemes,
     detail::ReplayResult result = detail::replay(*trace.trace_, std::move(o));
     data->rows = std::move(result.rows);
     data->noise = noise_table(manifest, data->workers, result.noise);
+    data->windows = window_table(*data, result.windows);
     return Results(std::move(data));
 }
 

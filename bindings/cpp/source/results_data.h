@@ -7,6 +7,7 @@
 
 #include "analysis/statistics/result_row.h"
 #include "analysis/summary/noise.h"
+#include "analysis/summary/persistence.h"
 #include "bindings/cpp/apscope/replay.h"
 
 namespace apscope {
@@ -20,6 +21,7 @@ struct Results::Data {
     std::vector<std::string> schemes, families, topologies;
     std::vector<detail::ResultRow> rows;
     detail::NoiseTable noise;
+    detail::WindowTable windows;
 };
 
 }  // namespace apscope

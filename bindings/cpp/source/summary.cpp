@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
+#include <string>
 #include <utility>
 
 #include "analysis/cost/scheme_transport.h"
 #include "analysis/replay/tensor_rows.h"
+#include "analysis/statistics/error_windows.h"
 #include "analysis/summary/chosen_rows.h"
 #include "analysis/summary/intervals.h"
 #include "analysis/summary/losses.h"
@@ -68,6 +70,13 @@ SummaryRow summary_row(const Results::Data& data, const RowTable& table,
     row.gain_low = number("gain_low");
     row.gain_high = number("gain_high");
     row.orthogonal_error_over_noise = number("orthogonal_error_over_noise");
+    for (std::size_t l = 0; l < row.persistence.size(); ++l) {
+        const int steps = detail::window_lengths[l];
+        const std::string name = "persistence_" + std::to_string(steps);
+        const auto of = [&](const std::string& column) { return summary.figures(column, i); };
+        row.persistence[l] = {steps, of(name), of(name + "_low"), of(name + "_high"),
+                              of("typical_" + name)};
+    }
     row.worst_nmse = number("worst_nmse");
     if (const auto& worst = summary.worst[i]) {
         row.worst_layer = table.tensor[*worst];
@@ -94,8 +103,9 @@ std::vector<SummaryRow> Results::summary(const SummaryOptions& options) const {
     check_batch_factor(options.batch_factor);
     const ResultTable columns(*data_);
     const RowTable& table = columns.table();
-    const detail::Summary summary = detail::summarized(table, detail::compared_rows(table), {},
-                                                       options.batch_factor, &data_->noise);
+    const detail::Summary summary =
+        detail::summarized(table, detail::compared_rows(table), {}, options.batch_factor,
+                           &data_->noise, &data_->windows);
     const detail::StepTimes times = detail::step_times(
         table, time_options({.network = options.network, .elements = options.elements}),
         detail::transports());
@@ -123,8 +133,8 @@ std::vector<BreakdownRow> Results::by(std::string_view part,
                                     "' is not one of layer, role, step");
     const ResultTable columns(*data_);
     const RowTable& table = columns.table();
-    const detail::Breakdown found =
-        detail::broken_down(table, *known, options.topology, options.batch_factor, &data_->noise);
+    const detail::Breakdown found = detail::broken_down(
+        table, *known, options.topology, options.batch_factor, &data_->noise, &data_->windows);
     const std::string column = *known == detail::Part::layer ? "tensor" : std::string(part);
     std::vector<BreakdownRow> rows;
     for (const std::size_t i : found.order)

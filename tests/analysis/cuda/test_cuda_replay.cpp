@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -268,6 +269,16 @@ TEST_F(CudaReplay, ThreadsShareADevice) {
     ASSERT_EQ(got.rows.size(), expected.rows.size());
     for (std::size_t i = 0; i < expected.rows.size(); ++i)
         EXPECT_EQ(numbers(got.rows[i]), numbers(expected.rows[i]));
+}
+
+TEST_F(CudaReplay, AddsUpNoErrorsOverSteps) {
+    const Trace t = trace(4, {100}, "mean", many_binades);
+    ReplayOptions options = asked(t, {"aps:e4m3"});
+    HostRows rows(MakeHostQueue{}, plenty);
+    options.persistence = true;
+    EXPECT_FALSE(replay(t, options).windows.empty());
+    options.device = &rows;
+    EXPECT_THROW(replay(t, options), std::invalid_argument);
 }
 
 TEST_F(CudaReplay, FastRoundingsAndSumsServeWhereTheyDoOnTheCpu) {

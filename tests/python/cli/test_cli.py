@@ -73,7 +73,7 @@ def test_replay_and_merge_write_results(capsys, digits, tmp_path):
         tmp_path / "all/results.csv"
     ).read_bytes()
     assert sorted(p.name for p in (tmp_path / "all").iterdir()) == sorted(
-        set(FILES) - {"limit.parquet"}  # without --limit
+        set(FILES) - {"limit.parquet", "persistence.parquet"}  # without --limit, --persistence
     )
     # The command in the provenance repeats the run.
     command = apscope.Results.open(tmp_path / "joined").provenance["command"].split()

@@ -97,6 +97,13 @@ def test_a_shard_of_a_cluster_is_that_shard(client, digits):
         )
 
 
+def test_errors_over_several_steps_are_the_same_on_a_cluster(client, digits):
+    options = {"schemes": SCHEMES, "topology": "ring", "steps": "0:7", "persistence": True}
+    here = apscope.replay(digits, **options).persistence
+    there = apscope.replay(digits, client=client, **options).persistence
+    assert set(here["steps"]) == {1, 3} and there.equals(here)
+
+
 def test_states_go_on_where_they_ended(client, digits, whole):
     steps = apscope.open_trace(digits).steps
     first = replay(digits, steps=f":{steps[3]}", client=client)

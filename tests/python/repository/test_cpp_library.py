@@ -439,7 +439,7 @@ def test_a_replay_gives_pythons_numbers(dumps, outside, trace):
     ]
     topologies = ["ring", "hierarchical:4+kahan"]
     printed = json.loads(outside(dumps / "dump_results", trace, *schemes))
-    results = apscope.replay(trace, schemes, topology=topologies, steps="0:4")
+    results = apscope.replay(trace, schemes, topology=topologies, steps="0:4", persistence=True)
 
     frame = results.frame
     assert [c["name"] for c in printed["columns"]] == list(frame.columns)

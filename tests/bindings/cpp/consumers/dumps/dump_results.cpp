@@ -87,12 +87,22 @@ std::string comparisons(const apscope::Results& results, const std::string& agai
 }
 
 std::string summary(const apscope::SummaryRow& r) {
+    const apscope::Persistence &one = r.persistence[0], &three = r.persistence[1];
     return object({{"scheme", r.scheme},
                    {"family", r.family},
                    {"format", r.format},
                    {"topology", r.topology},
                    {"worst_layer", r.worst_layer}},
-                  {{"error_over_noise", r.error_over_noise},
+                  {{"persistence_1", one.pooled},
+                   {"persistence_1_low", one.low},
+                   {"persistence_1_high", one.high},
+                   {"typical_persistence_1", one.typical},
+                   {"persistence_3", three.pooled},
+                   {"persistence_3_low", three.low},
+                   {"persistence_3_high", three.high},
+                   {"typical_persistence_3", three.typical},
+                   {"persistence_10", r.persistence[2].pooled},
+                   {"error_over_noise", r.error_over_noise},
                    {"error_over_noise_low", r.error_over_noise_low},
                    {"error_over_noise_high", r.error_over_noise_high},
                    {"pooled_error_over_noise", r.pooled_error_over_noise},
@@ -180,9 +190,12 @@ std::string times(const std::vector<apscope::StepTime>& rows) {
 
 int main(int argc, char** argv) {
     const std::vector<std::string> schemes(argv + 2, argv + argc);
-    const apscope::Results results = apscope::replay(
-        apscope::open_trace(argv[1]), schemes,
-        {.topologies = {"ring", "hierarchical:4+kahan"}, .first_step = 0, .end_step = 4});
+    const apscope::Results results =
+        apscope::replay(apscope::open_trace(argv[1]), schemes,
+                        {.topologies = {"ring", "hierarchical:4+kahan"},
+                         .first_step = 0,
+                         .end_step = 4,
+                         .persistence = true});
     std::string out = "{\"columns\": [";
     for (const apscope::Column& column : apscope::Results::columns()) {
         const bool text = column.kind == apscope::ColumnKind::text;

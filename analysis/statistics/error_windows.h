@@ -1,0 +1,94 @@
+// ErrorWindows: the errors of one reduction of a tensor, added up element by element over windows
+// of consecutive steps (docs/definitions.md, section 16). What averages out leaves a sum over k
+// steps with k times the square of one step's error; what stays, k^2 times.
+//
+//      run      steps whose numbers follow one another
+//      window   k steps of a run, counted from its start; a rest shorter than k is not used
+//
+// Sums have the shape of core/fixed_shape_sum.h.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "emulation/allreduce/batch_noise.h"
+#include "emulation/machine/buffers.h"
+
+namespace apscope::detail {
+
+inline constexpr std::array window_lengths{1, 3, 10, 30};  // k
+
+// A finished window.
+struct WindowSums {
+    int steps = 0;  // k
+    std::int64_t first = 0;  // number of its first step
+    // The sum over the elements of the square of the sum over the steps of the error; infinite with
+    // overflow in one of the steps.
+    double squared_error = 0.0;
+    double noise = 0.0;  // of all blocks and steps
+    // With E the part of squared_error that is a noise block's and N its noise over the steps: the
+    // sum of log2 of max(E / N, 2^-30) over the blocks with N > 0, and their number.
+    double log2_over_noise = 0.0;
+    std::int64_t noise_blocks = 0;
+
+    // The sums of a sample of a tensor as those of the whole. elements: those of the whole for one
+    // of the sample.
+    void stand_for_whole(double elements);
+};
+
+class ErrorWindows {
+public:
+    // Bytes of the sums, for a tensor of so many elements.
+    static std::size_t bytes(std::size_t elements);
+
+    // Elements first .. first + result.size() - 1 of `elements` at a step, a block in order; steps
+    // ascend. Where one of the pairs is not finite, the error is 0. noise: of each of its noise
+    // blocks. overflows: whether a result is not finite although its reference is.
+    void add(std::int64_t step, std::size_t elements, std::size_t first,
+             std::span<const double> reference, std::span<const double> result,
+             std::span<const double> noise, bool overflows);
+    // The finished windows, shorter ones first.
+    std::vector<WindowSums> windows() const;
+
+private:
+    // The windows of one length.
+    struct Length {
+        int done = 0;  // steps of the window at hand before this one
+        Buffer<double> error, noise;  // summed over them: of every element, of every noise block
+        bool overflows = false;
+        WindowSums sums;
+        OverNoise over;
+        std::vector<WindowSums> finished;
+    };
+    void start_step(std::int64_t step, std::size_t elements);
+    void end_step();
+
+    std::optional<std::int64_t> last_;  // step
+    std::array<Length, window_lengths.size()> lengths_;
+    Buffer<double> error_;  // of the block at hand
+};
+
+// Those of every reduction of a tensor by a scheme, in the order in which they come.
+class ReductionWindows {
+public:
+    using Named = std::pair<std::string, ErrorWindows>;
+
+    ErrorWindows& of(const std::string& topology) {
+        for (Named& known : all_) {
+            if (known.first == topology) return known.second;
+        }
+        return all_.emplace_back(topology, ErrorWindows()).second;
+    }
+    const std::vector<Named>& all() const { return all_; }
+
+private:
+    std::vector<Named> all_;
+};
+
+}  // namespace apscope::detail

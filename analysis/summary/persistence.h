@@ -1,0 +1,34 @@
+// How much of an error stays over several steps: docs/definitions.md, sections 14 and 16.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "analysis/summary/chosen_rows.h"
+#include "analysis/summary/figures.h"
+
+namespace apscope::detail {
+
+// A row of the table of persistence: the errors of one reduction of a tensor by a scheme, summed
+// over a window of consecutive steps (analysis/statistics/error_windows.h).
+struct WindowRow {
+    std::int32_t trace = 0, tensor = 0, scheme = 0, topology = 0;  // codes
+    std::int64_t step = 0, steps = 0;  // the number of the first, how many
+    double squared_error = 0, noise = 0;
+    std::int64_t noise_blocks = 0;
+    double log2_over_noise = 0;
+};
+
+struct WindowTable {
+    std::vector<WindowRow> rows;
+    std::vector<std::string> traces, tensors, schemes, topologies;  // the texts of the codes
+};
+
+// For every length k of windows and every group of these rows, which has all steps of some layers:
+// persistence_k, its interval over the windows (persistence_k_low, _high), and
+// typical_persistence_k; NaN without windows of this length. `noise_factor` multiplies them.
+void add_persistence(Figures& figures, const RowTable& table, const ChosenRows& rows,
+                     const Groups& groups, const WindowTable* windows, double noise_factor);
+
+}  // namespace apscope::detail

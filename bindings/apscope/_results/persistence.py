@@ -1,0 +1,64 @@
+"""The table of persistence: errors summed over windows of consecutive steps.
+
+docs/definitions.md, section 16. The core makes a summary's columns of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pandas as pd
+
+from .. import _core
+from .codes import coded_of
+
+__all__ = ["COLUMNS", "LENGTHS", "windows_of", "wrong_windows"]
+
+#: Steps of a window.
+LENGTHS = (1, 3, 10, 30)
+#: Columns of a summary.
+COLUMNS = tuple(
+    name
+    for k in LENGTHS
+    for name in (
+        f"persistence_{k}",
+        f"persistence_{k}_low",
+        f"persistence_{k}_high",
+        f"typical_persistence_{k}",
+    )
+)
+_TEXTS = ("trace", "tensor", "scheme", "topology")
+_INTEGERS = ("step", "steps", "noise_blocks")
+_NUMBERS = ("sum_squared_error", "sum_noise", "sum_log2_error_over_noise")
+
+
+def windows_of(results: Any) -> _core.WindowTable:
+    """The table of a Results for the core; without rows for a bare table of rows."""
+    if isinstance(results, pd.DataFrame):
+        return _core.WindowTable({}, {}, {})
+    columns = coded_of(results.persistence, [*_TEXTS, *_INTEGERS, *_NUMBERS])
+    return _core.WindowTable(
+        {name: columns[name] for name in _TEXTS},
+        {name: columns[name] for name in _INTEGERS},
+        {name: columns[name] for name in _NUMBERS},
+    )
+
+
+def wrong_windows(table: pd.DataFrame, provenance: dict[str, Any]) -> Iterator[str]:
+    """What is wrong with the table of a folder, as ends of sentences about it."""
+    key = [*_TEXTS, "step", "steps"]
+    if twice := int(table.duplicated(key).sum()):
+        yield f"has {twice} windows twice"
+    steps = {trace["name"]: set(trace["steps"]) for trace in provenance["traces"]}
+    for trace, step, length in (
+        table[["trace", "step", "steps"]].drop_duplicates().itertuples(index=False)
+    ):
+        if length not in LENGTHS:
+            yield f"has windows of {length} steps, not {', '.join(map(str, LENGTHS))}"
+            return
+        if not steps[trace].issuperset(range(step, step + length)):
+            yield f"has a window of the {length} steps from {step} of {trace}, which was not replayed"
+            return
+    if not (table["sum_squared_error"] >= 0).all() or not (table["sum_noise"] >= 0).all():
+        yield "has sums of squares that are not numbers of at least 0"

@@ -1,0 +1,89 @@
+"""The gain and the error orthogonal to the gradient, against projections of vectors in NumPy."""
+
+import math
+
+import numpy as np
+import pytest
+
+import apscope
+from apscope.record import TraceWriter
+from tests.python.results.test_persistence import noise_of
+
+WORKERS, STEPS = 4, (0, 1, 5)
+SIZES = {"large": 5000, "small": 70, "lost": 40}
+
+
+def gradients(step, name):
+    random = np.random.default_rng([step, len(name)])
+    scale = {"large": 1.0, "small": 0.1, "lost": 2.0**-12}[name]
+    return (scale * random.normal(0.5, 1, (WORKERS, SIZES[name]))).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory):
+    path = tmp_path_factory.mktemp("gain") / "t"
+    with TraceWriter(path, workers=WORKERS) as writer:
+        for step in STEPS:
+            for worker in range(WORKERS):
+                for name in SIZES:
+                    writer.add(step, worker, name, gradients(step, name)[worker])
+            writer.end_step(step)
+    return path
+
+
+def vectors(scheme, step, name):
+    """The mean of the gradients and the result."""
+    x = gradients(step, name)
+    y = apscope.exchange(scheme, x, topology="ring", step=step, tensor=name).reduced
+    return x.astype(float).sum(axis=0) / WORKERS, y / WORKERS
+
+
+@pytest.mark.parametrize("scheme", ["none:e3m2", "aps:e2m1fn,rounding=stochastic",
+                                    "loss_scaling:e3m4,scale=32,overflow=saturate"])  # fmt: skip
+def test_they_are_projections(trace, scheme):
+    results = apscope.replay(trace, scheme, topology="ring")
+    whole = results.summary().query("topology == 'ring'").iloc[0]
+    layers = results.by("layer", topology="ring").set_index("layer")
+    sums = {}
+    for name in SIZES:
+        for step in STEPS:
+            m, y = vectors(scheme, step, name)
+            a = (y @ m) / (m @ m)
+            across = y - a * m
+            noise = noise_of(gradients(step, name).astype(float), mean=True).sum()
+            sums[name, step] = np.array([y @ m, m @ m, across @ across, noise])
+            row = results.frame.query(
+                f"tensor == '{name}' and step == {step} and topology == 'ring'"
+            ).iloc[0]
+            assert row.gain == pytest.approx(a, rel=1e-12, abs=1e-15)
+    for found, of in [
+        (whole, list(sums)),
+        *((layers.loc[n], [(n, s) for s in STEPS]) for n in SIZES),
+    ]:
+        product, square, across, noise = sum(sums[one] for one in of)
+        assert found["gain"] == pytest.approx(product / square, rel=1e-12, abs=1e-15)
+        assert found["orthogonal_error_over_noise"] == pytest.approx(across / noise, rel=1e-7)
+    # A row's error is what its gain lacks and what is orthogonal.
+    parts = sum((1 - s[0] / s[1]) ** 2 * s[1] + s[2] for s in sums.values())
+    error = results.frame.query("topology == 'ring'")["sum_squared_error"].sum()
+    assert parts == pytest.approx(error, rel=1e-9)
+    assert whole["gain_low"] < whole["gain"] < whole["gain_high"]
+    by_step = results.by("step", topology="ring")
+    assert by_step["gain_low"].isna().all() and by_step["gain"].notna().all()
+
+
+def test_what_underflows_is_a_gain_of_zero_and_no_orthogonal_error(trace):
+    layers = apscope.replay(trace, "none:e3m2", topology="ring").by("layer").set_index("layer")
+    lost = layers.loc["lost"]
+    assert lost["gain"] == 0 and lost["orthogonal_error_over_noise"] == 0
+    assert lost["pooled_error_over_noise"] > 0.5 and layers.loc["large", "gain"] > 0.95
+
+
+def test_results_without_the_column_have_no_gain(trace):
+    results = apscope.replay(trace, "aps:e3m4", topology="ring")
+    older = apscope.Results(results.frame.drop(columns=["gain", "sum_product"]), results.histograms,
+                            results.provenance, results.noise)  # fmt: skip
+    table = older.summary()
+    columns = ["gain", "gain_low", "gain_high", "orthogonal_error_over_noise"]
+    assert table[columns].isna().all(axis=None) and table["error_over_noise"].notna().all()
+    assert not math.isnan(results.summary()["gain"].iloc[0])
