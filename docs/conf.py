@@ -85,6 +85,7 @@ NAVIGATION = {
     ],
     "Traces and results": [
         "docs/recording",
+        "docs/cut",
         "docs/dumps",
         "docs/trace_format",
         "docs/results_format",

@@ -62,18 +62,22 @@ def record_whole_state(model, writer, step, batches, loss_function):
 
 
 def train(
-    model, optimizer, schedule, loss_function, batches_at, writer, steps, rich_steps, all_data
-):
+    model, optimizer, schedule, loss_function, batches_at, writer, steps, rich_steps, all_data,
+    joins=False,
+):  # fmt: skip
     """Trains up to the last of `steps`, recording `steps`; `batches_at(step)` gives one batch a
-    worker."""
+    worker. `joins`: at the other steps all workers' batches are one batch, which is faster."""
     for step in range(max(steps) + 1):
         recorded = step in steps
+        batches = batches_at(step)
+        if joins and not recorded:
+            batches = [tuple(torch.cat(parts) for parts in zip(*batches, strict=True))]
         if step in rich_steps:
             record_whole_state(model, writer, step, all_data, loss_function)
         rate = optimizer.param_groups[0]["lr"]
         loss = backward_workers(
             model,
-            batches_at(step),
+            batches,
             loss_function,
             writer if recorded else None,
             step,

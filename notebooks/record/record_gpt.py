@@ -3,17 +3,19 @@ autocast, on the sources of Python's standard library: runs of consecutive steps
 middle and late in training.
 
     python notebooks/record/record_gpt.py /tmp/gpt                        # 8 workers, 18 steps: 2 GB
-    apscope cut /tmp/gpt notebooks/data/gpt --size 6MB --longest 64
+    apscope cut /tmp/gpt notebooks/data/gpt --size 6MB
     python notebooks/record/record_gpt.py /tmp/gpt_w64 --workers 64       # 64 workers, 6 steps: 5 GB
 
 Tokens are pairs of characters, pairs of those, and so on, made from the text itself; most are rare,
 so the rows of the embedding's gradient differ by many powers of two. The text is that of the Python
 that runs; its SHA-256 is in the metadata. AdamW at 1e-3, 50 steps of warm-up, then a linear decay
-to a tenth. Eight workers have 4 windows of 32 tokens each, 64 workers one.
+to a tenth. Eight workers have 4 windows of 32 tokens each, 64 workers one; at the steps between the
+runs all windows are one batch.
 """
 
 import argparse
 import hashlib
+import platform
 from pathlib import Path
 
 from common import about, deterministic, nn, torch, train
@@ -60,14 +62,17 @@ def record(folder, workers, begins):
         reduction="mean", roles=roles(model),
         metadata=about(
             "record_gpt.py", SEED,
-            data=f"the standard library's modules of one file, {vocabulary} tokens",
+            data=f"the standard library's modules of one file, Python {platform.python_version()}, "
+            f"{vocabulary} tokens",
             data_sha256=hashlib.sha256(text.encode()).hexdigest(),
             batch_per_worker=f"{each} windows of {CONTEXT} tokens",
             optimizer="AdamW, betas 0.9 and 0.95, weight decay 0.1", autocast="bfloat16",
         ),
     ) as writer:  # fmt: skip
         steps = [begin + i for begin in begins for i in range(RUN)]
-        train(model, optimizer, schedule, loss_function, batches_at, writer, steps, (), [])
+        train(
+            model, optimizer, schedule, loss_function, batches_at, writer, steps, (), [], joins=True
+        )
 
 
 if __name__ == "__main__":

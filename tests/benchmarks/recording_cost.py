@@ -57,7 +57,7 @@ def train(
 
 def measure(pairs: int, steps: int, size: int, work: Path) -> list[str]:
     torch.manual_seed(0)
-    blocks, bottleneck, classes, _ = MODELS["resnet18"]
+    blocks, bottleneck, classes = MODELS["resnet18"]
     model = ResNet(blocks, bottleneck, classes)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     batch = torch.randn(size, 3, 32, 32), torch.randint(classes, (size,))

@@ -10,13 +10,13 @@ from ._arguments import adder
 from ._table import on_terminal, say
 
 EXAMPLE = "apscope cut notebooks/data/characters small --size 2MB"
-HELP = "make a small trace of a large one, of rows at random places"
+HELP = "make a small trace of a large one, of runs at random places"
 DESCRIPTION = """\
-Writes a trace of at most --size bytes. Of every tensor stay whole rows: the same share of each
-tensor's at random places, and of every step the row with the largest magnitude, from which a
-layer's scale follows. The typical block's error stays near the whole trace's; step NMSE, blocks
-across rows, low rank, Fourier transforms and a tensor's top-k do not.
-docs/recording.md.
+Writes a trace of at most --size bytes. Of every tensor stay runs of elements at random places,
+whose energies are the whole's, and of every step the element with the largest magnitude, from which
+a layer's scale follows. Figures are near the whole trace's, but for a layer's scale of few exponent
+bits in two phases; blocks across rows, low rank, Fourier transforms and a tensor's top-k are not
+kept. docs/cut.md.
 """
 
 

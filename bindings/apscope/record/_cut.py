@@ -1,9 +1,8 @@
-"""cut: makes a small trace of a large one, of whole rows at random places."""
+"""cut: makes a small trace of a large one, of runs of elements at random places."""
 
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,74 +12,33 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from .._arrays.checks import integer
-from .._dumps.sample import at_random
 from .._folders.writing import Writing, refuse_dangling
 from .._replay.memory import number_of_bytes
 from .._text import count_of
 from .._traces.opening import open_trace
 from .._traces.trace import Trace
+from ._cut_choice import LEAST, Pieces, is_bfloat16
 from ._safetensors import BFLOAT16
 from ._writer import TraceWriter
 
 KINDS = ("gradient", "weights", "full_batch")
-LONGEST = 1024
+LONGEST = 64
 
 
 @dataclass
-class Pieces:
-    """A tensor as pieces of equal length: its rows, or runs of elements where rows are long."""
+class Kept:
+    """What stays of a tensor that does not stay whole."""
 
-    name: str
-    shape: tuple[int, ...]
-    length: int  # elements of a piece
-    count: int
-    width: int = 2  # bytes of a stored element: 2 if all are bfloat16 numbers, else 4
-    peaks: frozenset[int] = frozenset()  # pieces with the largest magnitude of a step
+    pieces: Pieces
+    numbers: np.ndarray  # of the pieces, ascending
+    singles: np.ndarray  # elements
 
-    @classmethod
-    def of(cls, name: str, shape: tuple[int, ...], longest: int) -> Pieces:
-        size = math.prod(shape)
-        row = size // shape[0] if len(shape) > 1 and size else size
-        length = max(1, min(row, longest))
-        return cls(name, shape, length, math.ceil(size / length))
+    def take(self, values: np.ndarray) -> np.ndarray:
+        return self.pieces.take(values, self.numbers, self.singles)
 
     @property
-    def are_rows(self) -> bool:
-        return len(self.shape) > 1 and self.count == self.shape[0]
-
-    @property
-    def cut_shape(self) -> tuple[int, ...]:
-        """Of the pieces that stay: rows keep their axes, and a tensor of one axis has one."""
-        if len(self.shape) < 2:
-            return (-1,)
-        return (-1, *self.shape[1:]) if self.are_rows else (-1, self.length)
-
-    def take(self, values: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-        """The pieces of these numbers; the last one ends where the tensor ends."""
-        flat = values.reshape(-1)
-        starts = np.minimum(numbers * self.length, flat.size - self.length)
-        return flat[starts[:, None] + np.arange(self.length)].reshape(self.cut_shape)
-
-    def chosen(self, wanted: int) -> np.ndarray:
-        """`wanted` pieces at random and those with the largest magnitudes."""
-        return np.union1d(
-            at_random(self.name, self.count, wanted),
-            np.array(sorted(self.peaks), dtype=np.int64),
-        )
-
-    def look(self, values: list[np.ndarray]) -> int:
-        """The piece with the largest magnitude; notes whether all values are bfloat16 numbers."""
-        best, at = -1.0, 0
-        for row in values:
-            flat = row.reshape(-1)
-            for begin in range(0, flat.size, 2**20):  # copies little of a large tensor
-                part = flat[begin : begin + 2**20]
-                if self.width == 2 and not _is_bfloat16(part):
-                    self.width = 4
-                magnitudes = np.nan_to_num(np.abs(part), nan=np.inf)
-                if (peak := float(magnitudes.max())) > best:
-                    best, at = peak, begin + int(magnitudes.argmax())
-        return at // self.length
+    def elements(self) -> int:
+        return len(self.numbers) * self.pieces.length + self.singles.size
 
 
 def cut(
@@ -94,20 +52,25 @@ def cut(
 ) -> Trace:
     """Makes a small trace of a large one.
 
-    Of every tensor of two or more axes stay whole rows (slices along its first axis): the same
-    share of each tensor's at random places, at least one, and of every recorded step the row with
-    the largest magnitude of all workers, from which a layer's scale follows. A row of more than
-    `longest` elements, and a tensor of one axis, is in runs of that many consecutive elements
-    instead, so that blocks of 32 elements stay whole; a tensor of at most a run stays whole.
-    Gradients, weights and the full batch's gradient are cut alike; layers' inputs and activation
-    gradients are left out. Values that are bfloat16 numbers in the whole tensor are stored so.
+    Of every tensor stay rows (slices along its first axis), or runs of `longest` consecutive
+    elements of longer rows, of 32 of a tensor of one axis: at random places, and so that their
+    energies are the whole's. Half of the room goes by the tensors' elements, half by their energies
+    (the squares of the workers' sum). For the scale of a layer the element with the largest
+    magnitude of all workers stays of every recorded step: after the runs, as single elements, with
+    others at random that fill up a row. Gradients, weights and the full batch's gradient are cut
+    alike; layers' inputs and activation gradients are left out. Values that are bfloat16 numbers in
+    the whole tensor are stored so.
 
-    What depends on other rows changes: blocks and units across rows, low rank, Fourier transforms,
-    a top-k of a tensor. Each tensor's ``sampled_from`` makes a replay's counts and sums those of
-    the whole. The metadata say what was cut: ``cut`` in words, ``cut_from`` the whole trace's
-    hash, and as JSON ``cut_shapes`` (tensor -> shape before) and ``cut_pieces`` (tensor ->
-    elements of a piece and the pieces' numbers). The random places depend on names and sizes
-    alone, and a larger cut contains a smaller one's rows.
+    Energies: a tensor's pieces in the order of theirs are in groups of equal size, and one of each
+    group is drawn; of 500 such choices that one stays whose energies are nearest to the whole's at
+    the recorded steps (the least sum of squares of the binades between them).
+
+    What depends on other rows changes: the scales of workers and shards in two phases, blocks and
+    units across rows, low rank, Fourier transforms, a top-k of a tensor. Each tensor's
+    ``sampled_from`` makes a replay's counts and sums those of the whole. The metadata say what was
+    cut: ``cut`` in words, ``cut_from`` the whole trace's hash, and as JSON ``cut_shapes`` (tensor
+    -> shape before) and ``cut_pieces`` (tensor -> elements of a piece, the pieces' numbers, the
+    single elements). The choice depends on the trace and the size alone.
 
     Parameters
     ----------
@@ -126,7 +89,8 @@ def cut(
     Returns
     -------
     Trace
-        The new one. Memory is bounded by one tensor of one worker and a step of the result.
+        The new one. Memory is bounded by one tensor of one worker, a step of the result, and eight
+        bytes per piece and step.
 
     Raises
     ------
@@ -146,7 +110,7 @@ def cut(
         raise ValueError(f"{source.source} is a cut already; cut the whole trace again")
     source.require(kinds=KINDS)
     with tqdm(
-        total=2 * len(list(_records(source))) * len(source.tensors),
+        total=3 * len(list(_records(source))) * len(source.tensors),
         unit="tensor", disable=not progress, desc="cut",
     ) as bar:  # fmt: skip
         kept = _choose(source, most, longest, bar)
@@ -169,78 +133,126 @@ def _records(trace: Trace) -> Iterator[tuple[int, str, int]]:
                 )
 
 
-def _choose(
-    trace: Trace, size: int, longest: int, bar: tqdm[Any]
-) -> dict[str, tuple[Pieces, np.ndarray]]:
-    """Tensor -> its pieces and the numbers of those that stay, of tensors that do not stay whole."""
-    tensors = [Pieces.of(name, shape, longest) for name, shape in trace.shapes.items()]
+def _choose(trace: Trace, size: int, longest: int, bar: tqdm[Any]) -> dict[str, Kept]:
+    """What stays of the tensors that do not stay whole."""
+    steps = list(trace.recorded()["gradient"])
+    tensors = [Pieces.of(name, shape, longest, len(steps)) for name, shape in trace.shapes.items()]
+    filled = [tensor for tensor in tensors if tensor.count]
     files = list(_records(trace))
     for step, kind in dict.fromkeys(record[:2] for record in files):
         ranks = range(trace.workers if kind == "gradient" else 1)
-        for tensor in tensors:
-            if tensor.count:
-                peak = tensor.look([trace.read(step, tensor.name, w, kind) for w in ranks])
-                tensor.peaks |= {peak} if kind == "gradient" else set()
+        for tensor in filled:
+            rows = [trace.read(step, tensor.name, w, kind) for w in ranks]
+            if kind == "gradient":
+                tensor.look(steps.index(step), rows)
+            else:
+                tensor.see(rows[0])
             bar.update(len(ranks))
+    singles = {tensor.name: tensor.singles() for tensor in filled}
+    room = _room(filled)
     # Headers of the files and the manifest: names, shapes, offsets, the lists of pieces.
-    fixed = (len(files) + 3) * (200 + sum(len(json.dumps(t.name)) + 120 for t in tensors))
+    fixed = (len(files) + 3) * (200 + sum(len(json.dumps(t.name)) + 90 for t in tensors))
     fixed += (trace.path / "manifest.json").stat().st_size
 
-    def chosen(share: float) -> dict[str, tuple[Pieces, np.ndarray]]:
+    def counts(share: float) -> dict[str, int]:
+        """Pieces of the tensors that do not stay whole."""
         found = {
-            t.name: (t, t.chosen(max(1, math.floor(t.count * share)))) for t in tensors if t.count
+            t.name: t.drawn(share * part, trace.workers, singles[t.name].size)
+            for t, part in zip(filled, room)
         }
-        return {name: kept for name, kept in found.items() if len(kept[1]) < kept[0].count}
+        return {
+            t.name: found[t.name]
+            for t in filled
+            if found[t.name] * t.length + singles[t.name].size < t.size
+        }
 
-    def needed(kept: dict[str, tuple[Pieces, np.ndarray]]) -> int:
-        counts = [len(kept[t.name][1]) if t.name in kept else t.count for t in tensors]
-        each = sum(t.width * t.length * count for t, count in zip(tensors, counts))
-        return fixed + 12 * sum(counts) + len(files) * each
+    def needed(count: dict[str, int]) -> int:
+        each = 0
+        lists = 0
+        for t in filled:
+            alone = singles[t.name].size if t.name in count else 0
+            each += t.width * (count[t.name] * t.length + alone if t.name in count else t.size)
+            lists += count.get(t.name, 0) + alone
+        return fixed + 12 * lists + len(files) * each
 
-    if (least := needed(chosen(0.0))) > size:
+    whole = float(sum(tensor.size for tensor in filled))
+    low, high = 0.0, 2 * whole
+    if (least := needed(counts(low))) > size:
         widest = max(tensors, key=lambda tensor: tensor.length)
         raise ValueError(
-            f"{size} bytes may be too few for a row of each of the "
+            f"{size} bytes may be too few for {LEAST} rows of each of the "
             f"{count_of(len(tensors), 'tensor')}, the longest of which has {widest.length} elements "
             f"({widest.name}); give {least} or more, or a smaller longest"
         )
-    low, high = 0.0, 1.0
-    if needed(chosen(1.0)) <= size:
-        return chosen(1.0)
-    while high - low > 1e-6:
+    if needed({}) <= size:
+        return {}
+    while high - low > 1e-6 * whole:
         middle = (low + high) / 2
-        low, high = (middle, high) if needed(chosen(middle)) <= size else (low, middle)
-    return chosen(low)
+        low, high = (middle, high) if needed(counts(middle)) <= size else (low, middle)
+    found = counts(low)
+    return {
+        t.name: Kept(t, t.choose(found[t.name], singles[t.name], energies), singles[t.name])
+        for t in filled
+        if t.name in found
+        for energies in [_energies(trace, steps, t.name, singles[t.name], bar)]
+    }
+
+
+def _room(tensors: list[Pieces]) -> list[float]:
+    """Each tensor's part of the elements that stay: half by its elements, half by its energies."""
+    sizes = np.array([tensor.size for tensor in tensors], dtype=float)
+    totals = np.array([tensor.energy.sum(axis=1) for tensor in tensors])
+    of_steps = totals.sum(axis=0)
+    used = of_steps > 0
+    by_size = sizes / max(1.0, sizes.sum())
+    if not used.any():
+        return by_size.tolist()
+    by_energy = (totals[:, used] / of_steps[used]).mean(axis=1)
+    return ((by_size + by_energy) / 2).tolist()
+
+
+def _energies(
+    trace: Trace, steps: list[int], tensor: str, singles: np.ndarray, bar: tqdm[Any]
+) -> np.ndarray:
+    """(steps,): the squares of the workers' sums of these elements, added."""
+    found = np.zeros(len(steps))
+    for i, step in enumerate(steps):
+        total = np.zeros(singles.size)
+        for rank in range(trace.workers):
+            values = trace.read(step, tensor, rank).reshape(-1)[singles]
+            total += np.where(np.isfinite(values), values, 0)
+            bar.update()
+        found[i] = np.square(total).sum()
+    return found
 
 
 def _write(
     trace: Trace,
     folder: os.PathLike[str],
-    kept: dict[str, tuple[Pieces, np.ndarray]],
+    kept: dict[str, Kept],
     name: str | None,
     bar: tqdm[Any],
 ) -> None:
     manifest = trace.manifest
     whole = sum(tensor.size for tensor in manifest.tensors)
-    stay = sum(
-        len(kept[t.name][1]) * kept[t.name][0].length if t.name in kept else t.size
-        for t in manifest.tensors
+    stay = sum(kept[t.name].elements if t.name in kept else t.size for t in manifest.tensors)
+    longest = max((k.pieces.length for k in kept.values()), default=0)
+    words = (
+        f"runs of at most {longest} elements at random and the largest magnitudes, {stay} of "
+        f"{whole} elements"
     )
-    in_runs = [tensor for tensor, (pieces, _) in kept.items() if not pieces.are_rows]
-    words = f"rows at random and those with the largest magnitudes, {stay} of {whole} elements"
-    if in_runs:
-        length = kept[in_runs[0]][0].length
-        words += (
-            f"; runs of {length} elements of {count_of(len(in_runs), 'tensor')} with longer rows"
-        )
     about = {
         "cut": words,
         "cut_from": trace.hash,
         "cut_shapes": json.dumps({tensor: trace.shapes[tensor] for tensor in kept}),
         "cut_pieces": json.dumps(
             {
-                tensor: {"elements": pieces.length, "numbers": numbers.tolist()}
-                for tensor, (pieces, numbers) in kept.items()
+                tensor: {
+                    "elements": k.pieces.length,
+                    "numbers": k.numbers.tolist(),
+                    "singles": k.singles.tolist(),
+                }
+                for tensor, k in kept.items()
             }
         ),
     }
@@ -269,8 +281,7 @@ def _write(
             for tensor in trace.tensors:
                 values = trace.read(step, tensor, rank, kind)
                 if tensor in kept:
-                    pieces, numbers = kept[tensor]
-                    values = pieces.take(values, numbers)
+                    values = kept[tensor].take(values)
                 writer.add(step, rank, tensor, _narrow(values), kind)
                 bar.update()
             if i + 1 == len(records) or records[i + 1][0] != step:
@@ -282,11 +293,7 @@ def _write(
 
 def _narrow(values: np.ndarray) -> np.ndarray:
     """bfloat16 where that has every value."""
-    if not _is_bfloat16(values):
+    if not is_bfloat16(values):
         return values
     bits = np.ascontiguousarray(values).view(np.uint32)
     return (bits >> 16).astype("<u2").view(BFLOAT16)
-
-
-def _is_bfloat16(values: np.ndarray) -> bool:
-    return not (np.ascontiguousarray(values).view(np.uint32) & 0xFFFF).any()
