@@ -167,8 +167,7 @@ WorkList::Needs WorkList::needs(std::span<const WorkItem> items, std::size_t bud
         std::size_t kept = 0;
         const std::size_t of_windows = window_bytes(items[i]);
         for_visits(items[i], [&](std::size_t s, std::size_t t) {
-            const std::size_t n = at_once(s, t, items[i].tensor),
-                              need = need_of(s, n) + of_windows;
+            const std::size_t n = at_once(s, t, items[i].tensor), need = need_of(s, n) + of_windows;
             needs.items[i] = std::max(needs.items[i], need);
             if (need > most) {
                 most = need;

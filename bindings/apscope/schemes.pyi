@@ -340,6 +340,7 @@ class QuickReduce(Scheme):
         epsilon_as: str = "add",
         input: FormatLike = "fp16",
         overflow: Literal["saturate", "ieee"] = "saturate",
+        bucket: int | str = "none",
     ) -> None: ...
 
 class BitCentering(Scheme):

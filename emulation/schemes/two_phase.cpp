@@ -195,8 +195,9 @@ Shard shard_of(std::size_t s, std::size_t elements, std::size_t workers) {
 bool has_two_phases(const SchemeParts& scheme) {
     const bool gathers = scheme.topology == reductions::gather && !scheme.reduce &&
                          !scheme.decode_sum && !scheme.crosses_topologies();
-    const bool adds = scheme.crosses_topologies() &&
-                      scheme.float_encoder->grid.division == Division{};  // of a sum: it has no division
+    const bool adds =
+        scheme.crosses_topologies() &&
+        scheme.float_encoder->grid.division == Division{};  // of a sum: it has no division
     // What a row's choice remembers is its own; what an exchange remembers for it is not.
     const bool remembers = scheme.chooses_from_updates ||
                            (scheme.selects() && scheme.updates() && !scheme.feeds_errors_back);

@@ -65,7 +65,10 @@ def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> st
     if not len(frame):
         raise ValueError("the results have no rows, so there is nothing to report")
     topology, bits = answer.topology_of(frame), answer.bits_of(frame)
-    held = Results(frame, results.histograms, results.provenance, results.noise, results.limit)
+    held = Results(
+        frame, results.histograms, results.provenance, results.noise, results.limit,
+        results.persistence,
+    )  # fmt: skip
     summary = summary_of(held)
     rows = answer.front(summary, topology)
     worths = {

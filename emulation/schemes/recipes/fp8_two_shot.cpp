@@ -201,10 +201,10 @@ SchemeDefinition fp8_two_shot_definition() {
         scheme.topology = reductions::two_phase;
         scheme.transport.code_bits = format.storage_bits();
         scheme.transport.side_in_parts = !groups.whole();
-        scheme.bucket =
-            bucket_of(arguments, groups.group == 0 ? "group=" + arguments.text("group") +
-                                                         " is not a number of elements; give group=N"
-                                                   : "");
+        scheme.bucket = bucket_of(arguments, groups.group == 0
+                                                 ? "group=" + arguments.text("group") +
+                                                       " is not a number of elements; give group=N"
+                                                 : "");
         scheme.run = groups.group != 0 && scheme.bucket == 0 ? groups.group : whole_row;
         scheme.sees_special = true;
         scheme.encode = [cast, groups](const RowPiece& p, Message& m) {

@@ -5,8 +5,8 @@
 //      P Q_w^T,  sum = P (sum Q_w)^T
 //
 // A matrix has the tensor's first axis as rows and all others as columns. Other tensors, and those
-// whose factors would not be smaller, go as fp32 numbers. Factors are rounded to fp32 where they are
-// sent; sums are fp64, in fixed order. For the memory of what is lost:
+// whose factors would not be smaller, go as fp32 numbers. Factors are rounded to fp32 where they
+// are sent; sums are fp64, in fixed order. For the memory of what is lost:
 // error_feedback(powersgd:rank=2).
 #include "core/bits.h"
 #include "emulation/schemes/codecs/bits.h"

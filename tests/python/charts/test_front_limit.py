@@ -155,6 +155,7 @@ def test_the_limits_chart_has_these_names():
     assert len(labels) == len(set(labels)) == len(SCHEMES)
     assert not any("false" in label or "true" in label for label in labels)
 
+
 def test_rows_without_a_limit_have_none_in_the_picture(results, known):
     rows = front(results.summary(), "ring").assign(bits_above_limit=math.nan)
     assert not any(marks(front_chart(rows, limit=known)))
