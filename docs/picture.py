@@ -6,6 +6,7 @@ report's first screen, with the words that they need. One file for light and dar
 """
 
 import argparse
+import math
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -30,7 +31,9 @@ svg { font: 10.5px system-ui, "Segoe UI", Roboto, "Noto Sans", sans-serif; }
 """
 HEAD = "What each choice is worth, everything else equal"
 WORDS = (
-    "Bars: the error divided by that of the scheme in the heading.",
+    "Bars: the error divided by that of the scheme in the heading,",
+    "on a logarithmic scale. MXINT8 errs a little less than e2m5, but",
+    "has no ring to compare with.",
     "two phases: every worker rounds its values once, sums are fp32,",
     "each sum is rounded once. ring: partial sums are rounded at",
     "every worker. Both send the same bytes but for scales.",
@@ -53,7 +56,10 @@ def bars_of(results: Results, trace: str) -> Bars:
 def picture(results: Results, traces: dict[str, str] = TRACES) -> str:
     """The picture as SVG: a heading, the bars of every trace under its name, and the words."""
     inner = WIDTH - 2 * EDGE
-    charts = [ElementTree.fromstring(bars_svg(bars_of(results, t), inner, 220.0)) for t in traces]
+    bars = [bars_of(results, trace) for trace in traces]
+    factors = [bar.factor for one in bars for _, group in one.groups for bar in group]
+    most = max(factor for factor in factors if math.isfinite(factor))
+    charts = [ElementTree.fromstring(bars_svg(one, inner, 220.0, most)) for one in bars]
     heights = [float(chart.get("viewBox", "").split()[3]) for chart in charts]
     height = 2 * EDGE + LINE * (1.4 + len(WORDS)) + sum(heights) + 1.8 * LINE * len(charts)
     says = f"{HEAD}. " + " ".join(

@@ -184,23 +184,26 @@ def answer() -> list[str]:
         low, high = (figure(value, 2) for value in (values.min(), values.max()))
         return low if low == high else f"{low} to {high}"
 
-    reduction = pd.concat([at(s, "ring") / at(s, "two_phase") for s in layer.values()])
+    def gain(values: pd.Series, name: str) -> str:
+        return f"not at all with `{name}`" if values.max() < 1.05 else f"{span(values)} with `{name}`"
+
+    reduction = {f: at(layer[f], "ring") / at(layer[f], "two_phase") for f in EIGHT}
     grid = {f: at(fine["e4m3fn"], "two_phase") / at(fine[f], "two_phase") for f in EIGHT}
     scale = {f: at(layer[f], "two_phase") / at(fine[f], "two_phase") for f in EIGHT}
     return [
         "1. **Which reduction.** Two phases (every worker rounds once, the owner of a shard adds in "
         "fp32 and rounds the sum once) instead of a ring whose partial sums are rounded: error over "
-        f"noise is lower by a factor of {span(reduction)} with the same 8-bit format, one scale a "
-        "layer and the same bytes but for side information; with 4 bits (`e2m1fn`, a scale for 16 "
+        "noise is lower by a factor of "
+        + ", ".join(gain(values, name) for name, values in reduction.items())
+        + ", with one scale a layer and the same bytes but for side information; with 4 bits (`e2m1fn`, a scale for 16 "
         f"elements) by {span(at(FOUR, 'ring') / at(FOUR, 'two_phase'))}.",
         "2. **Which grid.** In two phases, a scale for 32 elements, instead of `e4m3fn`: `e3m4` is "
         f"lower by {span(grid['e3m4'])}, `e2m5` by {span(grid['e2m5'])}, `e5m2` higher by "
         f"{span(1 / grid['e5m2'])}. 8-bit integers in blocks of 32 (MXINT8) are lower than `e4m3fn` by "
         f"{span(at(fine['e4m3fn'], 'two_phase') / at(INTEGERS, 'two_phase'))}. With 4 bits, `e2m1fn` "
         f"and a scale for 16, the error is {span(at(FOUR, 'two_phase'))} of the noise.",
-        "3. **Which scale.** In two phases, one for 32 elements instead of one for a layer: lower by "
-        f"{span(scale['e4m3fn'])} with `e4m3fn`, {span(scale['e3m4'])} with `e3m4`, "
-        f"{span(scale['e2m5'])} with `e2m5`.",
+        "3. **Which scale.** In two phases, one for 32 elements instead of one for a layer: the error is "
+        "lower by " + ", ".join(gain(scale[f], f) for f in ("e2m5", "e3m4", "e4m3fn")) + ".",
         "4. **When none matters.** `bf16` in two phases has an error of "
         f"{span(at('none:bf16', 'two_phase'))} of the noise, at twice the bytes of 8 bits.",
     ]

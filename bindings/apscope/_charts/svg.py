@@ -268,16 +268,17 @@ def _name_points(
         )  # fmt: skip
 
 
-def bars_svg(bars: Bars, width: float, height: float) -> str:
+def bars_svg(bars: Bars, width: float, height: float, most: float = 10.0) -> str:
     """Bars as one ``svg`` element: headings, names at the left, factors at the right ends.
 
-    It is lower than `height` where the bars need less.
+    It is lower than `height` where the bars need less. The longest bar is `most`, or the largest
+    factor if that is larger.
     """
     count = sum(1 + len(group) for _, group in bars.groups)
     line = min((height - 14) / max(count, 1), 19.0)
     pen = _picture(width, 14 + count * line, bars.says, "bars")
     known = [b.factor for _, g in bars.groups for b in g if 0 < b.factor < math.inf]
-    most = max([10.0, *known])
+    most = max([most, *known])
     left = min(
         0.56 * width,
         _LETTER * max((len(b.name) for _, group in bars.groups for b in group), default=0) + 6,
