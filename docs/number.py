@@ -1,13 +1,44 @@
 """One number for every kind of error: which statistic of a replay orders schemes as training does.
 
+python docs/number.py first consecutive held_out... docs/insight.md    of the folders of apscope train
+                docs/relation.toml, docs/relation_traces.toml, docs/held_out.toml and
+                docs/held_out_gpt.toml; also writes docs/number.csv, a row a combination
+python docs/number.py docs/number.csv docs/insight.md                  the same without training
+
 The candidates were fixed before the tasks of docs/held_out.toml were trained, with their theory. Take
 SGD on a quadratic with one step size h and curvature c: the weights average the gradients of about
 k = 1 / (h c) steps. Their noise there is that of the batch times 1 + |sum of e|^2 / (sum of N), both
-over k steps, e the error and N the noise's variance (`apscope._training.statistics`). So an error that
-averages out counts once, one that stays counts k times, one that is fed back less than once
+over k steps, e the error and N the noise's variance (`apscope._training.persistence`). So an error
+that averages out counts once, one that stays counts k times, one that is fed back less than once
 (`persistence_k`). What is lost of the gradient itself, by a gain below 1 or a turned direction, slows
 the descent, whatever the noise (`lost_gain`, `cosine_loss`). Several names: their geometric mean.
 """
+
+import argparse
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import page
+import pandas as pd
+from insight import CHOSEN_ON, number, tasks_of
+
+from apscope import open_trace
+from apscope._training.constant import of_trace as constant_of
+from apscope._training.folder import read
+from apscope._training.persistence import PERSISTENT
+from apscope._training.relation import Law, above_noise, combinations, fit, wrong_pairs
+from apscope._training.statistics import STATISTICS, of_trace
+from apscope._training.verdicts import BASELINES, KEY, interval
+
+DOCS = Path(__file__).parent
+CSV = DOCS / "number.csv"
+EXCESS = ["seeds", "lost", "excess", "excess_low", "excess_high"]
+COLUMNS = [*KEY, *EXCESS, *STATISTICS, *PERSISTENT]
+TODAY = "typical_32"  # error_over_noise
+HALF = 0.005  # nats: of the interval of an excess from fewer than three seeds
 
 CANDIDATES: dict[str, tuple[str, ...]] = {
     # those of docs/insight.md
@@ -30,3 +61,187 @@ CANDIDATES: dict[str, tuple[str, ...]] = {
     "typical_persistence_10 x gain": ("typical_persistence_10", "lost_gain"),
     "typical_persistence_30 x gain": ("typical_persistence_30", "lost_gain"),
 }
+
+
+#: The sets of tasks, by what they are for.
+NETS, GPT = ("plain-sgd", "plain-adam", "resnet-sgd"), ("tokens",)
+KINDS = ("nearest", "two phases", "blocks", "clipping", "stochastic", "error feedback", "plan")
+
+
+def kind(scheme: str, topology: str) -> str:
+    """Of an exchange: what it rounds, and how."""
+    if scheme.startswith("hybrid("):
+        return "plan"
+    if scheme.startswith("error_feedback("):
+        return "error feedback"
+    if "rounding=stochastic" in scheme or scheme.startswith("qsgd"):
+        return "stochastic"
+    if re.match(r"loss_scaling:.*scale=\d", scheme):
+        return "clipping"
+    if re.match(r"mx|nvfp4|.*unit=\d", scheme):
+        return "blocks"
+    return "two phases" if topology.startswith("two_phase") else "nearest"
+
+
+def excesses() -> pd.DataFrame:
+    """Of docs/relation.csv, and of the same tasks in docs/trained.csv; with `KEY`."""
+    ring = pd.read_csv(DOCS / "relation.csv").assign(topology="ring")
+    runs = pd.read_csv(DOCS / "trained.csv")
+    runs = runs[runs["task"].isin(ring["task"])]
+    base = runs[runs["scheme"] == BASELINES[0]]
+    pairs = runs.merge(base, on=["task", "model", "seed"], suffixes=("", "_base"))
+    found = []
+    for key, own in pairs.groupby(KEY, sort=False):
+        if key[2] in BASELINES:
+            continue
+        sound = own[np.isfinite(own["loss"])]
+        ends = interval((sound["loss"] - sound["loss_base"]).to_numpy(float))
+        found.append((*key, len(own), len(own) - len(sound), *ends))
+    return pd.concat([ring[[*KEY, *EXCESS]], pd.DataFrame(found, columns=[*KEY, *EXCESS])])
+
+
+def replayed(first: Path, consecutive: Path) -> pd.DataFrame:
+    """Those of `excesses` with their statistics of the consecutive steps; constants as trained."""
+    table = excesses().merge(_labels(consecutive), on=["task", "model"])
+    traces = {label: open_trace(consecutive / "traces" / label) for label in set(table["label"])}
+    rows = []
+    for row in table.to_dict("records"):
+        label, topology = row.pop("label"), row["topology"]
+        spec = constant_of(row["scheme"], first / "traces" / label, topology)
+        rows.append(row | of_trace(traces[label], spec, topology))
+    return pd.DataFrame(rows)[COLUMNS]
+
+
+def _labels(folder: Path) -> pd.DataFrame:
+    tasks = read(folder)[0].tasks
+    return pd.DataFrame(
+        [(t.title, t.model, t.label.replace(" ", "-")) for t in tasks],
+        columns=["task", "model", "label"],
+    )
+
+
+def with_candidates(table: pd.DataFrame) -> pd.DataFrame:
+    """With a column of every candidate, and `kind`; of few seeds an interval of a fixed width."""
+    held = table.copy()
+    for name, parts in CANDIDATES.items():
+        held[name] = np.exp(np.log(table[list(parts)]).mean(axis=1, skipna=False))
+    few = held["seeds"] < 3
+    held.loc[few, "excess_low"], held.loc[few, "excess_high"] = (
+        held.loc[few, "excess"] - HALF, held.loc[few, "excess"] + HALF,
+    )  # fmt: skip
+    held["kind"] = [kind(*both) for both in zip(held["scheme"], held["topology"], strict=True)]
+    return held[held["step_nmse"] != 1]  # what sends only zeros has no number
+
+
+class Judged(NamedTuple):
+    """A candidate's line on a set of combinations."""
+
+    wrong: int
+    pairs: int
+    bias: float  # trained over predicted, geometric mean
+    spread: float  # a factor: root mean square of its logarithm
+    inside: int  # of the 95 % interval
+    count: int  # combinations above the seeds' noise
+
+    def __str__(self) -> str:
+        share = f"{100 * self.wrong / self.pairs:.1f} %" if self.pairs else ""
+        return f"{share} of {self.pairs} | {number(self.spread)} | {self.inside} of {self.count}"
+
+
+def judged(table: pd.DataFrame, candidate: str, law: Law) -> Judged:
+    held = above_noise(table, candidate)
+    low, high = law.predict_interval(held[candidate])
+    log = np.log10(held["excess"] / law.predict(held[candidate]))
+    wrong, pairs = wrong_pairs(table, candidate)
+    return Judged(
+        len(wrong), pairs, 10.0 ** log.mean(), 10.0 ** np.sqrt((log**2).mean()),
+        int(held["excess"].between(low, high).sum()), len(held),
+    )  # fmt: skip
+
+
+def sets_of(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """The combinations by what their tasks are for; those without any are left out."""
+    task = table["task"]
+    known = task.isin((*CHOSEN_ON, *NETS, *GPT))
+    found = {
+        "fitted: 3 tasks": table[task.isin(CHOSEN_ON)],
+        "held out: 5 tasks": table[~known],
+        "held out: convolutional nets": table[task.isin(NETS)],
+        "held out: GPT": table[task.isin(GPT)],
+    }
+    return {name: own for name, own in found.items() if len(own)}
+
+
+def laws_of(table: pd.DataFrame) -> dict[str, Law]:
+    """Of every candidate its line through the tasks that it may be fitted to."""
+    own = table[table["task"].isin(CHOSEN_ON)]
+    found = {}
+    for name in CANDIDATES:
+        held = above_noise(own, name)
+        found[name] = fit(held[name], held["excess"])
+    return found
+
+
+def judgement(table: pd.DataFrame, laws: dict[str, Law]) -> Iterator[str]:
+    """Every candidate on every set."""
+    sets = sets_of(table)
+    heads = [f"{name}: wrong pairs | spread | inside" for name in sets]
+    yield f"| candidate | slope | at 1, nats | interval | {' | '.join(heads)} |"
+    yield "|---" * (4 + 3 * len(sets)) + "|"
+    for name, law in laws.items():
+        cells = [str(judged(own, name, law)) for own in sets.values()]
+        wide = law.predict_interval(1.0)[1] / law.factor
+        yield (
+            f"| {name} | {law.slope:.2f} | {number(law.factor)} | {number(wide)} | "
+            f"{' | '.join(cells)} |"
+        )
+
+
+def by_kind(table: pd.DataFrame, laws: dict[str, Law]) -> Iterator[str]:
+    """Trained over predicted by kind of rounding, on all tasks that were not fitted."""
+    own = table[~table["task"].isin(CHOSEN_ON)]
+    kinds = [one for one in KINDS if len(above_noise(own[own["kind"] == one], TODAY)) > 1]
+    yield f"| candidate | {' | '.join(kinds)} |"
+    yield "|---" * (len(kinds) + 1) + "|"
+    for name, law in laws.items():
+        found = (judged(own[own["kind"] == one], name, law) for one in kinds)
+        cells = [
+            f"{number(one.bias)}; {one.inside} of {one.count}; {one.wrong} of {one.pairs}"
+            for one in found
+        ]
+        yield f"| {name} | {' | '.join(cells)} |"
+
+
+def by_task(table: pd.DataFrame, laws: dict[str, Law]) -> Iterator[str]:
+    """Share of wrong pairs on every task, and trained over predicted."""
+    tasks = sorted(tasks_of(table), key=lambda task: task not in CHOSEN_ON)
+    yield f"| candidate | {' | '.join(tasks)} |"
+    yield "|---" * (len(tasks) + 1) + "|"
+    for name, law in laws.items():
+        found = (judged(table[table["task"] == task], name, law) for task in tasks)
+        cells = [f"{one.wrong}/{one.pairs}; {number(one.bias)}" for one in found]
+        yield f"| {name} | {' | '.join(cells)} |"
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("sources", type=Path, nargs="+", help="folders of apscope train, or the CSV")
+    parser.add_argument("page", type=Path)
+    asked = parser.parse_args(arguments)
+    if asked.sources[0].is_dir():
+        first, consecutive, *held_out = asked.sources
+        found = [replayed(first, consecutive), *(combinations(one)[COLUMNS] for one in held_out)]
+        pd.concat(found, ignore_index=True).to_csv(CSV, index=False, float_format="%.5g")
+    table = with_candidates(pd.read_csv(CSV))
+    laws = laws_of(table)
+    for name, lines in {
+        "number": judgement(table, laws),
+        "number by kind": by_kind(table, laws),
+        "number by task": by_task(table, laws),
+    }.items():
+        begin, end = f"<!-- {name}: written by docs/number.py -->", f"<!-- end of {name} -->"
+        page.replace_between(asked.page, begin, end, list(lines))
+
+
+if __name__ == "__main__":
+    main()

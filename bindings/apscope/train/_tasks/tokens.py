@@ -21,7 +21,7 @@ __dir__ = __all__.copy
 
 CONTEXT = 32
 VOCABULARY = 4096
-_SIZES: dict[str, dict[str, int]] = {"gpt": {}, "gpt-3m": {"width": 256, "heads": 8, "layers": 3}}
+SIZES: dict[str, dict[str, int]] = {"gpt": {}, "gpt-3m": {"width": 256, "heads": 8, "layers": 3}}
 
 
 class Block(nn.Module):
@@ -68,6 +68,6 @@ def load(model: str, text: str) -> tuple[Any, ...]:
     data = torch.tensor(made)
     return (
         *windows(data, CONTEXT, text, "tokens"),
-        lambda: GPT(vocabulary, **_SIZES[model]),
+        lambda: GPT(vocabulary, **SIZES[model]),
         about(data, whole, text, f"tokens of {vocabulary:,} kinds"),
     )
