@@ -53,14 +53,23 @@ CANDIDATES: dict[str, tuple[str, ...]] = {
     "persistence_30": ("persistence_30",),
     "lost_persistence_10": ("lost_persistence_10",),
     # what persists times what is lost
-    "signed x cosine": ("signed", "cosine_loss"),
-    "signed_10 x cosine": ("signed_10", "cosine_loss"),
-    "typical_persistence_10 x cosine": ("typical_persistence_10", "cosine_loss"),
-    "typical_persistence_30 x cosine": ("typical_persistence_30", "cosine_loss"),
-    "signed x gain": ("signed", "lost_gain"),
-    "typical_persistence_10 x gain": ("typical_persistence_10", "lost_gain"),
-    "typical_persistence_30 x gain": ("typical_persistence_30", "lost_gain"),
+    "signed_x_cosine": ("signed", "cosine_loss"),
+    "signed_10_x_cosine": ("signed_10", "cosine_loss"),
+    "typical_persistence_10_x_cosine": ("typical_persistence_10", "cosine_loss"),
+    "typical_persistence_30_x_cosine": ("typical_persistence_30", "cosine_loss"),
+    "signed_x_gain": ("signed", "lost_gain"),
+    "typical_persistence_10_x_gain": ("typical_persistence_10", "lost_gain"),
+    "typical_persistence_30_x_gain": ("typical_persistence_30", "lost_gain"),
 }
+#: Thought of when the runs of plain-sgd and six exchanges of plain-adam were there, and before the
+#: others: the direction that a layer loses of the gradient that an optimizer averages.
+LATER: dict[str, tuple[str, ...]] = {
+    "cosine_loss_10": ("cosine_loss_10",),
+    "cosine_loss_30": ("cosine_loss_30",),
+    "persistence_10_x_cosine_10": ("persistence_10", "cosine_loss_10"),
+    "lost_persistence_10_x_cosine_10": ("lost_persistence_10", "cosine_loss_10"),
+}
+UNSEEN = ("resnet-sgd", "tokens")  # by `LATER`
 
 
 #: The sets of tasks, by what they are for.
@@ -123,7 +132,7 @@ def _labels(folder: Path) -> pd.DataFrame:
 def with_candidates(table: pd.DataFrame) -> pd.DataFrame:
     """With a column of every candidate, and `kind`; of few seeds an interval of a fixed width."""
     held = table.copy()
-    for name, parts in CANDIDATES.items():
+    for name, parts in (CANDIDATES | LATER).items():
         held[name] = np.exp(np.log(table[list(parts)]).mean(axis=1, skipna=False))
     few = held["seeds"] < 3
     held.loc[few, "excess_low"], held.loc[few, "excess_high"] = (
@@ -176,7 +185,7 @@ def laws_of(table: pd.DataFrame) -> dict[str, Law]:
     """Of every candidate its line through the tasks that it may be fitted to."""
     own = table[table["task"].isin(CHOSEN_ON)]
     found = {}
-    for name in CANDIDATES:
+    for name in CANDIDATES | LATER:
         held = above_noise(own, name)
         found[name] = fit(held[name], held["excess"])
     return found

@@ -10,6 +10,8 @@ typical_persistence_k    both over blocks of 32, ratio not below 2^-30, geometri
                          blocks with noise and windows
 signed_k                 the same over single elements
 lost_persistence_k       arithmetic mean of p / (k + p), p those ratios over blocks of 32
+cosine_loss_k            mean over layers and windows of 1 - cosine between the sums of y and of m over
+                         the window, where the latter is not 0
 gain of a layer          a = <y, m> / <m, m>, each summed over all steps; y the exchanged result
 lost_gain                mean over layers with m != 0 of |1 - a|
 ```
@@ -43,6 +45,7 @@ PERSISTENT: dict[str, str] = {
         ("typical_persistence_{}", "the same, geometric mean over blocks of 32, over {} steps"),
         ("signed_{}", "the same, geometric mean over single elements, over {} steps"),
         ("lost_persistence_{}", "p / (k + p), mean over blocks of 32, of what {} steps add up to"),
+        ("cosine_loss_{}", "1 - cosine of a layer's sum over {} steps, mean over layers and windows"),
     )
 } | {"lost_gain": "|1 - gain| of a layer, mean over layers"}
 
@@ -72,19 +75,24 @@ class _Window:
     steps: int = 0
     error: dict[str, np.ndarray] = field(default_factory=dict)  # of e
     noise: dict[str, np.ndarray] = field(default_factory=dict)
+    mean: dict[str, np.ndarray] = field(default_factory=dict)
     total_error: float = 0.0
     total_noise: float = 0.0
     blocks: _Logarithms = field(default_factory=_Logarithms)
     elements: _Logarithms = field(default_factory=_Logarithms)
     lost: float = 0.0
+    cosine: float = 0.0
+    layers: int = 0  # whose means do not add up to 0
 
     def add(self, errors: Mapping[str, TensorErrors]) -> None:
         for name, of_one in errors.items():
             if self.steps == 0:
                 self.error[name], self.noise[name] = of_one.error.copy(), of_one.noise.copy()
+                self.mean[name] = of_one.mean.copy()
             else:
                 self.error[name] += of_one.error
                 self.noise[name] += of_one.noise
+                self.mean[name] += of_one.mean
         self.steps += 1
         if self.steps == self.k:
             self._close()
@@ -100,6 +108,12 @@ class _Window:
             e, n = np.add.reduceat(error, starts), np.add.reduceat(noise, starts)
             self.blocks.add(e, n)
             self.lost += float((e[n > 0] / (e[n > 0] + self.k * n[n > 0])).sum())
+            mean, result = self.mean[name], self.mean[name] + signed
+            squares = float(mean @ mean)
+            if squares > 0:
+                self.layers += 1
+                length = math.sqrt(squares * float(result @ result))
+                self.cosine += float(mean @ result) / length if length > 0 else 0.0
 
     def found(self) -> dict[str, float]:
         count = self.blocks.count
@@ -110,6 +124,9 @@ class _Window:
             f"typical_persistence_{self.k}": self.blocks.mean,
             f"signed_{self.k}": self.elements.mean,
             f"lost_persistence_{self.k}": self.lost / count if count else math.nan,
+            f"cosine_loss_{self.k}": max(1 - self.cosine / self.layers, 0.0)
+            if self.layers
+            else math.nan,
         }
 
 

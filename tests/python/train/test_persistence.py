@@ -54,6 +54,13 @@ def test_they_are_sums_over_windows_of_every_run():
     assert found["typical_persistence_3"] == pytest.approx(math.exp(np.mean(logs)))
     assert found["signed_3"] == pytest.approx(math.exp(np.mean(single)))
     assert found["lost_persistence_3"] == pytest.approx(np.mean(lost))
+    turned = []
+    for window in ((5, 6, 7), (8, 9, 10), (40, 41, 42)):
+        for name in ("a", "b"):
+            y = sum(steps[s][1][name].astype(float) for s in window)
+            m = sum(steps[s][0][name].astype(float).mean(0) for s in window)
+            turned.append(1 - y @ m / math.sqrt((y @ y) * (m @ m)))
+    assert found["cosine_loss_3"] == pytest.approx(np.mean(turned))
     gains = [
         sum(steps[s][1][n] @ steps[s][0][n].astype(float).mean(0) for s in steps)
         / sum((steps[s][0][n].astype(float).mean(0) ** 2).sum() for s in steps)
@@ -94,5 +101,6 @@ def test_a_lost_layer_has_no_gain_and_what_is_not_finite_counts_nowhere():
     # e is -1 and -1.5, N is 1 at both; b has no noise, so it has no typical block
     assert found["persistence_3"] == pytest.approx((3**2 + 4.5**2 + 4 * 3**2) / 6)
     assert found["typical_persistence_3"] == pytest.approx((3**2 + 4.5**2) / 6)
+    assert found["cosine_loss_3"] == pytest.approx((0 + 1) / 2)  # a is halved, b is lost
     nothing = found_of({0: ({"a": np.zeros((2, 3), "f4")}, {"a": np.zeros(3, "f4")})})
     assert all(map(math.isnan, nothing.values()))
