@@ -38,6 +38,8 @@ CSV = DOCS / "number.csv"
 EXCESS = ["seeds", "lost", "excess", "excess_low", "excess_high"]
 COLUMNS = [*KEY, *EXCESS, *STATISTICS, *PERSISTENT]
 TODAY = "typical_32"  # error_over_noise
+SHOWN = (TODAY, "step_nmse", "persistence_30", "cosine_loss_10")
+LARGE = 0.5  # nats
 HALF = 0.005  # nats: of the interval of an excess from fewer than three seeds
 
 CANDIDATES: dict[str, tuple[str, ...]] = {
@@ -61,19 +63,18 @@ CANDIDATES: dict[str, tuple[str, ...]] = {
     "typical_persistence_10_x_gain": ("typical_persistence_10", "lost_gain"),
     "typical_persistence_30_x_gain": ("typical_persistence_30", "lost_gain"),
 }
-#: Thought of when the runs of plain-sgd and six exchanges of plain-adam were there, and before the
-#: others: the direction that a layer loses of the gradient that an optimizer averages.
+#: Thought of when the runs of plain-sgd and some of plain-adam were there, before resnet-sgd and the
+#: GPT: the direction that a layer loses of the gradient that an optimizer averages.
 LATER: dict[str, tuple[str, ...]] = {
+    "cosine_loss_3": ("cosine_loss_3",),
     "cosine_loss_10": ("cosine_loss_10",),
     "cosine_loss_30": ("cosine_loss_30",),
     "persistence_10_x_cosine_10": ("persistence_10", "cosine_loss_10"),
     "lost_persistence_10_x_cosine_10": ("lost_persistence_10", "cosine_loss_10"),
 }
-UNSEEN = ("resnet-sgd", "tokens")  # by `LATER`
 
 
-#: The sets of tasks, by what they are for.
-NETS, GPT = ("plain-sgd", "plain-adam", "resnet-sgd"), ("tokens",)
+PLAIN, RESNET, GPT = ("plain-sgd", "plain-adam"), ("resnet-sgd",), ("tokens",)
 KINDS = ("nearest", "two phases", "blocks", "clipping", "stochastic", "error feedback", "plan")
 
 
@@ -153,8 +154,9 @@ class Judged(NamedTuple):
     count: int  # combinations above the seeds' noise
 
     def __str__(self) -> str:
-        share = f"{100 * self.wrong / self.pairs:.1f} %" if self.pairs else ""
-        return f"{share} of {self.pairs} | {number(self.spread)} | {self.inside} of {self.count}"
+        share = f"{100 * self.wrong / self.pairs:.1f} %; " if self.pairs else ""
+        spread = f"{number(self.spread)}; {self.inside}" if self.count else ""
+        return share + spread
 
 
 def judged(table: pd.DataFrame, candidate: str, law: Law) -> Judged:
@@ -171,12 +173,13 @@ def judged(table: pd.DataFrame, candidate: str, law: Law) -> Judged:
 def sets_of(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """The combinations by what their tasks are for; those without any are left out."""
     task = table["task"]
-    known = task.isin((*CHOSEN_ON, *NETS, *GPT))
+    known = task.isin((*CHOSEN_ON, *PLAIN, *RESNET, *GPT))
     found = {
         "fitted: 3 tasks": table[task.isin(CHOSEN_ON)],
-        "held out: 5 tasks": table[~known],
-        "held out: convolutional nets": table[task.isin(NETS)],
-        "held out: GPT": table[task.isin(GPT)],
+        "5 tasks": table[~known],
+        "nets without normalization": table[task.isin(PLAIN)],
+        "ResNet": table[task.isin(RESNET)],
+        "GPT": table[task.isin(GPT)],
     }
     return {name: own for name, own in found.items() if len(own)}
 
@@ -192,32 +195,53 @@ def laws_of(table: pd.DataFrame) -> dict[str, Law]:
 
 
 def judgement(table: pd.DataFrame, laws: dict[str, Law]) -> Iterator[str]:
-    """Every candidate on every set."""
+    """Every candidate on every set: wrong pairs, spread, and how many are in the interval."""
     sets = sets_of(table)
-    heads = [f"{name}: wrong pairs | spread | inside" for name in sets]
-    yield f"| candidate | slope | at 1, nats | interval | {' | '.join(heads)} |"
-    yield "|---" * (4 + 3 * len(sets)) + "|"
+    yield f"| candidate | slope | at 1, nats | interval | {' | '.join(sets)} |"
+    yield "|---" * (4 + len(sets)) + "|"
+    counts = [judged(own, TODAY, laws[TODAY]) for own in sets.values()]
+    cells = [f"of {one.pairs} pairs; ; of {one.count}" for one in counts]
+    yield f"| | | | | {' | '.join(cells)} |"
     for name, law in laws.items():
         cells = [str(judged(own, name, law)) for own in sets.values()]
         wide = law.predict_interval(1.0)[1] / law.factor
         yield (
-            f"| {name} | {law.slope:.2f} | {number(law.factor)} | {number(wide)} | "
+            f"| {name}{', later' if name in LATER else ''} | {law.slope:.2f} | "
+            f"{number(law.factor)} | {number(wide)} | {' | '.join(cells)} |"
+        )
+
+
+def collapses(table: pd.DataFrame, laws: dict[str, Law]) -> Iterator[str]:
+    """What the nets without normalization lost, where it was at least `LARGE` nats."""
+    yield f"| task | scheme | trained, nats | {' | '.join(SHOWN)} |"
+    yield "|---" * (3 + len(SHOWN)) + "|"
+    own = table[table["task"].isin(PLAIN) & (table["excess"] >= LARGE)]
+    for row in own.itertuples():
+        cells = []
+        for name in SHOWN:
+            value = getattr(row, name)
+            low, high = laws[name].predict_interval(value)
+            said = f"{number(laws[name].predict(value))}"
+            cells.append(said + (", inside" if low <= row.excess <= high else ", **outside**"))
+        lost = f", {row.lost} of {row.seeds} runs not finite" if row.lost else ""
+        yield (
+            f"| {row.task} | `{row.scheme}`, `{row.topology}` | {number(row.excess)}{lost} | "
             f"{' | '.join(cells)} |"
         )
 
 
 def by_kind(table: pd.DataFrame, laws: dict[str, Law]) -> Iterator[str]:
-    """Trained over predicted by kind of rounding, on all tasks that were not fitted."""
+    """By kind of scheme, on all tasks that were not fitted: trained over predicted, inside."""
     own = table[~table["task"].isin(CHOSEN_ON)]
-    kinds = [one for one in KINDS if len(above_noise(own[own["kind"] == one], TODAY)) > 1]
-    yield f"| candidate | {' | '.join(kinds)} |"
-    yield "|---" * (len(kinds) + 1) + "|"
+    kinds = [one for one in KINDS if len(above_noise(own[own["kind"] == one], TODAY))]
+    yield f"| candidate | {' | '.join(kinds)} | pairs of one kind | of two kinds |"
+    yield "|---" * (len(kinds) + 3) + "|"
     for name, law in laws.items():
-        found = (judged(own[own["kind"] == one], name, law) for one in kinds)
-        cells = [
-            f"{number(one.bias)}; {one.inside} of {one.count}; {one.wrong} of {one.pairs}"
-            for one in found
-        ]
+        each = [judged(own[own["kind"] == one], name, law) for one in kinds]
+        cells = [f"{number(one.bias)}; {one.inside} of {one.count}" for one in each]
+        every = judged(own, name, law)
+        wrong, pairs = (sum(getattr(one, part) for one in each) for part in ("wrong", "pairs"))
+        cells += [f"{wrong} of {pairs}", f"{every.wrong - wrong} of {every.pairs - pairs}"]
         yield f"| {name} | {' | '.join(cells)} |"
 
 
@@ -247,6 +271,7 @@ def main(arguments: list[str] | None = None) -> None:
         "number": judgement(table, laws),
         "number by kind": by_kind(table, laws),
         "number by task": by_task(table, laws),
+        "collapses": collapses(table, laws),
     }.items():
         begin, end = f"<!-- {name}: written by docs/number.py -->", f"<!-- end of {name} -->"
         page.replace_between(asked.page, begin, end, list(lines))
