@@ -1,17 +1,18 @@
 """One number for every kind of error: which statistic of a replay orders schemes as training does.
 
-python docs/number.py first consecutive held_out... docs/insight.md    of the folders of apscope train
-                docs/relation.toml, docs/relation_traces.toml, docs/held_out.toml and
+python docs/number.py first consecutive held_out... docs/insight.md     of the folders of apscope
+                train docs/relation.toml, docs/relation_traces.toml, docs/held_out.toml and
                 docs/held_out_gpt.toml; also writes docs/number.csv, a row a combination
-python docs/number.py docs/number.csv docs/insight.md                  the same without training
+python docs/number.py docs/number.csv docs/insight.md                   the same without training
 
-The candidates were fixed before the tasks of docs/held_out.toml were trained, with their theory. Take
-SGD on a quadratic with one step size h and curvature c: the weights average the gradients of about
-k = 1 / (h c) steps. Their noise there is that of the batch times 1 + |sum of e|^2 / (sum of N), both
-over k steps, e the error and N the noise's variance (`apscope._training.persistence`). So an error
-that averages out counts once, one that stays counts k times, one that is fed back less than once
-(`persistence_k`). What is lost of the gradient itself, by a gain below 1 or a turned direction, slows
-the descent, whatever the noise (`lost_gain`, `cosine_loss`). Several names: their geometric mean.
+The candidates were fixed before the tasks of docs/held_out.toml were trained, with their theory.
+Take SGD on a quadratic with one step size h and curvature c: the weights average the gradients of
+about k = 1 / (h c) steps. Their noise there is that of the batch times 1 + |sum of e|^2 / (sum of
+N), both over k steps, e the error and N the noise's variance (`apscope._training.persistence`).
+So an error that averages out counts once, one that stays counts k times, one that is fed back
+less than once (`persistence_k`). What is lost of the gradient itself, by a gain below 1 or a
+turned direction, slows the descent, whatever the noise (`lost_gain`, `cosine_loss`). Several
+names: their geometric mean.
 """
 
 import argparse
@@ -63,8 +64,8 @@ CANDIDATES: dict[str, tuple[str, ...]] = {
     "typical_persistence_10_x_gain": ("typical_persistence_10", "lost_gain"),
     "typical_persistence_30_x_gain": ("typical_persistence_30", "lost_gain"),
 }
-#: Thought of when the runs of plain-sgd and some of plain-adam were there, before resnet-sgd and the
-#: GPT: the direction that a layer loses of the gradient that an optimizer averages.
+#: Thought of when the runs of plain-sgd and some of plain-adam were there, before resnet-sgd and
+#: the GPT: the direction that a layer loses of the gradient that an optimizer averages.
 LATER: dict[str, tuple[str, ...]] = {
     "cosine_loss_3": ("cosine_loss_3",),
     "cosine_loss_10": ("cosine_loss_10",),
@@ -246,19 +247,21 @@ def by_kind(table: pd.DataFrame, laws: dict[str, Law]) -> Iterator[str]:
 
 
 def by_task(table: pd.DataFrame, laws: dict[str, Law]) -> Iterator[str]:
-    """Share of wrong pairs on every task, and trained over predicted."""
-    tasks = sorted(tasks_of(table), key=lambda task: task not in CHOSEN_ON)
-    yield f"| candidate | {' | '.join(tasks)} |"
-    yield "|---" * (len(tasks) + 1) + "|"
-    for name, law in laws.items():
-        found = (judged(table[table["task"] == task], name, law) for task in tasks)
-        cells = [f"{one.wrong}/{one.pairs}; {number(one.bias)}" for one in found]
-        yield f"| {name} | {' | '.join(cells)} |"
+    """`SHOWN` on every task: wrong pairs, trained over predicted, and inside."""
+    yield f"| task | {' | '.join(SHOWN)} |"
+    yield "|---" * (len(SHOWN) + 1) + "|"
+    for task in sorted(tasks_of(table), key=lambda task: task not in CHOSEN_ON):
+        found = [judged(table[table["task"] == task], name, laws[name]) for name in SHOWN]
+        cells = [
+            f"{one.wrong} of {one.pairs}; {number(one.bias)}; {one.inside} of {one.count}"
+            for one in found
+        ]
+        yield f"| {task}{', fitted' if task in CHOSEN_ON else ''} | {' | '.join(cells)} |"
 
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("sources", type=Path, nargs="+", help="folders of apscope train, or the CSV")
+    parser.add_argument("sources", type=Path, nargs="+", help="folders of apscope train; the CSV")
     parser.add_argument("page", type=Path)
     asked = parser.parse_args(arguments)
     if asked.sources[0].is_dir():

@@ -28,7 +28,10 @@ def drawn(count, first=0, seed=1, size=70):
         g = {"a": random.standard_normal((4, size)).astype("f4"),
              "b": random.standard_normal((4, 5)).astype("f4")}  # fmt: skip
         g["b"][:, 1:3] = 2.0
-        out = {n: (r.mean(0) + 0.1 * random.standard_normal(r.shape[1])).astype("f4") for n, r in g.items()}
+        out = {
+            n: (r.mean(0) + 0.1 * random.standard_normal(r.shape[1])).astype("f4")
+            for n, r in g.items()
+        }
         steps[step] = g, out
     return steps
 
@@ -104,3 +107,29 @@ def test_a_lost_layer_has_no_gain_and_what_is_not_finite_counts_nowhere():
     assert found["cosine_loss_3"] == pytest.approx((0 + 1) / 2)  # a is halved, b is lost
     nothing = found_of({0: ({"a": np.zeros((2, 3), "f4")}, {"a": np.zeros(3, "f4")})})
     assert all(map(math.isnan, nothing.values()))
+
+
+def test_on_a_quadratic_sgd_loses_what_persists_over_the_steps_that_it_averages():
+    """Step size h, curvature c, h c = 1/5: a constant error counts as over 2 / (h c) = 10 steps."""
+    curvature, size, count = 1.0, 0.2, 4000
+    random = np.random.default_rng(5)
+    noise = random.standard_normal((60, 4, count))
+    drawn = 0.5 * random.standard_normal((61, count))
+    lost, found = {}, {}
+    for kind, error in (
+        ("none", np.zeros((60, count))), ("same", np.full((60, count), 0.2)),
+        ("drawn", drawn[1:]), ("returned", drawn[1:] - drawn[:-1]),
+    ):  # fmt: skip
+        weights, squares, held = np.zeros(count), [], Persistence()
+        for step in range(60):
+            g = (curvature * weights + noise[step]).astype("f4")
+            result = (g.mean(0, dtype=float) + error[step]).astype("f4")
+            held.add(step, errors_of({"w": g}, {"w": result}))
+            weights = weights - size * result
+            squares.append(float((weights**2).mean()))
+        lost[kind], found[kind] = np.mean(squares[30:]), held.found()["persistence_10"]
+    rise = {kind: value / lost["none"] - 1 for kind, value in lost.items()}
+    assert rise["same"] == pytest.approx(found["same"], rel=0.15)
+    assert rise["drawn"] == pytest.approx(found["drawn"], rel=0.15)
+    assert 1 < rise["returned"] / found["returned"] < 2.5  # its last error is only half averaged
+    assert rise["returned"] < rise["drawn"] < rise["same"]

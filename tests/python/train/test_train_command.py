@@ -244,8 +244,8 @@ def test_what_cannot_be_trained_is_refused_before_anything_is_written(tmp_path, 
     "name, model, parameters",
     [
         ("digits", "convolutional", 1906), ("digits", "plain", 10970), ("digits", "resnet", 19706),
-        ("characters", "transformer", 17692), ("characters", "lstm", 30652), ("tokens", "gpt", 364288),
-        ("tokens", "gpt-3m", 3426560),
+        ("characters", "transformer", 17692), ("characters", "lstm", 30652),
+        ("tokens", "gpt", 364288), ("tokens", "gpt-3m", 3426560),
     ],
 )  # fmt: skip
 def test_the_sizes_of_the_models_are_those_of_the_guide(name, model, parameters):
@@ -316,7 +316,9 @@ name = "digits"
 steps = 12
 """
     kept = {}
-    for name, more in (("one", ""), ("same", "record_consecutive = 1"), ("runs", "record_consecutive = 4")):
+    for name, more in (
+        ("one", ""), ("same", "record_consecutive = 1"), ("runs", "record_consecutive = 4"),
+    ):  # fmt: skip
         (tmp_path / "e.toml").write_text(text.format(more=more))
         assert main(["train", str(tmp_path / "e.toml"), "-o", str(tmp_path / name)]) == 0
         kept[name] = sorted(p.name for p in (tmp_path / name / "runs").iterdir())
