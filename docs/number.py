@@ -7,7 +7,7 @@ python docs/number.py docs/number.csv docs/insight.md                   the same
 
 The candidates were fixed before the tasks of docs/held_out.toml were trained, with their theory.
 Take SGD on a quadratic with one step size h and curvature c: the weights average the gradients of
-about k = 1 / (h c) steps. Their noise there is that of the batch times 1 + |sum of e|^2 / (sum of
+about k = 2 / (h c) steps. Their noise there is that of the batch times 1 + |sum of e|^2 / (sum of
 N), both over k steps, e the error and N the noise's variance (`apscope._training.persistence`).
 So an error that averages out counts once, one that stays counts k times, one that is fed back
 less than once (`persistence_k`). What is lost of the gradient itself, by a gain below 1 or a
@@ -37,10 +37,10 @@ from apscope._training.verdicts import BASELINES, KEY, interval
 DOCS = Path(__file__).parent
 CSV = DOCS / "number.csv"
 EXCESS = ["seeds", "lost", "excess", "excess_low", "excess_high"]
-COLUMNS = [*KEY, *EXCESS, *STATISTICS, *PERSISTENT]
+COLUMNS = [*KEY, "optimizer", *EXCESS, *STATISTICS, *PERSISTENT]
 TODAY = "typical_32"  # error_over_noise
-SHOWN = (TODAY, "step_nmse", "persistence_30", "cosine_loss_10")
-LARGE = 0.5  # nats
+SHOWN = (TODAY, "step_nmse", "persistence_30", "cosine_loss_10", "update_loss_10")
+MANY = 0.5  # nats
 HALF = 0.005  # nats: of the interval of an excess from fewer than three seeds
 
 CANDIDATES: dict[str, tuple[str, ...]] = {
@@ -73,9 +73,19 @@ LATER: dict[str, tuple[str, ...]] = {
     "persistence_10_x_cosine_10": ("persistence_10", "cosine_loss_10"),
     "lost_persistence_10_x_cosine_10": ("lost_persistence_10", "cosine_loss_10"),
 }
+#: Thought of after these, with the small GPT (docs/gpt.toml) and eight exchanges of resnet-sgd seen,
+#: before the large GPT: the direction of what the optimizer does in k steps with a whole model. SGD's
+#: update is the gradient, Adam's has every element over its root mean square, LARS's every layer over
+#: its length.
+UPDATES = {f"update_loss_{k}": k for k in (3, 10, 30)}
+OF_OPTIMIZER = {
+    "sgd": "model_cosine_loss_{}", "lars": "cosine_loss_{}",
+    "adam": "adam_cosine_loss_{}", "adamw": "adam_cosine_loss_{}",
+}  # fmt: skip
 
 
-PLAIN, RESNET, GPT = ("plain-sgd", "plain-adam"), ("resnet-sgd",), ("tokens",)
+PLAIN, RESNET = ("plain-sgd", "plain-adam"), ("resnet-sgd",)
+SMALL, LARGE = "tokens", "gpt-3m"  # the GPTs: a task, and one that has the model's name
 KINDS = ("nearest", "two phases", "blocks", "clipping", "stochastic", "error feedback", "plan")
 
 
@@ -95,10 +105,9 @@ def kind(scheme: str, topology: str) -> str:
 
 
 def excesses() -> pd.DataFrame:
-    """Of docs/relation.csv, and of the same tasks in docs/trained.csv; with `KEY`."""
+    """Of docs/relation.csv and docs/trained.csv; with `KEY`."""
     ring = pd.read_csv(DOCS / "relation.csv").assign(topology="ring")
     runs = pd.read_csv(DOCS / "trained.csv")
-    runs = runs[runs["task"].isin(ring["task"])]
     base = runs[runs["scheme"] == BASELINES[0]]
     pairs = runs.merge(base, on=["task", "model", "seed"], suffixes=("", "_base"))
     found = []
@@ -113,7 +122,7 @@ def excesses() -> pd.DataFrame:
 
 def replayed(first: Path, consecutive: Path) -> pd.DataFrame:
     """Those of `excesses` with their statistics of the consecutive steps; constants as trained."""
-    table = excesses().merge(_labels(consecutive), on=["task", "model"])
+    table = excesses().merge(_tasks(consecutive), on=["task", "model"])
     traces = {label: open_trace(consecutive / "traces" / label) for label in set(table["label"])}
     rows = []
     for row in table.to_dict("records"):
@@ -123,19 +132,28 @@ def replayed(first: Path, consecutive: Path) -> pd.DataFrame:
     return pd.DataFrame(rows)[COLUMNS]
 
 
-def _labels(folder: Path) -> pd.DataFrame:
+def _tasks(folder: Path) -> pd.DataFrame:
     tasks = read(folder)[0].tasks
     return pd.DataFrame(
-        [(t.title, t.model, t.label.replace(" ", "-")) for t in tasks],
-        columns=["task", "model", "label"],
+        [(t.title, t.model, t.label.replace(" ", "-"), t.optimizer) for t in tasks],
+        columns=["task", "model", "label", "optimizer"],
     )
+
+
+def trained(folder: Path) -> pd.DataFrame:
+    """The combinations of a folder of held-out tasks, with their statistics."""
+    return combinations(folder).merge(_tasks(folder), on=["task", "model"])[COLUMNS]
 
 
 def with_candidates(table: pd.DataFrame) -> pd.DataFrame:
     """With a column of every candidate, and `kind`; of few seeds an interval of a fixed width."""
     held = table.copy()
+    held.loc[held["model"] == LARGE, "task"] = LARGE
     for name, parts in (CANDIDATES | LATER).items():
         held[name] = np.exp(np.log(table[list(parts)]).mean(axis=1, skipna=False))
+    for name, k in UPDATES.items():
+        columns = table["optimizer"].map(OF_OPTIMIZER)
+        held[name] = [row[row["of"].format(k)] for _, row in table.assign(of=columns).iterrows()]
     few = held["seeds"] < 3
     held.loc[few, "excess_low"], held.loc[few, "excess_high"] = (
         held.loc[few, "excess"] - HALF, held.loc[few, "excess"] + HALF,
@@ -174,13 +192,14 @@ def judged(table: pd.DataFrame, candidate: str, law: Law) -> Judged:
 def sets_of(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """The combinations by what their tasks are for; those without any are left out."""
     task = table["task"]
-    known = task.isin((*CHOSEN_ON, *PLAIN, *RESNET, *GPT))
+    known = task.isin((*CHOSEN_ON, *PLAIN, *RESNET, SMALL, LARGE))
     found = {
         "fitted: 3 tasks": table[task.isin(CHOSEN_ON)],
         "5 tasks": table[~known],
         "nets without normalization": table[task.isin(PLAIN)],
         "ResNet": table[task.isin(RESNET)],
-        "GPT": table[task.isin(GPT)],
+        "small GPT": table[task == SMALL],
+        "GPT": table[task == LARGE],
     }
     return {name: own for name, own in found.items() if len(own)}
 
@@ -189,10 +208,14 @@ def laws_of(table: pd.DataFrame) -> dict[str, Law]:
     """Of every candidate its line through the tasks that it may be fitted to."""
     own = table[table["task"].isin(CHOSEN_ON)]
     found = {}
-    for name in CANDIDATES | LATER:
+    for name in CANDIDATES | LATER | UPDATES:
         held = above_noise(own, name)
         found[name] = fit(held[name], held["excess"])
     return found
+
+
+def _when(candidate: str) -> str:
+    return "" if candidate in CANDIDATES else ", later" if candidate in LATER else ", last"
 
 
 def judgement(table: pd.DataFrame, laws: dict[str, Law]) -> Iterator[str]:
@@ -207,16 +230,16 @@ def judgement(table: pd.DataFrame, laws: dict[str, Law]) -> Iterator[str]:
         cells = [str(judged(own, name, law)) for own in sets.values()]
         wide = law.predict_interval(1.0)[1] / law.factor
         yield (
-            f"| {name}{', later' if name in LATER else ''} | {law.slope:.2f} | "
+            f"| {name}{_when(name)} | {law.slope:.2f} | "
             f"{number(law.factor)} | {number(wide)} | {' | '.join(cells)} |"
         )
 
 
 def collapses(table: pd.DataFrame, laws: dict[str, Law]) -> Iterator[str]:
-    """What the nets without normalization lost, where it was at least `LARGE` nats."""
+    """What the nets without normalization lost, where it was at least `MANY` nats."""
     yield f"| task | scheme | trained, nats | {' | '.join(SHOWN)} |"
     yield "|---" * (3 + len(SHOWN)) + "|"
-    own = table[table["task"].isin(PLAIN) & (table["excess"] >= LARGE)]
+    own = table[table["task"].isin(PLAIN) & (table["excess"] >= MANY)]
     for row in own.itertuples():
         cells = []
         for name in SHOWN:
@@ -266,7 +289,7 @@ def main(arguments: list[str] | None = None) -> None:
     asked = parser.parse_args(arguments)
     if asked.sources[0].is_dir():
         first, consecutive, *held_out = asked.sources
-        found = [replayed(first, consecutive), *(combinations(one)[COLUMNS] for one in held_out)]
+        found = [replayed(first, consecutive), *(trained(one) for one in held_out)]
         pd.concat(found, ignore_index=True).to_csv(CSV, index=False, float_format="%.5g")
     table = with_candidates(pd.read_csv(CSV))
     laws = laws_of(table)

@@ -23,7 +23,7 @@ def test_the_page_is_what_the_script_writes(number, request, tmp_path):
     assert (tmp_path / "insight.md").read_text() == (docs / "insight.md").read_text()
 
 
-def test_its_table_has_every_trained_combination_of_the_eight_tasks(number):
+def test_its_table_has_every_trained_combination_of_the_other_pages(number):
     table = pd.read_csv(number.CSV)
     trained = number.excesses()
     both = trained.merge(table, on=number.KEY, suffixes=("", "_kept"))
