@@ -19,7 +19,7 @@ import argparse
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import page
@@ -37,9 +37,12 @@ from apscope._training.verdicts import BASELINES, KEY, interval
 DOCS = Path(__file__).parent
 CSV = DOCS / "number.csv"
 EXCESS = ["seeds", "lost", "excess", "excess_low", "excess_high"]
-COLUMNS = [*KEY, "optimizer", *EXCESS, *STATISTICS, *PERSISTENT]
+COLUMNS = [*KEY, "optimizer", "gained", *EXCESS, *STATISTICS, *PERSISTENT]
 TODAY = "typical_32"  # error_over_noise
-SHOWN = (TODAY, "step_nmse", "persistence_30", "cosine_loss_10", "update_loss_10")
+SHOWN = (
+    TODAY, "step_nmse", "persistence_30", "cosine_loss_10", "update_loss_10",
+    "update_loss_10_x_gained",
+)  # fmt: skip
 MANY = 0.5  # nats
 HALF = 0.005  # nats: of the interval of an excess from fewer than three seeds
 
@@ -78,6 +81,8 @@ LATER: dict[str, tuple[str, ...]] = {
 #: update is the gradient, Adam's has every element over its root mean square, LARS's every layer over
 #: its length.
 UPDATES = {f"update_loss_{k}": k for k in (3, 10, 30)}
+#: And times the loss that fp32 gains from the middle of the training on: what is lost is progress.
+PROGRESS = {"update_loss_10_x_gained": "update_loss_10"}
 OF_OPTIMIZER = {
     "sgd": "model_cosine_loss_{}", "lars": "cosine_loss_{}",
     "adam": "adam_cosine_loss_{}", "adamw": "adam_cosine_loss_{}",
@@ -134,10 +139,24 @@ def replayed(first: Path, consecutive: Path) -> pd.DataFrame:
 
 def _tasks(folder: Path) -> pd.DataFrame:
     tasks = read(folder)[0].tasks
-    return pd.DataFrame(
-        [(t.title, t.model, t.label.replace(" ", "-"), t.optimizer) for t in tasks],
-        columns=["task", "model", "label", "optimizer"],
-    )
+    rows = []
+    for task in tasks:
+        label = task.label.replace(" ", "-")
+        gained = gained_of(open_trace(folder / "traces" / label))
+        rows.append((task.title, task.model, label, task.optimizer, gained))
+    return pd.DataFrame(rows, columns=["task", "model", "label", "optimizer", "gained"])
+
+
+def gained_of(trace: Any) -> float:
+    """What fp32's loss falls by from the middle to the last run of recorded consecutive steps."""
+    losses: list[list[float]] = []
+    last = None
+    for step in trace.manifest.steps:
+        if last is None or step.number != last + 1:
+            losses.append([])
+        losses[-1].append(step.loss)
+        last = step.number
+    return float(np.mean(losses[len(losses) // 2]) - np.mean(losses[-1]))
 
 
 def trained(folder: Path) -> pd.DataFrame:
@@ -154,6 +173,8 @@ def with_candidates(table: pd.DataFrame) -> pd.DataFrame:
     for name, k in UPDATES.items():
         columns = table["optimizer"].map(OF_OPTIMIZER)
         held[name] = [row[row["of"].format(k)] for _, row in table.assign(of=columns).iterrows()]
+    for name, part in PROGRESS.items():
+        held[name] = held[part] * held["gained"]
     few = held["seeds"] < 3
     held.loc[few, "excess_low"], held.loc[few, "excess_high"] = (
         held.loc[few, "excess"] - HALF, held.loc[few, "excess"] + HALF,
@@ -200,6 +221,7 @@ def sets_of(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
         "ResNet": table[task.isin(RESNET)],
         "small GPT": table[task == SMALL],
         "GPT": table[task == LARGE],
+        "all not fitted": table[~task.isin(CHOSEN_ON)],
     }
     return {name: own for name, own in found.items() if len(own)}
 
@@ -208,7 +230,7 @@ def laws_of(table: pd.DataFrame) -> dict[str, Law]:
     """Of every candidate its line through the tasks that it may be fitted to."""
     own = table[table["task"].isin(CHOSEN_ON)]
     found = {}
-    for name in CANDIDATES | LATER | UPDATES:
+    for name in CANDIDATES | LATER | UPDATES | PROGRESS:
         held = above_noise(own, name)
         found[name] = fit(held[name], held["excess"])
     return found
