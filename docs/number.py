@@ -2,7 +2,8 @@
 
 python docs/number.py first consecutive held_out... docs/insight.md     of the folders of apscope
                 train docs/relation.toml, docs/relation_traces.toml, docs/held_out.toml and
-                docs/held_out_gpt.toml; also writes docs/number.csv, a row a combination
+                docs/held_out_gpt.toml; also writes docs/number.csv, a row a combination,
+                and docs/number_plans.csv, the same of the plans of docs/plans.csv
 python docs/number.py docs/number.csv docs/insight.md                   the same without training
 
 The candidates were fixed before the tasks of docs/held_out.toml were trained, with their theory.
@@ -36,14 +37,17 @@ from apscope._training.verdicts import BASELINES, KEY, interval
 
 DOCS = Path(__file__).parent
 CSV = DOCS / "number.csv"
+PLANS = DOCS / "number_plans.csv"  # the statistics of the plans of docs/plans.csv
 EXCESS = ["seeds", "lost", "excess", "excess_low", "excess_high"]
 COLUMNS = [*KEY, "optimizer", "gained", *EXCESS, *STATISTICS, *PERSISTENT]
 TODAY = "typical_32"  # error_over_noise
+LAST = "update_loss_10_x_gained"
 SHOWN = (
     TODAY, "step_nmse", "persistence_30", "cosine_loss_10", "update_loss_10",
-    "update_loss_10_x_gained",
+    LAST,
 )  # fmt: skip
 MANY = 0.5  # nats
+REFUSED = 1 / 3  # lost gain from which on `LAST` says nothing
 HALF = 0.005  # nats: of the interval of an excess from fewer than three seeds
 
 CANDIDATES: dict[str, tuple[str, ...]] = {
@@ -82,7 +86,8 @@ LATER: dict[str, tuple[str, ...]] = {
 #: its length.
 UPDATES = {f"update_loss_{k}": k for k in (3, 10, 30)}
 #: And times the loss that fp32 gains from the middle of the training on: what is lost is progress.
-PROGRESS = {"update_loss_10_x_gained": "update_loss_10"}
+#: Thought of when all tasks but the large GPT were known.
+PROGRESS = {LAST: "update_loss_10"}
 OF_OPTIMIZER = {
     "sgd": "model_cosine_loss_{}", "lars": "cosine_loss_{}",
     "adam": "adam_cosine_loss_{}", "adamw": "adam_cosine_loss_{}",
@@ -135,6 +140,40 @@ def replayed(first: Path, consecutive: Path) -> pd.DataFrame:
         spec = constant_of(row["scheme"], first / "traces" / label, topology)
         rows.append(row | of_trace(traces[label], spec, topology))
     return pd.DataFrame(rows)[COLUMNS]
+
+
+def planned(consecutive: Path) -> pd.DataFrame:
+    """The plans and single schemes of docs/plans.csv with their statistics."""
+    table = pd.read_csv(DOCS / "plans.csv")
+    tasks = _tasks(consecutive).set_index("task")
+    rows = []
+    for task, own in table.groupby("task", sort=False):
+        about = tasks.loc[task]
+        trace = open_trace(consecutive / "traces" / about["label"])
+        for scheme in dict.fromkeys([*own["plan"], *own["single"]]):
+            row = {"task": task, "model": about["model"], "scheme": scheme, "topology": "ring"}
+            row |= {name: about[name] for name in ("optimizer", "gained")}
+            rows.append(row | of_trace(trace, scheme, "ring"))
+    return pd.DataFrame(rows)
+
+
+def plans(found: pd.DataFrame) -> Iterator[str]:
+    """Plan over single scheme where their trainings differ, by `SHOWN` but `LAST`."""
+    table = pd.read_csv(DOCS / "plans.csv")
+    table = table[(table["difference_low"] > 0) | (table["difference_high"] < 0)]
+    held = with_candidates(found.assign(**dict.fromkeys(EXCESS, np.nan)))
+    held = held.set_index(["task", "scheme"])
+    heads = [f"{row.task} {row.volume:g} `{row.figure}`" for row in table.itertuples()]
+    yield f"| plan over single | right | {' | '.join(heads)} |"
+    yield "|---" * (len(heads) + 2) + "|"
+    trained = [number(row.plan_excess / row.single_excess) for row in table.itertuples()]
+    yield f"| excess, trained | | {' | '.join(trained)} |"
+    for name in SHOWN[:-1]:
+        of = held[name]
+        ratios = [of[row.task, row.plan] / of[row.task, row.single] for row in table.itertuples()]
+        better = table["difference_excess"] < 0
+        right = sum((ratio < 1) == one for ratio, one in zip(ratios, better, strict=True))
+        yield f"| {name} | {right} of {len(ratios)} | {' | '.join(map(number, ratios))} |"
 
 
 def _tasks(folder: Path) -> pd.DataFrame:
@@ -255,6 +294,10 @@ def judgement(table: pd.DataFrame, laws: dict[str, Law]) -> Iterator[str]:
             f"| {name}{_when(name)} | {law.slope:.2f} | "
             f"{number(law.factor)} | {number(wide)} | {' | '.join(cells)} |"
         )
+    kept = {name: own[own["lost_gain"] < REFUSED] for name, own in sets.items()}
+    held = [judged(own, LAST, laws[LAST]) for own in kept.values()]
+    cells = [f"{one}{f' of {one.count}' if one.count else ''}" for one in held]
+    yield f"| {LAST}, lost gain below 1/3 | | | | {' | '.join(cells)} |"
 
 
 def collapses(table: pd.DataFrame, laws: dict[str, Law]) -> Iterator[str]:
@@ -268,7 +311,9 @@ def collapses(table: pd.DataFrame, laws: dict[str, Law]) -> Iterator[str]:
             value = getattr(row, name)
             low, high = laws[name].predict_interval(value)
             said = f"{number(laws[name].predict(value))}"
-            cells.append(said + (", inside" if low <= row.excess <= high else ", **outside**"))
+            refused = name == LAST and row.lost_gain >= REFUSED
+            inside = ", inside" if low <= row.excess <= high else ", **outside**"
+            cells.append("refused" if refused else said + inside)
         lost = f", {row.lost} of {row.seeds} runs not finite" if row.lost else ""
         yield (
             f"| {row.task} | `{row.scheme}`, `{row.topology}` | {number(row.excess)}{lost} | "
@@ -313,6 +358,7 @@ def main(arguments: list[str] | None = None) -> None:
         first, consecutive, *held_out = asked.sources
         found = [replayed(first, consecutive), *(trained(one) for one in held_out)]
         pd.concat(found, ignore_index=True).to_csv(CSV, index=False, float_format="%.5g")
+        planned(consecutive).to_csv(PLANS, index=False, float_format="%.5g")
     table = with_candidates(pd.read_csv(CSV))
     laws = laws_of(table)
     for name, lines in {
@@ -320,6 +366,7 @@ def main(arguments: list[str] | None = None) -> None:
         "number by kind": by_kind(table, laws),
         "number by task": by_task(table, laws),
         "collapses": collapses(table, laws),
+        "plans by number": plans(pd.read_csv(PLANS)),
     }.items():
         begin, end = f"<!-- {name}: written by docs/number.py -->", f"<!-- end of {name} -->"
         page.replace_between(asked.page, begin, end, list(lines))
