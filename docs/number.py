@@ -262,7 +262,7 @@ def sets_of(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
         "GPT": table[task == LARGE],
         "all not fitted": table[~task.isin(CHOSEN_ON)],
     }
-    return {name: own for name, own in found.items() if len(own)}
+    return {name: own for name, own in found.items() if own["seeds"].any()}
 
 
 def laws_of(table: pd.DataFrame) -> dict[str, Law]:
@@ -300,11 +300,10 @@ def judgement(table: pd.DataFrame, laws: dict[str, Law]) -> Iterator[str]:
     yield f"| {LAST}, lost gain below 1/3 | | | | {' | '.join(cells)} |"
 
 
-def collapses(table: pd.DataFrame, laws: dict[str, Law]) -> Iterator[str]:
-    """What the nets without normalization lost, where it was at least `MANY` nats."""
+def predictions(own: pd.DataFrame, laws: dict[str, Law]) -> Iterator[str]:
+    """Of some combinations what was trained, and what `SHOWN` predict."""
     yield f"| task | scheme | trained, nats | {' | '.join(SHOWN)} |"
     yield "|---" * (3 + len(SHOWN)) + "|"
-    own = table[table["task"].isin(PLAIN) & (table["excess"] >= MANY)]
     for row in own.itertuples():
         cells = []
         for name in SHOWN:
@@ -313,10 +312,12 @@ def collapses(table: pd.DataFrame, laws: dict[str, Law]) -> Iterator[str]:
             said = f"{number(laws[name].predict(value))}"
             refused = name == LAST and row.lost_gain >= REFUSED
             inside = ", inside" if low <= row.excess <= high else ", **outside**"
+            inside = inside if row.seeds else ""
             cells.append("refused" if refused else said + inside)
         lost = f", {row.lost} of {row.seeds} runs not finite" if row.lost else ""
         yield (
-            f"| {row.task} | `{row.scheme}`, `{row.topology}` | {number(row.excess)}{lost} | "
+            f"| {row.task} | `{row.scheme}`, `{row.topology}` | "
+            f"{number(row.excess) if row.seeds else 'not yet'}{lost} | "
             f"{' | '.join(cells)} |"
         )
 
@@ -340,7 +341,7 @@ def by_task(table: pd.DataFrame, laws: dict[str, Law]) -> Iterator[str]:
     """`SHOWN` on every task: wrong pairs, trained over predicted, and inside."""
     yield f"| task | {' | '.join(SHOWN)} |"
     yield "|---" * (len(SHOWN) + 1) + "|"
-    for task in sorted(tasks_of(table), key=lambda task: task not in CHOSEN_ON):
+    for task in sorted(tasks_of(table[table["seeds"] > 0]), key=lambda task: task not in CHOSEN_ON):
         found = [judged(table[table["task"] == task], name, laws[name]) for name in SHOWN]
         cells = [
             f"{one.wrong} of {one.pairs}; {number(one.bias)}; {one.inside} of {one.count}"
@@ -361,11 +362,13 @@ def main(arguments: list[str] | None = None) -> None:
         planned(consecutive).to_csv(PLANS, index=False, float_format="%.5g")
     table = with_candidates(pd.read_csv(CSV))
     laws = laws_of(table)
+    lost = table[table["task"].isin(PLAIN) & (table["excess"] >= MANY)]
     for name, lines in {
         "number": judgement(table, laws),
         "number by kind": by_kind(table, laws),
         "number by task": by_task(table, laws),
-        "collapses": collapses(table, laws),
+        "collapses": predictions(lost, laws),
+        "large model": predictions(table[table["task"] == LARGE], laws),
         "plans by number": plans(pd.read_csv(PLANS)),
     }.items():
         begin, end = f"<!-- {name}: written by docs/number.py -->", f"<!-- end of {name} -->"
