@@ -48,7 +48,10 @@ PERSISTENT: dict[str, str] = {
         ("typical_persistence_{}", "the same, geometric mean over blocks of 32, over {} steps"),
         ("signed_{}", "the same, geometric mean over single elements, over {} steps"),
         ("lost_persistence_{}", "p / (k + p), mean over blocks of 32, of what {} steps add up to"),
-        ("cosine_loss_{}", "1 - cosine of a layer's sum over {} steps, mean over layers and windows"),
+        (
+            "cosine_loss_{}",
+            "1 - cosine of a layer's sum over {} steps, mean over layers and windows",
+        ),
         ("model_cosine_loss_{}", "the same of all tensors as one vector, over {} steps"),
         ("adam_cosine_loss_{}", "the same of Adam's updates, over {} steps"),
     )

@@ -226,9 +226,7 @@ def _finish(
         if (out / "runs" / f"{key}.json").exists() and _has_trace(trace, key):
             yield run
         else:
-            steps = _steps(
-                run.task.steps, experiment.record_steps, experiment.record_consecutive
-            )
+            steps = _steps(run.task.steps, experiment.record_steps, experiment.record_consecutive)
             missing.append(Job(run, out / "runs" / key, checkpoint, trace, steps))
     yield from train(missing)
 
