@@ -68,14 +68,24 @@ class Task:
 
 #: Every task's models, the default first, with the values of the keys that a file omits.
 TASKS: dict[str, dict[str, Task]] = {
-    "digits": {"convolutional": Task("digits", "convolutional", 64, 600, "sgd", 0.1)},
+    "digits": {
+        "convolutional": Task("digits", "convolutional", 64, 600, "sgd", 0.1),
+        "plain": Task("digits", "plain", 96, 300, "sgd", 0.05, warmup=20),
+        "resnet": Task("digits", "resnet", 96, 300, "sgd", 0.05, warmup=20),
+    },
     "mnist": {"convolutional": Task("mnist", "convolutional", 64, 600, "sgd", 0.05)},
     "characters": {
         "transformer": Task("characters", "transformer", 32, 600, "adam", 3e-3, text="genesis"),
         "lstm": Task("characters", "lstm", 32, 500, "adam", 5e-3, text="genesis"),
     },
-    "tokens": {"gpt": Task("tokens", "gpt", 32, 250, "adamw", 4e-3, warmup=10, text="stdlib")},
-}
+    "tokens": {
+        "gpt": Task("tokens", "gpt", 32, 250, "adamw", 4e-3, warmup=10, text="stdlib"),
+        "gpt-3m": Task(
+            "tokens", "gpt-3m", 32, 1000, "adamw", 1e-3, weight_decay=0.1, warmup=50,
+            decay="linear", text="stdlib",
+        ),
+    },
+}  # fmt: skip
 
 
 class Exchange(NamedTuple):
@@ -102,6 +112,8 @@ class Experiment:
     topology : str
     record_steps : int
         How many steps of the first seed's fp32 run are recorded, from the first to the last.
+    record_consecutive : int
+        How many consecutive steps are recorded at each of these places.
     """
 
     tasks: tuple[Task, ...]
@@ -111,6 +123,7 @@ class Experiment:
     workers: int = 8
     topology: str = "ring"
     record_steps: int = 7
+    record_consecutive: int = 1
 
     @property
     def baselines(self) -> tuple[Exchange, ...]:
@@ -351,6 +364,7 @@ _TOP: dict[str, Rule] = {
     "workers": _count(2, 2**20),
     "topology": TEXT,
     "record_steps": _count(1, 10**6),
+    "record_consecutive": _count(1, 10**6),
 }
 _OF_A_TASK: dict[str, Rule] = {
     "batch": _count(1, _MOST),

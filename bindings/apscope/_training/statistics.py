@@ -24,6 +24,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._arrays.float_environment import guarded
+from .persistence import Persistence
+from .step_errors import TensorErrors, errors_of
 
 #: Elements per block; 1: every element by itself.
 BLOCKS = (1, 8, 32, 256)
@@ -73,32 +75,22 @@ class StepSums:
 
 @guarded
 def of_step(
-    gradients: Mapping[str, np.ndarray],
-    results: Mapping[str, np.ndarray],
-    sums: dict[str, ElementSums] | None = None,
+    errors: Mapping[str, TensorErrors], sums: dict[str, ElementSums] | None = None
 ) -> StepSums:
     """The sums of a step.
 
     Parameters
     ----------
-    gradients : mapping of str to array, shape (W, n), W > 1
+    errors : mapping of str to TensorErrors
         By tensor.
-    results : mapping of str to array, shape (n,)
-        The exchanged mean.
     sums : dict, optional
         The sums of every element, by tensor; those of this step are added.
     """
     total = StepSums(lost=0.0)
     for size in BLOCKS:
         total.log2[str(size)], total.blocks[str(size)] = 0.0, 0
-    for name, rows in gradients.items():
-        g, result = rows.astype(float), results[name].astype(float)
-        finite = np.isfinite(g).all(0) & np.isfinite(result)
-        g, result = np.where(finite, g, 0.0), np.where(finite, result, 0.0)
-        mean = g.mean(0)
-        signed = result - mean
+    for name, (mean, result, signed, noise) in errors.items():
         error = signed**2
-        noise = ((g - mean) ** 2).sum(0) / (len(g) * (len(g) - 1))
         if sums is not None:
             held = sums.setdefault(name, ElementSums(*np.zeros((3, len(mean)))))
             held.error[:] += error
@@ -173,7 +165,7 @@ def _mean(values: list[float]) -> float:
 
 
 def of_trace(trace: Any, spec: str, topology: str, seed: int = 0) -> dict[str, float]:
-    """`STATISTICS` of a trace's steps, exchanged one after another as a training loop would.
+    """`STATISTICS` and `PERSISTENT` of a trace's steps, exchanged one after another as in training.
 
     Parameters
     ----------
@@ -204,6 +196,7 @@ def of_trace(trace: Any, spec: str, topology: str, seed: int = 0) -> dict[str, f
         True,
     )
     sums: dict[str, ElementSums] = {}
+    persistence = Persistence()
     steps = []
     for index, step in enumerate(trace.manifest.steps):
         rows = {
@@ -222,8 +215,10 @@ def of_trace(trace: Any, spec: str, topology: str, seed: int = 0) -> dict[str, f
             step.number, index, list(rows.values()), list(out.values()), weights,
             _or_nan(step.loss), _or_nan(step.learning_rate), 1,
         )  # fmt: skip
-        steps.append(of_step(rows, out, sums))
-    return pool(steps, sums)
+        errors = errors_of(rows, out)
+        steps.append(of_step(errors, sums))
+        persistence.add(step.number, errors)
+    return pool(steps, sums) | persistence.found()
 
 
 def _or_nan(value: float | None) -> float:

@@ -189,6 +189,8 @@ def _key(run: Run, experiment: Experiment, about: str, versions: dict[str, str])
         "versions": versions,
         "record_steps": experiment.record_steps,
     }
+    if experiment.record_consecutive > 1:
+        told["record_consecutive"] = experiment.record_consecutive
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:24]
 
 
@@ -224,12 +226,17 @@ def _finish(
         if (out / "runs" / f"{key}.json").exists() and _has_trace(trace, key):
             yield run
         else:
-            steps = _steps(run.task.steps, experiment.record_steps)
+            steps = _steps(run.task.steps, experiment.record_steps, experiment.record_consecutive)
             missing.append(Job(run, out / "runs" / key, checkpoint, trace, steps))
     yield from train(missing)
 
 
-def _steps(steps: int, count: int) -> tuple[int, ...]:
-    """The recorded steps: the first, the last, and evenly between them."""
-    count = min(count, steps)
-    return tuple(sorted({round(k * (steps - 1) / max(count - 1, 1)) for k in range(count)}))
+def _steps(steps: int, count: int, consecutive: int = 1) -> tuple[int, ...]:
+    """The recorded steps: runs of consecutive ones at the beginning, the end, and evenly between.
+
+    Where there are fewer steps, the runs are shorter first, then fewer; no two overlap.
+    """
+    consecutive = min(consecutive, steps)
+    count = min(count, steps // consecutive)
+    begins = (round(k * (steps - consecutive) / max(count - 1, 1)) for k in range(count))
+    return tuple(sorted({begin + i for begin in begins for i in range(consecutive)}))

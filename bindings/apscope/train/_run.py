@@ -16,6 +16,7 @@ import torch
 from .._folders.one_file import new_file
 from .._training.experiment import Task
 from .._training.statistics import of_step
+from .._training.step_errors import errors_of
 from ..record import TraceWriter
 from ..record.torch_layers import roles
 from . import _tasks as tasks
@@ -157,23 +158,24 @@ def _step(
         writer.end_step(step, loss=loss, learning_rate=rate)
     workers.exchange()
     if recorded:
-        found["errors"][str(step)] = of_step(
-            {name: rows.numpy() for name, rows in workers.gradients.items()},
-            {
-                name: p.grad.reshape(-1).numpy()
-                for name, p in workers.model.named_parameters()
-                if p.grad is not None
-            },
-        ).as_json()  # fmt: skip
+        results = {
+            name: p.grad.reshape(-1).numpy()
+            for name, p in workers.model.named_parameters()
+            if p.grad is not None
+        }
+        gradients = {name: rows.numpy() for name, rows in workers.gradients.items()}
+        found["errors"][str(step)] = of_step(errors_of(gradients, results)).as_json()
     workers.update()
     if workers.skipped:
         found["skipped"].append(step)
     done, steps = step + 1, run.task.steps
     if done == steps or done * EVALUATIONS // steps > step * EVALUATIONS // steps:
         inputs, targets = data.validation
+        workers.model.eval()  # batch norm's own averages, which no validation changes
         with torch.no_grad():
             output = workers.model(inputs)
             value = float(tasks.loss(output, targets))
+        workers.model.train()
         found["validation"][str(done)] = [value, tasks.accuracy(output, targets)]
 
 

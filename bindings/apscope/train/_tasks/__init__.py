@@ -50,7 +50,8 @@ def load(name: str, model: str, text: str = "") -> Data:
     ----------
     name : {"digits", "mnist", "characters", "tokens"}
     model : str
-        ``convolutional``; of `characters` ``transformer`` or ``lstm``; of `tokens` ``gpt``.
+        ``convolutional``, of `digits` also ``plain`` or ``resnet``; of `characters`
+        ``transformer`` or ``lstm``; of `tokens` ``gpt`` or ``gpt-3m``.
     text : str
         Of `characters` and `tokens`: ``genesis``, ``python``, ``stdlib`` or a file's path.
 
@@ -62,8 +63,8 @@ def load(name: str, model: str, text: str = "") -> Data:
     if name == "characters":
         return Data(*characters.load(model, text))
     if name == "tokens":
-        return Data(*tokens.load(text))
-    return Data(*(digits if name == "digits" else mnist).load())
+        return Data(*tokens.load(model, text))
+    return Data(*(digits.load(model) if name == "digits" else mnist.load()))
 
 
 def loss(output: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:

@@ -21,6 +21,7 @@ __dir__ = __all__.copy
 
 CONTEXT = 32
 VOCABULARY = 4096
+SIZES: dict[str, dict[str, int]] = {"gpt": {}, "gpt-3m": {"width": 256, "heads": 8, "layers": 3}}
 
 
 class Block(nn.Module):
@@ -41,7 +42,7 @@ class Block(nn.Module):
 
 
 class GPT(nn.Module):
-    """Two blocks of width 64; the head is the transposed embedding."""
+    """Pre-norm blocks, by default two of width 64; the head is the transposed embedding."""
 
     def __init__(self, vocabulary: int, width: int = 64, heads: int = 4, layers: int = 2) -> None:
         super().__init__()
@@ -60,13 +61,13 @@ class GPT(nn.Module):
         return nn.functional.linear(self.norm(x), self.token_embedding.weight)
 
 
-def load(text: str) -> tuple[Any, ...]:
-    """The content of `tasks.Data`: windows of 64 tokens; the last tenth validates."""
+def load(model: str, text: str) -> tuple[Any, ...]:
+    """The content of `tasks.Data`: windows of 32 tokens; the last tenth validates."""
     whole = read(text)
     made, vocabulary = tokens(whole, VOCABULARY)
     data = torch.tensor(made)
     return (
         *windows(data, CONTEXT, text, "tokens"),
-        lambda: GPT(vocabulary),
+        lambda: GPT(vocabulary, **SIZES[model]),
         about(data, whole, text, f"tokens of {vocabulary:,} kinds"),
     )
