@@ -185,7 +185,9 @@ def answer() -> list[str]:
         return low if low == high else f"{low} to {high}"
 
     def gain(values: pd.Series, name: str) -> str:
-        return f"not at all with `{name}`" if values.max() < 1.05 else f"{span(values)} with `{name}`"
+        return (
+            f"not at all with `{name}`" if values.max() < 1.05 else f"{span(values)} with `{name}`"
+        )
 
     reduction = {f: at(layer[f], "ring") / at(layer[f], "two_phase") for f in EIGHT}
     grid = {f: at(fine["e4m3fn"], "two_phase") / at(fine[f], "two_phase") for f in EIGHT}
