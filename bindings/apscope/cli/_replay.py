@@ -120,6 +120,12 @@ def _say_without_limit(rest: Rest) -> None:
     for trace in rest.provenance["traces"]:
         if trace["name"] in held:
             continue
+        if any("sampled_from" in tensor for tensor in trace["tensors"]):
+            say(
+                f"{trace['name']} has no limit, because it is a sample, and blocks of the whole are "
+                "unknown"
+            )
+            continue
         why = (
             "one worker was replayed"
             if trace["workers"] == 1
