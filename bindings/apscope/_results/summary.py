@@ -111,7 +111,7 @@ def summary(
         - ``layer_cosine``: mean over layers and steps of the cosine; 0 if skipped, overflowed or
           all zero.
         - ``gain``: the share of the gradient that arrives: sum of x y over sum of x x, x the
-          reference, y the result, over all layers and steps; y = 0 if skipped or overflowed. SGD's
+          reference, y the result, over all layers and steps; y = 0 if skipped, NaN with overflow. SGD's
           learning rate times this factor. ``gain_low``, ``gain_high``: its 95 % interval over the
           steps, as independent draws; NaN for one step.
         - ``orthogonal_error_over_noise``: the squared error without the part along x, in every
