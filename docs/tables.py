@@ -284,7 +284,7 @@ def matters(results: apscope.Results, ladder: pd.DataFrame) -> str:
         f"`{layers.index[0]}` the typical block has a squared error {figure(layers.iloc[0], 2)} "
         f"times its noise even with a scale of its own, in `{layers.index[1]}` "
         f"{figure(layers.iloc[1], 2)} times, in every other at most {figure(layers.iloc[2], 2)} "
-        "([why](notebooks/data/README.md#the-two-that-are-cut))."
+        "([why](notebooks/data/README.md#the-two-that-are-cut-in-even-runs))."
     )
 
 

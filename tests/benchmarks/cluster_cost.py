@@ -92,7 +92,7 @@ def step_by_step(
     ]
     found = client.gather(runs)
     histograms = [read[1] for read in client.gather(reads)]
-    return [rows for rows, *_ in found], histograms, [noise for _, noise, _ in found], {}
+    return [one[0] for one in found], histograms, [one[1] for one in found], [], {}
 
 
 @contextlib.contextmanager

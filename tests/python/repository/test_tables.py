@@ -82,6 +82,8 @@ def test_every_numeric_column_is_defined_and_in_the_tables_order(tables):
     assert set(names[: names.index("split_underflow")]) - set(kept) == {
         "expected_bias_error",
         "expected_variance_error",
+        "gain",
+        "sum_product",
     }
 
 
