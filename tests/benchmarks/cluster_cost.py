@@ -63,7 +63,7 @@ def step_by_step(
     items: list,
     topic: str | None,
     anywhere: bool,
-) -> tuple[list[bytes], list[dict], list[dict], dict]:
+) -> tuple[list[bytes], list[dict], list[dict], list[dict], dict]:
     """In place of `cluster._on_workers`: a task a step for each pass, where Dask's scheduler puts it."""
     parts: dict[int | None, Part] = {}
     for item in items:
@@ -92,7 +92,8 @@ def step_by_step(
     ]
     found = client.gather(runs)
     histograms = [read[1] for read in client.gather(reads)]
-    return [one[0] for one in found], histograms, [one[1] for one in found], [], {}
+    rows, noises, windows, _ = zip(*found)
+    return list(rows), histograms, list(noises), list(windows), {}
 
 
 @contextlib.contextmanager
