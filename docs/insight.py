@@ -278,14 +278,13 @@ def thresholds(table: pd.DataFrame) -> Iterator[str]:
 def picture(table: pd.DataFrame, statistic: str, law: Law, path: Path) -> None:
     """Predicted against trained, every combination."""
     ticks, ends = [1e-4, 1e-3, 0.01, 0.1, 1.0], np.array([1e-4, 10])
-    half = law.predict_interval(1.0)[1] / law.factor
     tasks = tasks_of(table)
     with matplotlib.rc_context(STYLE | {"font.size": 9}):
         figure = Figure(figsize=(9.5, 5.4))
         FigureCanvasAgg(figure)
         grid = figure.subplots(2, -(-len(tasks) // 2), sharex=True, sharey=True).ravel()
         for ax, task in zip(grid, tasks, strict=False):
-            ax.fill_between(ends, ends / half, ends * half, color="#e4e4e4", linewidth=0)
+            ax.fill_between(ends, ends / law.half, ends * law.half, color="#e4e4e4", linewidth=0)
             ax.plot(ends, ends, color="#777777", linewidth=0.8)
             own = table[(table["task"] == task) & table[statistic].notna() & (table["lost"] == 0)]
             for row in own.itertuples():
@@ -337,11 +336,10 @@ def choose(table: pd.DataFrame) -> tuple[str, Law]:
 
 def stated(statistic: str, law: Law) -> str:
     """A law as a sentence."""
-    wide = law.predict_interval(1.0)[1] / law.factor
     return (
         f"**{NAMES[statistic]}**: excess = {law.factor:.2g} nats x statistic^{law.slope:.2f}, from "
         f"{law.combinations} "
-        f"combinations; the 95 % interval of one prediction is a factor of {wide:.2g} either way."
+        f"combinations; the 95 % interval of one prediction is a factor of {law.half:.2g} either way."
     )
 
 
@@ -359,7 +357,7 @@ def usual_law(table: pd.DataFrame) -> dict[str, float | int | list[str]]:
     return {
         "factor": float(f"{law.factor:.4g}"),
         "slope": float(f"{law.slope:.4g}"),
-        "interval": float(f"{law.predict_interval(1.0)[1] / law.factor:.4g}"),
+        "interval": float(f"{law.half:.4g}"),
         "combinations": law.combinations,
         "least": float(used[USUAL].min()),
         "most": float(used[USUAL].max()),

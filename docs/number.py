@@ -25,15 +25,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import page
 import pandas as pd
-from insight import CHOSEN_ON, number, tasks_of
+import plans
+from insight import CHOSEN_ON, law_of, number, tasks_of
 
 from apscope import open_trace
+from apscope._training import relation
 from apscope._training.constant import of_trace as constant_of
 from apscope._training.folder import read
 from apscope._training.persistence import PERSISTENT
-from apscope._training.relation import Law, above_noise, combinations, fit, wrong_pairs
+from apscope._training.relation import Law, above_noise, combinations, wrong_pairs
 from apscope._training.statistics import STATISTICS, of_trace
-from apscope._training.verdicts import BASELINES, KEY, interval
+from apscope._training.verdicts import BASELINES, KEY
 
 DOCS = Path(__file__).parent
 CSV = DOCS / "number.csv"
@@ -118,16 +120,8 @@ def excesses() -> pd.DataFrame:
     """Of docs/relation.csv and docs/trained.csv; with `KEY`."""
     ring = pd.read_csv(DOCS / "relation.csv").assign(topology="ring")
     runs = pd.read_csv(DOCS / "trained.csv")
-    base = runs[runs["scheme"] == BASELINES[0]]
-    pairs = runs.merge(base, on=["task", "model", "seed"], suffixes=("", "_base"))
-    found = []
-    for key, own in pairs.groupby(KEY, sort=False):
-        if key[2] in BASELINES:
-            continue
-        sound = own[np.isfinite(own["loss"])]
-        ends = interval((sound["loss"] - sound["loss_base"]).to_numpy(float))
-        found.append((*key, len(own), len(own) - len(sound), *ends))
-    return pd.concat([ring[[*KEY, *EXCESS]], pd.DataFrame(found, columns=[*KEY, *EXCESS])])
+    found = relation.excesses(runs, [(spec, "ring") for spec in BASELINES])
+    return pd.concat([ring[[*KEY, *EXCESS]], found[[*KEY, *EXCESS]]])
 
 
 def replayed(first: Path, consecutive: Path) -> pd.DataFrame:
@@ -157,23 +151,17 @@ def planned(consecutive: Path) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def plans(found: pd.DataFrame) -> Iterator[str]:
+def plan_ratios(found: pd.DataFrame) -> Iterator[str]:
     """Plan over single scheme where their trainings differ, by `SHOWN` but `LAST`."""
-    table = pd.read_csv(DOCS / "plans.csv")
-    table = table[(table["difference_low"] > 0) | (table["difference_high"] < 0)]
+    sure = plans.decided(pd.read_csv(DOCS / "plans.csv"))
     held = with_candidates(found.assign(**dict.fromkeys(EXCESS, np.nan)))
     held = held.set_index(["task", "scheme"])
-    heads = [f"{row.task} {row.volume:g} `{row.figure}`" for row in table.itertuples()]
-    yield f"| plan over single | right | {' | '.join(heads)} |"
-    yield "|---" * (len(heads) + 2) + "|"
-    trained = [number(row.plan_excess / row.single_excess) for row in table.itertuples()]
-    yield f"| excess, trained | | {' | '.join(trained)} |"
-    for name in SHOWN[:-1]:
-        of = held[name]
-        ratios = [of[row.task, row.plan] / of[row.task, row.single] for row in table.itertuples()]
-        better = table["difference_excess"] < 0
-        right = sum((ratio < 1) == one for ratio, one in zip(ratios, better, strict=True))
-        yield f"| {name} | {right} of {len(ratios)} | {' | '.join(map(number, ratios))} |"
+    of = {what: held.loc[list(zip(sure["task"], sure[what]))] for what in ("plan", "single")}
+    told = {
+        name: pd.Series(of["plan"][name].to_numpy() / of["single"][name].to_numpy(), sure.index)
+        for name in SHOWN[:-1]
+    }
+    return plans.ratios(sure, told)
 
 
 def _tasks(folder: Path) -> pd.DataFrame:
@@ -268,11 +256,7 @@ def sets_of(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
 def laws_of(table: pd.DataFrame) -> dict[str, Law]:
     """Of every candidate its line through the tasks that it may be fitted to."""
     own = table[table["task"].isin(CHOSEN_ON)]
-    found = {}
-    for name in CANDIDATES | LATER | UPDATES | PROGRESS:
-        held = above_noise(own, name)
-        found[name] = fit(held[name], held["excess"])
-    return found
+    return {name: law_of(own, name) for name in CANDIDATES | LATER | UPDATES | PROGRESS}
 
 
 def _when(candidate: str) -> str:
@@ -289,10 +273,9 @@ def judgement(table: pd.DataFrame, laws: dict[str, Law]) -> Iterator[str]:
     yield f"| | | | | {' | '.join(cells)} |"
     for name, law in laws.items():
         cells = [str(judged(own, name, law)) for own in sets.values()]
-        wide = law.predict_interval(1.0)[1] / law.factor
         yield (
             f"| {name}{_when(name)} | {law.slope:.2f} | "
-            f"{number(law.factor)} | {number(wide)} | {' | '.join(cells)} |"
+            f"{number(law.factor)} | {number(law.half)} | {' | '.join(cells)} |"
         )
     kept = {name: own[own["lost_gain"] < REFUSED] for name, own in sets.items()}
     held = [judged(own, LAST, laws[LAST]) for own in kept.values()]
@@ -369,7 +352,7 @@ def main(arguments: list[str] | None = None) -> None:
         "number by task": by_task(table, laws),
         "collapses": predictions(lost, laws),
         "large model": predictions(table[table["task"] == LARGE], laws),
-        "plans by number": plans(pd.read_csv(PLANS)),
+        "plans by number": plan_ratios(pd.read_csv(PLANS)),
     }.items():
         begin, end = f"<!-- {name}: written by docs/number.py -->", f"<!-- end of {name} -->"
         page.replace_between(asked.page, begin, end, list(lines))

@@ -110,18 +110,24 @@ def lines(table: pd.DataFrame) -> Iterator[str]:
         )
 
 
-def ratios(table: pd.DataFrame) -> Iterator[str]:
-    """What every statistic says of a plan against the single scheme, beside what training says."""
-    sure = table[(table["difference_low"] > 0) | (table["difference_high"] < 0)]
+def decided(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows whose plan and single scheme train differently."""
+    return table[(table["difference_low"] > 0) | (table["difference_high"] < 0)]
+
+
+def ratios(sure: pd.DataFrame, told: dict[str, pd.Series]) -> Iterator[str]:
+    """What figures say of a plan against the single scheme, beside what training says.
+
+    told: by the figure's name its ratio of plan to single scheme, a number per row of `sure`.
+    """
     trained = sure["plan_excess"] / sure["single_excess"]
     heads = [f"{row.task} {row.volume:g} `{row.figure}`" for row in sure.itertuples()]
     yield f"| plan over single | right | {' | '.join(heads)} |"
     yield "|---" * (len(heads) + 2) + "|"
     yield f"| excess, trained | | {' | '.join(f'{v:.2g}' for v in trained)} |"
-    for name in STATISTICS:
-        told = sure[f"plan_{name}"] / sure[f"single_{name}"]
-        right = int(((told < 1) == (trained < 1)).sum())
-        yield f"| {NAMES[name]} | {right} of {len(sure)} | {' | '.join(f'{v:.2g}' for v in told)} |"
+    for name, ratio in told.items():
+        right = int(((ratio < 1) == (trained < 1)).sum())
+        yield f"| {name} | {right} of {len(sure)} | {' | '.join(f'{v:.2g}' for v in ratio)} |"
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -135,7 +141,9 @@ def main(arguments: list[str] | None = None) -> None:
         csv = places[0]
     table = pd.read_csv(csv)
     page.replace_between(places[-1], *MARKERS, list(lines(table)))
-    page.replace_between(places[-1], *OF_RATIOS, list(ratios(table)))
+    sure = decided(table)
+    told = {NAMES[s]: sure[f"plan_{s}"] / sure[f"single_{s}"] for s in STATISTICS}
+    page.replace_between(places[-1], *OF_RATIOS, list(ratios(sure, told)))
 
 
 if __name__ == "__main__":

@@ -277,7 +277,7 @@ std::vector<ResultRow> ItemAccount::rows(const SentItem& sent) const {
             if (s.blocks) fill_blocks(row, *s.blocks);
             if (has_own) fill_own(row, s.own);
         }
-        if (!row.wire && item_.noise != nullptr && !item_.noise->blocks.empty())
+        if (!row.wire && item_.noise != nullptr && item_.noise->known)
             fill_noise(row, s.statistics.over_noise, item_.noise->sum);
         if (!sent.skipped) s.samples.fill(row);
     };

@@ -119,10 +119,10 @@ public:
     }
 
 private:
-    const RowTable& table_;
     // A NaN stays one.
     static double not_below_zero(double value) { return value < 0.0 ? 0.0 : value; }
 
+    const RowTable& table_;
     Cells error_, reference_, signed_error_, absolute_, overflow_, noise_, log2_, blocks_, product_;
 };
 

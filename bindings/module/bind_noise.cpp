@@ -29,38 +29,18 @@ NoiseTable noise_table(const py::dict& texts, const IntegerArray& without, const
     for (std::size_t i = 0; i < table.rows.size(); ++i) {
         if (without.data()[i] >= 0) table.rows[i].without = without.data()[i];
     }
-    const auto add_texts = [&](const char* name, std::int32_t NoiseRow::* field,
-                               std::vector<std::string>& names) {
-        names = {""};
-        if (!texts.contains(name)) return;
-        const auto [codes, levels] =
-            texts[name].cast<std::pair<CodeArray, std::vector<std::string>>>();
-        for (std::size_t i = 0; i < table.rows.size(); ++i) {
-            const std::int32_t code = codes.at(static_cast<py::ssize_t>(i));
-            if (code < 0 || static_cast<std::size_t>(code) >= levels.size())
-                throw std::invalid_argument("column '" + std::string(name) +
-                                            "' of the noise has an empty cell");
-            table.rows[i].*field = code;
-        }
-        if (!levels.empty()) names = levels;
-    };
-    add_texts("trace", &NoiseRow::trace, table.traces);
-    add_texts("tensor", &NoiseRow::tensor, table.tensors);
-    add_texts("role", &NoiseRow::role, table.roles);
-    const auto add = [&]<class T>(const py::dict& columns, const char* name, T NoiseRow::* field) {
-        if (!columns.contains(name)) return;
-        const auto values = columns[name].cast<Integers<T>>();
-        for (std::size_t i = 0; i < table.rows.size(); ++i)
-            table.rows[i].*field = values.at(static_cast<py::ssize_t>(i));
-    };
-    add(integers, "step", &NoiseRow::step);
-    add(integers, "workers", &NoiseRow::workers);
-    add(integers, "blocks", &NoiseRow::blocks);
-    add(integers, "noise_blocks", &NoiseRow::noise_blocks);
-    add(integers, "lone_blocks", &NoiseRow::lone_blocks);
-    add(numbers, "sum_squared_reference", &NoiseRow::squared_reference);
-    add(numbers, "sum_noise", &NoiseRow::noise);
-    add(numbers, "sum_log2_ratio", &NoiseRow::log2_ratio);
+    table.traces = table.tensors = table.roles = {""};
+    set_texts(table.rows, texts, "trace", &NoiseRow::trace, table.traces);
+    set_texts(table.rows, texts, "tensor", &NoiseRow::tensor, table.tensors);
+    set_texts(table.rows, texts, "role", &NoiseRow::role, table.roles);
+    set_numbers(table.rows, integers, "step", &NoiseRow::step);
+    set_numbers(table.rows, integers, "workers", &NoiseRow::workers);
+    set_numbers(table.rows, integers, "blocks", &NoiseRow::blocks);
+    set_numbers(table.rows, integers, "noise_blocks", &NoiseRow::noise_blocks);
+    set_numbers(table.rows, integers, "lone_blocks", &NoiseRow::lone_blocks);
+    set_numbers(table.rows, numbers, "sum_squared_reference", &NoiseRow::squared_reference);
+    set_numbers(table.rows, numbers, "sum_noise", &NoiseRow::noise);
+    set_numbers(table.rows, numbers, "sum_log2_ratio", &NoiseRow::log2_ratio);
     return table;
 }
 

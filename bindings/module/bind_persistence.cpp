@@ -25,34 +25,16 @@ WindowTable window_table(const py::dict& texts, const py::dict& integers, const 
     WindowTable table;
     if (!integers.contains("steps")) return table;
     table.rows.resize(static_cast<std::size_t>(integers["steps"].cast<IntegerArray>().size()));
-    const auto add_texts = [&](const char* name, std::int32_t WindowRow::* field,
-                               std::vector<std::string>& names) {
-        const auto [codes, levels] =
-            texts[name].cast<std::pair<CodeArray, std::vector<std::string>>>();
-        for (std::size_t i = 0; i < table.rows.size(); ++i) {
-            const std::int32_t code = codes.at(static_cast<py::ssize_t>(i));
-            if (code < 0 || static_cast<std::size_t>(code) >= levels.size())
-                throw std::invalid_argument("column '" + std::string(name) +
-                                            "' of the persistence has an empty cell");
-            table.rows[i].*field = code;
-        }
-        names = levels;
-    };
-    add_texts("trace", &WindowRow::trace, table.traces);
-    add_texts("tensor", &WindowRow::tensor, table.tensors);
-    add_texts("scheme", &WindowRow::scheme, table.schemes);
-    add_texts("topology", &WindowRow::topology, table.topologies);
-    const auto add = [&]<class T>(const py::dict& columns, const char* name, T WindowRow::* field) {
-        const auto values = columns[name].cast<Integers<T>>();
-        for (std::size_t i = 0; i < table.rows.size(); ++i)
-            table.rows[i].*field = values.at(static_cast<py::ssize_t>(i));
-    };
-    add(integers, "step", &WindowRow::step);
-    add(integers, "steps", &WindowRow::steps);
-    add(integers, "noise_blocks", &WindowRow::noise_blocks);
-    add(numbers, "sum_squared_error", &WindowRow::squared_error);
-    add(numbers, "sum_noise", &WindowRow::noise);
-    add(numbers, "sum_log2_error_over_noise", &WindowRow::log2_over_noise);
+    set_texts(table.rows, texts, "trace", &WindowRow::trace, table.traces);
+    set_texts(table.rows, texts, "tensor", &WindowRow::tensor, table.tensors);
+    set_texts(table.rows, texts, "scheme", &WindowRow::scheme, table.schemes);
+    set_texts(table.rows, texts, "topology", &WindowRow::topology, table.topologies);
+    set_numbers(table.rows, integers, "step", &WindowRow::step);
+    set_numbers(table.rows, integers, "steps", &WindowRow::steps);
+    set_numbers(table.rows, integers, "noise_blocks", &WindowRow::noise_blocks);
+    set_numbers(table.rows, numbers, "sum_squared_error", &WindowRow::squared_error);
+    set_numbers(table.rows, numbers, "sum_noise", &WindowRow::noise);
+    set_numbers(table.rows, numbers, "sum_log2_error_over_noise", &WindowRow::log2_over_noise);
     return table;
 }
 

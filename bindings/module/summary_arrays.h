@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,6 +32,30 @@ using Numbers = py::array_t<double, py::array::c_style | py::array::forcecast>;
 template <class T>
 py::array to_array(const std::vector<T>& values) {
     return py::array_t<T>(static_cast<py::ssize_t>(values.size()), values.data());
+}
+
+// Columns of a table whose rows are structs; one that is missing changes nothing. Texts are codes
+// of names.
+template <class Row>
+void set_texts(std::vector<Row>& rows, const py::dict& texts, const char* name,
+               std::int32_t Row::* field, std::vector<std::string>& names) {
+    if (!texts.contains(name)) return;
+    const auto [codes, levels] = texts[name].cast<std::pair<CodeArray, std::vector<std::string>>>();
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+        const std::int32_t code = codes.at(static_cast<py::ssize_t>(i));
+        if (code < 0 || static_cast<std::size_t>(code) >= levels.size())
+            throw std::invalid_argument("column '" + std::string(name) + "' has an empty cell");
+        rows[i].*field = code;
+    }
+    if (!levels.empty()) names = levels;
+}
+template <class Row, class T>
+void set_numbers(std::vector<Row>& rows, const py::dict& columns, const char* name,
+                 T Row::* field) {
+    if (!columns.contains(name)) return;
+    const auto values = columns[name].cast<Integers<T>>();
+    for (std::size_t i = 0; i < rows.size(); ++i)
+        rows[i].*field = values.at(static_cast<py::ssize_t>(i));
 }
 
 inline py::array to_flags(std::span<const std::uint8_t> flags) {

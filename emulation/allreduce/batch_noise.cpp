@@ -61,6 +61,7 @@ BatchNoise batch_noise(std::span<const std::span<const float>> gradients, bool d
     BatchNoise noise;
     const std::size_t workers = gradients.size();
     if (workers < 2) return noise;
+    noise.known = true;
     const std::size_t elements = gradients[0].size();
     const double w = static_cast<double>(workers);
     noise.blocks.resize(noise_blocks_of(elements));

@@ -83,8 +83,9 @@ struct OverNoise {
 };
 
 // The noise of one tensor at one step, in units of the squared reference. Elements for which a
-// worker's gradient is not finite have no noise. Empty for fewer than two workers.
+// worker's gradient is not finite have no noise.
 struct BatchNoise {
+    bool known = false;  // of two workers or more, also of a tensor without elements
     std::vector<double> blocks;  // N of every noise block
     double sum = 0.0;  // of N
     double squared_reference = 0.0;  // the sum of R^2, R the sum or the mean of the gradients

@@ -54,7 +54,7 @@ def wrong_windows(
     ----------
     table : DataFrame
     rows : DataFrame
-        Of the results: what names a row, ``stage`` and ``sum_noise``.
+        Of the results: the names of a row, ``stage``, ``count`` and ``sum_noise``.
     provenance : dict
     """
     key = [*_TEXTS, "step", "steps"]
@@ -82,7 +82,8 @@ def _lacking(table: pd.DataFrame, rows: pd.DataFrame) -> int:
     Of the schemes that have windows: merged results may have others.
     """
     ways, with_windows = list(_TEXTS), table.drop_duplicates(["trace", "scheme"])
-    reduced = rows[(rows["stage"] == "reduced") & rows["sum_noise"].notna()].merge(
+    held_noise = rows["sum_noise"].notna() & (rows["count"] > 0)  # a tensor with elements
+    reduced = rows[(rows["stage"] == "reduced") & held_noise].merge(
         with_windows[["trace", "scheme"]]
     )
     wanted = set(reduced[[*ways, "step"]].itertuples(index=False, name=None))

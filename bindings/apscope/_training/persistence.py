@@ -32,12 +32,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from .._arrays.float_environment import guarded
-from .step_errors import TensorErrors
+from .step_errors import TensorErrors, block_sums, cosine, log2_ratios
 
 #: Steps of a window.
 WINDOWS = (3, 10, 30)
 _BLOCK = 32
-_LEAST = 2.0**-30
 
 #: The results of `Persistence.found`, and the definition of each.
 PERSISTENT: dict[str, str] = {
@@ -66,9 +65,8 @@ class _Logarithms:
 
     def add(self, error: np.ndarray, noise: np.ndarray) -> None:
         """Ratios of elements or blocks; those without noise are left out."""
-        noisy = noise > 0
-        self.sum += float(np.log2(np.maximum(error[noisy] / noise[noisy], _LEAST)).sum())
-        self.count += int(noisy.sum())
+        sum_, count = log2_ratios(error, noise)
+        self.sum, self.count = self.sum + sum_, self.count + count
 
     @property
     def mean(self) -> float:
@@ -83,14 +81,8 @@ class _Turned:
 
     def add(self, pairs: Iterable[tuple[np.ndarray, np.ndarray]]) -> None:
         """Parts of an exact vector and of a result; nothing if the first is 0."""
-        exact = length = product = 0.0
-        for mean, result in pairs:
-            exact += float(mean @ mean)
-            length += float(result @ result)
-            product += float(mean @ result)
-        if exact > 0:
-            self.sum += product / math.sqrt(exact * length) if length > 0 else 0.0
-            self.count += 1
+        if (direction := cosine(pairs)) is not None:
+            self.sum, self.count = self.sum + direction, self.count + 1
 
     @property
     def mean(self) -> float:
@@ -152,8 +144,7 @@ class _Window:
             self.total_error += float(error.sum())
             self.total_noise += float(noise.sum())
             self.elements.add(error, noise)
-            starts = np.arange(0, len(error), _BLOCK)
-            e, n = np.add.reduceat(error, starts), np.add.reduceat(noise, starts)
+            e, n = block_sums(error, _BLOCK), block_sums(noise, _BLOCK)
             self.blocks.add(e, n)
             self.lost += float((e[n > 0] / (e[n > 0] + self.k * n[n > 0])).sum())
 

@@ -50,7 +50,7 @@ def combinations(folder: str | os.PathLike[str]) -> pd.DataFrame:
     own = counted[counted["source"] == "run"].drop(columns=["source", "seed"])
     own = own.groupby(KEY, sort=False).agg(_geometric_mean).add_prefix("own_").reset_index()
     judged = about["verdicts"][[*KEY, "volume", "speedup", "verdict"]]
-    found = _excesses(rows, experiment.baselines)
+    found = excesses(run_ends(rows), experiment.baselines)
     for other in (judged, trace, own):
         found = found.merge(other, how="left", on=KEY)
     return found
@@ -61,8 +61,8 @@ def _geometric_mean(values: pd.Series) -> float:
     return float(np.exp(np.log(held).mean())) if len(held) and (held > 0).all() else math.nan
 
 
-def _excesses(rows: pd.DataFrame, baselines: Sequence[tuple[str, str]]) -> pd.DataFrame:
-    ends = run_ends(rows)
+def excesses(ends: pd.DataFrame, baselines: Sequence[tuple[str, str]]) -> pd.DataFrame:
+    """The columns of `combinations` that compare runs, of the runs' ends (`run_ends`)."""
     base = ends[ends["scheme"] == baselines[0][0]]
     found = []
     for key, own in ends.groupby(KEY, sort=False):
@@ -103,15 +103,19 @@ class Law(NamedTuple):
         """The excess at a statistic of 1, in nats."""
         return float(10.0**self.offset)
 
+    @property
+    def half(self) -> float:
+        """The factor from the line to either end of the 95 % interval of a new combination."""
+        return float(self.spread ** student_t(self.combinations - 2))
+
     def predict(self, statistic: Any) -> Any:
         """The excess in nats."""
         return 10.0 ** (self.offset + self.slope * np.log10(statistic))
 
     def predict_interval(self, statistic: Any) -> tuple[Any, Any]:
         """The 95 % interval of a new combination's excess, without the slope's own error."""
-        half = self.spread ** student_t(self.combinations - 2)
         middle = self.predict(statistic)
-        return middle / half, middle * half
+        return middle / self.half, middle * self.half
 
 
 def fit(statistic: Any, excess: Any) -> Law:

@@ -25,7 +25,7 @@ import numpy as np
 
 from .._arrays.float_environment import guarded
 from .persistence import Persistence
-from .step_errors import TensorErrors, errors_of
+from .step_errors import TensorErrors, block_sums, cosine, errors_of, log2_ratios
 
 #: Elements per block; 1: every element by itself.
 BLOCKS = (1, 8, 32, 256)
@@ -44,7 +44,6 @@ STATISTICS: dict[str, str] = {
     "step_nmse": "NMSE of a step, mean over the steps",
     "cosine_loss": "1 - cosine of a layer, mean over layers and steps",
 }
-_LEAST = 2.0**-30
 
 
 class ElementSums(NamedTuple):
@@ -97,29 +96,19 @@ def of_step(
             held.noise[:] += noise
             held.signed[:] += signed
         for size in BLOCKS:
-            starts = np.arange(0, len(mean), size)
-            e, n = np.add.reduceat(error, starts), np.add.reduceat(noise, starts)
-            log2, blocks = _ratio(e, n)
+            e, n = block_sums(error, size), block_sums(noise, size)
+            log2, blocks = log2_ratios(e, n)
             if size == 32:
                 total.lost += float((e[n > 0] / (e[n > 0] + n[n > 0])).sum())
             total.log2[str(size)] += log2
             total.blocks[str(size)] += blocks
         total.error += float(error.sum())
         total.noise += float(noise.sum())
-        squares = float((mean**2).sum())
-        total.reference += squares
-        if squares > 0:
+        total.reference += float((mean**2).sum())
+        if (direction := cosine([(mean, result)])) is not None:
             total.layers += 1
-            length = math.sqrt(squares * float((result**2).sum()))
-            total.cosine += float(mean @ result) / length if length > 0 else 0.0
+            total.cosine += direction
     return total
-
-
-def _ratio(error: np.ndarray, noise: np.ndarray) -> tuple[float, int]:
-    """The sum of log2 q, and how many blocks have noise."""
-    noisy = noise > 0
-    q = np.maximum(error[noisy] / noise[noisy], _LEAST)
-    return float(np.log2(q).sum()), int(noisy.sum())
 
 
 @guarded
@@ -144,8 +133,8 @@ def pool(
     found["lost_32"] = sum(s.lost for s in steps) / blocks if blocks else math.nan
     held = list((sums or {}).values())
     for name, parts in (
-        ("elements", [_ratio(one.error, one.noise) for one in held]),
-        ("signed", [_ratio(one.signed**2 / len(steps), one.noise) for one in held]),
+        ("elements", [log2_ratios(one.error, one.noise) for one in held]),
+        ("signed", [log2_ratios(one.signed**2 / len(steps), one.noise) for one in held]),
     ):
         found[name] = _typical(sum(p[0] for p in parts), sum(p[1] for p in parts))
     found["pooled"] = _mean([s.error / s.noise for s in steps if s.noise > 0])

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
 
 from .._arrays.float_environment import guarded
+
+#: The least ratio of an error to its noise that counts.
+LEAST = 2.0**-30
 
 
 class TensorErrors(NamedTuple):
@@ -40,3 +44,27 @@ def errors_of(
         noise = ((g - mean) ** 2).sum(0) / (len(g) * (len(g) - 1))
         found[name] = TensorErrors(mean, result, result - mean, noise)
     return found
+
+
+def block_sums(values: np.ndarray, size: int) -> np.ndarray:
+    """The sums over blocks of `size` consecutive elements, the last one shorter."""
+    return np.add.reduceat(values, np.arange(0, len(values), size))
+
+
+def log2_ratios(error: np.ndarray, noise: np.ndarray) -> tuple[float, int]:
+    """The sum of log2 of error over noise, at least `LEAST`, and how many have noise."""
+    noisy = noise > 0
+    ratios = np.maximum(error[noisy] / noise[noisy], LEAST)
+    return float(np.log2(ratios).sum()), int(noisy.sum())
+
+
+def cosine(pairs: Iterable[tuple[np.ndarray, np.ndarray]]) -> float | None:
+    """Of an exact vector and a result, given in parts: 0 if the result is 0, none if the first is."""
+    exact = length = product = 0.0
+    for mean, result in pairs:
+        exact += float((mean**2).sum())
+        length += float((result**2).sum())
+        product += float(mean @ result)
+    if exact == 0:
+        return None
+    return product / math.sqrt(exact * length) if length > 0 else 0.0

@@ -38,7 +38,7 @@ class Kept:
 
     @property
     def elements(self) -> int:
-        return len(self.numbers) * self.pieces.length + self.singles.size
+        return self.pieces.kept(len(self.numbers), self.singles.size)
 
 
 def cut(
@@ -163,7 +163,7 @@ def _choose(trace: Trace, size: int, longest: int, bar: tqdm[Any]) -> dict[str, 
         return {
             t.name: found[t.name]
             for t in filled
-            if found[t.name] * t.length + singles[t.name].size < t.size
+            if t.kept(found[t.name], singles[t.name].size) < t.size
         }
 
     def needed(count: dict[str, int]) -> int:
@@ -171,7 +171,7 @@ def _choose(trace: Trace, size: int, longest: int, bar: tqdm[Any]) -> dict[str, 
         lists = 0
         for t in filled:
             alone = singles[t.name].size if t.name in count else 0
-            each += t.width * (count[t.name] * t.length + alone if t.name in count else t.size)
+            each += t.width * (t.kept(count[t.name], alone) if t.name in count else t.size)
             lists += count.get(t.name, 0) + alone
         return fixed + 12 * lists + len(files) * each
 

@@ -45,6 +45,10 @@ class Pieces:
     def size(self) -> int:
         return math.prod(self.shape)
 
+    def kept(self, pieces: int, alone: int) -> int:
+        """Elements of so many pieces and so many single elements."""
+        return pieces * self.length + alone
+
     @property
     def are_rows(self) -> bool:
         return len(self.shape) > 1 and self.count == self.shape[0]
@@ -115,7 +119,7 @@ class Pieces:
         shares = self.energy[steps] / totals[steps, None]
         order = np.argsort(shares.sum(axis=0), kind="stable")
         edges = np.arange(wanted + 1) * self.count // wanted
-        kept = wanted * self.length + singles.size
+        kept = self.kept(wanted, singles.size)
         alone = of_singles[steps] / totals[steps]
         best, found = math.inf, order[:0]
         for trial in range(TRIALS):

@@ -218,3 +218,25 @@ def test_quantiles_and_the_bias_of_a_logarithm():
                 log_bias((workers - 1) * directions), rel=1e-3
             )
     assert bias_of_log_variance(0.1, 8) == 0.0
+
+
+def test_a_tensor_without_elements_changes_no_figure(tmp_path):
+    """Its noise is known, and 0; the figures of the model are those of its other layers."""
+    tables = []
+    for name, layers in (("with", {"odd": 33, "none": 0}), ("without", {"odd": 33})):
+        random = np.random.default_rng(1)
+        with TraceWriter(tmp_path / name, workers=3, name="t") as writer:
+            for step in range(4):
+                for worker in range(3):
+                    x = random.normal(size=33).astype(np.float32)
+                    for layer, size in layers.items():
+                        writer.add(step, worker, layer, x[:size])
+                writer.end_step(step)
+        results = apscope.replay(
+            tmp_path / name, ["aps:e4m3", "mx"], topology=["ring", "two_phase"]
+        )
+        tables.append(results.summary())
+        assert results.by("layer").set_index("layer").loc["odd", "error_over_noise"].notna().all()
+    assert tables[0]["error_over_noise"].notna().all()
+    figures = [c for c in tables[0] if c.startswith(("error_over", "pooled", "orthogonal", "gain"))]
+    pd.testing.assert_frame_equal(tables[0][figures], tables[1][figures])
