@@ -55,7 +55,7 @@ public:
           schemes_(resolve(manifest_, options_)), work_(manifest_, options_, schemes_) {
         for (const Topology& t : options_.topologies) {
             if (t.kind == Topology::Kind::exact) continue;
-            topologies_.push_back(t);
+            names_.push_back(t.name());
             if (t.is_order()) orders_.push_back(t);
             if (t.kind != Topology::Kind::levels && t.phases.text().empty()) common_.push_back(t);
         }
@@ -98,6 +98,14 @@ private:
         if (manifest_.stage != "local") return {};
         return has_two_phases(scheme) ? orders_ : common_;
     }
+    // Of a topology among the rows of a scheme: the wire, exact, its own reduction, and the
+    // requested ones in their order.
+    std::uint32_t place_of(const std::string& topology) const {
+        if (topology.empty()) return 0;
+        if (topology == "exact") return 1;
+        const auto found = std::ranges::find(names_, topology);
+        return found == names_.end() ? 2 : 3 + static_cast<std::uint32_t>(found - names_.begin());
+    }
     void report() const {
         if (options_.progress) options_.progress(done_.load(std::memory_order_relaxed), total_);
     }
@@ -128,8 +136,9 @@ private:
     ReplayOptions options_;
     std::vector<ResolvedScheme> schemes_;
     WorkList work_;
-    // exact left out; those that add codes of any scheme, and of one with a common scale.
-    std::vector<Topology> topologies_, orders_, common_;
+    std::vector<std::string> names_;  // of the requested topologies, exact left out
+    // Of these the ones that add codes of any scheme, and of one with a common scale.
+    std::vector<Topology> orders_, common_;
     WantedStatistics wanted_;
     // By resolved scheme and path; empty for those that do not stream.
     std::vector<std::vector<std::vector<Decision>>> decisions_;
@@ -145,6 +154,7 @@ void Replay::name(std::vector<ResultRow>& rows, std::size_t t, std::size_t k,
         row.step_index = static_cast<std::uint32_t>(options_.steps[t]);
         row.tensor_index = static_cast<std::uint32_t>(options_.tensors[k]);
         row.scheme_index = static_cast<std::uint32_t>(resolved.requested);
+        row.topology_index = place_of(row.topology);
         row.format = resolved.parts().grid;
         stand_for_whole(row, tensor(k).stands_for());
         if (row.note.empty()) row.note = resolved.scheme->note;
@@ -438,8 +448,8 @@ ReplayResult Replay::run() {
     }
     for (std::vector<ItemWindow>& some : windows)
         std::move(some.begin(), some.end(), std::back_inserter(result.windows));
-    std::ranges::stable_sort(result.windows, {}, [](const ItemWindow& w) {
-        return std::tuple(w.sums.first, w.tensor_index, w.scheme_index);
+    std::ranges::stable_sort(result.windows, {}, [&](const ItemWindow& w) {
+        return std::tuple(w.sums.first, w.tensor_index, w.scheme_index, place_of(w.topology));
     });
     for (std::map<std::string, State>& after : states) states_.merge(after);
     std::sort(result.noise.begin(), result.noise.end(), [](const ItemNoise& a, const ItemNoise& b) {

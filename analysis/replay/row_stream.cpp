@@ -39,15 +39,16 @@ void RowStream::add(const WorkItem& item, std::vector<std::vector<ResultRow>> ro
     giving_ = false;
 }
 
-// Sorts by pointers: a row is hundreds of bytes.
+// Sorts by pointers: a row is hundreds of bytes. The rows of a scheme may be of two items, which end
+// in any order: one of the step, and one of all steps for its compositions with memory.
 void RowStream::gather(std::vector<std::vector<ResultRow>> parts) {
     std::vector<ResultRow*> order;
     for (std::vector<ResultRow>& part : parts) {
         for (ResultRow& row : part) order.push_back(&row);
     }
     std::stable_sort(order.begin(), order.end(), [](const ResultRow* a, const ResultRow* b) {
-        return std::tie(a->tensor_index, a->scheme_index) <
-               std::tie(b->tensor_index, b->scheme_index);
+        return std::tie(a->tensor_index, a->scheme_index, a->topology_index) <
+               std::tie(b->tensor_index, b->scheme_index, b->topology_index);
     });
     ready_.reserve(ready_.size() + order.size());
     for (ResultRow* row : order) ready_.push_back(std::move(*row));

@@ -16,9 +16,9 @@ class RowStream {
 public:
     using Take = std::function<void(std::vector<ResultRow>)>;
 
-    // `take` receives rows by step, tensor and scheme, at least `batch` at a time except for the
-    // last; the thread whose item completes a step calls it, one thread at a time; it may throw.
-    // `begun(t)` is called once all rows of the steps before t were passed on.
+    // `take` receives rows by step, tensor, scheme and topology, at least `batch` at a time except
+    // for the last; the thread whose item completes a step calls it, one thread at a time; it may
+    // throw. `begun(t)` is called once all rows of the steps before t were passed on.
     RowStream(const std::vector<WorkItem>& items, std::size_t steps, std::size_t batch, Take take,
               std::function<void(std::size_t)> begun);
 

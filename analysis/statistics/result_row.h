@@ -14,7 +14,7 @@ namespace apscope::detail {
 
 struct ResultRow {
     // The subject of the row. Texts belong to the replay, so rows stay small.
-    std::uint32_t step_index = 0, tensor_index = 0, scheme_index = 0;
+    std::uint32_t step_index = 0, tensor_index = 0, scheme_index = 0, topology_index = 0;
     std::string format;    // the float format, else the grid
     std::string topology;  // empty at the wire
     bool wire = false;

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Joined", "in_order"]
 
-#: The columns that name an item, in the order of the rows.
-_ITEM = ("trace", "step", "tensor", "scheme")
+#: The columns that name a row, in the order of the rows; tables without schemes have the first.
+_ROW = ("trace", "step", "tensor", "scheme", "topology")
 
 
 def in_order(frame: pd.DataFrame, provenance: dict[str, Any]) -> pd.DataFrame:
@@ -32,7 +32,7 @@ class Joined(OnFile):
     ----------
     parts : sequence of Stored or Joined
     provenance : dict
-        Of the whole: its traces, with their tensors, and its schemes.
+        Of the whole: its traces, with their tensors, its schemes and its topologies.
     """
 
     def __init__(self, parts: Sequence[OnFile], provenance: dict[str, Any]) -> None:
@@ -97,7 +97,7 @@ class Joined(OnFile):
 
     def _sorted(self) -> np.ndarray:
         """The places of the rows, counted over the parts one after another."""
-        keys = [_place(part.frame(_ITEM), self._provenance) for part in self._parts]
+        keys = [_place(part.frame(_ROW), self._provenance) for part in self._parts]
         return _order({name: np.concatenate([key[name] for key in keys]) for name in keys[0]})
 
 
@@ -123,7 +123,7 @@ class _Unread:
 
 
 def _place(frame: pd.DataFrame, provenance: dict[str, Any]) -> dict[str, np.ndarray]:
-    """The place of each row's trace, step, tensor and scheme in a run."""
+    """The place of each row's trace, step, tensor, scheme and topology in a run."""
     tensor = np.empty(len(frame), np.int64)
     for trace in provenance["traces"]:
         rows = (frame["trace"] == trace["name"]).to_numpy()
@@ -136,9 +136,14 @@ def _place(frame: pd.DataFrame, provenance: dict[str, Any]) -> dict[str, np.ndar
         "step": frame["step"].to_numpy(np.int64),
         "tensor": tensor,
     }
-    if "scheme" in frame:  # inside an item the rows are already in order: a stable sort keeps them
+    if "scheme" in frame:
         schemes = {s: i for i, s in enumerate(provenance["schemes"])}
         keys["scheme"] = _mapped(frame["scheme"], schemes)
+        # The wire, exact, the scheme's own reduction (which has no place), the requested ones.
+        requested = [t for t in provenance["topologies"] if t != "exact"]
+        first = {"": 0, "exact": 1}
+        later = {t: len(requested) + len(first) + 1 + i for i, t in enumerate(requested)}
+        keys["topology"] = _mapped(frame["topology"], first | later)
     return keys
 
 

@@ -84,6 +84,30 @@ TEST(RowStream, GivesRowsInTheOrderOfTheTableWhateverEndsFirst) {
     }
 }
 
+// Its plain form streams, and what it is in two phases has memory.
+TEST(RowStream, RowsOfASchemeFromTwoItemsComeInTheOrderOfTheTopologies) {
+    const std::vector<WorkItem> items{{0, {}, 0}, {0, 0, 0}};
+    const auto rows = [](const WorkItem& item) {
+        std::vector<std::vector<ResultRow>> made(1);
+        for (const std::uint32_t topology : item.step ? std::vector<std::uint32_t>{0, 1, 4}
+                                                      : std::vector<std::uint32_t>{3, 5}) {
+            made[0].push_back(row(0, 0, 0, 0));
+            made[0].back().topology_index = topology;
+        }
+        return made;
+    };
+    for (const std::size_t ends_first : {0, 1}) {
+        std::vector<std::uint32_t> given;
+        RowStream stream(items, 1, 1, [&](std::vector<ResultRow> some) {
+            for (const ResultRow& one : some) given.push_back(one.topology_index);
+        }, [](std::size_t) {});
+        for (const std::size_t i : {ends_first, 1 - ends_first})
+            stream.add(items[i], rows(items[i]));
+        stream.end();
+        EXPECT_EQ(given, (std::vector<std::uint32_t>{0, 1, 3, 4, 5}));
+    }
+}
+
 TEST(RowStream, AStepIsGivenOnceItsLastItemEnds) {
     const std::vector<WorkItem> items{{0, 0, 0}, {1, 0, 0}, {0, 1, 0}};
     std::vector<std::size_t> sizes;
