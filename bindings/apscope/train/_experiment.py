@@ -36,7 +36,7 @@ from .._training.constant import of_trace
 from .._training.experiment import Exchange, Experiment, Task, check_trainable
 from .._training.verdicts import noise_sentences
 from . import _tasks as tasks
-from ._jobs import Job, Train, in_processes
+from ._jobs import Job, Train, trained_in
 from ._run import Run
 from ._versions import versions
 
@@ -87,7 +87,7 @@ def run_experiment(
     check_trainable(experiment)
     data = _data_of(experiment.tasks, say)
     made_by = versions()
-    where = in_processes(jobs) if client is None else _cluster(client, out, data, say)
+    where = trained_in(jobs) if client is None else _cluster(client, out, data, say)
     with Writing(out, "apscope train", into=True) as writing:
         writing.clear()
         put_text(out / "experiment.json", json.dumps(experiment.as_json(), indent=1) + "\n")

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import json
-import multiprocessing
 import os
 import shutil
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from .._folders.one_file import make_folder, put_text
+from ._processes import in_processes
 from ._run import Run, train
 
 
@@ -46,28 +44,11 @@ class Job:
 Train = Callable[[Sequence[Job]], Iterator[Run]]  #: Trains all; gives each when its file is there.
 
 
-@contextlib.contextmanager
-def in_processes(count: int) -> Iterator[Train]:
+def trained_in(processes: int) -> AbstractContextManager[Train]:
     """A function that trains in so many processes; 1: in this one."""
-    if count == 1:
-        yield lambda jobs: map(_train, jobs)
-        return
-    pool = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), _end_with_parent)
-
-    def run(jobs: Sequence[Job]) -> Iterator[Run]:
-        for future in as_completed([pool.submit(_train, job) for job in jobs]):
-            try:
-                yield future.result()
-            except BrokenProcessPool:
-                raise ChildProcessError(
-                    f"one of the {count} processes that train ended; run apscope train again, "
-                    "which continues, with fewer --jobs if memory ran out"
-                ) from None
-
-    try:
-        yield run
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+    if processes == 1:
+        return contextlib.nullcontext(lambda jobs: map(_train, jobs))
+    return in_processes(processes, _train)
 
 
 def _train(job: Job) -> Run:
@@ -98,15 +79,3 @@ def keep(job: Job, found: dict[str, Any]) -> None:
     """Puts a finished run's file in place, and removes its checkpoint."""
     put_text(job.place.with_suffix(".json"), json.dumps(found))
     job.place.with_suffix(".pt").unlink(missing_ok=True)
-
-
-def _end_with_parent() -> None:
-    """A process of the pool ends when the command was killed: nobody would read its results."""
-    parent = multiprocessing.parent_process()
-
-    def wait() -> None:
-        if parent is not None:
-            parent.join()
-        os._exit(1)
-
-    threading.Thread(target=wait, daemon=True).start()
