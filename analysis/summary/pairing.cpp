@@ -19,15 +19,6 @@ bool holds(const std::vector<std::string>& names, std::string_view name) {
     return std::ranges::find(names, name) != names.end();
 }
 
-// The name of a topology in any spelling; the text itself if it names none.
-std::string canonical(std::string_view text) {
-    try {
-        return parse_topology(text).name();
-    } catch (const std::invalid_argument&) {
-        return std::string(text);
-    }
-}
-
 // The topologies of chosen rows, in order of appearance.
 std::vector<std::string> names_of(const ChosenRows& rows) {
     std::vector<std::string> names;
@@ -65,10 +56,13 @@ struct SchemeRows {
         }
         return rows;
     }
-    // Its own reduction if it has no other; else `wanted`.
+    // `wanted`, or its own reduction if it lacks that order, as in a summary.
     std::string compared_topology(std::string_view wanted) const {
         const auto own = std::ranges::find_if(topologies, is_own_reduction);
-        if (crossing.empty() && wanted != "exact" && own != topologies.end()) return *own;
+        const std::string name = canonical_topology(wanted);
+        const bool lacks =
+            crossing.empty() || (!collective_name(name).empty() && !holds(topologies, name));
+        if (own != topologies.end() && wanted != "exact" && lacks) return *own;
         return held(wanted);
     }
     // Its first that is not its own or exact, else its own, else exact.
@@ -84,7 +78,7 @@ struct SchemeRows {
         if (wanted.empty())
             throw std::invalid_argument("'" + spec + "@' has no topology after the @, as in " +
                                         spec + "@ring");
-        if (const std::string name = canonical(wanted); holds(topologies, name)) return name;
+        if (const std::string name = canonical_topology(wanted); holds(topologies, name)) return name;
         std::string known;
         for (const std::string& name : topologies) known += name + ", ";
         throw std::invalid_argument("'" + spec + "' has no topology '" + topology +

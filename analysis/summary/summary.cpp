@@ -13,6 +13,7 @@
 #include "analysis/summary/intervals.h"
 #include "analysis/summary/losses.h"
 #include "analysis/summary/zero_layers.h"
+#include "emulation/allreduce/topology.h"
 
 namespace apscope::detail {
 
@@ -379,14 +380,15 @@ std::vector<std::size_t> ranked(const RowTable& table, const Summary& summary) {
 Breakdown broken_down(const RowTable& table, Part part, std::optional<std::string_view> topology,
                       double batch_factor, const NoiseTable* noise, const WindowTable* windows) {
     const std::vector<std::string> held = topologies_in_order(table);
-    if (topology && std::ranges::find(held, *topology) == held.end()) {
+    const std::string asked = topology ? canonical_topology(*topology) : "";
+    if (topology && std::ranges::find(held, asked) == held.end()) {
         std::string known;
         for (const std::string& name : held) known += (known.empty() ? "" : ", ") + name;
         throw std::invalid_argument("the results have no topology '" + std::string(*topology) +
                                     "'; use one of " +
                                     (known.empty() ? "none: they have only wire rows" : known));
     }
-    const std::string used = topology ? std::string(*topology) : headline_topology(held);
+    const std::string used = topology ? asked : headline_topology(held);
     const ChosenRows rows = of_topology(table, compared_rows(table), used);
     Breakdown out{summarized(table, rows, part, batch_factor, noise, windows), {}};
     const Summary whole = summarized(table, rows, {}, batch_factor);

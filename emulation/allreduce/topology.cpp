@@ -413,6 +413,14 @@ Topology parse_topology(std::string_view name) {
     return t;
 }
 
+std::string canonical_topology(std::string_view text) {
+    try {
+        return parse_topology(text).name();
+    } catch (const std::invalid_argument&) {
+        return std::string(text);
+    }
+}
+
 bool Topology::is_plain() const {
     return form == nullptr || (is_order() && form->additions == nullptr &&
                                (form->rank == nullptr || form->rank == further_on));

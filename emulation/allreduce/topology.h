@@ -57,6 +57,8 @@ struct Topology {
 
 // A name of topology_names(), with a number for G. Throws std::invalid_argument otherwise.
 Topology parse_topology(std::string_view name);
+// The name of a topology in any spelling; the text itself if it names none.
+std::string canonical_topology(std::string_view text);
 // exact, sequential, hierarchical:G, sequential+kahan and all others. orders: those that add codes.
 // levels: those that a level of a hierarchy can have.
 std::vector<std::string> topology_names();

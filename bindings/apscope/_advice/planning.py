@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .._results.pooling import headline_topology, is_on_front, is_own
+from .._results.pooling import headline_topology, held_topology, is_on_front, is_own
 from .._results.results import Results
 from .._results.volume import SIDE
 from .._schemes.scheme import Scheme
@@ -215,18 +215,15 @@ def _topologies(frame: pd.DataFrame, asked: Sequence[str] | None) -> list[str]:
         first = headline_topology(frame)
         others = [t for t in held if t != first and not is_own(t) and is_on_front(t, first)]
         return [first, *others]
+    shared = [t for t in held if not is_own(t)]
+    asked = list(dict.fromkeys(held_topology(shared, topology) for topology in asked))
     for topology in asked:
-        if topology not in held:
-            raise ValueError(
-                f"the results have no topology '{topology}'; use one of "
-                f"{', '.join(t for t in held if not is_own(t))}"
-            )
         if topology in ("exact", "sequential") and not (frame["workers"] == 1).all():
             raise ValueError(
                 f"the topology '{topology}' is not used by any real system and has no volume; use "
                 "another, such as ring"
             )
-    return list(dict.fromkeys(asked))
+    return asked
 
 
 def _best(plans: Mapping[str, Plan]) -> str:

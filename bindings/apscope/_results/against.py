@@ -35,7 +35,9 @@ def against(first: Any, second: Any, topology: str | None = None) -> pd.DataFram
     first, second : Results or DataFrame
         RESULTS tables: of another seed, recording or version.
     topology : str, optional
-        As for `compare`. Returns
+        As for `compare`.
+
+    Returns
     -------
     DataFrame
         A row per trace and scheme, in the order of the first results, then those only in the

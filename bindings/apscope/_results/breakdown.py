@@ -49,7 +49,9 @@ def by(
         For schemes without their own reduction; by default the first replayed topology that adds in
         a format. ``exact``: for all schemes.
     batch_factor : float
-        As for `summary`. Returns
+        As for `summary`.
+
+    Returns
     -------
     DataFrame
         A row per trace, scheme and part: ``trace``, `part`, then the columns of `summary` over the

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -65,9 +64,9 @@ def compare(
         As `a`.
     topology : str, optional
         Of a scheme without one of its own; by default the other's, if it has that, else the first
-        that both have and that is not ``exact``. A scheme with its own reduction alone uses that,
-        except for ``exact`` and ``wire``: the messages before any sum. Traces without reduced rows
-        compare the wire.
+        that both have and that is not ``exact``. A scheme that lacks the topology and has its own
+        reduction uses that, except for ``exact`` and ``wire``: the messages before any sum. Traces
+        without reduced rows compare the wire.
     layers : bool
         Whether to add a row per layer.
     against : Results or DataFrame, optional
@@ -91,8 +90,8 @@ def compare(
           is 0 somewhere and L of b is not, ``inf`` the other way round, NaN if both occur;
         - ``error_over_noise``: the typical block's squared error divided by the noise of the batch
           (docs/definitions.md, section 16);
-        - ``step_nmse``: mean of L over the steps; ``nmse``: pooled, the sum of squared errors over that of squared
-          references, ``inf`` with overflow; ``overflowed``: steps with overflow;
+        - ``step_nmse``: mean of L over the steps; ``nmse``: pooled, the sum of squared errors over
+          that of squared references, ``inf`` with overflow; ``overflowed``: steps with overflow;
         - ``underflow_wire``, ``underflow_reduced``: shares of nonzero values that became 0, without
           skipped rows;
         - ``cosine``: mean over layers and steps, 0 if skipped or overflowed;
@@ -111,7 +110,8 @@ def compare(
     ------
     ValueError
         A scheme or topology that the results do not have, schemes without a common topology where
-        neither names one, the wire against a reduction; no `b`; with `against` no common trace, or no common layer and step.
+        neither names one, the wire against a reduction; no `b`; with `against` no common trace, or
+        no common layer and step.
     """
     others = list(b) if isinstance(b, Iterable) and not isinstance(b, str) else [b]
     if not others:
@@ -195,7 +195,9 @@ def compare_steps(results: Any, a: Any, b: Any, topology: str | None = None) -> 
     Parameters
     ----------
     results, a, b, topology
-        As for `compare`. Returns
+        As for `compare`.
+
+    Returns
     -------
     DataFrame
         One row per trace and step that `compare` counts: ``trace``, ``step``, ``nmse_a``,
@@ -236,10 +238,7 @@ def _side(spec: str, topology: str | None) -> Side:
     """With the topology's name, if it is a spelling of one."""
     if topology == "":
         raise ValueError(f"'{spec}@' has no topology after the @, as in {spec}@ring")
-    if topology is not None:
-        with suppress(ValueError):  # a reduction of the scheme's own, or none
-            topology = _core.parse_topology(topology)
-    return spec, topology
+    return spec, None if topology is None else _core.canonical_topology(topology)
 
 
 def scheme_in(frame: pd.DataFrame, scheme: Any) -> str:
@@ -265,9 +264,8 @@ def spec_in(held: Sequence[str], scheme: Any) -> str:
         name, _, settings = str(scheme).partition(":")
         if "," in settings and any(one.startswith(f"{name}:") for one in held):
             raise  # a key or value that this scheme does not have
-        spec = str(
-            scheme
-        )  # not a spec, such as the bare name of a scheme that needs a format: the message below says more
+        # Not a spec, such as the bare name of a scheme that needs a format: the message says more.
+        spec = str(scheme)
     if spec in held:
         return spec
     raise ValueError(

@@ -18,7 +18,9 @@ from .._arrays.inputs import as_format
 from .._schemes.scheme import as_scheme
 from .factors import factor as factor_of
 from .factors import step_logs
-from .pooling import frame_of, headline_topology, is_on_front, topologies_of, wire_of
+from .pooling import (
+    frame_of, headline_topology, held_topology, is_on_front, topologies_of, wire_of,
+)  # fmt: skip
 from .summary import COLUMNS as SUMMARY_COLUMNS
 from .summary import summary
 
@@ -254,11 +256,7 @@ def _reductions(frame: pd.DataFrame, asked: list[str] | None) -> list[str]:
     if asked is None:
         first = headline_topology(frame)
         return [first, *(name for name in held if name != first and is_on_front(name, first))]
-    if lacking := [name for name in asked if name not in held]:
-        raise ValueError(
-            f"the results have no topology '{lacking[0]}'; use one of {', '.join(held)}"
-        )
-    return list(dict.fromkeys(asked))
+    return list(dict.fromkeys(held_topology(held, name) for name in asked))
 
 
 def _factors(

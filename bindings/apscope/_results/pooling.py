@@ -7,7 +7,7 @@ more than small ones. A skipped row is a lost gradient: y = 0. docs/definitions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -265,6 +265,20 @@ def wire_of(table: pd.DataFrame, topology: str) -> pd.Series:
         return wire & (table["topology"] == "")
     tensors = pd.MultiIndex.from_frame(table[["trace", "scheme", "tensor"]].astype(str))
     return named | (wire & (table["topology"] == "") & ~tensors.isin(tensors[named]))
+
+
+def held_topology(held: Iterable[str], asked: str, *others: str) -> str:
+    """The name of an asked-for topology, in any spelling, of the held or other names.
+
+    Raises
+    ------
+    ValueError
+        It is none of them; the message lists them.
+    """
+    known = [*held, *others]
+    if (name := _core.canonical_topology(asked)) in known:
+        return name
+    raise ValueError(f"the results have no topology '{asked}'; use one of {', '.join(known)}")
 
 
 def is_own(topology: str) -> bool:

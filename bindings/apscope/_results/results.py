@@ -323,7 +323,9 @@ class Results:
             By default the first replayed topology that adds in a format; schemes with their own
             reduction keep it, except for ``exact``.
         batch_factor : float
-            The noise is that of a batch larger than the recorded one by this factor. Returns
+            The noise is that of a batch larger than the recorded one by this factor.
+
+        Returns
         -------
         DataFrame
             Without `column`: ``trace``, `part`, and the columns of `summary` over the rows of that
@@ -363,7 +365,9 @@ class Results:
         ----------
         other : Results
         topology : str, optional
-            As for `compare`. Returns
+            As for `compare`.
+
+        Returns
         -------
         DataFrame
             A row per trace and scheme: ``trace``, ``scheme``, ``held_by`` (``both``, ``first``:

@@ -8,7 +8,7 @@ import pandas as pd
 
 from .._results.breakdown import BY, across, by, specs_of
 from .._results.overflow import tight_overflows
-from .._results.pooling import headline_topology
+from .._results.pooling import headline_topology, held_topology
 from .._results.results import Results
 from .._results.summary import COLUMNS, front, of_topology
 from .._results.winners import bits_of, winners
@@ -148,11 +148,8 @@ def _whole(results: Results, args: argparse.Namespace) -> pd.DataFrame:
             return table
         return front(table, headline_topology(results._coded(["topology"])))
     held = [t for t in table["topology"].unique() if t]
-    if args.topology not in [*held, "all"]:
-        raise ValueError(
-            f"the results have no topology '{args.topology}'; use one of {', '.join(held)}, or all"
-        )
-    return table if args.topology == "all" else of_topology(table, args.topology)
+    topology = held_topology(held, args.topology, "all")
+    return table if topology == "all" else of_topology(table, topology)
 
 
 def _with_nodes(
