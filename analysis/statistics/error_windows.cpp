@@ -133,9 +133,8 @@ void ErrorWindows::add(std::int64_t step, std::size_t elements, std::size_t firs
     const std::size_t count = result.size(), block = first / noise_block;
     error_.resize(count);
     reference_.resize(count);
-    simd::run<FinitePairs>(reference.data(), result.data(), count, error_.data(),
-                           reference_.data(), reference_squares_.data() + first,
-                           result_squares_.data() + first);
+    simd::run<FinitePairs>(reference.data(), result.data(), count, error_.data(), reference_.data(),
+                           reference_squares_.data() + first, result_squares_.data() + first);
     for (Length& length : lengths_) {
         length.overflows = length.overflows || overflows;
         std::span<const double> error = error_, of_blocks = noise;
@@ -150,11 +149,14 @@ void ErrorWindows::add(std::int64_t step, std::size_t elements, std::size_t firs
         }
         if (length.done + 1 < length.sums.steps) continue;
         simd::run<SumOfProducts>(error.data(), error.data(), count, &length.sums.squared_error);
-        length.sums.noise +=
-            noise.empty() ? std::numeric_limits<double>::quiet_NaN()
-                          : block_sum(of_blocks.size(), [&](std::size_t b) { return of_blocks[b]; });
         if (length.sums.steps > 1) add_updates(length, first, count);
-        if (!noise.empty()) length.over.add_lost(error, of_blocks);  // the square of 0 - error is that of the error
+        if (noise.empty()) {
+            length.sums.noise = std::numeric_limits<double>::quiet_NaN();
+            continue;
+        }
+        length.sums.noise +=
+            block_sum(of_blocks.size(), [&](std::size_t b) { return of_blocks[b]; });
+        length.over.add_lost(error, of_blocks);  // the square of 0 - error is that of the error
     }
     if (first + count == elements) end_step();
 }

@@ -54,7 +54,8 @@ public:
 
     // Elements first .. first + result.size() - 1 of `elements` at a step, a block in order; steps
     // ascend. Where one of the pairs is not finite, both are 0. noise: of each of its noise
-    // blocks; empty if it is unknown. overflows: whether a result is not finite although its reference is.
+    // blocks; empty if it is unknown. overflows: whether a result is not finite although its
+    // reference is.
     void add(std::int64_t step, std::size_t elements, std::size_t first,
              std::span<const double> reference, std::span<const double> result,
              std::span<const double> noise, bool overflows);

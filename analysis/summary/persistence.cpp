@@ -142,9 +142,9 @@ std::vector<OfGroup> sums_of(const RowTable& table, const ChosenRows& rows, cons
 void add_persistence(Figures& figures, const RowTable& table, const ChosenRows& rows,
                      const Groups& groups, const WindowTable* windows, double noise_factor,
                      std::optional<Optimizer> optimizer) {
-    const std::vector<OfGroup> sums =
-        windows == nullptr ? std::vector<OfGroup>(groups.size())
-                           : sums_of(table, rows, groups, *windows, optimizer);
+    const std::vector<OfGroup> sums = windows == nullptr
+                                          ? std::vector<OfGroup>(groups.size())
+                                          : sums_of(table, rows, groups, *windows, optimizer);
     const auto add = [&](const std::string& name, const std::vector<Estimate>& of, double factor) {
         const auto column = [&](const char* end, auto get) {
             figures.add(name + end, of.size(), [&](std::size_t g) { return get(of[g]) * factor; });

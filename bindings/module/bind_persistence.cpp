@@ -86,10 +86,9 @@ void bind_persistence(apscope::python::Module& m) {
                                "The table of persistence: docs/definitions.md, section 16.")
         .def(py::init(&window_table), py::arg("texts"), py::arg("integers"), py::arg("numbers"),
              py::arg("optimizers"));
-    m.attr("OPTIMIZERS") = py::make_tuple(optimizer_names[0], optimizer_names[1],
-                                          optimizer_names[2]);
-    m.def("optimizer_told",
-          [](const std::string& text) -> std::optional<std::string> {
+    m.attr("OPTIMIZERS") =
+        py::make_tuple(optimizer_names[0], optimizer_names[1], optimizer_names[2]);
+    m.def("optimizer_told", [](const std::string& text) -> std::optional<std::string> {
         const auto found = optimizer_told(text);
         if (!found) return std::nullopt;
         return std::string(optimizer_names[static_cast<std::size_t>(*found)]);

@@ -30,9 +30,7 @@ COLUMNS = tuple(
     )
 )
 #: The same, of windows of several steps.
-UPDATES = tuple(
-    f"update_loss_{k}{end}" for k in LENGTHS if k > 1 for end in ("", "_low", "_high")
-)
+UPDATES = tuple(f"update_loss_{k}{end}" for k in LENGTHS if k > 1 for end in ("", "_low", "_high"))
 _TEXTS = ("trace", "tensor", "scheme", "topology")
 _INTEGERS = ("step", "steps", "noise_blocks")
 _SUMS = {

@@ -105,7 +105,11 @@ def run(args: argparse.Namespace) -> int:
         _whole(results, args)
         if args.by is None
         else by(
-            results, args.by, args.scheme, topology=args.topology, batch_factor=args.batch_factor,
+            results,
+            args.by,
+            args.scheme,
+            topology=args.topology,
+            batch_factor=args.batch_factor,
             optimizer=args.optimizer,
         )  # fmt: skip
     )

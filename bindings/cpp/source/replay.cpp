@@ -209,10 +209,9 @@ Results replay(const Trace& trace, const std::vector<std::string>& schemes,
     data->rows = std::move(result.rows);
     data->noise = noise_table(manifest, data->workers, result.noise);
     const auto told = manifest.metadata.find("optimizer");
-    data->windows = window_table(*data, result.windows,
-                                 told == manifest.metadata.end()
-                                     ? std::nullopt
-                                     : detail::optimizer_told(told->second));
+    data->windows = window_table(
+        *data, result.windows,
+        told == manifest.metadata.end() ? std::nullopt : detail::optimizer_told(told->second));
     return Results(std::move(data));
 }
 

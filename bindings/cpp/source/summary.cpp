@@ -143,9 +143,9 @@ std::vector<BreakdownRow> Results::by(std::string_view part,
                                     "' is not one of layer, role, step");
     const ResultTable columns(*data_);
     const RowTable& table = columns.table();
-    const detail::Breakdown found = detail::broken_down(
-        table, *known, options.topology, options.batch_factor, &data_->noise, &data_->windows,
-        optimizer_named(options.optimizer));
+    const detail::Breakdown found =
+        detail::broken_down(table, *known, options.topology, options.batch_factor, &data_->noise,
+                            &data_->windows, optimizer_named(options.optimizer));
     const std::string column = *known == detail::Part::layer ? "tensor" : std::string(part);
     std::vector<BreakdownRow> rows;
     for (const std::size_t i : found.order)

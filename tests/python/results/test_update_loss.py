@@ -16,7 +16,11 @@ from tests.python.results.test_persistence import SIZES, STEPS, results_of, writ
 LENGTHS = (3, 10, 30)
 OPTIMIZERS = ("sgd", "adam", "lars")
 #: The name of an optimizer's loss in a training's statistics.
-OF_TRAINING = {"sgd": "model_cosine_loss_{}", "adam": "adam_cosine_loss_{}", "lars": "cosine_loss_{}"}
+OF_TRAINING = {
+    "sgd": "model_cosine_loss_{}",
+    "adam": "adam_cosine_loss_{}",
+    "lars": "cosine_loss_{}",
+}
 
 
 def trained(path, workers=8, runs=((0, 32), (40, 47)), sizes=(700, 33, 5), **options):
@@ -33,8 +37,16 @@ def trained(path, workers=8, runs=((0, 32), (40, 47)), sizes=(700, 33, 5), **opt
     return path
 
 
-@pytest.mark.parametrize("scheme", ["aps:e3m0", "aps:e3m1,rounding=stochastic", "mx",
-                                    "error_feedback(aps:e2m1fn)", "hybrid(last=sign;else=aps:e3m0)"])
+@pytest.mark.parametrize(
+    "scheme",
+    [
+        "aps:e3m0",
+        "aps:e3m1,rounding=stochastic",
+        "mx",
+        "error_feedback(aps:e2m1fn)",
+        "hybrid(last=sign;else=aps:e3m0)",
+    ],
+)
 @pytest.mark.parametrize("topology", ["ring", "two_phase"])
 def test_it_is_that_of_a_training(tmp_path, scheme, topology):
     trace = trained(tmp_path / "t")
@@ -72,7 +84,7 @@ def losses_of(layers, optimizer, k):
     """1 - cosine of every window of some layers together."""
     steps = list(next(iter(layers.values())))
     losses = []
-    for at in range(0, len(steps)):
+    for at in range(len(steps)):
         window = steps[at : at + k]
         run = [s for s in steps if s <= window[0] and all(t in steps for t in range(s, window[0]))]
         if window != [*range(window[0], window[0] + k)] or (len(run) - 1) % k:
@@ -111,9 +123,7 @@ def test_it_is_that_of_numpy(tmp_path, workers, mean, scheme):
     for optimizer in OPTIMIZERS:
         whole, by = results.summary(optimizer=optimizer), results.by("layer", optimizer=optimizer)
         topology = next(t for t in whole["topology"] if t != "exact")
-        layers = {
-            name: results_of(scheme, topology, workers, STEPS, name, mean) for name in names
-        }
+        layers = {name: results_of(scheme, topology, workers, STEPS, name, mean) for name in names}
         rows = [(layers, whole[whole["topology"] == topology].iloc[0])]
         rows += [({row["layer"]: layers[row["layer"]]}, row)
                  for _, row in by[by["layer"].isin(names)].iterrows()]  # fmt: skip
