@@ -53,8 +53,12 @@ def windows_of(results: Any) -> _core.WindowTable:
         {name: columns[name] for name in _TEXTS},
         {name: columns[name] for name in _INTEGERS},
         {name: columns[name] for name in _NUMBERS},
-        {t["name"]: t["optimizer"] for t in results.provenance["traces"] if "optimizer" in t},
+        {t["name"]: t["optimizer"] for t in _traces(results.provenance) if "optimizer" in t},
     )
+
+
+def _traces(provenance: dict[str, Any]) -> list[dict[str, Any]]:
+    return provenance.get("traces", [])  # a table without its folder has none
 
 
 def wrong_windows(table: pd.DataFrame, provenance: dict[str, Any]) -> Iterator[str]:
