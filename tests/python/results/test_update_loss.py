@@ -274,6 +274,17 @@ def test_a_wrong_product_is_found(tmp_path, capsys):
         assert f"has a {column} above the product of the lengths" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("workers, problems", [(1, 0), (2, 1)])
+def test_the_noise_of_one_worker_alone_is_unknown(tmp_path, capsys, workers, problems):
+    results = apscope.replay(trained(tmp_path / "t", workers, ((0, 3),)), "aps:e3m0",
+                             topology="ring", persistence=True)  # fmt: skip
+    table = results.persistence.assign(sum_noise=math.nan)
+    bad = apscope.Results(results.frame, results.histograms, results.provenance, results.noise,
+                          persistence=table).save(tmp_path / "r")  # fmt: skip
+    assert main(["check", str(bad)]) == problems
+    assert ("sums of squares that are not" in capsys.readouterr().out) == bool(problems)
+
+
 def test_a_folder_names_a_known_optimizer(tmp_path):
     path = trained(tmp_path / "t", 2, ((0, 3),))
     results = apscope.replay(path, "aps:e3m0", topology="ring", persistence=True)
