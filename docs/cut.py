@@ -63,14 +63,14 @@ def lines(whole: pd.DataFrame, cut: pd.DataFrame) -> Iterator[str]:
         yield f"| `{scheme}` | `{topology}` | {' | '.join(cells)} |"
 
 
-def said(trace: apscope.Trace, whole: pd.DataFrame, cut: pd.DataFrame) -> str:
+def said(name: str, trace: apscope.Trace, whole: pd.DataFrame, cut: pd.DataFrame) -> str:
     near = {
-        head: sum(is_near(a, b) for a, b in zip(whole[name], cut[name]))
-        for name, (head, _) in FIGURES.items()
+        head: sum(is_near(a, b) for a, b in zip(whole[column], cut[column]))
+        for column, (head, _) in FIGURES.items()
     }
     size = sum(file.stat().st_size for file in trace.path.rglob("*") if file.is_file())
     return (
-        f"**`{trace.name}`** ({trace.manifest.model}, {trace.workers} workers, {len(trace.steps)} "
+        f"**`{name}`** ({trace.manifest.model}, {trace.workers} workers, {len(trace.steps)} "
         f"steps): {trace.manifest.metadata['cut']}; {size / 1e6:.1f} MB. Within a quarter: "
         f"{', '.join(f'{head} in {n} of {len(whole)} rows' for head, n in near.items())}."
     )
@@ -86,8 +86,9 @@ def main() -> None:
         trace, small = apscope.open_trace(a), apscope.open_trace(b)
         if small.manifest.metadata.get("cut_from") != trace.hash:
             raise SystemExit(f"{b} is not a cut of {a}")
-        whole, cut = figures(a), figures(b)
-        found += [said(small, whole, cut), "", *lines(whole, cut), ""]
+        whole = figures(a)
+        cut = figures(b).loc[whole.index]
+        found += [said(Path(b).name, small, whole, cut), "", *lines(whole, cut), ""]
     page.replace_between(args.page, *MARKERS, found[:-1])
 
 

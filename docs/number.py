@@ -2,13 +2,13 @@
 
 python docs/number.py first consecutive held_out... docs/insight.md     of the folders of apscope
                 train docs/relation.toml, docs/relation_traces.toml, docs/held_out.toml and
-                docs/held_out_gpt.toml; also writes docs/number.csv, a row a combination,
+                docs/held_out_gpt.toml; also writes docs/number.csv, a row per combination,
                 and docs/number_plans.csv, the same of the plans of docs/plans.csv
 python docs/number.py docs/number.csv docs/insight.md                   the same without training
 
 The candidates were fixed before the tasks of docs/held_out.toml were trained, with their theory.
-Take SGD on a quadratic with one step size h and curvature c: the weights average the gradients of
-about k = 2 / (h c) steps. Their noise there is that of the batch times 1 + |sum of e|^2 / (sum of
+Take SGD on a quadratic with the rate eta and the curvature h: the weights average the gradients of
+about k = 2 / (eta h) steps. Their noise there is that of the batch times 1 + |sum of e|^2 / (sum of
 N), both over k steps, e the error and N the noise's variance (`apscope._training.persistence`).
 So an error that averages out counts once, one that stays counts k times, one that is fed back
 less than once (`persistence_k`). What is lost of the gradient itself, by a gain below 1 or a
@@ -41,7 +41,7 @@ PLANS = DOCS / "number_plans.csv"  # the statistics of the plans of docs/plans.c
 EXCESS = ["seeds", "lost", "excess", "excess_low", "excess_high"]
 COLUMNS = [*KEY, "optimizer", "gained", *EXCESS, *STATISTICS, *PERSISTENT]
 TODAY = "typical_32"  # error_over_noise
-LAST = "update_loss_10_x_gained"
+LAST = "update_loss_10_times_gained"
 SHOWN = (
     TODAY, "step_nmse", "persistence_30", "cosine_loss_10", "update_loss_10",
     LAST,

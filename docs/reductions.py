@@ -197,7 +197,7 @@ def answer() -> list[str]:
         "fp32 and rounds the sum once) instead of a ring whose partial sums are rounded: error over "
         "noise is lower by a factor of "
         + ", ".join(gain(values, name) for name, values in reduction.items())
-        + ", with one scale a layer and the same bytes but for side information; with 4 bits (`e2m1fn`, a scale for 16 "
+        + ", with one scale per layer and the same bytes but for side information; with 4 bits (`e2m1fn`, a scale for 16 "
         f"elements) by {span(at(FOUR, 'ring') / at(FOUR, 'two_phase'))}.",
         "2. **Which grid.** In two phases, a scale for 32 elements, instead of `e4m3fn`: `e3m4` is "
         f"lower by {span(grid['e3m4'])}, `e2m5` by {span(grid['e2m5'])}, `e5m2` higher by "

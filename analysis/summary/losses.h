@@ -66,8 +66,9 @@ struct Loss {
     }
     double nmse_or_missing() const { return exists() ? nmse() : missing; }
     double pooled_over_noise() const { return infinite_with(overflow, quotient(error, noise)); }
-    // What arrives of the reference: the factor of y on x; and the error apart from it.
-    double gain() const { return quotient(product, reference); }
+    // What arrives of the reference: the factor of y on x; and the error apart from it. With overflow
+    // the sums omit what is lost.
+    double gain() const { return overflow > 0 ? missing : quotient(product, reference); }
     double orthogonal_over_noise() const {
         return infinite_with(overflow, quotient(orthogonal, noise));
     }

@@ -303,8 +303,9 @@ Summary summarized(const RowTable& table, const ChosenRows& rows, std::optional<
     add("layer_cosine", [&](std::size_t g) { return quotient(sums[g].cosines, sums[g].losses); });
     add("gain", [&](std::size_t g) { return sums[g].whole.gain(); });
     std::vector<Interval> gains;
-    for (const std::vector<Ratio>& of_steps : products)
-        gains.push_back(interval_of_ratio(of_steps));
+    for (std::size_t g = 0; g < count; ++g)
+        gains.push_back(means[g].overflowed > 0 ? Interval{}
+                                                : interval_of_ratio(products[g]));
     add("gain_low", [&](std::size_t g) { return gains[g].low; });
     add("gain_high", [&](std::size_t g) { return gains[g].high; });
     add("orthogonal_error_over_noise",

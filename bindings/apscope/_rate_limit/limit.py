@@ -51,6 +51,7 @@ class Limit:
     blocks: int  #: with a nonzero element, of all workers' gradients
     zero_blocks: int  #: the others, which are left out
     nonfinite: int  #: elements that are infinite or NaN, which are left out
+    is_sample: bool  #: whether a tensor is a sample of a larger one: the figures are the sample's
     every: int  #: every how many blocks one is in the sample
     elements: int  #: finite, of the sample's blocks
     values: int  #: nonzero, of the sample's blocks: n
@@ -213,6 +214,7 @@ def limit(
     return Limit(
         trace=part.trace.name, block=block, workers=part.workers, steps=len(part.steps),
         blocks=census.blocks, zero_blocks=census.zero_blocks, nonfinite=census.nonfinite,
+        is_sample=any(t.sampled_from for t in part.trace.manifest.tensors),
         every=census.every, elements=bound.elements, values=bound.values,
         widths=_core.blur_widths(), entropies=bound.entropies,
         curve=_curve(rates, bound, of_sum), grids=_grids(rates, bound, z),

@@ -263,6 +263,7 @@ def run_replay(
         "version": _core.__version__,
         "seed": seed,
         "draws": draws,
+        "persistence": persistence,
         "schemes": specs,
         "topologies": topologies,
         "selection": options,

@@ -148,6 +148,11 @@ def _join_shards(group: list[Results]) -> Results:
                 f"shard {shard}/{count} is missing; the results have shards "
                 f"{', '.join(map(str, seen))}"
             )
+    if len({part.provenance.get("persistence", False) for part in group}) > 1:
+        raise ValueError(
+            "some of the shards were replayed with persistence, which divides the work otherwise; "
+            "replay all of them with it, or all without"
+        )
     provenance = dict(group[0].provenance)
     provenance["shard"] = [0, 1]
     provenance["command"] = provenance["command_of_whole"]

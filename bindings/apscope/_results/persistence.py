@@ -61,8 +61,18 @@ def _traces(provenance: dict[str, Any]) -> list[dict[str, Any]]:
     return provenance.get("traces", [])  # a table without its folder has none
 
 
-def wrong_windows(table: pd.DataFrame, provenance: dict[str, Any]) -> Iterator[str]:
-    """What is wrong with the table of a folder, as ends of sentences about it."""
+def wrong_windows(
+    table: pd.DataFrame, rows: pd.DataFrame, provenance: dict[str, Any]
+) -> Iterator[str]:
+    """What is wrong with the table of a folder, as ends of sentences about it.
+
+    Parameters
+    ----------
+    table : DataFrame
+    rows : DataFrame
+        Of the results: what names a row, ``stage`` and ``sum_noise``.
+    provenance : dict
+    """
     key = [*_TEXTS, "step", "steps"]
     if twice := int(table.duplicated(key).sum()):
         yield f"has {twice} windows twice"
@@ -76,6 +86,8 @@ def wrong_windows(table: pd.DataFrame, provenance: dict[str, Any]) -> Iterator[s
         if not steps[trace].issuperset(range(step, step + length)):
             yield f"has a window of the {length} steps from {step} of {trace}, which was not replayed"
             return
+    if lacking := _lacking(table, rows):
+        yield f"lacks {lacking} windows"
     workers = {trace["name"]: trace["workers"] for trace in provenance["traces"]}
     noise = table.loc[table["trace"].map(workers) > 1, "sum_noise"]  # of one worker it is unknown
     if not (table["sum_squared_error"] >= 0).all() or not (noise >= 0).all():
@@ -85,3 +97,39 @@ def wrong_windows(table: pd.DataFrame, provenance: dict[str, Any]) -> Iterator[s
         lengths = np.sqrt(several[reference]) * np.sqrt(several[result])
         if not (several[product].abs() <= lengths * (1 + 1e-9)).all():
             yield f"has a {product} above the product of the lengths"
+
+
+def _lacking(table: pd.DataFrame, rows: pd.DataFrame) -> int:
+    """How many windows are not there: a step of every row with noise, and all that these make.
+
+    Of the schemes that have windows: merged results may have others.
+    """
+    ways, with_windows = list(_TEXTS), table.drop_duplicates(["trace", "scheme"])
+    reduced = rows[(rows["stage"] == "reduced") & rows["sum_noise"].notna()].merge(
+        with_windows[["trace", "scheme"]]
+    )
+    wanted = set(reduced[[*ways, "step"]].itertuples(index=False, name=None))
+    held: dict[int, set[tuple[Any, ...]]] = {
+        length: set(own[[*ways, "step"]].itertuples(index=False, name=None))
+        for length, own in table.groupby("steps")
+    }
+    lacking = len(wanted - held.get(1, set()))
+    steps: dict[tuple[Any, ...], list[int]] = {}
+    for *way, step in sorted(wanted | held.get(1, set())):
+        steps.setdefault(tuple(way), []).append(step)
+    for way, own in steps.items():
+        for length in LENGTHS[1:]:
+            begins = {(*way, step) for step in _begins(own, length)}
+            lacking += len(begins - held.get(length, set()))
+    return lacking
+
+
+def _begins(steps: list[int], length: int) -> Iterator[int]:
+    """The first steps of the windows in ascending steps: each run is cut from its start."""
+    begin = 0
+    for i, step in enumerate(steps):
+        if i and step != steps[i - 1] + 1:
+            begin = i
+        if i - begin + 1 == length:
+            yield steps[begin]
+            begin = i + 1

@@ -115,14 +115,14 @@ def summary(
         - ``layer_cosine``: mean over layers and steps of the cosine; 0 if skipped, overflowed or
           all zero.
         - ``gain``: the share of the gradient that arrives: sum of x y over sum of x x, x the
-          reference, y the result, over all layers and steps; y = 0 if skipped or overflowed. SGD's
+          reference, y the result, over all layers and steps; y = 0 if skipped, NaN with overflow. SGD's
           learning rate times this factor. ``gain_low``, ``gain_high``: its 95 % interval over the
           steps, as independent draws; NaN for one step.
         - ``orthogonal_error_over_noise``: the squared error without the part along x, in every
           layer and step, over the noise; ``inf`` with overflow, NaN if the noise is unknown.
         - ``persistence_k``, k = 1, 3, 10, 30: how much of the error stays over k steps: the squares
-          of its sums over windows of k consecutive steps, over the sums of their noise; of an error
-          that averages out the same for every k, of one that stays k times that of one step.
+          of its sums over windows of k consecutive steps, over the sums of their noise. The same for every k if
+          the error averages out; k times that of one step if it stays.
           ``..._low``, ``..._high``: the 95 % interval over the windows; ``typical_...``: the
           geometric mean over blocks of 32 elements in the place of the sums. NaN without
           `Results.persistence`, and by step.

@@ -81,8 +81,8 @@ def _json(found: Limit) -> dict[str, Any]:
     facts: dict[str, Any] = {
         name: getattr(found, name)
         for name in (
-            "trace", "block", "workers", "steps", "blocks", "zero_blocks", "nonfinite", "every",
-            "elements", "values",
+            "trace", "block", "workers", "steps", "blocks", "zero_blocks", "nonfinite", "is_sample",
+            "every", "elements", "values",
         )
     }  # fmt: skip
     return facts | {name: json_rows(getattr(found, name)) for name in ("curve", "grids", "schemes")}
@@ -95,6 +95,8 @@ def _print(found: Limit) -> None:
         f"{count_of(found.workers, 'worker')}, {found.blocks:,} blocks of {found.block}; "
         f"n = {found.values:,} nonzero values{sample}"
     )
+    if found.is_sample:
+        print("tensors are samples of larger ones; all figures are of the samples alone")
     if found.zero_blocks or found.nonfinite:
         print(
             f"left out: {count_of(found.zero_blocks, 'block')} of zeros, "

@@ -108,30 +108,51 @@ def run(args: argparse.Namespace) -> int:
     )
     if left_out := csv_left_out(rows, args.csv):
         say(left_out)
-    if args.limit:
-        _say_without_limit(rest)
+    if rest.provenance["shard"][0] == 0:
+        if args.limit:
+            _say_without_limit(rest)
+        if args.persistence:
+            _say_without_persistence(rest)
     return 0
 
 
 def _say_without_limit(rest: Rest) -> None:
     """A line for each trace that has no limit, with the reason; only the first shard has limits."""
-    if rest.provenance["shard"][0] != 0:
-        return
     held = set(rest.limit["trace"])
     for trace in rest.provenance["traces"]:
         if trace["name"] in held:
             continue
-        why = (
-            "one worker was replayed"
-            if trace["workers"] == 1
-            else f"its gradients are {trace['stage']}, not local"
-            if trace["stage"] != "local"
-            else "its workers' gradients do not differ, or are not finite"
-        )
+        if any("sampled_from" in tensor for tensor in trace["tensors"]):
+            say(
+                f"{trace['name']} has no limit, because it is a sample, and blocks of the whole are "
+                "unknown"
+            )
+            continue
         say(
             f"{trace['name']} has no limit, because the limit is relative to the noise of the batch, "
-            f"which is unknown: {why}"
+            f"which is unknown: {_why_no_noise(trace)}"
         )
+
+
+def _say_without_persistence(rest: Rest) -> None:
+    """A line for each trace without windows of several steps, with the reason."""
+    for trace in rest.provenance["traces"]:
+        steps = set(trace["steps"])
+        if trace["workers"] == 1 or trace["stage"] != "local":
+            why = f"the noise of the batch is unknown: {_why_no_noise(trace)}"
+        elif not any({step + 1, step + 2} <= steps for step in steps):
+            why = "no three of its steps are consecutive"
+        else:
+            continue
+        say(f"{trace['name']} has no persistence, because {why}")
+
+
+def _why_no_noise(trace: dict[str, Any]) -> str:
+    if trace["workers"] == 1:
+        return "one worker was replayed"
+    if trace["stage"] != "local":
+        return f"its gradients are {trace['stage']}, not local"
+    return "its workers' gradients do not differ, or are not finite"
 
 
 def _replay(args: argparse.Namespace, take: Take, client: Any) -> Rest:

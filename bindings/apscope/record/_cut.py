@@ -89,7 +89,7 @@ def cut(
     Returns
     -------
     Trace
-        The new one. Memory is bounded by one tensor of one worker, a step of the result, and eight
+        The new one. Memory is bounded by one tensor of all workers, a step of the result, and eight
         bytes per piece and step.
 
     Raises

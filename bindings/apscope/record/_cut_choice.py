@@ -54,7 +54,7 @@ class Pieces:
         return np.minimum(numbers * self.length, self.size - self.length)
 
     def look(self, step: int, rows: Sequence[np.ndarray]) -> None:
-        """Takes what is needed of a step's gradients, one row a worker."""
+        """Takes what is needed of a step's gradients, one row per worker."""
         flat = [row.reshape(-1) for row in rows]
         whole = self.length * max(1, _PART // self.length)
         best, at = -1.0, 0
@@ -108,7 +108,7 @@ class Pieces:
 
         Pieces in the order of their energies are in `wanted` groups of equal size, and one of each
         is drawn. Of `TRIALS` such choices the one stays whose energies, with those of the single
-        elements (`of_singles`, one a step), are nearest to the whole's at the steps.
+        elements (`of_singles`, one per step), are nearest to the whole's at the steps.
         """
         totals = self.energy.sum(axis=1)
         steps = totals > 0

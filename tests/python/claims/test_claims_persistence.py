@@ -133,7 +133,7 @@ def adam(gain, variance, rate=2e-3, steps=6000, decay=0.999):
 
 
 @pytest.mark.parametrize("gain", [1.0, 0.25])
-def test_adam_forgives_a_gain_that_is_the_same_at_every_step(gain):
+def test_adam_ignores_a_gain_that_is_the_same_at_every_step(gain):
     np.testing.assert_allclose(adam(gain, 0.0, steps=300), adam(1.0, 0.0, steps=300), rtol=1e-9)
 
 

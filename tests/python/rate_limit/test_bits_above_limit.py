@@ -411,3 +411,14 @@ def test_a_flipped_bit_a_missing_end_and_a_missing_file_are_found(tmp_path, caps
         assert "limit.parquet" in capsys.readouterr().out
         with pytest.raises(ValueError, match=r"limit\.parquet"):
             apscope.Results.open(tmp_path / "r")
+
+
+def test_a_sample_has_no_limit_and_says_so(tmp_path, capsys):
+    gpt = str(Path(__file__).parents[3] / "notebooks/data/gpt")
+    words = [gpt, "--steps", "20:21", "--tensors", "norm"]
+    assert main(["replay", *words, "--scheme", "mx", "--limit", "-o", str(tmp_path / "r")]) == 0
+    out = capsys.readouterr().out
+    assert "gpt has no limit, because it is a sample, and blocks of the whole are unknown" in out
+    assert main(["limit", *words]) == 0
+    assert "samples of larger ones; all figures are of the samples alone" in capsys.readouterr().out
+    assert apscope.limit(gpt, steps="20:21", tensors="norm").is_sample

@@ -87,3 +87,22 @@ def test_results_without_the_column_have_no_gain(trace):
     columns = ["gain", "gain_low", "gain_high", "orthogonal_error_over_noise"]
     assert table[columns].isna().all(axis=None) and table["error_over_noise"].notna().all()
     assert not math.isnan(results.summary()["gain"].iloc[0])
+
+
+@pytest.mark.parametrize("lost", [1, 2048, 4096])
+def test_overflow_has_no_gain(tmp_path, lost):
+    """The sums omit elements that overflow, so a layer that is lost would not count."""
+    with TraceWriter(tmp_path / "t", workers=2) as writer:
+        for step in range(3):
+            for worker in range(2):
+                big = np.full(4096, 1.0 + worker + step, np.float32)
+                big[:lost] = 1e5
+                writer.add(step, worker, "big", big)
+                writer.add(step, worker, "small", np.full(64, 1.0, np.float32))
+            writer.end_step(step)
+    results = apscope.replay(tmp_path / "t", "none:fp16", topology="ring")
+    columns = ["gain", "gain_low", "gain_high"]
+    assert results.summary()[columns].isna().all(axis=None)
+    layers = results.by("layer").set_index("layer")
+    assert math.isnan(layers.loc["big", "gain"]) and layers.loc["small", "gain"] == 1
+    assert results.pool(by=["topology"])["gain"].isna().any()

@@ -354,12 +354,41 @@ def test_results_keep_it_and_a_wrong_one_is_found(results, tmp_path, capsys):
     assert "window of the 10 steps from 5" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    "lost", [[("steps", 1), ("step", 3)], [("steps", 10)], [("tensor", "short")]]
+)
+def test_windows_that_are_not_there_are_found(results, tmp_path, capsys, lost):
+    held = results.persistence
+    gone = np.logical_and.reduce([held[column] == value for column, value in lost])
+    bad = apscope.Results(results.frame, results.histograms, results.provenance, results.noise,
+                          persistence=held[~gone]).save(tmp_path / "bad")  # fmt: skip
+    capsys.readouterr()
+    assert main(["check", str(bad)]) == 1
+    assert f"lacks {gone.sum()} windows" in capsys.readouterr().out
+
+
+def test_shards_with_and_without_it_are_not_joined(traces, tmp_path):
+    saved(traces[0], tmp_path / "with", shard=(0, 2))
+    apscope.replay(traces[0], SCHEMES[:4], topology=TOPOLOGIES, shard=(1, 2)).save(
+        tmp_path / "without"
+    )
+    with pytest.raises(ValueError, match="replay all of them with it, or all without"):
+        apscope.merge([tmp_path / "with", tmp_path / "without"])
+
+
 def test_the_command_has_the_option(traces, tmp_path, capsys):
     out = str(tmp_path / "r")
     assert main(["replay", str(traces[0]), "--scheme", "aps:e3m4", "--persistence", "-o", out]) == 0
     capsys.readouterr()
     assert main(["summary", out, "--by", "layer", "--column", "persistence_3"]) == 0
     assert "persistence_3 by layer" in capsys.readouterr().out
+    for steps, workers, why in (
+        ("0:2", "4", "no three of its steps are consecutive"),
+        ("0:4", "1", "the noise of the batch is unknown: one worker was replayed"),
+    ):
+        words = ["--steps", steps, "--workers", workers, "-o", f"{out}{workers}"]
+        assert main(["replay", str(traces[0]), "--scheme", "mx", "--persistence", *words]) == 0
+        assert f"has no persistence, because {why}" in capsys.readouterr().out
 
 
 def test_its_memory_counts(traces):
