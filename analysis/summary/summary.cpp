@@ -238,7 +238,8 @@ const Codes& part_of(const RowTable& table, Part part) {
 }
 
 Summary summarized(const RowTable& table, const ChosenRows& rows, std::optional<Part> part,
-                   double batch_factor, const NoiseTable* noise, const WindowTable* windows) {
+                   double batch_factor, const NoiseTable* noise, const WindowTable* windows,
+                   std::optional<Optimizer> optimizer) {
     Groups groups = by_scheme_and_topology(table, rows);
     if (part) groups = divided(groups, rows, part_of(table, *part));
     const Groups steps = divided(groups, rows, table.step);
@@ -309,7 +310,8 @@ Summary summarized(const RowTable& table, const ChosenRows& rows, std::optional<
     add("orthogonal_error_over_noise",
         [&](std::size_t g) { return sums[g].whole.orthogonal_over_noise() * batch_factor; });
     // A window has several steps.
-    add_persistence(f, table, rows, groups, part == Part::step ? nullptr : windows, batch_factor);
+    add_persistence(f, table, rows, groups, part == Part::step ? nullptr : windows, batch_factor,
+                    optimizer);
     add("worst_nmse", [&](std::size_t g) {
         return sums[g].worst && !sums[g].unmeasured ? sums[g].worst_nmse : missing;
     });
@@ -377,7 +379,8 @@ std::vector<std::size_t> ranked(const RowTable& table, const Summary& summary) {
 }
 
 Breakdown broken_down(const RowTable& table, Part part, std::optional<std::string_view> topology,
-                      double batch_factor, const NoiseTable* noise, const WindowTable* windows) {
+                      double batch_factor, const NoiseTable* noise, const WindowTable* windows,
+                      std::optional<Optimizer> optimizer) {
     const std::vector<std::string> held = topologies_in_order(table);
     if (topology && std::ranges::find(held, *topology) == held.end()) {
         std::string known;
@@ -388,7 +391,7 @@ Breakdown broken_down(const RowTable& table, Part part, std::optional<std::strin
     }
     const std::string used = topology ? std::string(*topology) : headline_topology(held);
     const ChosenRows rows = of_topology(table, compared_rows(table), used);
-    Breakdown out{summarized(table, rows, part, batch_factor, noise, windows), {}};
+    Breakdown out{summarized(table, rows, part, batch_factor, noise, windows, optimizer), {}};
     const Summary whole = summarized(table, rows, {}, batch_factor);
     const auto scheme = [&](std::uint32_t row) {
         return std::pair(table.trace.of_row[row], table.scheme.of_row[row]);

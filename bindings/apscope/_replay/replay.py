@@ -112,11 +112,11 @@ def replay(
         summary and the line in the picture of the front: two more passes over the gradients and
         their entropies, by this process even with `client`; of shards the first has it.
     persistence : bool
-        Whether `Results.persistence` is computed, and with it the columns ``persistence_k`` of a
-        summary: errors are added up over 3, 10 and 30 consecutive steps, element by element. The
-        rows are the same. Every scheme is then replayed tensor by tensor through all steps, with 24
-        bytes per element for each of its topologies, which `memory` counts; and all rows are held
-        until the end. Runs of steps begin anew at the first step, whatever `states` says. Not with
+        Whether `Results.persistence` is computed, and with it the columns ``persistence_k`` and
+        ``update_loss_k`` of a summary: errors and an optimizer's updates are added up over 3, 10
+        and 30 consecutive steps, element by element. The rows are the same. Every scheme is then
+        replayed tensor by tensor through all steps, with 65 bytes per element for each of its
+        topologies, which `memory` counts; and all rows are held until the end. Runs of steps begin anew at the first step, whatever `states` says. Not with
         ``device="cuda"``.
 
     Returns

@@ -72,6 +72,7 @@ def _describe(trace: Trace, steps: list[int], tensors: list[int], workers: int) 
     """The description of a trace for reports, as JSON values."""
     m = trace.manifest
     at, what = list(m.steps), list(m.tensors)  # each access makes the whole list
+    known = _core.optimizer_told(m.metadata.get("optimizer", ""))
     return {
         "name": trace.name,
         "hash": trace.hash,
@@ -79,6 +80,7 @@ def _describe(trace: Trace, steps: list[int], tensors: list[int], workers: int) 
         "stage": m.stage,
         "reduction": m.reduction,
         "workers": workers,
+        **({"optimizer": known} if known else {}),
         "steps": [at[i].number for i in steps],
         "loss": [_json_value(at[i].loss) for i in steps],
         "learning_rate": [_json_value(at[i].learning_rate) for i in steps],

@@ -64,7 +64,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--persistence",
-        "also add up the errors over consecutive steps: the columns persistence_k of a summary",
+        "also add up errors and an optimizer's updates over consecutive steps: the columns "
+        "persistence_k and update_loss_k of a summary",
     )
     add(
         "--dask ADDRESS",

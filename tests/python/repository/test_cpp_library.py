@@ -461,7 +461,8 @@ def test_a_replay_gives_pythons_numbers(dumps, outside, trace):
         same_numbers(kept, theirs, part)
 
     options = {"topology": "exact", "batch_factor": 3}
-    parts = [("layer", {}), ("role", {}), ("step", options)]
+    assert results.summary()["update_loss_3"].notna().any()  # the trace's optimizer is SGD
+    parts = [("layer", {"optimizer": "lars"}), ("role", {"optimizer": "adam"}), ("step", options)]
     for ours, (part, options) in zip(printed["breakdowns"], parts, strict=True):
         same_rows(ours, results.by(part, **options), same_part, len(schemes))
 

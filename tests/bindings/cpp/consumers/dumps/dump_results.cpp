@@ -102,6 +102,11 @@ std::string summary(const apscope::SummaryRow& r) {
                    {"persistence_3_high", three.high},
                    {"typical_persistence_3", three.typical},
                    {"persistence_10", r.persistence[2].pooled},
+                   {"update_loss_3", r.update_loss[0].loss},
+                   {"update_loss_3_low", r.update_loss[0].low},
+                   {"update_loss_3_high", r.update_loss[0].high},
+                   {"update_loss_10", r.update_loss[1].loss},
+                   {"update_loss_30", r.update_loss[2].loss},
                    {"error_over_noise", r.error_over_noise},
                    {"error_over_noise_low", r.error_over_noise_low},
                    {"error_over_noise_high", r.error_over_noise_high},
@@ -210,8 +215,8 @@ int main(int argc, char** argv) {
     }
     out += "], \"summary\": [";
     out += joined(results.summary(), summary) + "], \"breakdowns\": [";
-    out += "[" + joined(results.by("layer"), breakdown) + "], ";
-    out += "[" + joined(results.by("role"), breakdown) + "], ";
+    out += "[" + joined(results.by("layer", {.optimizer = "lars"}), breakdown) + "], ";
+    out += "[" + joined(results.by("role", {.optimizer = "adam"}), breakdown) + "], ";
     out += "[" + joined(results.by("step", {.topology = "exact", .batch_factor = 3}), breakdown);
     out += "]], \"noise\": [[" + joined(results.noise_facts(), noise) + "], [";
     out += joined(results.noise_facts({"role", "step"}, 3), noise) + "]], \"against\": [";
