@@ -42,7 +42,7 @@ COLUMNS = (
     "error_over_noise_corrected", "error_over_noise_low", "error_over_noise_high",
     "pooled_error_over_noise", "pooled_error_over_noise_corrected", "pooled_error_over_noise_low",
     "pooled_error_over_noise_high", "step_nmse",
-    "layer_cosine", "gain", "gain_low", "gain_high", "orthogonal_error_over_noise",
+    "layer_cosine", "gain", "gain_low", "gain_high", "lost_gain", "orthogonal_error_over_noise",
     *persistence.COLUMNS, *persistence.UPDATES,
     "worst_nmse", "worst_layer", "worst_step", "nmse",
     "relative_bias", "expected_variance", "underflow_wire", "underflow_reduced", "volume",
@@ -118,6 +118,9 @@ def summary(
           reference, y the result, over all layers and steps; y = 0 if skipped, NaN with overflow. SGD's
           learning rate times this factor. ``gain_low``, ``gain_high``: its 95 % interval over the
           steps, as independent draws; NaN for one step.
+        - ``lost_gain``: the mean over the layers of abs(1 - the layer's ``gain`` over all steps):
+          the share of the layers that is lost, where the others keep their gain; 1 for a layer with
+          overflow. Layers whose gradients are 0 are omitted.
         - ``orthogonal_error_over_noise``: the squared error without the part along x, in every
           layer and step, over the noise; ``inf`` with overflow, NaN if the noise is unknown.
         - ``persistence_k``, k = 1, 3, 10, 30: how much of the error stays over k steps: the squares
@@ -155,7 +158,8 @@ def summary(
           the one before, which was not replayed. Its errors are not those of a run, and it has no
           rank.
 
-        ``layer_cosine`` and the worst layer omit layers whose gradients are numerically zero.
+        ``layer_cosine``, ``lost_gain`` and the worst layer omit layers whose gradients are
+        numerically zero.
 
         NaN if a scheme needs inputs that the trace lacks, or a column of one of the rows is empty.
 

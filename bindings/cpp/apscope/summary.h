@@ -67,6 +67,8 @@ struct SummaryRow {
     /// Sum of x y over sum of x x, all layers and steps: the share of the gradient x that arrives
     /// in the result y; and the ends of its 95 % interval over the steps, NaN for one step.
     double gain = 0, gain_low = 0, gain_high = 0;
+    /// Mean over the layers of |1 - gain|, each over all steps; 1 for a layer with overflow.
+    double lost_gain = 0;
     /// The squared error without the part along x, in every layer and step, over the noise.
     double orthogonal_error_over_noise = 0;
     /// What stays of the error over 1, 3, 10 and 30 steps, with `ReplayOptions::persistence`.

@@ -73,6 +73,7 @@ SummaryRow summary_row(const Results::Data& data, const RowTable& table,
     row.gain = number("gain");
     row.gain_low = number("gain_low");
     row.gain_high = number("gain_high");
+    row.lost_gain = number("lost_gain");
     row.orthogonal_error_over_noise = number("orthogonal_error_over_noise");
     for (std::size_t l = 0; l < row.persistence.size(); ++l) {
         const int steps = detail::window_lengths[l];

@@ -120,6 +120,7 @@ std::string summary(const apscope::SummaryRow& r) {
                    {"gain", r.gain},
                    {"gain_low", r.gain_low},
                    {"gain_high", r.gain_high},
+                   {"lost_gain", r.lost_gain},
                    {"orthogonal_error_over_noise", r.orthogonal_error_over_noise},
                    {"worst_nmse", r.worst_nmse},
                    {"worst_step", r.worst_step ? static_cast<double>(*r.worst_step) : NAN},
