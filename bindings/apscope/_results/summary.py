@@ -88,8 +88,8 @@ def summary(
         The noise is that of a batch larger than the recorded one by this factor: it is divided by
         the factor.
     optimizer : str, optional
-        Of ``update_loss_k``: ``sgd``, ``adam`` (also AdamW) or ``lars``. By default what each
-        trace's metadata call ``optimizer``, if it is one of these.
+        Of ``update_loss_k``: ``sgd``, ``adam`` (also AdamW) or ``lars``. By default that of the
+        replay, else what each trace's metadata call ``optimizer``, if it is one of these.
 
     Returns
     -------

@@ -79,8 +79,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--optimizer",
-        "of the columns update_loss_k, which a replay with --persistence has; by default that of a "
-        "trace's metadata",
+        "of the columns update_loss_k, which a replay with --persistence has; by default that of "
+        "the replay, else of a trace's metadata",
         choices=list(OPTIMIZERS),
     )
     add("--all-columns", "all columns, not only the important ones")

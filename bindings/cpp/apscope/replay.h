@@ -37,6 +37,8 @@ struct ReplayOptions {
     /// Whether errors and updates are also added up over consecutive steps, for
     /// `SummaryRow::persistence` and `update_loss`; the memory of a tensor's sums counts.
     bool persistence = false;
+    /// Of `SummaryRow::update_loss`, as in SummaryOptions, which may name another.
+    std::optional<std::string> optimizer = {};
     std::size_t shard = 0, shards = 1;  ///< items shard, shard + shards, ...
     /// Values visited so far.
     std::function<void(std::size_t done, std::size_t total)> progress = {};

@@ -24,8 +24,8 @@ struct SummaryOptions {
     /// none: as recorded.
     std::optional<double> elements = 25.6e6;
     double batch_factor = 1;  ///< the noise is that of a batch larger by this factor
-    /// Of `SummaryRow::update_loss`: `sgd`, `adam` or `lars`; by default that of the trace's
-    /// metadata, if it is one of these.
+    /// Of `SummaryRow::update_loss`: `sgd`, `adam` or `lars`; by default that of the replay, else
+    /// that of the trace's metadata, if it is one of these.
     std::optional<std::string> optimizer = {};
 };
 

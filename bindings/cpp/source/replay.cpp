@@ -169,6 +169,14 @@ Results replay(const Trace& trace, const std::vector<std::string>& schemes,
     if (schemes.empty())
         throw std::invalid_argument(
             "there is no scheme to replay; give at least one, such as 'aps:e4m3'");
+    if (options.optimizer && !options.persistence)
+        throw std::invalid_argument("optimizer='" + *options.optimizer +
+                                    "' is that of update_loss, which needs persistence");
+    const auto told = manifest.metadata.find("optimizer");
+    const std::optional<detail::Optimizer> optimizer =
+        options.optimizer                 ? detail::parse_optimizer(*options.optimizer)
+        : told == manifest.metadata.end() ? std::nullopt
+                                          : detail::optimizer_told(told->second);
     detail::ReplayOptions o;
     auto data = std::make_shared<Results::Data>();
     for (const std::string& spec : schemes) {
@@ -208,10 +216,7 @@ Results replay(const Trace& trace, const std::vector<std::string>& schemes,
     detail::ReplayResult result = detail::replay(*trace.trace_, std::move(o));
     data->rows = std::move(result.rows);
     data->noise = noise_table(manifest, data->workers, result.noise);
-    const auto told = manifest.metadata.find("optimizer");
-    data->windows = window_table(
-        *data, result.windows,
-        told == manifest.metadata.end() ? std::nullopt : detail::optimizer_told(told->second));
+    data->windows = window_table(*data, result.windows, optimizer);
     return Results(std::move(data));
 }
 

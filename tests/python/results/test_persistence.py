@@ -382,13 +382,17 @@ def test_the_command_has_the_option(traces, tmp_path, capsys):
     capsys.readouterr()
     assert main(["summary", out, "--by", "layer", "--column", "persistence_3"]) == 0
     assert "persistence_3 by layer" in capsys.readouterr().out
-    for steps, workers, why in (
-        ("0:2", "4", "no three of its steps are consecutive"),
-        ("0:4", "1", "the noise of the batch is unknown: one worker was replayed"),
-    ):
-        words = ["--steps", steps, "--workers", workers, "-o", f"{out}{workers}"]
+    told = "no update_loss_k, because its metadata name none of sgd, adam, lars"
+    for number, (steps, workers, said) in enumerate((
+        ("0:2", "4", ["no persistence, because no three of its steps are consecutive"]),
+        ("0:4", "1", ["no persistence_k, because the noise of the batch is unknown: one worker was "
+                      "replayed", told]),
+        ("0:4", "4", [told]),
+    )):  # fmt: skip
+        words = ["--steps", steps, "--workers", workers, "-o", f"{out}{number}"]
         assert main(["replay", str(traces[0]), "--scheme", "mx", "--persistence", *words]) == 0
-        assert f"has no persistence, because {why}" in capsys.readouterr().out
+        printed = capsys.readouterr().out
+        assert all(f"has {one}" in printed for one in said) and printed.count(" has no ") == len(said)
 
 
 def test_its_memory_counts(traces):

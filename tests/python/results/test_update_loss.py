@@ -210,6 +210,55 @@ def test_another_optimizer_is_refused(tmp_path, capsys):
     assert "invalid choice: 'lion'" in capsys.readouterr().err
 
 
+def test_a_replay_may_name_the_optimizer(tmp_path):
+    """Above the trace's own; a summary may name another. Shards must agree, and merged ones keep it."""
+    path = trained(tmp_path / "t", 2, ((0, 3),), metadata={"optimizer": "SGD"})
+    options = {"topology": "ring", "persistence": True}
+
+    def losses(results, **of):
+        return results.summary(**of)["update_loss_3"].tolist()
+
+    plain = apscope.replay(path, "aps:e3m0", **options)
+    named = apscope.replay(path, "aps:e3m0", optimizer="adam", **options)
+    assert named.persistence.equals(plain.persistence) and named.frame.equals(plain.frame)
+    assert losses(plain) == losses(plain, optimizer="sgd") != losses(plain, optimizer="adam")
+    assert losses(named) == losses(plain, optimizer="adam")
+    assert losses(named, optimizer="sgd") == losses(plain)
+    assert named.provenance["command"].endswith("--persistence --optimizer adam")
+    assert losses(apscope.Results.open(named.save(tmp_path / "named"))) == losses(named)
+
+    adam = [
+        apscope.replay(path, "aps:e3m0", optimizer="adam", shard=(i, 2), **options) for i in (1, 0)
+    ]
+    assert losses(apscope.merge(adam)) == losses(named)
+    other = apscope.replay(path, "aps:e3m0", shard=(0, 2), **options)
+    scheme = apscope.replay(path, "qsgd", optimizer="lars", **options)
+    for parts, said in (([adam[0], other], "sgd and adam"), ([named, scheme], "lars and adam")):
+        with pytest.raises(ValueError, match=f"the optimizer of trace 't' \\({said}\\).*the same"):
+            apscope.merge(parts)
+
+
+def test_the_command_replays_with_an_optimizer(tmp_path, capsys):
+    path, out = str(trained(tmp_path / "t", 2, ((0, 10),))), str(tmp_path / "r")
+    words = ["replay", path, "--scheme", "aps:e3m0", "--topology", "ring", "-o", out]
+    assert main([*words, "--persistence", "--optimizer", "adma"]) == 2
+    assert "'adma' (choose from" in capsys.readouterr().err
+    assert main([*words, "--optimizer", "adam"]) == 2
+    assert "need persistence=True (--persistence)" in capsys.readouterr().err
+    for call in ({"persistence": True, "optimizer": "lion"}, {"optimizer": "lion"}):
+        with pytest.raises(ValueError, match="optimizer='lion' is not one of sgd, adam, lars"):
+            apscope.replay(path, "aps:e3m0", **call)
+    with pytest.raises(TypeError, match="optimizer=3 must be a string"):
+        apscope.replay(path, "aps:e3m0", persistence=True, optimizer=3)
+    assert not (tmp_path / "r").exists()
+    assert main([*words, "--persistence", "--optimizer", "adam"]) == 0
+    assert "has no" not in capsys.readouterr().out
+    assert main(["check", out]) == 0
+    capsys.readouterr()
+    assert main(["summary", out]) == 0
+    assert "update_loss_10" in capsys.readouterr().out
+
+
 def test_the_command_shows_it(tmp_path, capsys):
     path = trained(tmp_path / "t", 2, ((0, 10),))
     results = apscope.replay(path, "aps:e3m0", topology="ring", persistence=True)

@@ -201,7 +201,8 @@ int main(int argc, char** argv) {
                         {.topologies = {"ring", "hierarchical:4+kahan"},
                          .first_step = 0,
                          .end_step = 4,
-                         .persistence = true});
+                         .persistence = true,
+                         .optimizer = "adam"});
     std::string out = "{\"columns\": [";
     for (const apscope::Column& column : apscope::Results::columns()) {
         const bool text = column.kind == apscope::ColumnKind::text;
@@ -217,7 +218,7 @@ int main(int argc, char** argv) {
     out += "], \"summary\": [";
     out += joined(results.summary(), summary) + "], \"breakdowns\": [";
     out += "[" + joined(results.by("layer", {.optimizer = "lars"}), breakdown) + "], ";
-    out += "[" + joined(results.by("role", {.optimizer = "adam"}), breakdown) + "], ";
+    out += "[" + joined(results.by("role", {.optimizer = "sgd"}), breakdown) + "], ";
     out += "[" + joined(results.by("step", {.topology = "exact", .batch_factor = 3}), breakdown);
     out += "]], \"noise\": [[" + joined(results.noise_facts(), noise) + "], [";
     out += joined(results.noise_facts({"role", "step"}, 3), noise) + "]], \"against\": [";
