@@ -39,7 +39,7 @@ DESCRIPTION = (
 
 #: Columns for a terminal, the most important first.
 SHORT = ("scheme", "topology", "error_over_noise", "volume", "bits_above_limit", "step_nmse", "gain",
-         "update_loss_10",
+         "update_loss_10", "update_loss_3",
          "ms", "node_MB", "skipped", "overflowed", "nonfinite", "gaps", "underflow_wire", "underflow_reduced",
          "speedup",
          "layer_cosine", "worst_nmse", "relative_bias", "worst_layer")  # fmt: skip

@@ -256,7 +256,11 @@ def test_the_command_replays_with_an_optimizer(tmp_path, capsys):
     assert main(["check", out]) == 0
     capsys.readouterr()
     assert main(["summary", out]) == 0
-    assert "update_loss_10" in capsys.readouterr().out
+    assert "update_loss_10  update_loss_3" in capsys.readouterr().out
+    assert main([*words[:-1], out + "3", "--persistence", "--optimizer", "adam", "--steps", "0:6"]) == 0
+    assert main(["summary", out + "3"]) == 0  # without ten consecutive steps
+    printed = capsys.readouterr().out
+    assert "update_loss_3" in printed and "update_loss_10" not in printed
 
 
 def test_the_command_shows_it(tmp_path, capsys):
