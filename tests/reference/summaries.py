@@ -229,8 +229,10 @@ def summed_up(frame, trace, scheme, topology):
         "step_nmse": mean(loss(part) for part in by_step),
         "layer_cosine": mean(cosine(r) for r in judged),
         **gain(rows),
-        "lost_gain": mean(lost_gain([r for r in judged if r["tensor"] == layer])
-                          for layer in {r["tensor"] for r in judged}),
+        "lost_gain": mean(
+            lost_gain([r for r in judged if r["tensor"] == layer])
+            for layer in {r["tensor"] for r in judged}
+        ),
         "worst_nmse": worst[0],
         "worst_layer": worst[1],
         "worst_step": worst[2],

@@ -70,7 +70,7 @@ def wrong_windows(
     ----------
     table : DataFrame
     rows : DataFrame
-        Of the results: the names of a row, ``stage``, ``count`` and ``sum_noise``.
+        Of the results: the names of a row, ``stage``, ``count`` and ``sum_squared_reference``.
     provenance : dict
     """
     key = [*_TEXTS, "step", "steps"]
@@ -100,15 +100,13 @@ def wrong_windows(
 
 
 def _lacking(table: pd.DataFrame, rows: pd.DataFrame) -> int:
-    """How many windows are not there: a step of every row with noise, and all that these make.
+    """How many windows are not there: a step of every measured row, and all that these make.
 
     Of the schemes that have windows: merged results may have others.
     """
     ways, with_windows = list(_TEXTS), table.drop_duplicates(["trace", "scheme"])
-    held_noise = rows["sum_noise"].notna() & (rows["count"] > 0)  # a tensor with elements
-    reduced = rows[(rows["stage"] == "reduced") & held_noise].merge(
-        with_windows[["trace", "scheme"]]
-    )
+    measured = rows["sum_squared_reference"].notna() & (rows["count"] > 0)  # and with elements
+    reduced = rows[(rows["stage"] == "reduced") & measured].merge(with_windows[["trace", "scheme"]])
     wanted = set(reduced[[*ways, "step"]].itertuples(index=False, name=None))
     held: dict[int, set[tuple[Any, ...]]] = {
         length: set(own[[*ways, "step"]].itertuples(index=False, name=None))

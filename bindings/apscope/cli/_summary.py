@@ -111,7 +111,7 @@ def run(args: argparse.Namespace) -> int:
             topology=args.topology,
             batch_factor=args.batch_factor,
             optimizer=args.optimizer,
-        )  # fmt: skip
+        )
     )
     if args.by is not None and args.column is not None:
         across(table, args.by, args.column)  # refuses an unknown column

@@ -203,11 +203,9 @@ TEST(CppReplay, SaysHowWellTheNoiseIsKnown) {
 TEST(CppReplay, TheOptimizerIsTheGivenOneElseTheTraces) {
     const auto loss = [](std::optional<std::string> of_replay,
                          std::optional<std::string> of_summary) {
-        const Results results = replay(digits(), {"aps:e3m0"},
-                                       {.topologies = {"ring"},
-                                        .end_step = 3,
-                                        .persistence = true,
-                                        .optimizer = of_replay});
+        const Results results = replay(
+            digits(), {"aps:e3m0"},
+            {.topologies = {"ring"}, .end_step = 3, .persistence = true, .optimizer = of_replay});
         return results.summary({.optimizer = of_summary})[0].update_loss[0].loss;
     };
     const double sgd = loss({}, "sgd"), adam = loss({}, "adam");

@@ -135,7 +135,8 @@ def test_a_lost_layer_counts_as_much_as_another(tmp_path):
     half = 2.0**-12 / (1 + 2.0**-12)  # of its second step, which is lost
     assert table["none:fp16"] == pytest.approx((0 + 0 + 1 + half) / 4, rel=1e-15)
     assert table["none:fp32"] == 0
-    layers = results.by("layer", schemes="none:fp16", topology="ring").set_index("layer")["lost_gain"]
+    layers = results.by("layer", schemes="none:fp16", topology="ring")
+    layers = layers.set_index("layer")["lost_gain"]
     assert layers["lost"] == 1 and layers["large"] == 0 and math.isnan(layers["zero"])
 
 

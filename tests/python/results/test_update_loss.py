@@ -257,8 +257,9 @@ def test_the_command_replays_with_an_optimizer(tmp_path, capsys):
     capsys.readouterr()
     assert main(["summary", out]) == 0
     assert "update_loss_10  update_loss_3" in capsys.readouterr().out
-    assert main([*words[:-1], out + "3", "--persistence", "--optimizer", "adam", "--steps", "0:6"]) == 0
-    assert main(["summary", out + "3"]) == 0  # without ten consecutive steps
+    words = [*words[:-1], out + "3", "--persistence", "--optimizer", "adam"]
+    assert main([*words, "--steps", "0:6"]) == 0  # without ten consecutive steps
+    assert main(["summary", out + "3"]) == 0
     printed = capsys.readouterr().out
     assert "update_loss_3" in printed and "update_loss_10" not in printed
 
@@ -336,6 +337,22 @@ def test_the_noise_of_one_worker_alone_is_unknown(tmp_path, capsys, workers, pro
                           persistence=table).save(tmp_path / "r")  # fmt: skip
     assert main(["check", str(bad)]) == problems
     assert ("sums of squares that are not" in capsys.readouterr().out) == bool(problems)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_window_that_is_lacking_is_found(tmp_path, capsys, workers):
+    results = apscope.replay(trained(tmp_path / "t", workers, ((0, 3),)), ["aps:e3m0", "qsgd"],
+                             topology="ring", persistence=True)  # fmt: skip
+    for steps, step, schemes, lacking in ((1, 1, 2, 2), (3, 0, 1, 1)):
+        table = results.persistence
+        gone = (table["steps"] == steps) & (table["step"] == step)
+        gone &= (table["topology"] != "exact") & (table["tensor"] == "layer0")
+        gone &= table["scheme"].isin(results.provenance["schemes"][:schemes])
+        assert gone.sum() == lacking
+        bad = apscope.Results(results.frame, results.histograms, results.provenance, results.noise,
+                              persistence=table[~gone]).save(tmp_path / f"r{steps}")  # fmt: skip
+        assert main(["check", str(bad)]) == 1
+        assert f"lacks {lacking} windows" in capsys.readouterr().out
 
 
 def test_a_folder_names_a_known_optimizer(tmp_path):
