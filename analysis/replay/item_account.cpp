@@ -80,7 +80,7 @@ void ItemAccount::skip(std::size_t first, std::span<const double> reference) {
 
 void ItemAccount::add_to_windows(const RowSums& row, std::span<const double> result,
                                  bool overflows) {
-    if (item_.windows == nullptr || noise_.empty()) return;
+    if (item_.windows == nullptr) return;
     item_.windows->of(row.topology)
         .add(item_.step_number, item_.elements(), first_, reference_, result, noise_, overflows);
 }

@@ -10,20 +10,46 @@ namespace apscope::detail {
 
 namespace {
 
-struct FiniteErrors {
+// Errors and references, and the sums of squares; 0 where a pair is not finite.
+struct FinitePairs {
     static APSCOPE_INLINE void run(const double* x, const double* y, std::size_t count,
-                                   double* error) {
+                                   double* error, double* reference, double* squares_of_x,
+                                   double* squares_of_y) {
         for (std::size_t i = 0; i < count; ++i) {
             const double e = y[i] - x[i];
-            error[i] = e - e == 0.0 ? e : 0.0;
+            const bool finite = e - e == 0.0;
+            error[i] = finite ? e : 0.0;
+            reference[i] = finite ? x[i] : 0.0;
+            squares_of_x[i] += finite ? x[i] * x[i] : 0.0;
+            squares_of_y[i] += finite ? y[i] * y[i] : 0.0;
         }
     }
 };
 
-struct SumOfSquares {
-    static APSCOPE_INLINE void run(const double* x, std::size_t count, double* sum) {
+// The updates of SGD.
+struct Updates {
+    static APSCOPE_INLINE void run(const double* reference, const double* error, std::size_t count,
+                                   double* of_reference, double* of_result) {
+        for (std::size_t i = 0; i < count; ++i) {
+            of_reference[i] = reference[i];
+            of_result[i] = reference[i] + error[i];
+        }
+    }
+};
+
+// u = u / root of these squares, of which 0 has none: u is 0 there.
+struct DivideByRoots {
+    static APSCOPE_INLINE void run(const double* squares, std::size_t count, double* u) {
+        for (std::size_t i = 0; i < count; ++i)
+            u[i] = squares[i] > 0.0 ? u[i] / std::sqrt(squares[i]) : 0.0;
+    }
+};
+
+struct SumOfProducts {
+    static APSCOPE_INLINE void run(const double* x, const double* y, std::size_t count,
+                                   double* sum) {
         *sum += block_sum(count, [&](std::size_t i)
-                                     __attribute__((always_inline)) { return x[i] * x[i]; });
+                                     __attribute__((always_inline)) { return x[i] * y[i]; });
     }
 };
 
@@ -33,6 +59,8 @@ void WindowSums::stand_for_whole(double elements) {
     if (elements == 1.0) return;
     squared_error *= elements;
     noise *= elements;
+    sgd.multiply(elements);
+    adam.multiply(elements);
     const auto of_sample = static_cast<double>(noise_blocks);
     noise_blocks = std::llround(of_sample * elements);
     // The mean over the blocks stays what it is.
@@ -40,13 +68,17 @@ void WindowSums::stand_for_whole(double elements) {
 }
 
 std::size_t ErrorWindows::bytes(std::size_t elements) {
-    // A step alone needs none.
-    return (window_lengths.size() - 1) * (elements + noise_blocks_of(elements)) * sizeof(double);
+    // A step alone needs none; the squares serve all lengths.
+    const std::size_t of_length = 2 * elements + noise_blocks_of(elements);
+    return ((window_lengths.size() - 1) * of_length + 2 * elements) * sizeof(double);
 }
 
 void ErrorWindows::start_step(std::int64_t step, std::size_t elements) {
     const bool follows = last_ && step == *last_ + 1;
     last_ = step;
+    ++steps_;
+    reference_squares_.resize(elements, 0.0);
+    result_squares_.resize(elements, 0.0);
     for (std::size_t l = 0; l < lengths_.size(); ++l) {
         Length& length = lengths_[l];
         if (follows && length.done > 0) continue;
@@ -57,7 +89,9 @@ void ErrorWindows::start_step(std::int64_t step, std::size_t elements) {
         length.sums.steps = window_lengths[l];
         length.sums.first = step;
         if (window_lengths[l] == 1) continue;
+        length.sums.sgd = length.sums.adam = {0.0, 0.0, 0.0};
         length.error.assign(elements, 0.0);
+        length.reference.assign(elements, 0.0);
         length.noise.assign(noise_blocks_of(elements), 0.0);
     }
 }
@@ -69,9 +103,27 @@ void ErrorWindows::end_step() {
         length.sums.noise_blocks = static_cast<std::int64_t>(length.over.blocks);
         length.sums.log2_over_noise = length.overflows ? infinity : length.over.sum_log2;
         if (length.overflows) length.sums.squared_error = infinity;
+        // The root is of the mean of the squares, not of their sum.
+        length.sums.adam.multiply(static_cast<double>(steps_));
         length.finished.push_back(length.sums);
         length.done = 0;
     }
+}
+
+void ErrorWindows::add_updates(Length& length, std::size_t first, std::size_t count) {
+    of_reference_.resize(count);
+    of_result_.resize(count);
+    double *u = of_reference_.data(), *v = of_result_.data();
+    const auto add_to = [&](UpdateSums& sums) {
+        simd::run<SumOfProducts>(u, v, count, &sums.product);
+        simd::run<SumOfProducts>(u, u, count, &sums.squared_reference);
+        simd::run<SumOfProducts>(v, v, count, &sums.squared_result);
+    };
+    simd::run<Updates>(length.reference.data() + first, length.error.data() + first, count, u, v);
+    add_to(length.sums.sgd);
+    simd::run<DivideByRoots>(reference_squares_.data() + first, count, u);
+    simd::run<DivideByRoots>(result_squares_.data() + first, count, v);
+    add_to(length.sums.adam);
 }
 
 void ErrorWindows::add(std::int64_t step, std::size_t elements, std::size_t first,
@@ -80,19 +132,28 @@ void ErrorWindows::add(std::int64_t step, std::size_t elements, std::size_t firs
     if (first == 0) start_step(step, elements);
     const std::size_t count = result.size(), block = first / noise_block;
     error_.resize(count);
-    simd::run<FiniteErrors>(reference.data(), result.data(), count, error_.data());
+    reference_.resize(count);
+    simd::run<FinitePairs>(reference.data(), result.data(), count, error_.data(), reference_.data(),
+                           reference_squares_.data() + first, result_squares_.data() + first);
     for (Length& length : lengths_) {
         length.overflows = length.overflows || overflows;
         std::span<const double> error = error_, of_blocks = noise;
         if (length.sums.steps > 1) {
-            double *e = length.error.data() + first, *n = length.noise.data() + block;
+            double *e = length.error.data() + first, *x = length.reference.data() + first,
+                   *n = length.noise.data() + block;
             for (std::size_t i = 0; i < count; ++i) e[i] += error_[i];
+            for (std::size_t i = 0; i < count; ++i) x[i] += reference_[i];
             for (std::size_t b = 0; b < noise.size(); ++b) n[b] += noise[b];
             error = {e, count};
             of_blocks = {n, noise.size()};
         }
         if (length.done + 1 < length.sums.steps) continue;
-        simd::run<SumOfSquares>(error.data(), count, &length.sums.squared_error);
+        simd::run<SumOfProducts>(error.data(), error.data(), count, &length.sums.squared_error);
+        if (length.sums.steps > 1) add_updates(length, first, count);
+        if (noise.empty()) {
+            length.sums.noise = std::numeric_limits<double>::quiet_NaN();
+            continue;
+        }
         length.sums.noise +=
             block_sum(of_blocks.size(), [&](std::size_t b) { return of_blocks[b]; });
         length.over.add_lost(error, of_blocks);  // the square of 0 - error is that of the error

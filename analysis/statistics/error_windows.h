@@ -1,6 +1,7 @@
 // ErrorWindows: the errors of one reduction of a tensor, added up element by element over windows
 // of consecutive steps (docs/definitions.md, section 16). What averages out leaves a sum over k
-// steps with k times the square of one step's error; what stays, k^2 times.
+// steps with k times the square of one step's error; what stays, k^2 times. And the updates of an
+// optimizer over the same windows, from the results and from the exact references.
 //
 //      run      steps whose numbers follow one another
 //      window   k steps of a run, counted from its start; a rest shorter than k is not used
@@ -17,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "analysis/statistics/update_sums.h"
 #include "emulation/allreduce/batch_noise.h"
 #include "emulation/machine/buffers.h"
 
@@ -31,11 +33,14 @@ struct WindowSums {
     // The sum over the elements of the square of the sum over the steps of the error; infinite with
     // overflow in one of the steps.
     double squared_error = 0.0;
-    double noise = 0.0;  // of all blocks and steps
+    double noise = 0.0;  // of all blocks and steps; NaN if it is unknown
     // With E the part of squared_error that is a noise block's and N its noise over the steps: the
     // sum of log2 of max(E / N, 2^-30) over the blocks with N > 0, and their number.
     double log2_over_noise = 0.0;
     std::int64_t noise_blocks = 0;
+    // Of windows of several steps: the updates of SGD, the sums of the results over the steps; and
+    // of Adam, these over the root of the element's mean square over all steps so far.
+    UpdateSums sgd, adam;
 
     // The sums of a sample of a tensor as those of the whole. elements: those of the whole for one
     // of the sample.
@@ -48,8 +53,9 @@ public:
     static std::size_t bytes(std::size_t elements);
 
     // Elements first .. first + result.size() - 1 of `elements` at a step, a block in order; steps
-    // ascend. Where one of the pairs is not finite, the error is 0. noise: of each of its noise
-    // blocks. overflows: whether a result is not finite although its reference is.
+    // ascend. Where one of the pairs is not finite, both are 0. noise: of each of its noise
+    // blocks; empty if it is unknown. overflows: whether a result is not finite although its
+    // reference is.
     void add(std::int64_t step, std::size_t elements, std::size_t first,
              std::span<const double> reference, std::span<const double> result,
              std::span<const double> noise, bool overflows);
@@ -60,7 +66,7 @@ private:
     // The windows of one length.
     struct Length {
         int done = 0;  // steps of the window at hand before this one
-        Buffer<double> error, noise;  // summed over them: of every element, of every noise block
+        Buffer<double> error, reference, noise;  // summed over them: of elements, of noise blocks
         bool overflows = false;
         WindowSums sums;
         OverNoise over;
@@ -68,10 +74,14 @@ private:
     };
     void start_step(std::int64_t step, std::size_t elements);
     void end_step();
+    void add_updates(Length& length, std::size_t first, std::size_t count);
 
     std::optional<std::int64_t> last_;  // step
     std::array<Length, window_lengths.size()> lengths_;
-    Buffer<double> error_;  // of the block at hand
+    Buffer<double> reference_squares_, result_squares_;  // of every element, over all steps so far
+    int steps_ = 0;  // so far
+    Buffer<double> error_, reference_;  // of the block at hand
+    Buffer<double> of_reference_, of_result_;  // the updates, of the block at hand
 };
 
 // Those of every reduction of a tensor by a scheme, in the order in which they come.

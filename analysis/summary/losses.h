@@ -69,6 +69,8 @@ struct Loss {
     // What arrives of the reference: the factor of y on x; and the error apart from it. With
     // overflow the sums omit what is lost.
     double gain() const { return overflow > 0 ? missing : quotient(product, reference); }
+    // How far it is from 1; of a result that overflows all is lost.
+    double lost_gain() const { return overflow > 0 ? 1.0 : std::fabs(1.0 - gain()); }
     double orthogonal_over_noise() const {
         return infinite_with(overflow, quotient(orthogonal, noise));
     }

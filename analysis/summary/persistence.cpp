@@ -1,6 +1,7 @@
 #include "analysis/summary/persistence.h"
 
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <map>
 #include <string_view>
@@ -16,26 +17,53 @@ namespace apscope::detail {
 
 namespace {
 
-// The windows of one length in a group, layers added up.
-struct OfLength {
-    std::map<std::int64_t, Ratio> by_step;  // squared errors and noise, by the first step
-    double log2 = 0, blocks = 0;
+// A window in a group, layers added up.
+struct OfWindow {
+    Ratio error{0, 0};  // squared errors and noise
+    UpdateSums update{0, 0, 0};  // NaN if the optimizer is unknown
+    bool overflows = false;
 
-    double pooled() const {
+    // 1 - cosine; a result that overflows is lost.
+    std::optional<double> update_loss() const {
+        if (overflows && !std::isnan(update.product)) return 1.0;
+        const std::optional<double> cosine = update.cosine();
+        return cosine ? std::optional(1.0 - *cosine) : std::nullopt;
+    }
+};
+
+// The quotient of sums, and its interval; both at least 0.
+struct Estimate {
+    double value;
+    Interval interval;
+
+    explicit Estimate(const std::vector<Ratio>& windows) : interval(interval_of_ratio(windows)) {
         Ratio sum{0, 0};
-        for (const auto& [step, one] : by_step) {
+        for (const Ratio& one : windows) {
             sum.numerator += one.numerator;
             sum.denominator += one.denominator;
         }
-        return quotient(sum.numerator, sum.denominator);
+        value = quotient(sum.numerator, sum.denominator);
+        if (value < 0) value = 0;
+        if (interval.low < 0) interval.low = 0;
+    }
+};
+
+// The windows of one length in a group.
+struct OfLength {
+    std::map<std::int64_t, OfWindow> by_step;  // the first
+    double log2 = 0, blocks = 0;
+
+    Estimate persistence() const {
+        std::vector<Ratio> windows;
+        for (const auto& [step, one] : by_step) windows.push_back(one.error);
+        return Estimate(windows);
     }
     double typical() const { return fixed_exp2(quotient(log2, blocks)); }
-    Interval interval() const {
+    Estimate update_loss() const {
         std::vector<Ratio> windows;
-        for (const auto& [step, one] : by_step) windows.push_back(one);
-        Interval found = interval_of_ratio(windows);
-        if (found.low < 0) found.low = 0;
-        return found;
+        for (const auto& [step, one] : by_step)
+            if (const auto loss = one.update_loss()) windows.push_back({*loss, 1.0});
+        return Estimate(windows);
     }
 };
 using OfGroup = std::array<OfLength, window_lengths.size()>;
@@ -54,8 +82,16 @@ std::vector<std::int32_t> codes_in(const std::vector<std::string>& texts,
     return codes;
 }
 
+// The sums of a layer; for LARS every layer has the same length.
+UpdateSums update_of(const WindowRow& window, std::optional<Optimizer> optimizer) {
+    if (optimizer == Optimizer::sgd) return window.sgd;
+    if (optimizer == Optimizer::adam) return window.adam;
+    if (optimizer == Optimizer::lars) return window.sgd.of_unit_length();
+    return {};
+}
+
 std::vector<OfGroup> sums_of(const RowTable& table, const ChosenRows& rows, const Groups& groups,
-                             const WindowTable& windows) {
+                             const WindowTable& windows, std::optional<Optimizer> asked) {
     // The groups that a reduction of a layer belongs to: one with a reduction of its own counts for
     // several topologies.
     using Key = std::array<std::int32_t, 4>;
@@ -82,13 +118,17 @@ std::vector<OfGroup> sums_of(const RowTable& table, const ChosenRows& rows, cons
         const auto found = owners.find({of(trace, w.trace), of(scheme, w.scheme),
                                         of(tensor, w.tensor), of(topology, w.topology)});
         if (found == owners.end()) continue;
+        const UpdateSums update =
+            update_of(w, asked ? asked : windows.optimizers[static_cast<std::size_t>(w.trace)]);
         for (std::size_t l = 0; l < window_lengths.size(); ++l) {
             if (window_lengths[l] != w.steps) continue;
             for (const std::uint32_t group : found->second) {
                 OfLength& sum = sums[group][l];
-                Ratio& step = sum.by_step.try_emplace(w.step, Ratio{0, 0}).first->second;
-                step.numerator += w.squared_error;
-                step.denominator += w.noise;
+                OfWindow& window = sum.by_step[w.step];
+                window.error.numerator += w.squared_error;
+                window.error.denominator += w.noise;
+                window.update.add(update);
+                window.overflows = window.overflows || std::isinf(w.squared_error);
                 sum.log2 += w.log2_over_noise;
                 sum.blocks += static_cast<double>(w.noise_blocks);
             }
@@ -100,21 +140,31 @@ std::vector<OfGroup> sums_of(const RowTable& table, const ChosenRows& rows, cons
 }  // namespace
 
 void add_persistence(Figures& figures, const RowTable& table, const ChosenRows& rows,
-                     const Groups& groups, const WindowTable* windows, double noise_factor) {
-    const std::vector<OfGroup> sums = windows == nullptr ? std::vector<OfGroup>(groups.size())
-                                                         : sums_of(table, rows, groups, *windows);
+                     const Groups& groups, const WindowTable* windows, double noise_factor,
+                     std::optional<Optimizer> optimizer) {
+    const std::vector<OfGroup> sums = windows == nullptr
+                                          ? std::vector<OfGroup>(groups.size())
+                                          : sums_of(table, rows, groups, *windows, optimizer);
+    const auto add = [&](const std::string& name, const std::vector<Estimate>& of, double factor) {
+        const auto column = [&](const char* end, auto get) {
+            figures.add(name + end, of.size(), [&](std::size_t g) { return get(of[g]) * factor; });
+        };
+        column("", [](const Estimate& e) { return e.value; });
+        column("_low", [](const Estimate& e) { return e.interval.low; });
+        column("_high", [](const Estimate& e) { return e.interval.high; });
+    };
     for (std::size_t l = 0; l < window_lengths.size(); ++l) {
         const std::string name = "persistence_" + std::to_string(window_lengths[l]);
-        std::vector<Interval> intervals;
-        for (const OfGroup& group : sums) intervals.push_back(group[l].interval());
-        figures.add(name, sums.size(),
-                    [&](std::size_t g) { return sums[g][l].pooled() * noise_factor; });
-        figures.add(name + "_low", sums.size(),
-                    [&](std::size_t g) { return intervals[g].low * noise_factor; });
-        figures.add(name + "_high", sums.size(),
-                    [&](std::size_t g) { return intervals[g].high * noise_factor; });
+        std::vector<Estimate> persistence, update_loss;
+        for (const OfGroup& group : sums) {
+            persistence.push_back(group[l].persistence());
+            update_loss.push_back(group[l].update_loss());
+        }
+        add(name, persistence, noise_factor);
         figures.add("typical_" + name, sums.size(),
                     [&](std::size_t g) { return sums[g][l].typical() * noise_factor; });
+        if (window_lengths[l] > 1)
+            add("update_loss_" + std::to_string(window_lengths[l]), update_loss, 1.0);
     }
 }
 

@@ -1,12 +1,16 @@
-// How much of an error stays over several steps: docs/definitions.md, sections 14 and 16.
+// What several steps add up to: how much of an error stays, and how far it turns an optimizer's
+// update (docs/definitions.md, sections 14 and 16).
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "analysis/statistics/update_sums.h"
 #include "analysis/summary/chosen_rows.h"
 #include "analysis/summary/figures.h"
+#include "analysis/summary/optimizer.h"
 
 namespace apscope::detail {
 
@@ -15,20 +19,25 @@ namespace apscope::detail {
 struct WindowRow {
     std::int32_t trace = 0, tensor = 0, scheme = 0, topology = 0;  // codes
     std::int64_t step = 0, steps = 0;  // the number of the first, how many
-    double squared_error = 0, noise = 0;
+    double squared_error = 0, noise = 0;  // infinite with overflow; NaN if unknown
     std::int64_t noise_blocks = 0;
     double log2_over_noise = 0;
+    UpdateSums sgd, adam;
 };
 
 struct WindowTable {
     std::vector<WindowRow> rows;
     std::vector<std::string> traces, tensors, schemes, topologies;  // the texts of the codes
+    std::vector<std::optional<Optimizer>> optimizers;  // of the traces, where it is known
 };
 
 // For every length k of windows and every group of these rows, which has all steps of some layers:
 // persistence_k, its interval over the windows (persistence_k_low, _high), and
-// typical_persistence_k; NaN without windows of this length. `noise_factor` multiplies them.
+// typical_persistence_k; NaN without windows of this length. `noise_factor` multiplies them. And,
+// for k > 1, update_loss_k and its interval: of this optimizer, by default of the trace's; NaN
+// without one.
 void add_persistence(Figures& figures, const RowTable& table, const ChosenRows& rows,
-                     const Groups& groups, const WindowTable* windows, double noise_factor);
+                     const Groups& groups, const WindowTable* windows, double noise_factor,
+                     std::optional<Optimizer> optimizer);
 
 }  // namespace apscope::detail

@@ -125,6 +125,25 @@ std::vector<std::uint8_t> steps_after_gaps(const RowTable& table, const ChosenRo
     return found;
 }
 
+// The mean over the layers of a row of the summary of what their gains lack, each over all steps.
+std::vector<double> lost_gains(const RowTable& table, const ChosenRows& rows, const Groups& groups,
+                               const std::vector<std::uint8_t>& left_out) {
+    const RowLosses losses(table);
+    const Groups layers = divided(groups, rows, table.tensor);
+    std::vector<Loss> of_layer(layers.size());
+    for (std::size_t i = 0; i < rows.size(); ++i)
+        if (!left_out[rows.row[i]]) of_layer[layers.of_row[i]].add(losses[rows.row[i]]);
+    const std::vector<std::uint32_t> owner = layers.owners(groups);
+    std::vector<double> sums(groups.size(), 0.0), counts(groups.size(), 0.0);
+    for (std::size_t l = 0; l < layers.size(); ++l) {
+        if (!of_layer[l].exists()) continue;
+        sums[owner[l]] += of_layer[l].lost_gain();
+        ++counts[owner[l]];
+    }
+    for (std::size_t g = 0; g < groups.size(); ++g) sums[g] = quotient(sums[g], counts[g]);
+    return sums;
+}
+
 // `left_out`: rows of layers without a cosine and a worst error.
 std::vector<Sums> sums_of(const RowTable& table, const ChosenRows& rows, const Groups& groups,
                           const Groups& steps, const std::vector<std::uint8_t>& left_out,
@@ -239,7 +258,8 @@ const Codes& part_of(const RowTable& table, Part part) {
 }
 
 Summary summarized(const RowTable& table, const ChosenRows& rows, std::optional<Part> part,
-                   double batch_factor, const NoiseTable* noise, const WindowTable* windows) {
+                   double batch_factor, const NoiseTable* noise, const WindowTable* windows,
+                   std::optional<Optimizer> optimizer) {
     Groups groups = by_scheme_and_topology(table, rows);
     if (part) groups = divided(groups, rows, part_of(table, *part));
     const Groups steps = divided(groups, rows, table.step);
@@ -307,10 +327,13 @@ Summary summarized(const RowTable& table, const ChosenRows& rows, std::optional<
         gains.push_back(means[g].overflowed > 0 ? Interval{} : interval_of_ratio(products[g]));
     add("gain_low", [&](std::size_t g) { return gains[g].low; });
     add("gain_high", [&](std::size_t g) { return gains[g].high; });
+    const std::vector<double> lost = lost_gains(table, rows, groups, left_out);
+    add("lost_gain", [&](std::size_t g) { return lost[g]; });
     add("orthogonal_error_over_noise",
         [&](std::size_t g) { return sums[g].whole.orthogonal_over_noise() * batch_factor; });
     // A window has several steps.
-    add_persistence(f, table, rows, groups, part == Part::step ? nullptr : windows, batch_factor);
+    add_persistence(f, table, rows, groups, part == Part::step ? nullptr : windows, batch_factor,
+                    optimizer);
     add("worst_nmse", [&](std::size_t g) {
         return sums[g].worst && !sums[g].unmeasured ? sums[g].worst_nmse : missing;
     });
@@ -378,7 +401,8 @@ std::vector<std::size_t> ranked(const RowTable& table, const Summary& summary) {
 }
 
 Breakdown broken_down(const RowTable& table, Part part, std::optional<std::string_view> topology,
-                      double batch_factor, const NoiseTable* noise, const WindowTable* windows) {
+                      double batch_factor, const NoiseTable* noise, const WindowTable* windows,
+                      std::optional<Optimizer> optimizer) {
     const std::vector<std::string> held = topologies_in_order(table);
     const std::string asked = topology ? canonical_topology(*topology) : "";
     if (topology && std::ranges::find(held, asked) == held.end()) {
@@ -390,7 +414,7 @@ Breakdown broken_down(const RowTable& table, Part part, std::optional<std::strin
     }
     const std::string used = topology ? asked : headline_topology(held);
     const ChosenRows rows = of_topology(table, compared_rows(table), used);
-    Breakdown out{summarized(table, rows, part, batch_factor, noise, windows), {}};
+    Breakdown out{summarized(table, rows, part, batch_factor, noise, windows, optimizer), {}};
     const Summary whole = summarized(table, rows, {}, batch_factor);
     const auto scheme = [&](std::uint32_t row) {
         return std::pair(table.trace.of_row[row], table.scheme.of_row[row]);

@@ -35,10 +35,11 @@ struct Summary {
 };
 
 // `batch_factor`: the noise is that of a batch larger by this factor. Without the table of noise
-// there are no intervals of it, without that of windows no persistence.
+// there are no intervals of it, without that of windows no persistence. `optimizer`: of the update
+// loss, by default the trace's.
 Summary summarized(const RowTable& table, const ChosenRows& rows, std::optional<Part> part = {},
                    double batch_factor = 1.0, const NoiseTable* noise = nullptr,
-                   const WindowTable* windows = nullptr);
+                   const WindowTable* windows = nullptr, std::optional<Optimizer> optimizer = {});
 
 // A summary by layer, role or step, of the rows of one reduction for every scheme.
 struct Breakdown {
@@ -49,7 +50,8 @@ struct Breakdown {
 // Throws std::invalid_argument where the table does not have it.
 Breakdown broken_down(const RowTable& table, Part part,
                       std::optional<std::string_view> topology = {}, double batch_factor = 1.0,
-                      const NoiseTable* noise = nullptr, const WindowTable* windows = nullptr);
+                      const NoiseTable* noise = nullptr, const WindowTable* windows = nullptr,
+                      std::optional<Optimizer> optimizer = {});
 
 // The rows of a summary in order of rank: by trace, real topologies before `exact`, then schemes
 // whose memory has no gaps, then those without overflow, then by error over noise, then by

@@ -8,7 +8,7 @@ import numpy.typing
 import os
 import pathlib
 import typing
-__all__: list[str] = ['AFTER_GAP', 'BlockFormat', 'COLUMNS', 'ChosenRows', 'FileInfo', 'FloatEnvironment', 'FloatFormat', 'LIMITS', 'Manifest', 'NOT_MEASURABLE', 'NoiseTable', 'OWN_REDUCTIONS', 'Pairing', 'Projection', 'Quantizer', 'ReplayOptions', 'RowTable', 'SafetensorsFile', 'StepExchange', 'StepInfo', 'TensorInfo', 'Trace', 'TrainingStep', 'WindowTable', 'agreed_bits', 'all_schemes', 'allreduce', 'arithmetic', 'arithmetic_path', 'bench', 'best_simd_level', 'bias_of_log_variance', 'block_squares', 'blur_widths', 'blurred_entropies', 'canonical_topology', 'cast_plan', 'cast_statistics', 'check_memory', 'check_shard', 'collective_cost', 'collective_seconds', 'cpd_cast', 'cpd_exponent', 'cpd_gemm', 'decode', 'decode_blocks', 'encode', 'encode_blocks', 'exchange', 'fixed_exp2', 'fixed_log2', 'fsdp_divisors', 'headline_topology', 'is_one_number', 'is_own_reduction', 'known_links', 'log_bias', 'losses_of_sums', 'machine_memory', 'main_schemes', 'make_scheme', 'named_block_formats', 'named_formats', 'named_side', 'narrow', 'numerically_zero', 'optimal_levels', 'ordered_dot', 'ordered_matmul', 'ordered_sum', 'orders', 'overflow_modes', 'pack', 'packed_size', 'parse_scheme', 'parse_topology', 'part_seconds', 'quantize', 'quantize_blocks', 'rate_limit', 'read_statistics', 'replay', 'rounding_modes', 'rounding_word', 'scheme_definitions', 'set_simd_level', 'simd_level', 'steps_between', 'steps_numbered', 'stream_seed', 'student_t', 'sum_path', 'tensors_matching', 'topologies', 'underflow_modes', 'unpack', 'widen', 'work_costs']
+__all__: list[str] = ['AFTER_GAP', 'BlockFormat', 'COLUMNS', 'ChosenRows', 'FileInfo', 'FloatEnvironment', 'FloatFormat', 'LIMITS', 'Manifest', 'NOT_MEASURABLE', 'NoiseTable', 'OPTIMIZERS', 'OWN_REDUCTIONS', 'Pairing', 'Projection', 'Quantizer', 'ReplayOptions', 'RowTable', 'SafetensorsFile', 'StepExchange', 'StepInfo', 'TensorInfo', 'Trace', 'TrainingStep', 'WindowTable', 'agreed_bits', 'all_schemes', 'allreduce', 'arithmetic', 'arithmetic_path', 'bench', 'best_simd_level', 'bias_of_log_variance', 'block_squares', 'blur_widths', 'blurred_entropies', 'cast_plan', 'cast_statistics', 'check_memory', 'check_shard', 'collective_cost', 'collective_seconds', 'cpd_cast', 'cpd_exponent', 'cpd_gemm', 'decode', 'decode_blocks', 'encode', 'encode_blocks', 'exchange', 'fixed_exp2', 'fixed_log2', 'fsdp_divisors', 'headline_topology', 'is_one_number', 'is_own_reduction', 'known_links', 'log_bias', 'losses_of_sums', 'machine_memory', 'main_schemes', 'make_scheme', 'named_block_formats', 'named_formats', 'named_side', 'narrow', 'numerically_zero', 'optimal_levels', 'optimizer_told', 'ordered_dot', 'ordered_matmul', 'ordered_sum', 'orders', 'overflow_modes', 'pack', 'packed_size', 'parse_scheme', 'parse_topology', 'part_seconds', 'quantize', 'quantize_blocks', 'rate_limit', 'read_statistics', 'replay', 'rounding_modes', 'rounding_word', 'scheme_definitions', 'set_simd_level', 'simd_level', 'steps_between', 'steps_numbered', 'stream_seed', 'student_t', 'sum_path', 'tensors_matching', 'topologies', 'underflow_modes', 'unpack', 'widen', 'work_costs']
 class FloatEnvironment:
     def __enter__(self) -> None:
         ...
@@ -519,7 +519,7 @@ class WindowTable:
     """
     The table of persistence: docs/definitions.md, section 16.
     """
-    def __init__(self, texts: dict, integers: dict, numbers: dict) -> None:
+    def __init__(self, texts: dict, integers: dict, numbers: dict, optimizers: collections.abc.Mapping[str, str]) -> None:
         ...
 class ChosenRows:
     """
@@ -544,7 +544,7 @@ class RowTable:
         ...
     def all_rows(self) -> ChosenRows:
         ...
-    def by(self, part: str, topology: str | None, batch_factor: typing.SupportsFloat | typing.SupportsIndex, noise: NoiseTable, windows: WindowTable) -> dict:
+    def by(self, part: str, topology: str | None, batch_factor: typing.SupportsFloat | typing.SupportsIndex, noise: NoiseTable, windows: WindowTable, optimizer: str | None = None) -> dict:
         ...
     def compared_rows(self) -> ChosenRows:
         ...
@@ -570,7 +570,7 @@ class RowTable:
         """
     def step_time(self, network: dict, elements: typing.SupportsFloat | typing.SupportsIndex | None, bucket_bytes: typing.SupportsFloat | typing.SupportsIndex | None, side: str, side_collective: str, baseline: str, not_measurable: str) -> dict:
         ...
-    def summary(self, rows: ChosenRows, batch_factor: typing.SupportsFloat | typing.SupportsIndex, noise: NoiseTable, windows: WindowTable, by: str | None = None) -> dict:
+    def summary(self, rows: ChosenRows, batch_factor: typing.SupportsFloat | typing.SupportsIndex, noise: NoiseTable, windows: WindowTable, by: str | None = None, optimizer: str | None = None) -> dict:
         ...
     def whole_sums(self) -> ChosenRows:
         ...
@@ -742,6 +742,10 @@ def numerically_zero(reference: typing.Annotated[numpy.typing.ArrayLike, numpy.f
     """
 def optimal_levels(x: numpy.typing.NDArray[numpy.float32], k: typing.SupportsInt | typing.SupportsIndex, method: str, candidates: typing.SupportsInt | typing.SupportsIndex) -> tuple[numpy.typing.NDArray[numpy.float64], float]:
     ...
+def optimizer_told(text: str) -> str | None:
+    """
+    Of a trace's metadata: the name of a known optimizer, or None.
+    """
 @typing.overload
 def ordered_dot(a: numpy.typing.NDArray[numpy.float32], b: numpy.typing.NDArray[numpy.float32], batches: typing.SupportsInt | typing.SupportsIndex, size: typing.SupportsInt | typing.SupportsIndex, out: numpy.typing.NDArray[numpy.float32], format: FloatFormat, order: str, accumulate: FloatFormat | None, product: FloatFormat | None, projection: Projection, seed: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
     ...
@@ -832,5 +836,6 @@ AFTER_GAP: str = 'memory of an earlier step'
 COLUMNS: tuple[tuple[str, str, int, str], ...]
 LIMITS: dict = {'spec_depth': 64, 'spec_length': 1000000, 'pattern_length': 100000, 'pattern_memory': 67108864, 'name_length': 4096, 'json_depth': 64, 'safetensors_header': 100000000, 'manifest_length': 1000000000, 'workers': 1000000, 'quoted': 100}
 NOT_MEASURABLE: str = 'not measurable on this trace: needs '
+OPTIMIZERS: tuple = ('sgd', 'adam', 'lars')
 OWN_REDUCTIONS: tuple = ('gather', 'vote', 'code_sum', 'own:two_phase', 'linear')
 __version__: str = '0.1.0'

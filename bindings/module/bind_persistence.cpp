@@ -1,14 +1,15 @@
-// The table of persistence: errors summed over windows of consecutive steps.
+// The table of persistence: errors and updates summed over windows of consecutive steps.
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
 #include <cstdint>
-#include <stdexcept>
+#include <map>
+#include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "analysis/summary/optimizer.h"
 #include "analysis/summary/persistence.h"
 #include "bindings/module/guarded.h"
 #include "bindings/module/summary_arrays.h"
@@ -20,8 +21,10 @@ using namespace apscope::python;
 
 namespace {
 
-// Columns: texts as codes and names, integers and numbers; without any it has no rows.
-WindowTable window_table(const py::dict& texts, const py::dict& integers, const py::dict& numbers) {
+// Columns: texts as codes and names, integers and numbers; without any it has no rows. optimizers:
+// the names of those of the traces that are known, by trace.
+WindowTable window_table(const py::dict& texts, const py::dict& integers, const py::dict& numbers,
+                         const std::map<std::string, std::string>& optimizers) {
     WindowTable table;
     if (!integers.contains("steps")) return table;
     table.rows.resize(static_cast<std::size_t>(integers["steps"].cast<IntegerArray>().size()));
@@ -35,6 +38,23 @@ WindowTable window_table(const py::dict& texts, const py::dict& integers, const 
     set_numbers(table.rows, numbers, "sum_squared_error", &WindowRow::squared_error);
     set_numbers(table.rows, numbers, "sum_noise", &WindowRow::noise);
     set_numbers(table.rows, numbers, "sum_log2_error_over_noise", &WindowRow::log2_over_noise);
+    const auto set_updates = [&](const std::string& before, UpdateSums WindowRow::* field) {
+        const auto set = [&](const char* name, double UpdateSums::* number) {
+            set_numbers(table.rows, numbers, (before + name).c_str(),
+                        [=](WindowRow& row) -> double& { return row.*field.*number; });
+        };
+        set("product", &UpdateSums::product);
+        set("squared_reference", &UpdateSums::squared_reference);
+        set("squared_result", &UpdateSums::squared_result);
+    };
+    set_updates("sum_", &WindowRow::sgd);
+    set_updates("adam_", &WindowRow::adam);
+    for (const std::string& trace : table.traces) {
+        const auto known = optimizers.find(trace);
+        table.optimizers.push_back(known == optimizers.end()
+                                       ? std::nullopt
+                                       : std::optional(parse_optimizer(known->second)));
+    }
     return table;
 }
 
@@ -43,5 +63,13 @@ WindowTable window_table(const py::dict& texts, const py::dict& integers, const 
 void bind_persistence(apscope::python::Module& m) {
     python::Class<WindowTable>(m, "WindowTable",
                                "The table of persistence: docs/definitions.md, section 16.")
-        .def(py::init(&window_table), py::arg("texts"), py::arg("integers"), py::arg("numbers"));
+        .def(py::init(&window_table), py::arg("texts"), py::arg("integers"), py::arg("numbers"),
+             py::arg("optimizers"));
+    m.attr("OPTIMIZERS") =
+        py::make_tuple(optimizer_names[0], optimizer_names[1], optimizer_names[2]);
+    m.def("optimizer_told", [](const std::string& text) -> std::optional<std::string> {
+        const auto found = optimizer_told(text);
+        if (!found) return std::nullopt;
+        return std::string(optimizer_names[static_cast<std::size_t>(*found)]);
+    }, py::arg("text"), "Of a trace's metadata: the name of a known optimizer, or None.");
 }

@@ -137,7 +137,8 @@ py::dict noise_columns(const Trace& trace, int workers, const std::vector<ItemNo
     return c.take();
 }
 
-// The errors of every reduction, summed over windows of steps (docs/definitions.md, section 16).
+// The errors of every reduction, summed over windows of steps, and the updates of optimizers
+// (docs/definitions.md, section 16).
 py::dict window_columns(const Trace& trace, const std::vector<Scheme>& schemes,
                         const std::vector<ItemWindow>& windows) {
     const python::Texts names(trace.manifest().tensors, name_of),
@@ -158,6 +159,17 @@ py::dict window_columns(const Trace& trace, const std::vector<Scheme>& schemes,
     integer("noise_blocks", [](const WindowSums& s) { return s.noise_blocks; });
     c.plain<double>("sum_log2_error_over_noise",
                     [](const ItemWindow& w) { return w.sums.log2_over_noise; });
+    const auto updates = [&](const std::string& before, auto of) {
+        const auto number = [&](const char* name, auto get) {
+            c.plain<double>((before + name).c_str(),
+                            [=](const ItemWindow& w) { return get(of(w.sums)); });
+        };
+        number("product", [](const UpdateSums& s) { return s.product; });
+        number("squared_reference", [](const UpdateSums& s) { return s.squared_reference; });
+        number("squared_result", [](const UpdateSums& s) { return s.squared_result; });
+    };
+    updates("sum_", [](const WindowSums& s) { return s.sgd; });
+    updates("adam_", [](const WindowSums& s) { return s.adam; });
     return c.take();
 }
 

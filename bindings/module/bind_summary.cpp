@@ -100,16 +100,22 @@ Part part_named(const std::string& name) {
     throw std::invalid_argument("by='" + name + "' is not one of layer, role, step");
 }
 
+std::optional<Optimizer> optimizer_named(const std::optional<std::string>& name) {
+    return name ? std::optional(parse_optimizer(*name)) : std::nullopt;
+}
+
 py::dict summary(const ArrayTable& arrays, const ChosenRows& rows, double batch_factor,
                  const NoiseTable& noise, const WindowTable& windows,
-                 const std::optional<std::string>& by) {
+                 const std::optional<std::string>& by,
+                 const std::optional<std::string>& optimizer) {
     const RowTable& table = arrays.table();
     const std::optional<Part> part = by ? std::optional(part_named(*by)) : std::nullopt;
+    const std::optional<Optimizer> asked = optimizer_named(optimizer);
     Summary s;
     std::vector<std::size_t> rank;
     {
         const py::gil_scoped_release release;
-        s = summarized(table, rows, part, batch_factor, &noise, &windows);
+        s = summarized(table, rows, part, batch_factor, &noise, &windows, asked);
         rank = ranked(table, s);
     }
     return summary_dict(s, rank);
@@ -117,9 +123,10 @@ py::dict summary(const ArrayTable& arrays, const ChosenRows& rows, double batch_
 
 py::dict by(const ArrayTable& arrays, const std::string& part,
             const std::optional<std::string>& topology, double batch_factor,
-            const NoiseTable& noise, const WindowTable& windows) {
-    const Breakdown found =
-        broken_down(arrays.table(), part_named(part), topology, batch_factor, &noise, &windows);
+            const NoiseTable& noise, const WindowTable& windows,
+            const std::optional<std::string>& optimizer) {
+    const Breakdown found = broken_down(arrays.table(), part_named(part), topology, batch_factor,
+                                        &noise, &windows, optimizer_named(optimizer));
     return summary_dict(found.summary, found.order);
 }
 
@@ -223,9 +230,9 @@ void bind_summary(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>
              "Which rows belong to a layer whose gradients are numerically zero.")
         .def("pool", &pool, py::arg("rows"), py::arg("by"))
         .def("summary", &summary, py::arg("rows"), py::arg("batch_factor"), py::arg("noise"),
-             py::arg("windows"), py::arg("by") = py::none())
+             py::arg("windows"), py::arg("by") = py::none(), py::arg("optimizer") = py::none())
         .def("by", &by, py::arg("part"), py::arg("topology"), py::arg("batch_factor"),
-             py::arg("noise"), py::arg("windows"))
+             py::arg("noise"), py::arg("windows"), py::arg("optimizer") = py::none())
         .def("step_time",
              [made](const ArrayTable& t, const py::dict& network, std::optional<double> elements,
                     std::optional<double> bucket_bytes, const std::string& side,

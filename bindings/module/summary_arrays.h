@@ -6,10 +6,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -49,13 +51,14 @@ void set_texts(std::vector<Row>& rows, const py::dict& texts, const char* name,
     }
     if (!levels.empty()) names = levels;
 }
-template <class Row, class T>
-void set_numbers(std::vector<Row>& rows, const py::dict& columns, const char* name,
-                 T Row::* field) {
+// place: a member of a row, or a function of a row that gives a reference.
+template <class Row, class Place>
+void set_numbers(std::vector<Row>& rows, const py::dict& columns, const char* name, Place place) {
+    using T = std::remove_cvref_t<std::invoke_result_t<Place, Row&>>;
     if (!columns.contains(name)) return;
     const auto values = columns[name].cast<Integers<T>>();
     for (std::size_t i = 0; i < rows.size(); ++i)
-        rows[i].*field = values.at(static_cast<py::ssize_t>(i));
+        std::invoke(place, rows[i]) = values.at(static_cast<py::ssize_t>(i));
 }
 
 inline py::array to_flags(std::span<const std::uint8_t> flags) {

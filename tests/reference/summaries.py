@@ -138,6 +138,13 @@ def gain(rows):
     return out | {"gain_low": share - half, "gain_high": share + half}
 
 
+def lost_gain(rows):
+    """What the gain of one layer lacks; None where there is nothing to lose."""
+    if loss(rows) is None:
+        return None
+    return 1.0 if overflowed(rows) else abs(1 - gain(rows)["gain"])
+
+
 def mean(values):
     values = [v for v in values if v is not None]
     return math.fsum(values) / len(values) if values else math.nan
@@ -222,6 +229,10 @@ def summed_up(frame, trace, scheme, topology):
         "step_nmse": mean(loss(part) for part in by_step),
         "layer_cosine": mean(cosine(r) for r in judged),
         **gain(rows),
+        "lost_gain": mean(
+            lost_gain([r for r in judged if r["tensor"] == layer])
+            for layer in {r["tensor"] for r in judged}
+        ),
         "worst_nmse": worst[0],
         "worst_layer": worst[1],
         "worst_step": worst[2],

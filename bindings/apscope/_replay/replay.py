@@ -41,6 +41,7 @@ def replay(
     client: Client | None = None,
     limit: bool = False,
     persistence: bool = False,
+    optimizer: str | None = None,
 ) -> Results:
     """Run recorded gradients through schemes, and compare with the recorded ones.
 
@@ -112,12 +113,16 @@ def replay(
         summary and the line in the picture of the front: two more passes over the gradients and
         their entropies, by this process even with `client`; of shards the first has it.
     persistence : bool
-        Whether `Results.persistence` is computed, and with it the columns ``persistence_k`` of a
-        summary: errors are added up over 3, 10 and 30 consecutive steps, element by element. The
-        rows are the same. Every scheme is then replayed tensor by tensor through all steps, with 24
-        bytes per element for each of its topologies, which `memory` counts; and all rows are held
-        until the end. Runs of steps begin anew at the first step, whatever `states` says. Not with
-        ``device="cuda"``.
+        Whether `Results.persistence` is computed, and with it the columns ``persistence_k`` and
+        ``update_loss_k`` of a summary: errors and an optimizer's updates are added up over 3, 10
+        and 30 consecutive steps, element by element. The rows are the same. Every scheme is then
+        replayed tensor by tensor through all steps, with 65 bytes per element for each of its
+        topologies, which `memory` counts; and all rows are held until the end. Runs of steps begin
+        anew at the first step, whatever `states` says. Not with ``device="cuda"``.
+    optimizer : str, optional
+        Of ``update_loss_k``, as in `Results.summary`, which may name another; of all traces. By
+        default what each trace's metadata call ``optimizer``, if it is a known one. It changes no
+        table, and stands in the results' provenance. Only with `persistence`.
 
     Returns
     -------
@@ -126,8 +131,9 @@ def replay(
     Raises
     ------
     ValueError
-        Unknown schemes, topologies, steps, tensors; more workers than recorded; a damaged trace; a
-        trace that a Dask worker does not find; `memory` too small for the largest item.
+        Unknown schemes, topologies, steps, tensors, optimizer; `optimizer` without `persistence`;
+        more workers than recorded; a damaged trace; a trace that a Dask worker does not find;
+        `memory` too small for the largest item.
     TypeError
         `client` is not a Dask client.
     ChildProcessError
@@ -160,6 +166,7 @@ def replay(
         client=client,
         limit=limit,
         persistence=persistence,
+        optimizer=optimizer,
     )
     rows = found[0] if isinstance(found[0], OnFile) else together(found)  # type: ignore[arg-type]  # one kind
     results = Results(

@@ -68,10 +68,13 @@ def _json_value(value: float | None) -> float | str | None:
     return None if value is None else json_number(value)
 
 
-def _describe(trace: Trace, steps: list[int], tensors: list[int], workers: int) -> dict[str, Any]:
+def _describe(
+    trace: Trace, steps: list[int], tensors: list[int], workers: int, optimizer: str | None
+) -> dict[str, Any]:
     """The description of a trace for reports, as JSON values."""
     m = trace.manifest
     at, what = list(m.steps), list(m.tensors)  # each access makes the whole list
+    known = optimizer or _core.optimizer_told(m.metadata.get("optimizer", ""))
     return {
         "name": trace.name,
         "hash": trace.hash,
@@ -79,6 +82,7 @@ def _describe(trace: Trace, steps: list[int], tensors: list[int], workers: int) 
         "stage": m.stage,
         "reduction": m.reduction,
         "workers": workers,
+        **({"optimizer": known} if known else {}),
         "steps": [at[i].number for i in steps],
         "loss": [_json_value(at[i].loss) for i in steps],
         "learning_rate": [_json_value(at[i].learning_rate) for i in steps],
@@ -124,6 +128,7 @@ def run_replay(
     client: Client | None,
     limit: bool = False,
     persistence: bool = False,
+    optimizer: str | None = None,
 ) -> Rest:
     """`replay`, with rows passed to `take`: called at least once, serially, in any thread."""
     if client is not None:
@@ -162,6 +167,15 @@ def run_replay(
     keep_states = flag("keep_states", keep_states)
     check, limit = flag("check", check), flag("limit", limit)
     persistence = flag("persistence", persistence)
+    if optimizer is not None:
+        if text("optimizer", optimizer) not in _core.OPTIMIZERS:
+            known = ", ".join(_core.OPTIMIZERS)
+            raise ValueError(f"optimizer='{optimizer}' is not one of {known}")
+        if not persistence:
+            raise ValueError(
+                f"optimizer='{optimizer}' is that of the columns update_loss_k, which need "
+                "persistence=True (--persistence)"
+            )
     if workers is not None:
         workers = integer("workers", workers, 0, 2**31 - 1)
     if tensors is not None:
@@ -185,6 +199,7 @@ def run_replay(
     if draws != 1:
         options += ["--draws", str(draws)]
     kept = ["--limit"] * limit + ["--persistence"] * persistence
+    kept += [] if optimizer is None else ["--optimizer", optimizer]
     whole = _command(opened, chosen, topologies, options + kept)
 
     parts: list[OnFile] = []  # of Dask's workers
@@ -251,7 +266,7 @@ def run_replay(
             facts = limit_columns(trace, step_indices, tensor_indices, used, threads, progress)
             limit_parts.append((trace.name, facts))
         states_after[trace.name] = after
-        described.append(_describe(trace, step_indices, tensor_indices, used))
+        described.append(_describe(trace, step_indices, tensor_indices, used, optimizer))
         histogram_parts += [(trace.name, columns) for columns in counted]
         noise_parts += [(trace.name, columns) for columns in noises]
         window_parts += [(trace.name, columns) for columns in windows]

@@ -34,6 +34,7 @@ def by(
     *,
     topology: str | None = None,
     batch_factor: float = 1.0,
+    optimizer: str | None = None,
 ) -> pd.DataFrame:
     """The summary of every layer, role or step.
 
@@ -50,6 +51,8 @@ def by(
         a format. ``exact``: for all schemes.
     batch_factor : float
         As for `summary`.
+    optimizer : str, optional
+        As for `summary`.
 
     Returns
     -------
@@ -62,20 +65,24 @@ def by(
     Raises
     ------
     ValueError
-        No such part, scheme or topology; `batch_factor` is not a positive number.
+        No such part, scheme, topology or optimizer; `batch_factor` is not a positive number.
     """
     if not 0 < number("batch_factor", batch_factor) < float("inf"):
         raise ValueError(f"batch_factor={batch_factor} is not a positive number, such as 4")
     text("part", part)
     if topology is not None:
         text("topology", topology)
+    if optimizer is not None:
+        text("optimizer", optimizer)
     used = [*USED, "role"]
     if schemes is None:
         rows = rows_of(results, used)
     else:
         frame = frame_of(results)
         rows = Rows(coded_of(frame[frame["scheme"].isin(specs_of(frame, schemes))], used))
-    found = rows.core.by(part, topology, batch_factor, noise_of(results), windows_of(results))
+    found = rows.core.by(
+        part, topology, batch_factor, noise_of(results), windows_of(results), optimizer
+    )
     table = frame_of_summary(rows, found, [BY[part]]).rename(columns={BY[part]: part})
     columns = ["trace", part, *(c for c in COLUMNS if c not in ("trace", *_WHOLE, f"worst_{part}"))]
     return (

@@ -81,7 +81,10 @@ def merge(results: list[Results | str | os.PathLike[str]]) -> Results:
                 f"the results differ in their {wrong} ({settings[wrong]} and {first[wrong]}) and "
                 "cannot be merged"
             )
-        groups.setdefault(json.dumps([p["traces"], p["selection"]]), []).append(part)
+        traces = [{k: t[k] for k in t if k != "optimizer"} for t in p["traces"]]
+        groups.setdefault(json.dumps([traces, p["selection"]]), []).append(part)
+    for group in groups.values():
+        _check_optimizers(group)
     whole = [_join_schemes(group) for group in groups.values()]
     names: list[str] = [t["name"] for part in whole for t in part.provenance["traces"]]
     for name in names:
@@ -99,6 +102,17 @@ def merge(results: list[Results | str | os.PathLike[str]]) -> Results:
     provenance = _provenance(whole)
     provenance["traces"] = [t for part in whole for t in part.provenance["traces"]]
     return _concatenate(whole, provenance)
+
+
+def _check_optimizers(group: list[Results]) -> None:
+    """Whether results of the same traces have the same optimizer of each."""
+    for of_trace in zip(*(part.provenance["traces"] for part in group), strict=True):
+        told = [trace.get("optimizer", "none") for trace in of_trace]
+        if other := next((one for one in told if one != told[0]), None):
+            raise ValueError(
+                f"the results differ in the optimizer of trace '{of_trace[0]['name']}' ({other} and "
+                f"{told[0]}) and cannot be merged; replay all of them with the same --optimizer"
+            )
 
 
 def _provenance(parts: list[Results]) -> dict[str, Any]:

@@ -35,4 +35,9 @@ NO_PERSISTENCE: Columns = {
     **{name: np.zeros(0) for name in ("sum_squared_error", "sum_noise")},
     "noise_blocks": np.zeros(0, np.int64),
     "sum_log2_error_over_noise": np.zeros(0),
+    **{
+        f"{optimizer}_{name}": np.zeros(0)
+        for optimizer in ("sum", "adam")
+        for name in ("product", "squared_reference", "squared_result")
+    },
 }

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from .._core import OPTIMIZERS
 from .._json import INTEGER, LIST, OBJECT, TEXT, Rule, check_keys, is_integer, read_json
 from .._text import printable
 from .folders import AGAIN, CSV, FILES, MARK, OPTIONAL, TABLES, differs, half_written, what_is
@@ -26,6 +27,7 @@ _OF_TRACE = {
 }  # fmt: skip
 _TEXT_LIST: Rule = (lambda v: all(isinstance(one, str) for one in v), "a list of texts")
 _INTEGERS: Rule = (lambda v: isinstance(v, list) and all(map(is_integer, v)), "a list of integers")
+_OPTIMIZER: Rule = (lambda v: v in OPTIMIZERS, f"one of {', '.join(OPTIMIZERS)}")
 _STEPS: Rule = (lambda v: bool(v) and all(map(is_integer, v)), "a list of step numbers")
 
 
@@ -120,6 +122,8 @@ def _check_provenance(told: Any) -> None:
         check_keys({f"traces[{i}]": trace}, {f"traces[{i}]": OBJECT}, "")
         check_keys(trace, _OF_TRACE, f"traces[{i}].")
         check_keys(trace, {"steps": _STEPS}, f"traces[{i}].")
+        if "optimizer" in trace:
+            check_keys(trace, {"optimizer": _OPTIMIZER}, f"traces[{i}].")
         for tensor in trace["tensors"]:
             check_keys({"tensor": tensor}, {"tensor": OBJECT}, f"traces[{i}].")
             rules = {"name": TEXT, "role": TEXT, "shape": _INTEGERS}

@@ -1,4 +1,4 @@
-"""The table of persistence: errors summed over windows of consecutive steps.
+"""The table of persistence: errors and updates summed over windows of consecutive steps.
 
 docs/definitions.md, section 16. The core makes a summary's columns of it.
 """
@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from .. import _core
 from .codes import coded_of
 
-__all__ = ["COLUMNS", "LENGTHS", "windows_of", "wrong_windows"]
+__all__ = ["COLUMNS", "LENGTHS", "UPDATES", "windows_of", "wrong_windows"]
 
 #: Steps of a window.
 LENGTHS = (1, 3, 10, 30)
@@ -28,21 +29,36 @@ COLUMNS = tuple(
         f"typical_persistence_{k}",
     )
 )
+#: The same, of windows of several steps.
+UPDATES = tuple(f"update_loss_{k}{end}" for k in LENGTHS if k > 1 for end in ("", "_low", "_high"))
 _TEXTS = ("trace", "tensor", "scheme", "topology")
 _INTEGERS = ("step", "steps", "noise_blocks")
-_NUMBERS = ("sum_squared_error", "sum_noise", "sum_log2_error_over_noise")
+_SUMS = {
+    optimizer: tuple(
+        f"{optimizer}_{name}" for name in ("product", "squared_reference", "squared_result")
+    )
+    for optimizer in ("sum", "adam")
+}
+_NUMBERS = (
+    "sum_squared_error", "sum_noise", "sum_log2_error_over_noise", *_SUMS["sum"], *_SUMS["adam"],
+)  # fmt: skip
 
 
 def windows_of(results: Any) -> _core.WindowTable:
     """The table of a Results for the core; without rows for a bare table of rows."""
     if isinstance(results, pd.DataFrame):
-        return _core.WindowTable({}, {}, {})
+        return _core.WindowTable({}, {}, {}, {})
     columns = coded_of(results.persistence, [*_TEXTS, *_INTEGERS, *_NUMBERS])
     return _core.WindowTable(
         {name: columns[name] for name in _TEXTS},
         {name: columns[name] for name in _INTEGERS},
         {name: columns[name] for name in _NUMBERS},
+        {t["name"]: t["optimizer"] for t in _traces(results.provenance) if "optimizer" in t},
     )
+
+
+def _traces(provenance: dict[str, Any]) -> list[dict[str, Any]]:
+    return provenance.get("traces", [])  # a table without its folder has none
 
 
 def wrong_windows(
@@ -54,7 +70,7 @@ def wrong_windows(
     ----------
     table : DataFrame
     rows : DataFrame
-        Of the results: the names of a row, ``stage``, ``count`` and ``sum_noise``.
+        Of the results: the names of a row, ``stage``, ``count`` and ``sum_squared_reference``.
     provenance : dict
     """
     key = [*_TEXTS, "step", "steps"]
@@ -72,20 +88,25 @@ def wrong_windows(
             return
     if lacking := _lacking(table, rows):
         yield f"lacks {lacking} windows"
-    if not (table["sum_squared_error"] >= 0).all() or not (table["sum_noise"] >= 0).all():
+    workers = {trace["name"]: trace["workers"] for trace in provenance["traces"]}
+    noise = table.loc[table["trace"].map(workers) > 1, "sum_noise"]  # of one worker it is unknown
+    if not (table["sum_squared_error"] >= 0).all() or not (noise >= 0).all():
         yield "has sums of squares that are not numbers of at least 0"
+    several = table[table["steps"] > 1]
+    for product, reference, result in _SUMS.values():
+        lengths = np.sqrt(several[reference]) * np.sqrt(several[result])
+        if not (several[product].abs() <= lengths * (1 + 1e-9)).all():
+            yield f"has a {product} above the product of the lengths"
 
 
 def _lacking(table: pd.DataFrame, rows: pd.DataFrame) -> int:
-    """How many windows are not there: a step of every row with noise, and all that these make.
+    """How many windows are not there: a step of every measured row, and all that these make.
 
     Of the schemes that have windows: merged results may have others.
     """
     ways, with_windows = list(_TEXTS), table.drop_duplicates(["trace", "scheme"])
-    held_noise = rows["sum_noise"].notna() & (rows["count"] > 0)  # a tensor with elements
-    reduced = rows[(rows["stage"] == "reduced") & held_noise].merge(
-        with_windows[["trace", "scheme"]]
-    )
+    measured = rows["sum_squared_reference"].notna() & (rows["count"] > 0)  # and with elements
+    reduced = rows[(rows["stage"] == "reduced") & measured].merge(with_windows[["trace", "scheme"]])
     wanted = set(reduced[[*ways, "step"]].itertuples(index=False, name=None))
     held: dict[int, set[tuple[Any, ...]]] = {
         length: set(own[[*ways, "step"]].itertuples(index=False, name=None))

@@ -57,7 +57,7 @@ def problems(folder: Path) -> Iterator[str]:
         except ValueError as error:
             yield f"{folder / 'limit.parquet'}: {error}; {AGAIN}"
     if "persistence" in tables:
-        rows = tables["frame"].frame([*_ITEM, *_WAY, "count", "sum_noise"])
+        rows = tables["frame"].frame([*_ITEM, *_WAY, "count", "sum_squared_reference"])
         for wrong in wrong_windows(tables["persistence"].whole(), rows, provenance):
             yield f"{folder / 'persistence.parquet'} {wrong}; {AGAIN}"
     yield from _of_rows(folder, tables["frame"].frame(_ITEM + _WAY), provenance)

@@ -183,12 +183,14 @@ class Results:
 
     @property
     def persistence(self) -> pd.DataFrame:
-        """Errors summed over windows of consecutive steps: docs/definitions.md, section 16.
+        """Errors and updates over windows of consecutive steps: docs/definitions.md, section 16.
 
         Per trace, first step of a window (``step``), tensor, scheme, topology and number of
         ``steps``: ``sum_squared_error``, ``sum_noise``, ``noise_blocks``,
-        ``sum_log2_error_over_noise``. Without rows unless the replay was asked for it
-        (``persistence=True``), and where the noise is unknown.
+        ``sum_log2_error_over_noise``; of the updates of SGD ``sum_product``,
+        ``sum_squared_reference``, ``sum_squared_result``, of Adam ``adam_product``, ... (NaN for
+        windows of one step). Without rows unless the replay was asked for it
+        (``persistence=True``), and where gradients are not local.
         """
         return self._as_frame("persistence")
 
@@ -293,11 +295,18 @@ class Results:
         network: Network | None = None,
         elements: float | None = 25.6e6,
         batch_factor: float = 1.0,
+        optimizer: str | None = None,
     ) -> pd.DataFrame:
         """Schemes ranked by error: one row per trace, scheme and topology."""
         from .summary import summary
 
-        return summary(self, network=network, elements=elements, batch_factor=batch_factor)
+        return summary(
+            self,
+            network=network,
+            elements=elements,
+            batch_factor=batch_factor,
+            optimizer=optimizer,
+        )
 
     def by(
         self,
@@ -307,6 +316,7 @@ class Results:
         *,
         topology: str | None = None,
         batch_factor: float = 1.0,
+        optimizer: str | None = None,
     ) -> pd.DataFrame:
         """Errors by layer, role or step: a row per scheme and part, or `column` by scheme.
 
@@ -324,6 +334,8 @@ class Results:
             reduction keep it, except for ``exact``.
         batch_factor : float
             The noise is that of a batch larger than the recorded one by this factor.
+        optimizer : str, optional
+            Of ``update_loss_k``, as in `summary`.
 
         Returns
         -------
@@ -337,11 +349,19 @@ class Results:
         Raises
         ------
         ValueError
-            No such part, column, scheme or topology; `batch_factor` is not a positive number.
+            No such part, column, scheme, topology or optimizer; `batch_factor` is not a positive
+            number.
         """
         from .breakdown import across, by
 
-        table = by(self, part, schemes, topology=topology, batch_factor=batch_factor)
+        table = by(
+            self,
+            part,
+            schemes,
+            topology=topology,
+            batch_factor=batch_factor,
+            optimizer=optimizer,
+        )
         return table if column is None else across(table, part, column)
 
     def compare(

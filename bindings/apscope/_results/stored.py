@@ -38,7 +38,8 @@ _COLUMNS = {
     "noise.parquet": "step workers elements blocks sum_squared_reference sum_noise sum_log2_ratio",
     "limit.parquet": "elements values unit width entropy bits error",
     "persistence.parquet": "step steps sum_squared_error sum_noise noise_blocks "
-    "sum_log2_error_over_noise",
+    "sum_log2_error_over_noise sum_product sum_squared_reference sum_squared_result adam_product "
+    "adam_squared_reference adam_squared_result",
 }
 _TEXTS = {
     "results.parquet": TEXT_COLUMNS,

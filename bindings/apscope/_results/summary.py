@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .._arrays.checks import number, of_type
+from .._arrays.checks import number, of_type, text
 from .._arrays.float_environment import guarded
 from .._schemes.scheme import as_scheme
 from ..cost import Network, modelled_times, options_of
@@ -42,8 +42,8 @@ COLUMNS = (
     "error_over_noise_corrected", "error_over_noise_low", "error_over_noise_high",
     "pooled_error_over_noise", "pooled_error_over_noise_corrected", "pooled_error_over_noise_low",
     "pooled_error_over_noise_high", "step_nmse",
-    "layer_cosine", "gain", "gain_low", "gain_high", "orthogonal_error_over_noise",
-    *persistence.COLUMNS,
+    "layer_cosine", "gain", "gain_low", "gain_high", "lost_gain", "orthogonal_error_over_noise",
+    *persistence.COLUMNS, *persistence.UPDATES,
     "worst_nmse", "worst_layer", "worst_step", "nmse",
     "relative_bias", "expected_variance", "underflow_wire", "underflow_reduced", "volume",
     "bits_above_limit", "time",
@@ -71,6 +71,7 @@ def summary(
     network: Network | None = None,
     elements: float | None = 25.6e6,
     batch_factor: float = 1.0,
+    optimizer: str | None = None,
 ) -> pd.DataFrame:
     """One row per trace, scheme and topology; real topologies first, then the least error first.
 
@@ -86,6 +87,9 @@ def summary(
     batch_factor : float
         The noise is that of a batch larger than the recorded one by this factor: it is divided by
         the factor.
+    optimizer : str, optional
+        Of ``update_loss_k``: ``sgd``, ``adam`` (also AdamW) or ``lars``. By default that of the
+        replay, else what each trace's metadata call ``optimizer``, if it is one of these.
 
     Returns
     -------
@@ -114,6 +118,9 @@ def summary(
           reference, y the result, over all layers and steps; y = 0 if skipped, NaN with overflow. SGD's
           learning rate times this factor. ``gain_low``, ``gain_high``: its 95 % interval over the
           steps, as independent draws; NaN for one step.
+        - ``lost_gain``: the mean over the layers of abs(1 - the layer's ``gain`` over all steps):
+          the share of the layers that is lost, where the others keep their gain; 1 for a layer with
+          overflow. Layers whose gradients are 0 are omitted.
         - ``orthogonal_error_over_noise``: the squared error without the part along x, in every
           layer and step, over the noise; ``inf`` with overflow, NaN if the noise is unknown.
         - ``persistence_k``, k = 1, 3, 10, 30: how much of the error stays over k steps: the squares
@@ -122,6 +129,13 @@ def summary(
           ``..._low``, ``..._high``: the 95 % interval over the windows; ``typical_...``: the
           geometric mean over blocks of 32 elements in the place of the sums. NaN without
           `Results.persistence`, and by step.
+        - ``update_loss_k``, k = 3, 10, 30: how far the exchange turns what an optimizer does in k
+          steps with the whole model: 1 - the cosine between the sums over k consecutive steps of
+          its updates with the exchange and with exact sums, mean over the windows; 1 for a window
+          with overflow. SGD's update is the gradient, Adam's has every element over the root of its
+          mean square over all steps so far, LARS's every layer over its length. ``..._low``,
+          ``..._high``: the 95 % interval over the windows, NaN for one. NaN where ``persistence_k``
+          is, apart from one worker, and without an optimizer.
         - ``worst_nmse``, ``worst_layer``, ``worst_step``: the largest NMSE of one layer at one
           step, by the same rules but ``inf`` with overflow, and its first occurrence.
         - ``nmse``, ``relative_bias``: pooled over all layers and steps; y = 0 if skipped, ``nmse``
@@ -144,14 +158,15 @@ def summary(
           the one before, which was not replayed. Its errors are not those of a run, and it has no
           rank.
 
-        ``layer_cosine`` and the worst layer omit layers whose gradients are numerically zero.
+        ``layer_cosine``, ``lost_gain`` and the worst layer omit layers whose gradients are
+        numerically zero.
 
         NaN if a scheme needs inputs that the trace lacks, or a column of one of the rows is empty.
 
     Raises
     ------
     ValueError
-        No parameters; `batch_factor` is not a positive number.
+        No parameters; no such optimizer; `batch_factor` is not a positive number.
     """
     if network is not None:
         of_type("network", network, Network, "a cost.Network")
@@ -159,10 +174,13 @@ def summary(
         number("elements", elements)
     if not 0 < number("batch_factor", batch_factor) < float("inf"):
         raise ValueError(f"batch_factor={batch_factor} is not a positive number, such as 4")
+    if optimizer is not None:
+        text("optimizer", optimizer)
     rows = rows_of(results, USED)
     found = rows.core.summary(
-        rows.core.compared_rows(), batch_factor, noise_of(results), persistence.windows_of(results)
-    )
+        rows.core.compared_rows(), batch_factor, noise_of(results), persistence.windows_of(results),
+        optimizer=optimizer,
+    )  # fmt: skip
     out = frame_of_summary(rows, found)
     times = modelled_times(rows, options_of(network or Network(), elements=elements))
     model = times.set_index(_KEY)[["seconds", "speedup"]]

@@ -7,6 +7,7 @@ import contextlib
 import shlex
 from typing import Any
 
+from .._core import OPTIMIZERS
 from .._replay.replay import DEFAULT_TOPOLOGIES
 from .._replay.run import Rest, Take, run_replay
 from .._results.folders import writing_results
@@ -64,7 +65,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--persistence",
-        "also add up the errors over consecutive steps: the columns persistence_k of a summary",
+        "also add up errors and an optimizer's updates over consecutive steps: the columns "
+        "persistence_k and update_loss_k of a summary",
+    )
+    add(
+        "--optimizer",
+        "of the columns update_loss_k; by default that of a trace's metadata",
+        choices=list(OPTIMIZERS),
     )
     add(
         "--dask ADDRESS",
@@ -134,16 +141,24 @@ def _say_without_limit(rest: Rest) -> None:
 
 
 def _say_without_persistence(rest: Rest) -> None:
-    """A line for each trace without windows of several steps, with the reason."""
+    """A line for each column of windows of several steps that a trace lacks, with the reason."""
     for trace in rest.provenance["traces"]:
-        steps = set(trace["steps"])
-        if trace["workers"] == 1 or trace["stage"] != "local":
-            why = f"the noise of the batch is unknown: {_why_no_noise(trace)}"
+        steps, name = set(trace["steps"]), trace["name"]
+        if trace["stage"] != "local":
+            say(f"{name} has no persistence, because {_why_no_noise(trace)}")
         elif not any({step + 1, step + 2} <= steps for step in steps):
-            why = "no three of its steps are consecutive"
+            say(f"{name} has no persistence, because no three of its steps are consecutive")
         else:
-            continue
-        say(f"{trace['name']} has no persistence, because {why}")
+            if trace["workers"] == 1:
+                say(
+                    f"{name} has no persistence_k, because the noise of the batch is unknown: "
+                    f"{_why_no_noise(trace)}"
+                )
+            if "optimizer" not in trace:
+                say(
+                    f"{name} has no update_loss_k, because its metadata name none of "
+                    f"{', '.join(OPTIMIZERS)}; apscope summary --optimizer takes one"
+                )
 
 
 def _why_no_noise(trace: dict[str, Any]) -> str:
@@ -176,4 +191,5 @@ def _replay(args: argparse.Namespace, take: Take, client: Any) -> Rest:
         client=client,
         limit=args.limit,
         persistence=args.persistence,
+        optimizer=args.optimizer,
     )

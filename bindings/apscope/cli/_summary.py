@@ -6,6 +6,7 @@ import argparse
 
 import pandas as pd
 
+from .._core import OPTIMIZERS
 from .._results.breakdown import BY, across, by, specs_of
 from .._results.overflow import tight_overflows
 from .._results.pooling import headline_topology, held_topology
@@ -38,6 +39,7 @@ DESCRIPTION = (
 
 #: Columns for a terminal, the most important first.
 SHORT = ("scheme", "topology", "error_over_noise", "volume", "bits_above_limit", "step_nmse", "gain",
+         "update_loss_10", "update_loss_3",
          "ms", "node_MB", "skipped", "overflowed", "nonfinite", "gaps", "underflow_wire", "underflow_reduced",
          "speedup",
          "layer_cosine", "worst_nmse", "relative_bias", "worst_layer")  # fmt: skip
@@ -75,6 +77,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=1.0,
     )
+    add(
+        "--optimizer",
+        "of the columns update_loss_k, which a replay with --persistence has; by default that of "
+        "the replay, else of a trace's metadata",
+        choices=list(OPTIMIZERS),
+    )
     add("--all-columns", "all columns, not only the important ones")
     add_shape(parser)
 
@@ -97,7 +105,12 @@ def run(args: argparse.Namespace) -> int:
         _whole(results, args)
         if args.by is None
         else by(
-            results, args.by, args.scheme, topology=args.topology, batch_factor=args.batch_factor
+            results,
+            args.by,
+            args.scheme,
+            topology=args.topology,
+            batch_factor=args.batch_factor,
+            optimizer=args.optimizer,
         )
     )
     if args.by is not None and args.column is not None:
@@ -138,7 +151,12 @@ def run(args: argparse.Namespace) -> int:
 def _whole(results: Results, args: argparse.Namespace) -> pd.DataFrame:
     """The requested rows of the summary."""
     network = network_of(args)
-    table = results.summary(network=network, elements=args.elements, batch_factor=args.batch_factor)
+    table = results.summary(
+        network=network,
+        elements=args.elements,
+        batch_factor=args.batch_factor,
+        optimizer=args.optimizer,
+    )
     if network is not None:
         table = _with_nodes(table, results, network, args.elements)
     if args.scheme:

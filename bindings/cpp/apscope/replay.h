@@ -34,9 +34,11 @@ struct ReplayOptions {
     int threads = 0;  ///< 0 uses all of the machine's; their number changes no bit
     std::size_t memory = 0;  ///< limit on the bytes of tensors; 0: half of the machine's
     int draws = 1;  ///< 3 or more sample moments without a closed form
-    /// Whether errors are also added up over consecutive steps, for `SummaryRow::persistence`; the
-    /// memory of a tensor's sums counts.
+    /// Whether errors and updates are also added up over consecutive steps, for
+    /// `SummaryRow::persistence` and `update_loss`; the memory of a tensor's sums counts.
     bool persistence = false;
+    /// Of `SummaryRow::update_loss`, as in SummaryOptions, which may name another.
+    std::optional<std::string> optimizer = {};
     std::size_t shard = 0, shards = 1;  ///< items shard, shard + shards, ...
     /// Values visited so far.
     std::function<void(std::size_t done, std::size_t total)> progress = {};

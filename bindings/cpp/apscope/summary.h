@@ -24,6 +24,9 @@ struct SummaryOptions {
     /// none: as recorded.
     std::optional<double> elements = 25.6e6;
     double batch_factor = 1;  ///< the noise is that of a batch larger by this factor
+    /// Of `SummaryRow::update_loss`: `sgd`, `adam` or `lars`; by default that of the replay, else
+    /// that of the trace's metadata, if it is one of these.
+    std::optional<std::string> optimizer = {};
 };
 
 /// Errors added up over windows of consecutive steps: docs/definitions.md, section 16.
@@ -33,6 +36,15 @@ struct Persistence {
     /// of the 95 % interval over the windows; and the typical block's, the geometric mean over
     /// blocks of 32. NaN without windows of this length or if the noise is unknown.
     double pooled = 0, low = 0, high = 0, typical = 0;
+};
+
+/// How far an exchange turns what an optimizer does in a window of consecutive steps: 1 - the
+/// cosine between its updates with the exchange and with exact sums, mean over the windows, and the
+/// ends of the 95 % interval over them: docs/definitions.md, section 16. NaN without windows of
+/// this length or without an optimizer.
+struct UpdateLoss {
+    int steps = 0;  ///< of a window
+    double loss = 0, low = 0, high = 0;
 };
 
 /// One scheme with one reduction order: docs/definitions.md, section 14. NaN if the trace lacks
@@ -55,10 +67,13 @@ struct SummaryRow {
     /// Sum of x y over sum of x x, all layers and steps: the share of the gradient x that arrives
     /// in the result y; and the ends of its 95 % interval over the steps, NaN for one step.
     double gain = 0, gain_low = 0, gain_high = 0;
+    /// Mean over the layers of |1 - gain|, each over all steps; 1 for a layer with overflow.
+    double lost_gain = 0;
     /// The squared error without the part along x, in every layer and step, over the noise.
     double orthogonal_error_over_noise = 0;
     /// What stays of the error over 1, 3, 10 and 30 steps, with `ReplayOptions::persistence`.
     std::array<Persistence, 4> persistence = {};
+    std::array<UpdateLoss, 3> update_loss = {};  ///< the same over 3, 10 and 30 steps, of updates
     double worst_nmse = 0;  ///< the largest NMSE of one layer at one step, infinite with overflow
     std::string worst_layer;  ///< its layer and step; empty without one
     std::optional<std::int64_t> worst_step;
@@ -82,6 +97,7 @@ struct BreakdownOptions {
     /// For schemes without their own reduction; by default the first that adds in a format.
     std::optional<std::string> topology = {};
     double batch_factor = 1;  ///< the noise is that of a batch larger by this factor
+    std::optional<std::string> optimizer = {};  ///< as in SummaryOptions
 };
 
 /// One scheme in one layer, role or step. `time` and `speedup`, which refer to a whole step, are

@@ -138,8 +138,9 @@ detail::NoiseTable noise_table(const detail::Manifest& manifest, int workers,
 }
 
 detail::WindowTable window_table(const Results::Data& data,
-                                 const std::vector<detail::ItemWindow>& windows) {
-    detail::WindowTable table{{}, {data.trace}, data.tensor_names, data.schemes, {}};
+                                 const std::vector<detail::ItemWindow>& windows,
+                                 std::optional<detail::Optimizer> optimizer) {
+    detail::WindowTable table{{}, {data.trace}, data.tensor_names, data.schemes, {}, {optimizer}};
     for (const detail::ItemWindow& w : windows) {
         const auto known = std::ranges::find(table.topologies, w.topology);
         detail::WindowRow& row = table.rows.emplace_back();
@@ -153,6 +154,8 @@ detail::WindowTable window_table(const Results::Data& data,
         row.noise = w.sums.noise;
         row.noise_blocks = w.sums.noise_blocks;
         row.log2_over_noise = w.sums.log2_over_noise;
+        row.sgd = w.sums.sgd;
+        row.adam = w.sums.adam;
     }
     return table;
 }
@@ -166,6 +169,14 @@ Results replay(const Trace& trace, const std::vector<std::string>& schemes,
     if (schemes.empty())
         throw std::invalid_argument(
             "there is no scheme to replay; give at least one, such as 'aps:e4m3'");
+    if (options.optimizer && !options.persistence)
+        throw std::invalid_argument("optimizer='" + *options.optimizer +
+                                    "' is that of update_loss, which needs persistence");
+    const auto told = manifest.metadata.find("optimizer");
+    const std::optional<detail::Optimizer> optimizer =
+        options.optimizer                 ? detail::parse_optimizer(*options.optimizer)
+        : told == manifest.metadata.end() ? std::nullopt
+                                          : detail::optimizer_told(told->second);
     detail::ReplayOptions o;
     auto data = std::make_shared<Results::Data>();
     for (const std::string& spec : schemes) {
@@ -205,7 +216,7 @@ Results replay(const Trace& trace, const std::vector<std::string>& schemes,
     detail::ReplayResult result = detail::replay(*trace.trace_, std::move(o));
     data->rows = std::move(result.rows);
     data->noise = noise_table(manifest, data->workers, result.noise);
-    data->windows = window_table(*data, result.windows);
+    data->windows = window_table(*data, result.windows, optimizer);
     return Results(std::move(data));
 }
 

@@ -46,6 +46,10 @@ void check_batch_factor(double factor) {
                                     " is not a positive number, such as 4");
 }
 
+std::optional<detail::Optimizer> optimizer_named(const std::optional<std::string>& name) {
+    return name ? std::optional(detail::parse_optimizer(*name)) : std::nullopt;
+}
+
 // Without modelled times.
 SummaryRow summary_row(const Results::Data& data, const RowTable& table,
                        const detail::Summary& summary, std::size_t i) {
@@ -69,6 +73,7 @@ SummaryRow summary_row(const Results::Data& data, const RowTable& table,
     row.gain = number("gain");
     row.gain_low = number("gain_low");
     row.gain_high = number("gain_high");
+    row.lost_gain = number("lost_gain");
     row.orthogonal_error_over_noise = number("orthogonal_error_over_noise");
     for (std::size_t l = 0; l < row.persistence.size(); ++l) {
         const int steps = detail::window_lengths[l];
@@ -76,6 +81,12 @@ SummaryRow summary_row(const Results::Data& data, const RowTable& table,
         const auto of = [&](const std::string& column) { return summary.figures(column, i); };
         row.persistence[l] = {steps, of(name), of(name + "_low"), of(name + "_high"),
                               of("typical_" + name)};
+    }
+    for (std::size_t l = 0; l < row.update_loss.size(); ++l) {
+        const int steps = detail::window_lengths[l + 1];  // a window of one step has none
+        const std::string name = "update_loss_" + std::to_string(steps);
+        const auto of = [&](const std::string& column) { return summary.figures(column, i); };
+        row.update_loss[l] = {steps, of(name), of(name + "_low"), of(name + "_high")};
     }
     row.worst_nmse = number("worst_nmse");
     if (const auto& worst = summary.worst[i]) {
@@ -105,7 +116,7 @@ std::vector<SummaryRow> Results::summary(const SummaryOptions& options) const {
     const RowTable& table = columns.table();
     const detail::Summary summary =
         detail::summarized(table, detail::compared_rows(table), {}, options.batch_factor,
-                           &data_->noise, &data_->windows);
+                           &data_->noise, &data_->windows, optimizer_named(options.optimizer));
     const detail::StepTimes times = detail::step_times(
         table, time_options({.network = options.network, .elements = options.elements}),
         detail::transports());
@@ -133,8 +144,9 @@ std::vector<BreakdownRow> Results::by(std::string_view part,
                                     "' is not one of layer, role, step");
     const ResultTable columns(*data_);
     const RowTable& table = columns.table();
-    const detail::Breakdown found = detail::broken_down(
-        table, *known, options.topology, options.batch_factor, &data_->noise, &data_->windows);
+    const detail::Breakdown found =
+        detail::broken_down(table, *known, options.topology, options.batch_factor, &data_->noise,
+                            &data_->windows, optimizer_named(options.optimizer));
     const std::string column = *known == detail::Part::layer ? "tensor" : std::string(part);
     std::vector<BreakdownRow> rows;
     for (const std::size_t i : found.order)

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -199,6 +200,21 @@ TEST(CppReplay, SaysHowWellTheNoiseIsKnown) {
     EXPECT_NEAR(student_t(1e9), 1.959964, 1e-6);
 }
 
+TEST(CppReplay, TheOptimizerIsTheGivenOneElseTheTraces) {
+    const auto loss = [](std::optional<std::string> of_replay,
+                         std::optional<std::string> of_summary) {
+        const Results results = replay(
+            digits(), {"aps:e3m0"},
+            {.topologies = {"ring"}, .end_step = 3, .persistence = true, .optimizer = of_replay});
+        return results.summary({.optimizer = of_summary})[0].update_loss[0].loss;
+    };
+    const double sgd = loss({}, "sgd"), adam = loss({}, "adam");
+    EXPECT_NE(sgd, adam);
+    EXPECT_EQ(loss({}, {}), sgd);  // the trace's metadata say so
+    EXPECT_EQ(loss("adam", {}), adam);
+    EXPECT_EQ(loss("adam", "sgd"), sgd);
+}
+
 TEST(CppReplay, ComparesTwoResults) {
     const ReplayOptions options{.topologies = {"ring"}, .end_step = 3};
     const Results first = replay(digits(), {"none:e4m3", "aps:e4m3"}, options);
@@ -249,6 +265,9 @@ TEST(CppReplay, WhatIsRefused) {
     EXPECT_THROW(replay(trace, {"aps:e4m3"}, {.tensors = "no such tensor"}), std::invalid_argument);
     EXPECT_THROW(replay(trace, {"aps:e4m3"}, {.tensors = "("}), std::invalid_argument);
     EXPECT_THROW(replay(trace, {"aps:e4m3"}, {.shard = 2, .shards = 2}), std::invalid_argument);
+    EXPECT_THROW(replay(trace, {"aps:e4m3"}, {.persistence = true, .optimizer = "adma"}),
+                 std::invalid_argument);
+    EXPECT_THROW(replay(trace, {"aps:e4m3"}, {.optimizer = "adam"}), std::invalid_argument);
 }
 
 }  // namespace

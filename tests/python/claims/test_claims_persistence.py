@@ -6,6 +6,9 @@ import math
 import numpy as np
 import pytest
 
+import apscope
+from apscope.record import TraceWriter
+
 RATE, CURVATURE, SIGMA, RUNS = 0.1, 1.0, 1.0, 20_000
 
 
@@ -144,3 +147,40 @@ def test_adam_counts_the_error_over_what_arrives(gain, variance):
     wanted = rate * SIGMA / 4 * math.sqrt(1 + variance / gain**2)
     assert abs(found - wanted) < 4 * error + 0.02 * wanted, (found, wanted, error)
     assert error < 0.05 * wanted
+
+
+def test_an_update_that_is_turned_by_an_exchange_lowers_the_loss_by_its_cosine(tmp_path):
+    """Ten steps of SGD, their learning rate such that the update is as long as the exact one; the
+    curvatures are over four binades, so that a narrow format loses the flat directions."""
+    rate, scheme = 1e-4, "none:e2m1fn"
+    curvature = 2.0 ** np.linspace(-4, 0, 512)
+    start = np.random.default_rng(3).choice([-1.0, 1.0], 512)
+
+    def loss(x):
+        return float((curvature * x**2).sum() / 2)
+
+    def run(rate, received, writer=None):
+        x = start.copy()
+        for step in range(10):
+            g = (curvature * x).astype(np.float32)
+            if writer is not None:
+                writer.add(step, 0, "x", g)
+                writer.end_step(step)
+            x -= rate * received(g, step)
+        return x
+
+    def exchanged(g, step):
+        return apscope.exchange(scheme, g[None], step=step).reduced
+
+    with TraceWriter(tmp_path / "t", workers=1) as writer:
+        exact = run(rate, lambda g, _: g, writer)
+    trial = run(rate, exchanged)
+    length = np.linalg.norm(exact - start) / np.linalg.norm(trial - start)
+    turned = run(rate * length, exchanged)
+    table = apscope.replay(tmp_path / "t", scheme, topology="ring", persistence=True).summary(
+        optimizer="sgd"
+    )
+    lost = table.set_index("topology").loc["ring", "update_loss_10"]
+    assert 0.01 < lost < 0.5
+    fell = (loss(start) - loss(turned)) / (loss(start) - loss(exact))
+    assert fell == pytest.approx(1 - lost, abs=0.05 * lost)

@@ -81,8 +81,8 @@ def test_the_aggregation_gives_the_numbers_of_summary(opened, results):
     # The page's rows have no noise by worker, no limit, no gain and no windows of steps.
     absent = (
         "bits_above_limit", "error_over_noise_corrected", "error_over_noise_low",
-        "error_over_noise_high", "orthogonal_error_over_noise",
-        *(c for c in summary if c.startswith(("pooled", "gain"))),
+        "error_over_noise_high", "lost_gain", "orthogonal_error_over_noise",
+        *(c for c in summary if c.startswith(("pooled", "gain", "update_loss"))),
         *(c for c in summary if "persistence" in c),
     )  # fmt: skip
     columns = [

@@ -440,7 +440,8 @@ def test_a_replay_gives_pythons_numbers(dumps, outside, trace):
     ]
     topologies = ["ring", "hierarchical:4+kahan"]
     printed = json.loads(outside(dumps / "dump_results", trace, *schemes))
-    results = apscope.replay(trace, schemes, topology=topologies, steps="0:4", persistence=True)
+    results = apscope.replay(trace, schemes, topology=topologies, steps="0:4", persistence=True,
+                             optimizer="adam")  # fmt: skip
 
     frame = results.frame
     assert [c["name"] for c in printed["columns"]] == list(frame.columns)
@@ -461,7 +462,8 @@ def test_a_replay_gives_pythons_numbers(dumps, outside, trace):
         same_numbers(kept, theirs, part)
 
     options = {"topology": "exact", "batch_factor": 3}
-    parts = [("layer", {}), ("role", {}), ("step", options)]
+    assert results.summary()["update_loss_3"].notna().any()
+    parts = [("layer", {"optimizer": "lars"}), ("role", {"optimizer": "sgd"}), ("step", options)]
     for ours, (part, options) in zip(printed["breakdowns"], parts, strict=True):
         same_rows(ours, results.by(part, **options), same_part, len(schemes))
 

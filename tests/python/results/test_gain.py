@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import apscope
+from apscope._training.statistics import of_trace
 from apscope.record import TraceWriter
 from tests.python.results.test_persistence import noise_of
 
@@ -43,6 +44,7 @@ def vectors(scheme, step, name):
 def test_they_are_projections(trace, scheme):
     results = apscope.replay(trace, scheme, topology="ring")
     whole = results.summary().query("topology == 'ring'").iloc[0]
+    trained = of_trace(apscope.open_trace(trace), scheme, "ring")["lost_gain"]
     layers = results.by("layer", topology="ring").set_index("layer")
     sums = {}
     for name in SIZES:
@@ -63,6 +65,12 @@ def test_they_are_projections(trace, scheme):
         product, square, across, noise = sum(sums[one] for one in of)
         assert found["gain"] == pytest.approx(product / square, rel=1e-12, abs=1e-15)
         assert found["orthogonal_error_over_noise"] == pytest.approx(across / noise, rel=1e-7)
+        lost = []
+        for name in {n for n, _ in of}:
+            product, square, *_ = sum(sums[one] for one in of if one[0] == name)
+            lost.append(abs(1 - product / square))
+        assert found["lost_gain"] == pytest.approx(np.mean(lost), rel=1e-9)
+    assert whole["lost_gain"] == pytest.approx(trained, rel=1e-9) and trained > 1e-3
     # A row's error is what its gain lacks and what is orthogonal.
     parts = sum((1 - s[0] / s[1]) ** 2 * s[1] + s[2] for s in sums.values())
     error = results.frame.query("topology == 'ring'")["sum_squared_error"].sum()
@@ -76,6 +84,7 @@ def test_what_underflows_is_a_gain_of_zero_and_no_orthogonal_error(trace):
     layers = apscope.replay(trace, "none:e3m2", topology="ring").by("layer").set_index("layer")
     lost = layers.loc["lost"]
     assert lost["gain"] == 0 and lost["orthogonal_error_over_noise"] == 0
+    assert lost["lost_gain"] == 1
     assert lost["pooled_error_over_noise"] > 0.5 and layers.loc["large", "gain"] > 0.95
 
 
@@ -84,7 +93,7 @@ def test_results_without_the_column_have_no_gain(trace):
     older = apscope.Results(results.frame.drop(columns=["gain", "sum_product"]), results.histograms,
                             results.provenance, results.noise)  # fmt: skip
     table = older.summary()
-    columns = ["gain", "gain_low", "gain_high", "orthogonal_error_over_noise"]
+    columns = ["gain", "gain_low", "gain_high", "lost_gain", "orthogonal_error_over_noise"]
     assert table[columns].isna().all(axis=None) and table["error_over_noise"].notna().all()
     assert not math.isnan(results.summary()["gain"].iloc[0])
 
@@ -105,4 +114,52 @@ def test_overflow_has_no_gain(tmp_path, lost):
     assert results.summary()[columns].isna().all(axis=None)
     layers = results.by("layer").set_index("layer")
     assert math.isnan(layers.loc["big", "gain"]) and layers.loc["small", "gain"] == 1
+    assert layers["lost_gain"].to_dict() == {"big": 1, "small": 0}  # all of it is lost
+    assert (results.summary()["lost_gain"] == 0.5).all()
     assert results.pool(by=["topology"])["gain"].isna().any()
+
+
+def test_a_lost_layer_counts_as_much_as_another(tmp_path):
+    """A layer that is lost, one whose second step, the smaller one, is lost, two that are sent as they
+    are, and one that is 0 and has no gain."""
+    with TraceWriter(tmp_path / "t", workers=2) as writer:
+        for step in range(2):
+            for worker in range(2):
+                for name, value in (("kept", 1.0), ("large", 1024.0), ("lost", 2.0**-30),
+                                    ("half", 2.0 ** (-20 - 6 * step)), ("zero", 0.0)):  # fmt: skip
+                    x = np.full(40, value * (1 + worker) / 2, np.float32)
+                    writer.add(step, worker, name, x)
+            writer.end_step(step)
+    results = apscope.replay(tmp_path / "t", ["none:fp16", "none:fp32"], topology="ring")
+    table = results.summary().query("topology == 'ring'").set_index("scheme")["lost_gain"]
+    half = 2.0**-12 / (1 + 2.0**-12)  # of its second step, which is lost
+    assert table["none:fp16"] == pytest.approx((0 + 0 + 1 + half) / 4, rel=1e-15)
+    assert table["none:fp32"] == 0
+    layers = results.by("layer", schemes="none:fp16", topology="ring")
+    layers = layers.set_index("layer")["lost_gain"]
+    assert layers["lost"] == 1 and layers["large"] == 0 and math.isnan(layers["zero"])
+
+
+def test_a_skipped_step_lowers_the_gain(tmp_path):
+    """Of four equal steps the first is skipped, because its sum exceeds the format."""
+    with TraceWriter(tmp_path / "t", workers=2) as writer:
+        for step in range(4):
+            for worker in range(2):
+                writer.add(step, worker, "x", np.full(40, 1.0, np.float32))
+            writer.end_step(step)
+    scheme = "dynamic_loss_scaling:fp16,init=65536,growth_interval=100"
+    results = apscope.replay(tmp_path / "t", scheme, topology="ring")
+    skipped = results.frame.query("topology == 'ring' and stage == 'reduced'")["skipped"].sum()
+    assert skipped > 0
+    row = results.summary().query("topology == 'ring'").iloc[0]
+    assert row["lost_gain"] == skipped / 4 == 1 - row["gain"]
+
+
+def test_threads_shards_and_their_order_change_no_bit(trace, tmp_path):
+    schemes = ["none:e3m2", "error_feedback(aps:e2m1fn)", "qsgd"]
+    whole = apscope.replay(trace, schemes, topology=["ring", "tree"], threads=1)
+    parts = [apscope.replay(trace, schemes, topology=["ring", "tree"], threads=3, shard=(i, 3))
+             for i in (2, 0, 1)]  # fmt: skip
+    one, other = (r.summary().set_index(["scheme", "topology"])["lost_gain"]
+                  for r in (whole, apscope.merge(parts)))  # fmt: skip
+    assert one.gt(0).any() and one.to_dict() == other.to_dict()

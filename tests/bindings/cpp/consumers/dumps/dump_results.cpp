@@ -102,6 +102,11 @@ std::string summary(const apscope::SummaryRow& r) {
                    {"persistence_3_high", three.high},
                    {"typical_persistence_3", three.typical},
                    {"persistence_10", r.persistence[2].pooled},
+                   {"update_loss_3", r.update_loss[0].loss},
+                   {"update_loss_3_low", r.update_loss[0].low},
+                   {"update_loss_3_high", r.update_loss[0].high},
+                   {"update_loss_10", r.update_loss[1].loss},
+                   {"update_loss_30", r.update_loss[2].loss},
                    {"error_over_noise", r.error_over_noise},
                    {"error_over_noise_low", r.error_over_noise_low},
                    {"error_over_noise_high", r.error_over_noise_high},
@@ -115,6 +120,7 @@ std::string summary(const apscope::SummaryRow& r) {
                    {"gain", r.gain},
                    {"gain_low", r.gain_low},
                    {"gain_high", r.gain_high},
+                   {"lost_gain", r.lost_gain},
                    {"orthogonal_error_over_noise", r.orthogonal_error_over_noise},
                    {"worst_nmse", r.worst_nmse},
                    {"worst_step", r.worst_step ? static_cast<double>(*r.worst_step) : NAN},
@@ -195,7 +201,8 @@ int main(int argc, char** argv) {
                         {.topologies = {"ring", "hierarchical:4+kahan"},
                          .first_step = 0,
                          .end_step = 4,
-                         .persistence = true});
+                         .persistence = true,
+                         .optimizer = "adam"});
     std::string out = "{\"columns\": [";
     for (const apscope::Column& column : apscope::Results::columns()) {
         const bool text = column.kind == apscope::ColumnKind::text;
@@ -210,8 +217,8 @@ int main(int argc, char** argv) {
     }
     out += "], \"summary\": [";
     out += joined(results.summary(), summary) + "], \"breakdowns\": [";
-    out += "[" + joined(results.by("layer"), breakdown) + "], ";
-    out += "[" + joined(results.by("role"), breakdown) + "], ";
+    out += "[" + joined(results.by("layer", {.optimizer = "lars"}), breakdown) + "], ";
+    out += "[" + joined(results.by("role", {.optimizer = "sgd"}), breakdown) + "], ";
     out += "[" + joined(results.by("step", {.topology = "exact", .batch_factor = 3}), breakdown);
     out += "]], \"noise\": [[" + joined(results.noise_facts(), noise) + "], [";
     out += joined(results.noise_facts({"role", "step"}, 3), noise) + "]], \"against\": [";

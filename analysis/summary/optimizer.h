@@ -1,0 +1,20 @@
+// The optimizers whose updates are known: docs/definitions.md, section 16.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string_view>
+
+namespace apscope::detail {
+
+enum class Optimizer { sgd, adam, lars };
+inline constexpr std::array<std::string_view, 3> optimizer_names{"sgd", "adam", "lars"};
+
+// Throws std::invalid_argument for another name.
+Optimizer parse_optimizer(std::string_view name);
+
+// What a trace's metadata say, such as "AdamW, weight decay 0.1" or "torch.optim.SGD": the first
+// word, AdamW as Adam, in upper or lower case. None for an optimizer that is not one of these.
+std::optional<Optimizer> optimizer_told(std::string_view text);
+
+}  // namespace apscope::detail
