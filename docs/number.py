@@ -107,7 +107,7 @@ def sections(of: number_page.Page) -> dict[str, list[str]]:
     shown = number_page.shown_sets(of)
     return {
         "rule": [page.wrapped(text) for text in number_page.rule(of)],
-        "compared": list(number_page.compared(of, shown, two="**not fitted**")),
+        "compared": list(number_page.compared(of, shown, number_page.HELD)),
         "read": [page.wrapped(text) for text in number_page.read(of)],
         "compared further": list(number_page.compared(of, number_page.folded_sets(of))),
         "collapses": list(number_page.predictions(of, of.lost)),

@@ -30,6 +30,7 @@ from apscope._training.relation import Law, above_noise
 #: What the page has beside each other, the best first.
 COMPARED = (LAST, "update_loss_10", "cosine_loss_10", "step_nmse", TODAY)
 NAMES = {LAST: "`update_loss_10` × gained", TODAY: "`error_over_noise`"}
+HELD = "**not fitted**"
 NO_EXCESS = dict.fromkeys(("seeds", "excess", "excess_low", "excess_high"), np.nan)
 
 
@@ -107,32 +108,27 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f} %"
 
 
-def cell(one: Judged) -> str:
-    """Wrong pairs, spread, coverage."""
-    wrong = percent(one.wrong / one.pairs) if one.pairs else "no pairs"
-    inside = f"{number(one.spread)}; {100 * one.inside / one.count:.0f} %" if one.count else "none"
-    return f"{wrong}; {inside}"
-
-
 def compared(of: Page, sets: dict[str, pd.DataFrame], two: str = "") -> Iterator[str]:
     """`COMPARED` on sets of combinations; `two`: the one whose pairs of two kinds have a row."""
-    first, *others = map(named, COMPARED)
-    yield (
-        f"| | combinations; pairs | {first} | the same, lost gain below 1/3 | "
-        f"{' | '.join(others)} |"
-    )
-    yield "|---" * (len(COMPARED) + 3) + "|"
+    yield f"| | combinations; pairs | {' | '.join(map(named, COMPARED))} |"
+    yield "|---" * (len(COMPARED) + 2) + "|"
     for name, own in sets.items():
-        every, some = of.judged(own, TODAY), of.judged(kept(own), LAST)
-        first, *others = (cell(of.judged(own, one)) for one in COMPARED)
-        cells = [first, f"{cell(some)} of {some.count}" if some.count else "", *others]
-        yield f"| {name} | {every.count}; {every.pairs} | {' | '.join(cells)} |"
+        found = [of.judged(own, one) for one in COMPARED]
+        cells = [f"{_wrong(*one[:2])}; {_near(one)}" for one in found]
+        yield f"| {name} | {found[0].count}; {found[0].pairs:,} | {' | '.join(cells)} |"
     if two:
-        columns = [(own, one) for one in COMPARED for own in (sets[two],)]
-        columns.insert(1, (kept(sets[two]), LAST))
-        found = [of_two_kinds(of, *both) for both in columns]
-        shares = [percent(wrong / pairs) for wrong, pairs in found]
-        yield f"| {two}: pairs of two kinds | ; {found[0][1]} | {' | '.join(shares)} |"
+        pairs = [of_two_kinds(of, sets[two], one) for one in COMPARED]
+        cells = [_wrong(*one) for one in pairs]
+        yield f"| {two}, pairs of two kinds | {pairs[0][1]:,} pairs | {' | '.join(cells)} |"
+
+
+def _wrong(wrong: int, pairs: int) -> str:
+    return f"{100 * wrong / pairs:.1f}" if pairs else "no pairs"
+
+
+def _near(one: Judged) -> str:
+    """Spread and coverage."""
+    return f"{number(one.spread)}; {100 * one.inside / one.count:.0f}" if one.count else "none"
 
 
 def of_two_kinds(of: Page, own: pd.DataFrame, candidate: str) -> tuple[int, int]:
@@ -146,8 +142,10 @@ def of_two_kinds(of: Page, own: pd.DataFrame, candidate: str) -> tuple[int, int]
 
 def shown_sets(of: Page) -> dict[str, pd.DataFrame]:
     """The rows of the table below the picture."""
-    kinds = {f"not fitted: {kind}": own for kind, own in by_kind(of.held).items()}
-    return {"**fitted, three tasks**": of.fitted, "**not fitted**": of.held} | kinds
+    whole = {
+        "**fitted**": of.fitted, HELD: of.held, f"{HELD}, lost gain below 1/3": kept(of.held),
+    }  # fmt: skip
+    return whole | by_kind(of.held)
 
 
 def folded_sets(of: Page) -> dict[str, pd.DataFrame]:
@@ -163,13 +161,18 @@ def predictions(of: Page, own: pd.DataFrame) -> Iterator[str]:
         cells = []
         for name in COMPARED:
             value = getattr(row, name)
-            verdict = _verdict(row, *of.laws[name].predict_interval(value)) if row.seeds else ""
+            verdict = (
+                _verdict(row, *of.laws[name].predict_interval(value))
+                if row.lost < row.seeds
+                else ""
+            )
             refused = name == LAST and row.lost_gain >= REFUSED
             cells.append("refused" if refused else number(of.laws[name].predict(value)) + verdict)
-        lost = f", {row.lost} of {row.seeds} runs not finite" if row.lost else ""
+        trained = [number(row.excess)] if row.lost < row.seeds else []
+        trained += [f"{row.lost} of {row.seeds} runs not finite"] if row.lost else []
         yield (
             f"| {row.task} | `{row.scheme}`, `{row.topology}` | "
-            f"{number(row.excess) if row.seeds else 'not yet'}{lost} | {' | '.join(cells)} |"
+            f"{', '.join(trained) or 'not yet'} | {' | '.join(cells)} |"
         )
 
 

@@ -34,7 +34,9 @@ def test_every_fold_of_the_page_is_closed_and_holds_markdown(request):
     """Markdown inside of HTML needs an empty line around it."""
     text = (request.config.rootpath / "docs/insight.md").read_text()
     folds = re.findall(
-        r"(?<=\n\n)<details><summary>[^\n<]+</summary>\n\n(.*?)\n\n</details>(?=\n\n)", text, re.DOTALL
+        r"(?<=\n\n)<details><summary>[^\n<]+</summary>\n\n(.*?)\n\n</details>(?=\n\n)",
+        text,
+        re.DOTALL,
     )
     assert len(folds) == text.count("<details") == text.count("</details>") >= 4
     assert all("|---|" in fold and "\n## " not in fold for fold in folds)

@@ -123,7 +123,7 @@ def test_what_the_page_says_of_the_large_gpt_follows_its_rows(
     assert "| not yet |" in before[1] and "| 1.4 | 1.4, inside |" in after[1]
     done = int((table[large & (table["scheme"] != scheme)]["seeds"] > 0).sum())
     assert f"Schemes trained: {done} of 6" in before[0]
-    assert f"Schemes trained: {done + 1} of 6" in after[0] and ", 3 (of" in after[0]
+    assert f"Schemes trained: {done + 1} of 6" in after[0] and " 3 (of" in after[0]
     assert "**outside**" in told(3, 0.1, 0.05, 0.15)[1].split("|")[4]
     assert "in the noise" in told(3, 0.01, -0.5, 0.52)[1].split("|")[4]
     assert "**outside**" in told(3, 0.01, -0.03, 0.05)[1].split("|")[4]
