@@ -6,114 +6,38 @@ python docs/number.py first consecutive held_out... docs/insight.md     of the f
                 and docs/number_plans.csv, the same of the plans of docs/plans.csv
 python docs/number.py docs/number.csv docs/insight.md                   the same without training
 
-The candidates were fixed before the tasks of docs/held_out.toml were trained, with their theory.
-Take SGD on a quadratic with the rate eta and the curvature h: the weights average the gradients of
-about k = 2 / (eta h) steps. Their noise there is that of the batch times 1 + |sum of e|^2 / (sum of
-N), both over k steps, e the error and N the noise's variance (`apscope._training.persistence`).
-So an error that averages out counts once, one that stays counts k times, one that is fed back
-less than once (`persistence_k`). What is lost of the gradient itself, by a gain below 1 or a
-turned direction, slows the descent, whatever the noise (`lost_gain`, `cosine_loss`). Several
-names: their geometric mean.
+Both write the page's sentences and tables, beside the page insight.png and number_judged.csv: how
+every candidate does on every set of combinations.
 """
 
 import argparse
-import re
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+import number_page
 import numpy as np
 import page
 import pandas as pd
 import plans
-from insight import CHOSEN_ON, law_of, number, tasks_of
+import predicted_picture
+from candidates import LARGE, LAST, REFUSED, TODAY, laws_of, with_candidates
+from insight import CHOSEN_ON
 
 from apscope import open_trace
 from apscope._training import relation
 from apscope._training.constant import of_trace as constant_of
 from apscope._training.folder import read
 from apscope._training.persistence import PERSISTENT
-from apscope._training.relation import Law, above_noise, combinations, wrong_pairs
+from apscope._training.relation import combinations
 from apscope._training.statistics import STATISTICS, of_trace
 from apscope._training.verdicts import BASELINES, KEY
 
 DOCS = Path(__file__).parent
 CSV = DOCS / "number.csv"
+JUDGED = "number_judged.csv"
 PLANS = DOCS / "number_plans.csv"  # the statistics of the plans of docs/plans.csv
 EXCESS = ["seeds", "lost", "excess", "excess_low", "excess_high"]
 COLUMNS = [*KEY, "optimizer", "gained", *EXCESS, *STATISTICS, *PERSISTENT]
-TODAY = "typical_32"  # error_over_noise
-LAST = "update_loss_10_times_gained"
-SHOWN = (
-    TODAY, "step_nmse", "persistence_30", "cosine_loss_10", "update_loss_10",
-    LAST,
-)  # fmt: skip
-MANY = 0.5  # nats
-REFUSED = 1 / 3  # lost gain from which on `LAST` says nothing
-HALF = 0.005  # nats: of the interval of an excess from fewer than three seeds
-
-CANDIDATES: dict[str, tuple[str, ...]] = {
-    # those of docs/insight.md
-    "typical_32": ("typical_32",),
-    "pooled": ("pooled",),
-    "step_nmse": ("step_nmse",),
-    "cosine_loss": ("cosine_loss",),
-    "signed": ("signed",),
-    # what persists over k consecutive steps
-    "typical_persistence_10": ("typical_persistence_10",),
-    "persistence_10": ("persistence_10",),
-    "persistence_30": ("persistence_30",),
-    "lost_persistence_10": ("lost_persistence_10",),
-    # what persists times what is lost
-    "signed_x_cosine": ("signed", "cosine_loss"),
-    "signed_10_x_cosine": ("signed_10", "cosine_loss"),
-    "typical_persistence_10_x_cosine": ("typical_persistence_10", "cosine_loss"),
-    "typical_persistence_30_x_cosine": ("typical_persistence_30", "cosine_loss"),
-    "signed_x_gain": ("signed", "lost_gain"),
-    "typical_persistence_10_x_gain": ("typical_persistence_10", "lost_gain"),
-    "typical_persistence_30_x_gain": ("typical_persistence_30", "lost_gain"),
-}
-#: Thought of when the runs of plain-sgd and some of plain-adam were there, before resnet-sgd and
-#: the GPT: the direction that a layer loses of the gradient that an optimizer averages.
-LATER: dict[str, tuple[str, ...]] = {
-    "cosine_loss_3": ("cosine_loss_3",),
-    "cosine_loss_10": ("cosine_loss_10",),
-    "cosine_loss_30": ("cosine_loss_30",),
-    "persistence_10_x_cosine_10": ("persistence_10", "cosine_loss_10"),
-    "lost_persistence_10_x_cosine_10": ("lost_persistence_10", "cosine_loss_10"),
-}
-#: Thought of after these, with the small GPT (docs/gpt.toml) and eight exchanges of resnet-sgd seen,
-#: before the large GPT: the direction of what the optimizer does in k steps with a whole model. SGD's
-#: update is the gradient, Adam's has every element over its root mean square, LARS's every layer over
-#: its length.
-UPDATES = {f"update_loss_{k}": k for k in (3, 10, 30)}
-#: And times the loss that fp32 gains from the middle of the training on: what is lost is progress.
-#: Thought of when all tasks but the large GPT were known.
-PROGRESS = {LAST: "update_loss_10"}
-OF_OPTIMIZER = {
-    "sgd": "model_cosine_loss_{}", "lars": "cosine_loss_{}",
-    "adam": "adam_cosine_loss_{}", "adamw": "adam_cosine_loss_{}",
-}  # fmt: skip
-
-
-PLAIN, RESNET = ("plain-sgd", "plain-adam"), ("resnet-sgd",)
-SMALL, LARGE = "tokens", "gpt-3m"  # the GPTs: a task, and one that has the model's name
-KINDS = ("nearest", "two phases", "blocks", "clipping", "stochastic", "error feedback", "plan")
-
-
-def kind(scheme: str, topology: str) -> str:
-    """Of an exchange: what it rounds, and how."""
-    if scheme.startswith("hybrid("):
-        return "plan"
-    if scheme.startswith("error_feedback("):
-        return "error feedback"
-    if "rounding=stochastic" in scheme or scheme.startswith("qsgd"):
-        return "stochastic"
-    if re.match(r"loss_scaling:.*scale=\d", scheme):
-        return "clipping"
-    if re.match(r"mx|nvfp4|.*unit=\d", scheme):
-        return "blocks"
-    return "two phases" if topology.startswith("two_phase") else "nearest"
 
 
 def excesses() -> pd.DataFrame:
@@ -138,7 +62,7 @@ def replayed(first: Path, consecutive: Path) -> pd.DataFrame:
 
 def planned(consecutive: Path) -> pd.DataFrame:
     """The plans and single schemes of docs/plans.csv with their statistics."""
-    table = pd.read_csv(DOCS / "plans.csv")
+    table = pd.read_csv(plans.CSV)
     tasks = _tasks(consecutive).set_index("task")
     rows = []
     for task, own in table.groupby("task", sort=False):
@@ -149,19 +73,6 @@ def planned(consecutive: Path) -> pd.DataFrame:
             row |= {name: about[name] for name in ("optimizer", "gained")}
             rows.append(row | of_trace(trace, scheme, "ring"))
     return pd.DataFrame(rows)
-
-
-def plan_ratios(found: pd.DataFrame) -> Iterator[str]:
-    """Plan over single scheme where their trainings differ, by `SHOWN` but `LAST`."""
-    sure = plans.decided(pd.read_csv(DOCS / "plans.csv"))
-    held = with_candidates(found.assign(**dict.fromkeys(EXCESS, np.nan)))
-    held = held.set_index(["task", "scheme"])
-    of = {what: held.loc[list(zip(sure["task"], sure[what]))] for what in ("plan", "single")}
-    told = {
-        name: pd.Series(of["plan"][name].to_numpy() / of["single"][name].to_numpy(), sure.index)
-        for name in SHOWN[:-1]
-    }
-    return plans.ratios(sure, told)
 
 
 def _tasks(folder: Path) -> pd.DataFrame:
@@ -191,146 +102,30 @@ def trained(folder: Path) -> pd.DataFrame:
     return combinations(folder).merge(_tasks(folder), on=["task", "model"])[COLUMNS]
 
 
-def with_candidates(table: pd.DataFrame) -> pd.DataFrame:
-    """With a column of every candidate, and `kind`; of few seeds an interval of a fixed width."""
-    held = table.copy()
-    held.loc[held["model"] == LARGE, "task"] = LARGE
-    for name, parts in (CANDIDATES | LATER).items():
-        held[name] = np.exp(np.log(table[list(parts)]).mean(axis=1, skipna=False))
-    for name, k in UPDATES.items():
-        columns = table["optimizer"].map(OF_OPTIMIZER)
-        held[name] = [row[row["of"].format(k)] for _, row in table.assign(of=columns).iterrows()]
-    for name, part in PROGRESS.items():
-        held[name] = held[part] * held["gained"]
-    few = held["seeds"] < 3
-    held.loc[few, "excess_low"], held.loc[few, "excess_high"] = (
-        held.loc[few, "excess"] - HALF, held.loc[few, "excess"] + HALF,
-    )  # fmt: skip
-    held["kind"] = [kind(*both) for both in zip(held["scheme"], held["topology"], strict=True)]
-    return held[held["step_nmse"] != 1]  # what sends only zeros has no number
-
-
-class Judged(NamedTuple):
-    """A candidate's line on a set of combinations."""
-
-    wrong: int
-    pairs: int
-    bias: float  # trained over predicted, geometric mean
-    spread: float  # a factor: root mean square of its logarithm
-    inside: int  # of the 95 % interval
-    count: int  # combinations above the seeds' noise
-
-    def __str__(self) -> str:
-        share = f"{100 * self.wrong / self.pairs:.1f} %; " if self.pairs else ""
-        spread = f"{number(self.spread)}; {self.inside}" if self.count else ""
-        return share + spread
-
-
-def judged(table: pd.DataFrame, candidate: str, law: Law) -> Judged:
-    held = above_noise(table, candidate)
-    low, high = law.predict_interval(held[candidate])
-    log = np.log10(held["excess"] / law.predict(held[candidate]))
-    wrong, pairs = wrong_pairs(table, candidate)
-    return Judged(
-        len(wrong), pairs, 10.0 ** log.mean(), 10.0 ** np.sqrt((log**2).mean()),
-        int(held["excess"].between(low, high).sum()), len(held),
-    )  # fmt: skip
-
-
-def sets_of(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """The combinations by what their tasks are for; those without any are left out."""
-    task = table["task"]
-    known = task.isin((*CHOSEN_ON, *PLAIN, *RESNET, SMALL, LARGE))
-    found = {
-        "fitted: 3 tasks": table[task.isin(CHOSEN_ON)],
-        "5 tasks": table[~known],
-        "nets without normalization": table[task.isin(PLAIN)],
-        "ResNet": table[task.isin(RESNET)],
-        "small GPT": table[task == SMALL],
-        "GPT": table[task == LARGE],
-        "all not fitted": table[~task.isin(CHOSEN_ON)],
+def sections(of: number_page.Page) -> dict[str, list[str]]:
+    """Every part of the page by its marker."""
+    shown = number_page.shown_sets(of)
+    return {
+        "rule": [page.wrapped(text) for text in number_page.rule(of)],
+        "compared": list(number_page.compared(of, shown, number_page.HELD)),
+        "read": [page.wrapped(text) for text in number_page.read(of)],
+        "compared further": list(number_page.compared(of, number_page.folded_sets(of))),
+        "collapses": list(number_page.predictions(of, of.lost)),
+        "large model": list(number_page.predictions(of, of.large)),
+        "plans by number": list(number_page.plan_table(of)),
     }
-    return {name: own for name, own in found.items() if own["seeds"].any()}
 
 
-def laws_of(table: pd.DataFrame) -> dict[str, Law]:
-    """Of every candidate its line through the tasks that it may be fitted to."""
-    own = table[table["task"].isin(CHOSEN_ON)]
-    return {name: law_of(own, name) for name in CANDIDATES | LATER | UPDATES | PROGRESS}
-
-
-def _when(candidate: str) -> str:
-    return "" if candidate in CANDIDATES else ", later" if candidate in LATER else ", last"
-
-
-def judgement(table: pd.DataFrame, laws: dict[str, Law]) -> Iterator[str]:
-    """Every candidate on every set: wrong pairs, spread, and how many are in the interval."""
-    sets = sets_of(table)
-    yield f"| candidate | slope | at 1, nats | interval | {' | '.join(sets)} |"
-    yield "|---" * (4 + len(sets)) + "|"
-    counts = [judged(own, TODAY, laws[TODAY]) for own in sets.values()]
-    cells = [f"of {one.pairs} pairs; ; of {one.count}" for one in counts]
-    yield f"| | | | | {' | '.join(cells)} |"
-    for name, law in laws.items():
-        cells = [str(judged(own, name, law)) for own in sets.values()]
-        yield (
-            f"| {name}{_when(name)} | {law.slope:.2f} | "
-            f"{number(law.factor)} | {number(law.half)} | {' | '.join(cells)} |"
-        )
-    kept = {name: own[own["lost_gain"] < REFUSED] for name, own in sets.items()}
-    held = [judged(own, LAST, laws[LAST]) for own in kept.values()]
-    cells = [f"{one}{f' of {one.count}' if one.count else ''}" for one in held]
-    yield f"| {LAST}, lost gain below 1/3 | | | | {' | '.join(cells)} |"
-
-
-def predictions(own: pd.DataFrame, laws: dict[str, Law]) -> Iterator[str]:
-    """Of some combinations what was trained, and what `SHOWN` predict."""
-    yield f"| task | scheme | trained, nats | {' | '.join(SHOWN)} |"
-    yield "|---" * (3 + len(SHOWN)) + "|"
-    for row in own.itertuples():
-        cells = []
-        for name in SHOWN:
-            value = getattr(row, name)
-            low, high = laws[name].predict_interval(value)
-            said = f"{number(laws[name].predict(value))}"
-            refused = name == LAST and row.lost_gain >= REFUSED
-            inside = ", inside" if low <= row.excess <= high else ", **outside**"
-            inside = inside if row.seeds else ""
-            cells.append("refused" if refused else said + inside)
-        lost = f", {row.lost} of {row.seeds} runs not finite" if row.lost else ""
-        yield (
-            f"| {row.task} | `{row.scheme}`, `{row.topology}` | "
-            f"{number(row.excess) if row.seeds else 'not yet'}{lost} | "
-            f"{' | '.join(cells)} |"
-        )
-
-
-def by_kind(table: pd.DataFrame, laws: dict[str, Law]) -> Iterator[str]:
-    """By kind of scheme, on all tasks that were not fitted: trained over predicted, inside."""
-    own = table[~table["task"].isin(CHOSEN_ON)]
-    kinds = [one for one in KINDS if len(above_noise(own[own["kind"] == one], TODAY))]
-    yield f"| candidate | {' | '.join(kinds)} | pairs of one kind | of two kinds |"
-    yield "|---" * (len(kinds) + 3) + "|"
-    for name, law in laws.items():
-        each = [judged(own[own["kind"] == one], name, law) for one in kinds]
-        cells = [f"{number(one.bias)}; {one.inside} of {one.count}" for one in each]
-        every = judged(own, name, law)
-        wrong, pairs = (sum(getattr(one, part) for one in each) for part in ("wrong", "pairs"))
-        cells += [f"{wrong} of {pairs}", f"{every.wrong - wrong} of {every.pairs - pairs}"]
-        yield f"| {name} | {' | '.join(cells)} |"
-
-
-def by_task(table: pd.DataFrame, laws: dict[str, Law]) -> Iterator[str]:
-    """`SHOWN` on every task: wrong pairs, trained over predicted, and inside."""
-    yield f"| task | {' | '.join(SHOWN)} |"
-    yield "|---" * (len(SHOWN) + 1) + "|"
-    for task in sorted(tasks_of(table[table["seeds"] > 0]), key=lambda task: task not in CHOSEN_ON):
-        found = [judged(table[table["task"] == task], name, laws[name]) for name in SHOWN]
-        cells = [
-            f"{one.wrong} of {one.pairs}; {number(one.bias)}; {one.inside} of {one.count}"
-            for one in found
-        ]
-        yield f"| {task}{', fitted' if task in CHOSEN_ON else ''} | {' | '.join(cells)} |"
+def picture(of: number_page.Page, path: Path) -> None:
+    table = of.table.assign(
+        fitted=of.table["task"].isin(CHOSEN_ON), refused=of.table["lost_gain"] >= REFUSED,
+        large=of.table["task"] == LARGE,
+    )  # fmt: skip
+    panels = {
+        LAST: ("by update_loss_10 × the loss gained", of.laws[LAST]),
+        TODAY: ("by error_over_noise", of.laws[TODAY]),
+    }
+    predicted_picture.draw(table, panels, path)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -344,18 +139,13 @@ def main(arguments: list[str] | None = None) -> None:
         pd.concat(found, ignore_index=True).to_csv(CSV, index=False, float_format="%.5g")
         planned(consecutive).to_csv(PLANS, index=False, float_format="%.5g")
     table = with_candidates(pd.read_csv(CSV))
-    laws = laws_of(table)
-    lost = table[table["task"].isin(PLAIN) & (table["excess"] >= MANY)]
-    for name, lines in {
-        "number": judgement(table, laws),
-        "number by kind": by_kind(table, laws),
-        "number by task": by_task(table, laws),
-        "collapses": predictions(lost, laws),
-        "large model": predictions(table[table["task"] == LARGE], laws),
-        "plans by number": plan_ratios(pd.read_csv(PLANS)),
-    }.items():
+    of = number_page.Page(table, laws_of(table), pd.read_csv(PLANS))
+    for name, lines in sections(of).items():
         begin, end = f"<!-- {name}: written by docs/number.py -->", f"<!-- end of {name} -->"
-        page.replace_between(asked.page, begin, end, list(lines))
+        page.replace_between(asked.page, begin, end, lines)
+    each = number_page.all_judged(of)
+    each.to_csv(asked.page.with_name(JUDGED), index=False, float_format="%.3g")
+    picture(of, asked.page.with_name("insight.png"))
 
 
 if __name__ == "__main__":

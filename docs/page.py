@@ -3,6 +3,7 @@
 import os
 import platform
 import re
+import textwrap
 import time
 from pathlib import Path
 
@@ -22,6 +23,14 @@ def machine() -> str:
     return (
         f"{name}, {os.cpu_count()} processors, {_core.simd_level()}, NumPy {np.__version__}, "
         f"{time.strftime('%Y-%m-%d', time.gmtime())}"
+    )
+
+
+def wrapped(text: str) -> str:
+    """A paragraph, or an item of a list that begins with "- ", in lines of 100 columns."""
+    indent = "  " * text.startswith("- ")
+    return textwrap.fill(
+        text, 100, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
     )
 
 

@@ -1,23 +1,21 @@
-"""Plans of `recommend`, trained beside the best single scheme: a table of docs/insight.md.
+"""Plans of `recommend`, trained beside the best single scheme: a sentence of docs/insight.md.
 
 python docs/plans.py trained plans docs/insight.md    of the folder of apscope train docs/relation.toml: recommends from
                                                       its traces, trains into plans/, and writes docs/plans.csv
-python docs/plans.py docs/plans.csv docs/insight.md   the same table without training
+python docs/plans.py docs/plans.csv docs/insight.md   the same sentence without training
 """
 
 import argparse
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import page
 import pandas as pd
-from insight import NAMES
 
 import apscope
 from apscope._training.experiment import Exchange
 from apscope._training.folder import read
-from apscope._training.statistics import STATISTICS, of_trace
+from apscope._training.statistics import of_trace
 from apscope._training.verdicts import interval, run_ends
 
 TASKS = ("digits-sgd", "lstm-adam", "transformer-adam")
@@ -25,8 +23,8 @@ VOLUMES = (0.13, 0.16, 0.2)
 SEEDS = (0, 1, 2, 3, 4)
 FIGURES = ("error_over_noise", "step_nmse")
 CANDIDATES = "widths"  # aps from 4 to 8 bits, and 16
-OF_RATIOS = ("<!-- ratios: written by docs/plans.py -->", "<!-- end of ratios -->")
 MARKERS = ("<!-- plans: written by docs/plans.py -->", "<!-- end of plans -->")
+CSV = Path(__file__).with_name("plans.csv")
 
 
 def trained(source: Path, out: Path) -> pd.DataFrame:
@@ -86,48 +84,23 @@ def _predicted(plan: apscope.Plan, trace: apscope.Trace, topology: str) -> dict[
     }
 
 
-def said(row: object) -> str:
-    """Whether the plan trained better."""
-    if row.difference_high < 0:
-        return "better"
-    return "**worse**" if row.difference_low > 0 else "no difference seen"
-
-
-def lines(table: pd.DataFrame) -> Iterator[str]:
-    """The table of the page."""
-    yield "| task | volume | minimized | plan: error over noise, NMSE; excess | best single: the same | plan minus single, nats | 95 % | the plan is |"
-    yield "|---|---|---|---|---|---|---|---|"
-    for row in table.itertuples():
-        plan, single = (
-            f"{getattr(row, f'{what}_typical_32'):.2g}, {getattr(row, f'{what}_step_nmse'):.2g}; "
-            f"{getattr(row, f'{what}_excess'):+.2g}"
-            for what in ("plan", "single")
-        )
-        yield (
-            f"| {row.task} | {row.volume:g} | `{row.figure}` | {plan} | `{row.single}` {single} | "
-            f"{row.difference_excess:+.2g} "
-            f"| {row.difference_low:+.2g} to {row.difference_high:+.2g} | {said(row)} |"
-        )
-
-
 def decided(table: pd.DataFrame) -> pd.DataFrame:
     """The rows whose plan and single scheme train differently."""
     return table[(table["difference_low"] > 0) | (table["difference_high"] < 0)]
 
 
-def ratios(sure: pd.DataFrame, told: dict[str, pd.Series]) -> Iterator[str]:
-    """What figures say of a plan against the single scheme, beside what training says.
-
-    told: by the figure's name its ratio of plan to single scheme, a number per row of `sure`.
-    """
-    trained = sure["plan_excess"] / sure["single_excess"]
-    heads = [f"{row.task} {row.volume:g} `{row.figure}`" for row in sure.itertuples()]
-    yield f"| plan over single | right | {' | '.join(heads)} |"
-    yield "|---" * (len(heads) + 2) + "|"
-    yield f"| excess, trained | | {' | '.join(f'{v:.2g}' for v in trained)} |"
-    for name, ratio in told.items():
-        right = int(((ratio < 1) == (trained < 1)).sum())
-        yield f"| {name} | {right} of {len(sure)} | {' | '.join(f'{v:.2g}' for v in ratio)} |"
+def counted(table: pd.DataFrame) -> str:
+    """How many plans were worse and better, by what they minimize."""
+    said = []
+    for figure in FIGURES:
+        own = table[table["figure"] == figure]
+        worse, better = (own["difference_low"] > 0).sum(), (own["difference_high"] < 0).sum()
+        said.append(
+            f"Of {len(own)} plans chosen by `{figure}`, {better} trained better than the best single "
+            f"scheme and {worse} worse; the largest difference in loss is "
+            f"{own['difference_excess'].max():+.2g} nats."
+        )
+    return " ".join(said)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -140,10 +113,7 @@ def main(arguments: list[str] | None = None) -> None:
     else:
         csv = places[0]
     table = pd.read_csv(csv)
-    page.replace_between(places[-1], *MARKERS, list(lines(table)))
-    sure = decided(table)
-    told = {NAMES[s]: sure[f"plan_{s}"] / sure[f"single_{s}"] for s in STATISTICS}
-    page.replace_between(places[-1], *OF_RATIOS, list(ratios(sure, told)))
+    page.replace_between(places[-1], *MARKERS, [page.wrapped(counted(table))])
 
 
 if __name__ == "__main__":
