@@ -62,7 +62,8 @@ def _panel(ax: Axes, held: pd.DataFrame, name: str, law: Law) -> None:
     ticks = [1e-4, 1e-3, 0.01, 0.1, 1.0, 10.0]
     ax.set(xscale="log", yscale="log", xlim=ENDS * [0.75, 1.3], ylim=ENDS * [0.75, 1.3])
     for axis in (ax.xaxis, ax.yaxis):
-        axis.set_ticks(ticks, [f"{t:g}" for t in ticks])
+        # Points beyond the ends are drawn at them.
+        axis.set_ticks(ticks, ["≤ 0.0001", *(f"{t:g}" for t in ticks[1:-1]), "≥ 10"])
         axis.set_minor_locator(NullLocator())
 
 
