@@ -49,8 +49,7 @@ def _law(name: str) -> dict[str, Any]:
 
 
 def is_covered(scheme: str | Scheme) -> bool:
-    """Whether the line of ``error_over_noise`` covers a scheme: by its name, with messages and sums
-    rounded to nearest."""
+    """Whether the line of ``error_over_noise`` covers it: by name, messages and sums to nearest."""
     held = as_scheme(scheme)
     roundings = {held.keys.get("rounding", ""), held.keys.get("hop_rounding", "same")}
     return held.name in _law("law.json")["schemes"] and roundings <= {"ties_to_even", "same"}
@@ -143,18 +142,23 @@ def expected_excess(
             f"gained={gained} and lost_gain={lost_gain}: {', '.join(given)} needs both, gained the "
             "nats that fp32 gains from the middle of the training to its end, lost_gain of the summary"
         )
-    figures = {"gained": gained, "lost_gain": lost_gain}
-    for name, value in (given | figures).items():
+    figures = {"gained": checked(gained), "lost_gain": lost_gain}
+    for name, value in (given | {"lost_gain": lost_gain}).items():
         if number(name, value) < 0:
             raise ValueError(f"{name}={value} must be at least 0")
-    if math.isnan(gained):
-        raise ValueError("gained=nan must be a number of nats, such as 0.1")
     steps = {"overflowed": overflowed, "skipped": skipped, "gaps": gaps}
     known = [(name, value) for name, value in given.items() if not math.isnan(value)]
     if refused := _refusal(scheme, known[:1], figures | steps):
         return _nothing(refused)
     name, value = known[0]
     return _on_line(_law("update_law.json")[name], value * gained)
+
+
+def checked(gained: float) -> float:
+    """What fp32 gains, after checks that it can be."""
+    if not number("gained", gained) >= 0:
+        raise ValueError(f"gained={gained} must be at least 0, in nats")
+    return gained
 
 
 def _of_error(scheme: str | Scheme, error: float) -> ExpectedExcess:
@@ -168,7 +172,9 @@ def _of_error(scheme: str | Scheme, error: float) -> ExpectedExcess:
             "that round to nearest; update_loss_10 with gained does"
         )
     if not error <= law["most"]:
-        return _nothing(f"error_over_noise={error:.3g} is above {law['most']:.5g}, the most trained")
+        return _nothing(
+            f"error_over_noise={error:.3g} is above {law['most']:.5g}, the most trained"
+        )
     return _on_line(law, error)
 
 
@@ -181,11 +187,11 @@ def _refusal(
         return f"{', '.join(unknown)} was not trained, only {', '.join(law['schemes'])}"
     for name in _NOT_TRAINED:
         if of[name]:
-            return f"{name}={of[name]} is above 0: no scheme with such steps was trained"
+            return f"{name}={of[name]} is above 0: nothing was established with such steps"
     if not update_loss or math.isnan(of["lost_gain"]):
         return (
             f"{'lost_gain' if update_loss else 'update_loss_10'} is NaN: replay with --persistence a "
-            "trace that has runs of ten consecutive steps, and name its optimizer"
+            "trace that has runs of three, better ten, consecutive steps, and name its optimizer"
         )
     if of["lost_gain"] >= law["lost_gain"]:
         return (
@@ -224,6 +230,7 @@ def with_expected(summary: pd.DataFrame, gained: float) -> pd.DataFrame:
     ValueError
         `gained` is negative or NaN.
     """
+    checked(gained)  # also if there are no rows
     used = ("update_loss_10", "update_loss_3", "lost_gain", *_NOT_TRAINED)
     told = [
         expected_excess(row["scheme"], gained=gained, **{name: row[name] for name in used})

@@ -10,6 +10,7 @@ from .._report import check_destination, report
 from .._results.folders import check_readable, what_is
 from .._results.results import Results
 from .._traces.opening import is_url, open_trace
+from .._training.expected import checked
 from .._training.folder import is_experiment
 from ._arguments import add_gained, adder
 from ._table import on_terminal, say, warn
@@ -100,6 +101,8 @@ def run(args: argparse.Namespace) -> int:
     if not is_url(args.source) and is_experiment(check_readable(args.source)):
         return _experiment(args)
     _reserve_blas()
+    if args.gained is not None:
+        checked(args.gained)
     is_trace = _is_trace(args.source)
     if is_trace and args.output is None:
         raise ValueError(

@@ -14,8 +14,8 @@ from .._results.results import Results
 from .._results.summary import COLUMNS, front, of_topology
 from .._results.winners import bits_of, winners
 from .._schemes.scheme import as_scheme
-from .._training.expected import COLUMNS as EXPECTED
 from .._text import clip, count_of, hint, printable, wrapped
+from .._training.expected import COLUMNS as EXPECTED
 from ..cost import Network, step_time
 from ._arguments import (
     add_elements,

@@ -3,12 +3,14 @@
 import math
 import re
 
+import numpy as np
 import pandas as pd
 import pytest
 
 import apscope
 from apscope._training.expected import ExpectedExcess, is_covered
 from apscope.cli import main
+from apscope.record import TraceWriter
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +112,11 @@ def test_three_steps_have_their_own_line_where_ten_are_missing():
     [
         ("aps:e3m4", {"lost_gain": 1 / 3}, "lost_gain=0.333 is 1/3 or more"),
         ("aps:e3m4", {"lost_gain": math.nan}, "lost_gain is NaN"),
-        ("aps:e3m4", {"update_loss_10": math.nan}, "update_loss_10 is NaN: replay with"),
+        (
+            "aps:e3m4",
+            {"update_loss_10": math.nan},
+            "update_loss_10 is NaN: replay with --persistence",
+        ),
         ("aps:e3m4", {"update_loss_10": 0.9}, "update_loss_10 is 0.9, above 0.76"),
         ("aps:e3m4", {"update_loss_10": 0.7, "gained": 0.4}, "times gained is 0.28, above 0.18"),
         ("aps:e3m4", {"gained": 2}, "gained=2 is not between 0.0048"),
@@ -138,7 +144,7 @@ def test_outside_of_what_was_trained_nothing_is_expected_and_a_sentence_says_why
         ({"gained": 0.1}, "give one of them"),
         (GIVEN | {"gained": None}, "gained=None and lost_gain=0.05: update_loss_10 needs both"),
         (GIVEN | {"lost_gain": None}, "gained=0.1 and lost_gain=None: update_loss_10 needs both"),
-        (GIVEN | {"gained": math.nan}, "gained=nan must be a number of nats"),
+        (GIVEN | {"gained": math.nan}, "gained=nan must be at least 0, in nats"),
         (GIVEN | {"gained": -0.1}, "gained=-0.1 must be at least 0"),
         (GIVEN | {"update_loss_10": -0.1}, "update_loss_10=-0.1 must be at least 0"),
         (GIVEN | {"lost_gain": -1}, "lost_gain=-1 must be at least 0"),
@@ -215,3 +221,25 @@ def test_the_report_has_the_excess_by_the_update_loss_if_what_is_gained_is_given
     page, found = cells()
     assert "none" not in found and "where the scheme rounds to nearest" in page
 
+
+def test_the_report_of_a_trace_replays_it_with_persistence(trace, tmp_path, capsys):
+    page = tmp_path / "r.html"
+    assert main(["report", str(trace), "-o", str(page), "--gained", "0.1"]) == 0
+    assert re.search(r'nats" class="wide">0\.\d+ \(', page.read_text())
+    capsys.readouterr()
+    page.unlink()
+    assert main(["report", str(trace), "-o", str(page), "--gained", "-1"]) == 2
+    assert "gained=-1.0 must be at least 0" in capsys.readouterr().err and not page.exists()
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory):
+    """Ten steps of SGD, which its metadata name."""
+    draws = np.random.default_rng(1)
+    path = tmp_path_factory.mktemp("traces") / "t"
+    with TraceWriter(path, workers=2, metadata={"optimizer": "SGD"}) as writer:
+        for step in range(10):
+            for worker in range(2):
+                writer.add(step, worker, "w", draws.normal(1, 0.1, 64).astype(np.float32))
+            writer.end_step(step)
+    return path
