@@ -215,7 +215,8 @@ def test_the_report_has_the_excess_by_the_update_loss_if_what_is_gained_is_given
     page, found = cells(gained=0.1)
     table = results.summary(gained=0.1).set_index(["scheme", "topology"])
     row = table.loc[("error_feedback(aps:e3m4)", "ring")]
-    assert str(ExpectedExcess(*row[["expected_excess", "expected_excess_low", "expected_excess_high"]])) in found  # fmt: skip
+    ends = row[["expected_excess", "expected_excess_low", "expected_excess_high"]]
+    assert str(ExpectedExcess(*ends)) in found
     assert "none" in found and 'title="sign was not trained' in page
     assert "by the update loss and 0.1 nats that fp32 gains" in page
     page, found = cells()
