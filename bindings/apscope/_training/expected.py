@@ -140,7 +140,8 @@ def expected_excess(
     if gained is None or lost_gain is None:
         raise ValueError(
             f"gained={gained} and lost_gain={lost_gain}: {', '.join(given)} needs both, gained the "
-            "nats that fp32 gains from the middle of the training to its end, lost_gain of the summary"
+            "nats that fp32 gains from the middle of the training to its end, lost_gain that of "
+            "the summary"
         )
     figures = {"gained": checked(gained), "lost_gain": lost_gain}
     for name, value in (given | {"lost_gain": lost_gain}).items():
@@ -190,8 +191,8 @@ def _refusal(
             return f"{name}={of[name]} is above 0: nothing was established with such steps"
     if not update_loss or math.isnan(of["lost_gain"]):
         return (
-            f"{'lost_gain' if update_loss else 'update_loss_10'} is NaN: replay with --persistence a "
-            "trace that has runs of three, better ten, consecutive steps, and name its optimizer"
+            f"{'lost_gain' if update_loss else 'update_loss_10'} is NaN: replay with --persistence "
+            "a trace that has runs of three, better ten, consecutive steps, and name its optimizer"
         )
     if of["lost_gain"] >= law["lost_gain"]:
         return (
