@@ -21,6 +21,7 @@ from apscope._training.relation import Law, above_noise, wrong_pairs
 
 TODAY = "typical_32"  # error_over_noise
 LAST = "update_loss_10_times_gained"
+SHORT = "update_loss_3_times_gained"  # of runs with fewer than ten steps
 MANY = 0.5  # nats
 REFUSED = 1 / 3  # lost gain from which on `LAST` says nothing
 HALF = 0.005  # nats: of the interval of an excess from fewer than three seeds
@@ -62,7 +63,7 @@ LATER: dict[str, tuple[str, ...]] = {
 UPDATES = {f"update_loss_{k}": k for k in (3, 10, 30)}
 #: And times the loss that fp32 gains from the middle of the training on: what is lost is progress.
 #: Thought of when all tasks but the large GPT were known.
-PROGRESS = {LAST: "update_loss_10"}
+PROGRESS = {LAST: "update_loss_10", SHORT: "update_loss_3"}
 OF_OPTIMIZER = {
     "sgd": "model_cosine_loss_{}", "lars": "cosine_loss_{}",
     "adam": "adam_cosine_loss_{}", "adamw": "adam_cosine_loss_{}",

@@ -7,10 +7,12 @@ python docs/number.py first consecutive held_out... docs/insight.md     of the f
 python docs/number.py docs/number.csv docs/insight.md                   the same without training
 
 Both write the page's sentences and tables, beside the page insight.png and number_judged.csv: how
-every candidate does on every set of combinations.
+every candidate does on every set of combinations; and the lines of apscope.expected_excess:
+bindings/apscope/_training/update_law.json.
 """
 
 import argparse
+import json
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +22,16 @@ import page
 import pandas as pd
 import plans
 import predicted_picture
-from candidates import LARGE, LAST, REFUSED, TODAY, laws_of, with_candidates
-from insight import CHOSEN_ON
+from candidates import LARGE, LAST, PROGRESS, REFUSED, TODAY, laws_of, with_candidates
+from insight import CHOSEN_ON, LAW
 
 from apscope import open_trace
 from apscope._training import relation
 from apscope._training.constant import of_trace as constant_of
+from apscope._training.expected import names_of
 from apscope._training.folder import read
 from apscope._training.persistence import PERSISTENT
-from apscope._training.relation import combinations
+from apscope._training.relation import above_noise, combinations
 from apscope._training.statistics import STATISTICS, of_trace
 from apscope._training.verdicts import BASELINES, KEY
 
@@ -36,6 +39,7 @@ DOCS = Path(__file__).parent
 CSV = DOCS / "number.csv"
 JUDGED = "number_judged.csv"
 PLANS = DOCS / "number_plans.csv"  # the statistics of the plans of docs/plans.csv
+UPDATE_LAW = LAW.with_name("update_law.json")
 EXCESS = ["seeds", "lost", "excess", "excess_low", "excess_high"]
 COLUMNS = [*KEY, "optimizer", "gained", *EXCESS, *STATISTICS, *PERSISTENT]
 
@@ -102,6 +106,31 @@ def trained(folder: Path) -> pd.DataFrame:
     return combinations(folder).merge(_tasks(folder), on=["task", "model"])[COLUMNS]
 
 
+def update_law(of: number_page.Page) -> dict[str, Any]:
+    """The lines of `PROGRESS`, with what was trained, and how many held-out combinations they have."""
+    kept = number_page.kept(of.table)
+    found: dict[str, Any] = {}
+    for name, update in PROGRESS.items():
+        law, used = of.laws[name], above_noise(kept, name)
+        held = of.judged(number_page.kept(of.held), name)
+        found[update] = {
+            "factor": float(f"{law.factor:.4g}"),
+            "slope": float(f"{law.slope:.4g}"),
+            "interval": float(f"{law.half:.4g}"),
+            "combinations": law.combinations,
+            "least": float(used[name].min()),
+            "most": float(used[name].max()),
+            "largest": float(used[update].max()),
+            "held_out": held.count,
+            "inside": held.inside,
+        }
+    trained = of.table[of.table["seeds"] > 0]
+    found["gained"] = [float(trained["gained"].min()), float(trained["gained"].max())]
+    found["lost_gain"] = REFUSED
+    found["schemes"] = sorted(set().union(*map(names_of, trained["scheme"])))
+    return found
+
+
 def sections(of: number_page.Page) -> dict[str, list[str]]:
     """Every part of the page by its marker."""
     shown = number_page.shown_sets(of)
@@ -132,6 +161,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("sources", type=Path, nargs="+", help="folders of apscope train; the CSV")
     parser.add_argument("page", type=Path)
+    parser.add_argument("--law", type=Path, default=UPDATE_LAW, help="where its lines go")
     asked = parser.parse_args(arguments)
     if asked.sources[0].is_dir():
         first, consecutive, *held_out = asked.sources
@@ -145,6 +175,7 @@ def main(arguments: list[str] | None = None) -> None:
         page.replace_between(asked.page, begin, end, lines)
     each = number_page.all_judged(of)
     each.to_csv(asked.page.with_name(JUDGED), index=False, float_format="%.3g")
+    asked.law.write_text(json.dumps(update_law(of), indent=1) + "\n", encoding="utf-8")
     picture(of, asked.page.with_name("insight.png"))
 
 

@@ -17,6 +17,7 @@ from candidates import (
     PLAIN,
     REFUSED,
     RESNET,
+    SHORT,
     SMALL,
     TODAY,
     Judged,
@@ -236,6 +237,7 @@ def rule(of: Page) -> Iterator[str]:
         of.judged(of.held, name) for name in ("update_loss_10", "step_nmse", TODAY, LAST)
     )
     some, law, found = of.judged(kept(of.held), LAST), of.laws[LAST], plan_ratios(of)
+    short, line = of.judged(kept(of.held), SHORT), of.laws[SHORT]
     near = by_kind(of.held)["nearest"]
     one, other = of.judged(near, TODAY), of.judged(near, "step_nmse")
     yield (
@@ -257,6 +259,11 @@ def rule(of: Page) -> Iterator[str]:
         "- **Expect nothing if the layers lose a third of their gain** (`lost_gain` of 1/3 or more): "
         f"there training can fail. Of the other combinations {some.inside} of {some.count} "
         f"({100 * some.inside / some.count:.0f} %) lie in the interval."
+    )
+    yield (
+        f"- **With runs of three to nine steps**, expect {number(line.factor)} (`update_loss_3` × "
+        f"gained)^{line.slope:.2f} nats, a factor of {number(line.half)} either way: "
+        f"{short.inside} of {short.count} ({100 * short.inside / short.count:.0f} %)."
     )
     yield (
         "- **Without runs of consecutive steps**, rank single schemes that round to nearest by "

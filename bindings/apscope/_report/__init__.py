@@ -17,7 +17,12 @@ MARK = '<meta name="generator" content="apscope'
 
 
 def report(
-    results: Any, out_path: str | os.PathLike, *, against: Any = None, force: bool = False
+    results: Any,
+    out_path: str | os.PathLike,
+    *,
+    against: Any = None,
+    force: bool = False,
+    gained: float | None = None,
 ) -> Path:
     """Writes the report of a replay: one HTML file.
 
@@ -31,6 +36,10 @@ def report(
         Other results, of another seed, recording or format: a section says what changed.
     force : bool
         Whether a file that is not a report may be replaced too.
+    gained : float, optional
+        The loss in nats by which an fp32 training of this model falls from its middle to its end:
+        the expected excess loss is that of ``update_loss_10``, of every kind of scheme, as in
+        `Results.summary`; by default that of ``error_over_noise``.
 
     Returns
     -------
@@ -41,7 +50,7 @@ def report(
     ------
     ValueError
         The results are empty, `against` is of another trace, the folder is missing or is not a
-        folder, or the existing file is not a report of apscope.
+        folder, the existing file is not a report of apscope, or `gained` is below 0 or NaN.
     ImportError
         The package with the plotting library is missing.
     OSError
@@ -49,16 +58,17 @@ def report(
     """
     out_path = check_destination(out_path, force=force)
     # Bytes of a path that are not text.
-    text = page(results, against).encode(errors="backslashreplace").decode()
+    text = page(results, against, gained=gained).encode(errors="backslashreplace").decode()
     write_file(out_path, text, "apscope report")
     return out_path
 
 
-def page(results: Any, against: Any = None) -> str:
+def page(results: Any, against: Any = None, *, gained: float | None = None) -> str:
     """The report of a replay as HTML text; arguments as of `report` and `document.page`."""
     from .document import page as text
 
-    return text(_results(results), None if against is None else _results(against))
+    other = None if against is None else _results(against)
+    return text(_results(results), other, gained=gained)
 
 
 def check_destination(out_path: str | os.PathLike, *, force: bool = False) -> Path:

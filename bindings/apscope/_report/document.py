@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -27,7 +28,8 @@ from .._results.summary import family_of
 from .._results.summary import summary as summary_of
 from .._schemes.titles import reduction, titles
 from .._text import clip, count_of
-from .._training.expected import expected_excess
+from .._training.expected import COLUMNS as EXPECTED
+from .._training.expected import ExpectedExcess, expected_excess
 from . import answer, first, glossary, text, words
 from .against import changes
 from .fit import MAX_BYTES, NEEDED, fitted
@@ -40,7 +42,13 @@ from .use import use_of
 _HERE = Path(__file__).parent
 
 
-def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> str:
+def page(
+    results: Any,
+    against: Any = None,
+    *,
+    max_bytes: int = MAX_BYTES,
+    gained: float | None = None,
+) -> str:
     """The report as self-contained HTML text, which also works in a frame of another page.
 
     Parameters
@@ -51,11 +59,13 @@ def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> st
     max_bytes : int
         Space for the rows, in bytes of the text. Rows that do not fit are left out, and the page
         says which.
+    gained : float, optional
+        Of the expected excess loss, as in `report`.
 
     Raises
     ------
     ValueError
-        The results have no rows.
+        The results have no rows; `gained` is below 0 or NaN.
     ImportError
         The package with the plotting library is missing.
     """
@@ -69,7 +79,7 @@ def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> st
         frame, results.histograms, results.provenance, results.noise, results.limit,
         results.persistence,
     )  # fmt: skip
-    summary = summary_of(held)
+    summary = summary_of(held, gained=gained)
     rows = answer.front(summary, topology)
     worths = {
         trace: worth(own := rows[rows["trace"] == trace], bits, answer.measure(own))
@@ -133,6 +143,7 @@ def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> st
         rows=len(frame),
         warnings=warnings,
         against=None if against is None else changes(results, against),
+        gained=gained,
         noisy=bool(rows["error_over_noise"].notna().any()),
         families=_legend(rows, bool(limits)),
         limit=SAYS if limits else "",
@@ -162,6 +173,9 @@ def _listed(names: list[str]) -> str:
 
 def _excess(row: dict[str, Any]) -> str:
     """The expected excess loss of a scheme, or nothing; schemes made by a caller are "other"."""
+    if EXPECTED[0] in row:  # the report's gained
+        loss, low, high = (math.nan if row[c] is None else row[c] for c in EXPECTED[:3])
+        return str(ExpectedExcess(loss, low, high)) or "none"
     if row["error_over_noise"] is None or row["family"] == "other":
         return ""
     return str(expected_excess(row["scheme"], row["error_over_noise"]))

@@ -296,6 +296,7 @@ class Results:
         elements: float | None = 25.6e6,
         batch_factor: float = 1.0,
         optimizer: str | None = None,
+        gained: float | None = None,
     ) -> pd.DataFrame:
         """Schemes ranked by error: one row per trace, scheme and topology."""
         from .summary import summary
@@ -306,6 +307,7 @@ class Results:
             elements=elements,
             batch_factor=batch_factor,
             optimizer=optimizer,
+            gained=gained,
         )
 
     def by(

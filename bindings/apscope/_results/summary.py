@@ -16,6 +16,7 @@ import pandas as pd
 from .._arrays.checks import number, of_type, text
 from .._arrays.float_environment import guarded
 from .._schemes.scheme import as_scheme
+from .._training.expected import with_expected
 from ..cost import Network, modelled_times, options_of
 from . import persistence
 from .codes import coded_of
@@ -72,6 +73,7 @@ def summary(
     elements: float | None = 25.6e6,
     batch_factor: float = 1.0,
     optimizer: str | None = None,
+    gained: float | None = None,
 ) -> pd.DataFrame:
     """One row per trace, scheme and topology; real topologies first, then the least error first.
 
@@ -90,6 +92,9 @@ def summary(
     optimizer : str, optional
         Of ``update_loss_k``: ``sgd``, ``adam`` (also AdamW) or ``lars``. By default that of the
         replay, else what each trace's metadata call ``optimizer``, if it is one of these.
+    gained : float, optional
+        The loss in nats by which an fp32 training of this model falls from its middle to its end:
+        the table has the ``expected_excess`` of it.
 
     Returns
     -------
@@ -136,6 +141,9 @@ def summary(
           mean square over all steps so far, LARS's every layer over its length. ``..._low``,
           ``..._high``: the 95 % interval over the windows, NaN for one. NaN where ``persistence_k``
           is, apart from one worker, and without an optimizer.
+        - ``expected_excess``, only with `gained`: the excess training loss in nats by
+          ``update_loss_10``, else ``update_loss_3``, as `expected_excess` has it; ``..._low``,
+          ``..._high``: its 95 % interval; ``..._refused``: why there is none, a sentence.
         - ``worst_nmse``, ``worst_layer``, ``worst_step``: the largest NMSE of one layer at one
           step, by the same rules but ``inf`` with overflow, and its first occurrence.
         - ``nmse``, ``relative_bias``: pooled over all layers and steps; y = 0 if skipped, ``nmse``
@@ -166,7 +174,8 @@ def summary(
     Raises
     ------
     ValueError
-        No parameters; no such optimizer; `batch_factor` is not a positive number.
+        No parameters; no such optimizer; `batch_factor` is not a positive number; `gained` is below
+        0 or NaN.
     """
     if network is not None:
         of_type("network", network, Network, "a cost.Network")
@@ -188,7 +197,8 @@ def summary(
     out["bits_above_limit"] = column_of(out, results, batch_factor)
     families = {spec: family_of(spec) for spec in out["scheme"].unique()}
     out["family"] = [families[spec] for spec in out["scheme"]]
-    return out.iloc[found["order"]].reset_index(drop=True)[list(COLUMNS)]
+    out = out.iloc[found["order"]].reset_index(drop=True)[list(COLUMNS)]
+    return out if gained is None else with_expected(out, gained)
 
 
 def frame_of_summary(rows: Rows, found: dict[str, Any], by: Sequence[str] = ()) -> pd.DataFrame:

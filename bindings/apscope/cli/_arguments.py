@@ -74,6 +74,16 @@ def add_elements(add: Add, what: str) -> None:
     add("--elements N", text, type=float, default=25.6e6)
 
 
+def add_gained(add: Add) -> None:
+    """What the excess loss of every kind of scheme is expected by."""
+    add(
+        "--gained NATS",
+        "expect the excess loss in training of every kind of scheme, for a training whose fp32 loss "
+        "falls by NATS from its middle to its end; of results of replay --persistence",
+        type=float,
+    )
+
+
 def add_network(add: Add) -> None:
     """The nodes and links of modelled times."""
     add("--nodes G", "times for workers on G nodes, neighbours together", type=int)

@@ -10,8 +10,9 @@ from .._report import check_destination, report
 from .._results.folders import check_readable, what_is
 from .._results.results import Results
 from .._traces.opening import is_url, open_trace
+from .._training.expected import checked
 from .._training.folder import is_experiment
-from ._arguments import adder
+from ._arguments import add_gained, adder
 from ._table import on_terminal, say, warn
 
 EXAMPLE = "apscope report results"
@@ -37,6 +38,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--against RESULTS",
         "other results, of another seed, recording or format: a section shows the changes",
     )
+    add_gained(add)
     add(
         "--memory BYTES",
         "limit on the memory of a trace's tensors, such as 4G; by default half of the machine's",
@@ -74,6 +76,10 @@ def _experiment(args: argparse.Namespace) -> int:
 
     if args.against is not None:
         raise ValueError(f"report: {args.source} is an experiment; --against is for results")
+    if args.gained is not None:
+        raise ValueError(
+            f"report: {args.source} is an experiment, which trained its excess; --gained is for results"
+        )
     out_path = write_page(
         args.source,
         Path(args.source, "report.html") if args.output is None else args.output,
@@ -95,6 +101,8 @@ def run(args: argparse.Namespace) -> int:
     if not is_url(args.source) and is_experiment(check_readable(args.source)):
         return _experiment(args)
     _reserve_blas()
+    if args.gained is not None:
+        checked(args.gained)
     is_trace = _is_trace(args.source)
     if is_trace and args.output is None:
         raise ValueError(
@@ -108,12 +116,15 @@ def run(args: argparse.Namespace) -> int:
     if is_trace:
         if against is not None:
             _check_common(args.source, against)
-        results = replay(args.source, memory=args.memory, progress=on_terminal(), limit=True)
+        results = replay(
+            args.source, memory=args.memory, progress=on_terminal(), limit=True,
+            persistence=args.gained is not None,
+        )  # fmt: skip
     else:
         results = Results.open(args.source)
     for one in (results, against):
         if one is not None:
             warn(one, ["incomplete"])
-    report(results, out_path, against=against, force=args.force)
+    report(results, out_path, against=against, force=args.force, gained=args.gained)
     say(f"{out_path}: {out_path.stat().st_size} bytes")
     return 0

@@ -15,8 +15,17 @@ from .._results.summary import COLUMNS, front, of_topology
 from .._results.winners import bits_of, winners
 from .._schemes.scheme import as_scheme
 from .._text import clip, count_of, hint, printable, wrapped
+from .._training.expected import COLUMNS as EXPECTED
 from ..cost import Network, step_time
-from ._arguments import add_elements, add_network, add_results, add_shape, adder, network_of
+from ._arguments import (
+    add_elements,
+    add_gained,
+    add_network,
+    add_results,
+    add_shape,
+    adder,
+    network_of,
+)
 from ._table import cell, print_csv, print_frame, print_json, print_table, print_winners, warn
 
 EXAMPLE = """\
@@ -39,7 +48,7 @@ DESCRIPTION = (
 
 #: Columns for a terminal, the most important first.
 SHORT = ("scheme", "topology", "error_over_noise", "volume", "bits_above_limit", "step_nmse", "gain",
-         "update_loss_10", "update_loss_3",
+         *EXPECTED[:3], "update_loss_10", "update_loss_3",
          "ms", "node_MB", "skipped", "overflowed", "nonfinite", "gaps", "underflow_wire", "underflow_reduced",
          "speedup",
          "layer_cosine", "worst_nmse", "relative_bias", "worst_layer")  # fmt: skip
@@ -83,6 +92,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "the replay, else of a trace's metadata",
         choices=list(OPTIMIZERS),
     )
+    add_gained(add)
     add("--all-columns", "all columns, not only the important ones")
     add_shape(parser)
 
@@ -101,6 +111,8 @@ def run(args: argparse.Namespace) -> int:
         )
     if args.by is not None and (args.nodes, args.links) != (None, None):
         raise ValueError(f"--nodes and --links are for whole schemes, without --by {args.by}")
+    if args.by is not None and args.gained is not None:
+        raise ValueError(f"--gained {args.gained:g} is for whole schemes, without --by {args.by}")
     table = (
         _whole(results, args)
         if args.by is None
@@ -129,6 +141,7 @@ def run(args: argparse.Namespace) -> int:
             )
             if network is not None:
                 print(f"ms, node_MB: {args.elements:g} parameters; {network}\n")
+            _print_refused(part)
             _print_scales(part)
             _print_noise(results.noise_facts(batch_factor=args.batch_factor), str(trace))
         elif args.column is None and part["scheme"].nunique() == 1:
@@ -156,6 +169,7 @@ def _whole(results: Results, args: argparse.Namespace) -> pd.DataFrame:
         elements=args.elements,
         batch_factor=args.batch_factor,
         optimizer=args.optimizer,
+        gained=args.gained,
     )
     if network is not None:
         table = _with_nodes(table, results, network, args.elements)
@@ -205,6 +219,19 @@ def _print_scales(table: pd.DataFrame) -> None:
     lines += [printable(sentence, 600)] if (sentence := tight_overflows(table)) else []
     if lines:
         print("\n".join(["What overflowed or skipped steps:", *lines, ""]))
+
+
+def _print_refused(table: pd.DataFrame) -> None:
+    """Of which schemes no excess is expected, and why."""
+    if EXPECTED[-1] not in table:
+        return
+    refused = table[table[EXPECTED[-1]] != ""]
+    lines = [
+        f"{why}: {'; '.join(f'{printable(r.scheme)}{_order(r.topology)}' for r in own.itertuples())}"
+        for why, own in refused.groupby(EXPECTED[-1], sort=False)
+    ]
+    if lines:
+        print("\n".join(["No excess is expected of:", *(clip(line, 400) for line in lines), ""]))
 
 
 def _print_across(trace: str, table: pd.DataFrame, args: argparse.Namespace) -> None:

@@ -50,12 +50,14 @@ def page(number, candidates, number_page):
 
 def test_the_page_is_what_the_script_writes(number, docs, tmp_path):
     shutil.copy(docs / "insight.md", tmp_path)
-    number.main([str(docs / "number.csv"), str(tmp_path / "insight.md")])
+    law = tmp_path / "law.json"
+    number.main([str(docs / "number.csv"), str(tmp_path / "insight.md"), "--law", str(law)])
+    assert law.read_text() == number.UPDATE_LAW.read_text()
     assert (tmp_path / "insight.md").read_text() == (docs / "insight.md").read_text()
     assert (tmp_path / "insight.png").stat().st_size > 20_000
     judged = [pd.read_csv(folder / number.JUDGED) for folder in (tmp_path, docs)]
     pd.testing.assert_frame_equal(*judged, rtol=0.01)  # three digits
-    assert judged[0]["candidate"].nunique() == 25
+    assert judged[0]["candidate"].nunique() == 26
 
 
 def test_the_picture_has_a_mark_for_every_kind(number, candidates):
@@ -142,3 +144,58 @@ def test_the_wrong_pairs_of_two_kinds_are_the_others_of_all(number, candidates, 
     kinds = dict(zip(of.held["scheme"] + ", " + of.held["topology"], of.held["kind"], strict=False))
     mixed = every[0]["better"].map(kinds) != every[0]["worse"].map(kinds)
     assert mixed.sum() == wrong
+
+
+@pytest.mark.parametrize("update", ["update_loss_10", "update_loss_3"])
+def test_expected_excess_is_the_line_and_its_coverage_that_of_the_docstring(page, number, update):
+    """Of every combination that was not fitted; what the docstring and the page say of it."""
+    import apscope
+
+    of = page(pd.read_csv(number.CSV))
+    (name,) = (name for name, one in number.PROGRESS.items() if one == update)
+    law = of.laws[name]
+    own = number.above_noise(of.held, name)
+    told = [
+        apscope.expected_excess(
+            row["scheme"], gained=row["gained"], lost_gain=row["lost_gain"], **{update: row[update]}
+        )
+        for row in own.to_dict("records")
+    ]
+    kept = own["lost_gain"] < 1 / 3
+    assert [one.refused == "" for one in told] == kept.tolist() and 0 < kept.sum() < len(kept)
+    assert all("1/3 or more" in one.refused for one, held in zip(told, kept) if not held)
+    losses = np.array([one.loss for one in told])[kept]
+    assert np.allclose(losses, law.predict(own[name][kept]), rtol=5e-3)  # four digits
+    inside = [one.low <= excess <= one.high for one, excess in zip(told, own["excess"])]
+    share, held = np.sum(inside) / kept.sum(), number.update_law(of)[update]
+    assert (np.sum(inside), kept.sum()) == (held["inside"], held["held_out"])
+    text = " ".join(apscope.expected_excess.__doc__.split())
+    said = {
+        "update_loss_10": f"a factor of {law.half:.1f} either way, has about 90 % of",
+        "update_loss_3": f"a factor of {law.half:.1f}, about 93 %",
+    }
+    assert said[update] in text
+    assert abs(share - {"update_loss_10": 0.90, "update_loss_3": 0.93}[update]) < 0.015
+    pages = " ".join((number.DOCS / "insight.md").read_text().split())
+    assert f"{np.sum(inside)} of {kept.sum()} ({100 * share:.0f} %)" in pages
+    if update == "update_loss_10":
+        assert f"excess = {law.factor:.1f} (update_loss_10 gained)^{law.slope:.2f} nats" in text
+        low, high = number.update_law(of)["gained"]
+        assert f"outside of {low:.2g} to {high:.2g}" in text
+
+
+def test_nothing_that_was_trained_lies_below_the_range_and_costs_more_than_is_told(page, number):
+    import apscope
+
+    of = page(pd.read_csv(number.CSV))
+    held = of.table[(of.table["lost_gain"] < 1 / 3) & (of.table["lost"] == 0)]
+    below = 0
+    for row in held[held["seeds"] > 2].to_dict("records"):
+        told = apscope.expected_excess(
+            row["scheme"], gained=row["gained"], lost_gain=row["lost_gain"],
+            update_loss_10=row["update_loss_10"],
+        )  # fmt: skip
+        if np.isnan(told.loss) and not told.refused:
+            below += 1
+            assert row["excess_low"] <= told.high and str(told).startswith("below ")
+    assert below
