@@ -256,7 +256,7 @@ def rule(of: Page) -> Iterator[str]:
         f"({100 * every.inside / every.count:.0f} %)."
     )
     yield (
-        "- **Expect nothing if the layers lose a third of their gain** (`lost_gain` of 1/3 or more): "
+        "- **Predict nothing where the layers lose a third of their gain** (`lost_gain` of 1/3 or more): "
         f"there training can fail. Of the other combinations {some.inside} of {some.count} "
         f"({100 * some.inside / some.count:.0f} %) lie in the interval."
     )
