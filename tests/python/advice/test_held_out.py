@@ -25,7 +25,7 @@ def advice():
         yield advice
 
 
-@pytest.mark.parametrize("name", ["digits", "digits_w64", "characters", "resnet18", "transformer"])
+@pytest.mark.parametrize("name", ["digits", "digits_w64", "characters", "resnet18", "gpt"])
 def test_a_plan_is_no_worse_than_the_best_single_scheme_or_says_so(advice, name):
     cases = list(advice.cases(name))
     assert len(cases) == 10

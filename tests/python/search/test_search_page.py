@@ -19,7 +19,7 @@ def page():
         yield search
 
 
-@pytest.mark.parametrize("name", ["digits", "digits_w64", "characters", "resnet18", "transformer"])
+@pytest.mark.parametrize("name", ["digits", "digits_w64", "characters", "resnet18", "gpt"])
 def test_the_table_is_todays(page, name):
     text = (ROOT / "docs/search.md").read_text()
     rows = [
