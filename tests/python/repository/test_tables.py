@@ -103,7 +103,7 @@ def test_what_the_readme_says_of_its_table(tables, replayed):
     assert aspects(constant, step) == aspects(step, layer) == ["scale"]
     assert aspects(best, constant) == ["rule", "scale", "overflow"]
     ladder = tables.ladder_of(replayed)["error_over_noise"].unstack()
-    assert (ladder["largest constant"] / ladder["layer"]).drop("e3m4", level="format").max() < 1.5
+    assert (ladder["largest constant"] / ladder["layer"]).drop("e3m4", level="format").max() < 2
     e3m4 = ladder.xs("e3m4", level="format")
     rungs = e3m4
     e3m4 = e3m4[list(tables.RUNGS)]
