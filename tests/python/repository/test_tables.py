@@ -202,7 +202,7 @@ def test_the_picture_shows_what_each_choice_is_worth(picture, tmp_path):
     results = apscope.replay(
         [ROOT / "notebooks/data" / name for name in picture.TRACES],
         specs,
-        steps="0:1",
+        steps="10:21",
         topology=["ring", "two_phase"],
     )
     results.save(tmp_path / "results")
