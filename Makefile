@@ -15,7 +15,7 @@ LOGS := build/test-logs
 cpp_sources := $(shell find core emulation analysis bindings tests -name '*.cpp' -o -name '*.h' -o -name CMakeLists.txt) \
                CMakeLists.txt CMakePresets.json pyproject.toml
 python_sources := $(shell find bindings/apscope -type f -not -path '*/__pycache__/*' -not -name '*.so' -not -name '*.pyi')
-traces := digits digits_w64 characters resnet18 transformer gpt
+traces := digits digits_w64 characters resnet18 gpt
 trace_files := $(shell find $(traces:%=notebooks/data/%) -type f)
 
 .PHONY: help report report-all test lint tidy cuda portable sanitize fuzz format package benchmark exhaustive faults picture stubs docs extending tables notebooks clean system \

@@ -21,7 +21,7 @@ from apscope._advice.choose import Problem
 from apscope._results.summary import headline, summary
 
 DATA = Path(__file__).resolve().parents[1] / "notebooks" / "data"
-TRACES = ("digits", "digits_w64", "characters", "resnet18", "transformer")
+TRACES = ("digits", "digits_w64", "characters", "resnet18", "gpt")
 BUDGETS = (0.13, 0.2, 0.25, 0.3, 0.5)
 FIGURES = ("error_over_noise", "step_nmse")
 MARKERS = ("<!-- plans: written by make tables -->", "<!-- end of plans -->")

@@ -1,4 +1,10 @@
-"""Writes the tables of docs/blocks_across_layers.md, whose path is the argument."""
+"""Writes the tables of docs/blocks_across_layers.md:
+
+    python docs/blocks_across_layers.py docs/blocks_across_layers.md [--resnet18 /tmp/resnet18]
+
+Those of ResNet-18 need the whole trace that notebooks/record/record_resnet.py records, because
+blocks of a bucket go over all elements; its replay takes some minutes. Without it they stay.
+"""
 
 import argparse
 from functools import cache
@@ -10,7 +16,8 @@ import pandas as pd
 import apscope
 
 DATA = Path(__file__).parents[1] / "notebooks" / "data"
-TRACES = ("transformer", "resnet18", "characters")
+TRACES = ("characters", "digits")  # bundled and whole
+STEPS = [10, 15, 394, 399]  # of ResNet-18
 BUCKET = ",bucket=25MB"
 #: Schemes by what they are.
 SCHEMES = {
@@ -30,15 +37,21 @@ def rows(heads: list[str], cells: list[list[str]]) -> list[str]:
 
 
 @cache
+def opened(trace: str) -> apscope.Trace:
+    return apscope.open_trace(DATA / trace)  # a path of its own stays
+
+
+@cache
 def replayed(trace: str) -> apscope.Results:
+    """`trace` is a bundled trace's name, or the path of ResNet-18."""
     specs = [spec + end for spec in SCHEMES.values() for end in ("", BUCKET)]
     exempt = [EXEMPT.format(spec + BUCKET) for spec in SCHEMES.values()]
-    return apscope.replay(DATA / trace, specs + exempt, topology="two_phase")
+    steps = None if trace in TRACES else STEPS
+    return apscope.replay(opened(trace), specs + exempt, topology="two_phase", steps=steps)
 
 
 def sizes(trace: str) -> dict[str, int]:
-    opened = apscope.open_trace(DATA / trace)
-    return {name: opened.read(opened.steps[0], name, 0).size for name in opened.tensors}
+    return {tensor.name: tensor.size for tensor in opened(trace).manifest.tensors}
 
 
 @cache
@@ -86,16 +99,16 @@ def worst(trace: str) -> list[str]:
     return rows([*heads, "times"], cells)
 
 
-def exempted() -> list[str]:
+def exempted(*traces: str) -> list[str]:
     cells = []
-    for trace in TRACES:
+    for trace in traces:
         count = sizes(trace)
         share = sum(count[name] for name in exempt(trace)) / sum(count.values())
         for name, spec in SCHEMES.items():
             factor, after = layers(trace, spec)["factor"], left(trace, spec)
             cells.append(
                 [
-                    trace,
+                    opened(trace).name,
                     f"{100 * share:.2g} %",
                     name,
                     str(int((factor > LOSES).sum())),
@@ -118,16 +131,22 @@ def exempted() -> list[str]:
     )
 
 
+#: Of the bundled traces: name -> what makes its lines.
 TABLES = {
     **{trace: (lambda trace=trace: worst(trace)) for trace in TRACES},
-    "exempt": exempted,
+    "exempt": lambda: exempted(*TRACES),
 }
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("page", type=Path)
-    into = parser.parse_args().page
+    parser.add_argument("--resnet18", metavar="TRACE", help="the whole trace of ResNet-18")
+    args = parser.parse_args()
+    if args.resnet18:
+        whole = str(Path(args.resnet18).resolve())
+        TABLES |= {"resnet18": lambda: worst(whole), "resnet18 exempt": lambda: exempted(whole)}
     for table, make in TABLES.items():
+        by = "this command" if table.startswith("resnet18") else "make tables"
         page.replace_between(
-            into, f"<!-- {table}: written by make tables -->", f"<!-- end of {table} -->", make()
+            args.page, f"<!-- {table}: written by {by} -->", f"<!-- end of {table} -->", make()
         )

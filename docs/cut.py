@@ -1,6 +1,6 @@
 """Writes the tables of docs/cut.md, figures of whole traces beside those of their cuts:
 
-    python docs/cut.py docs/cut.md /tmp/gpt notebooks/data/gpt /tmp/resnet18_mnist /tmp/small
+    python docs/cut.py docs/cut.md /tmp/gpt notebooks/data/gpt /tmp/resnet18 notebooks/data/resnet18
 
 Each pair is a trace that notebooks/record recorded and its cut: the replay of the whole ones takes
 some minutes.

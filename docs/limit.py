@@ -9,7 +9,7 @@ import pandas as pd
 
 import apscope
 
-TRACES = ("characters", "transformer", "digits", "digits_w64", "resnet18")
+TRACES = ("characters", "digits", "digits_w64")  # of samples it is unknown
 #: Those of `main` in which each value is sent once to the sum and once back.
 REDUCTIONS = ("two_phase", "ring")
 #: The traces, whatever the folder in which the command runs.

@@ -17,7 +17,7 @@ from apscope._charts.svg import bars_svg
 from apscope._report import answer
 from apscope._results.choices import worth
 
-TRACES = {"resnet18": "ResNet-18, on images", "transformer": "a transformer, on text"}
+TRACES = {"resnet18": "ResNet-18, on images", "gpt": "a GPT, on text"}
 WIDTH, EDGE, LINE = 400.0, 8.0, 14.0
 #: As in the report's style.css.
 STYLE = """

@@ -17,7 +17,7 @@ import apscope
 from apscope._report.text import figure
 
 DATA = Path(__file__).parents[1] / "notebooks" / "data"
-TRACES = ("digits", "digits_w64", "characters", "resnet18", "transformer")
+TRACES = ("digits", "digits_w64", "characters", "resnet18", "gpt")
 #: Formats of 8 bits and of 4, with the elements that share a scale.
 GRIDS = (
     *((f"{name}, one scale a layer", f"aps:{name},rule=tight") for name in ("e5m2", "e4m3fn")),

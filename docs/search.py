@@ -19,7 +19,7 @@ import pandas as pd
 import apscope
 
 DATA = Path(__file__).resolve().parents[1] / "notebooks" / "data"
-TRACES = ("digits", "digits_w64", "characters", "resnet18", "transformer")
+TRACES = ("digits", "digits_w64", "characters", "resnet18", "gpt")
 FIGURES = ("error_over_noise", "step_nmse")
 ROUNDS = 3
 MARKERS = ("<!-- searches: written by make tables -->", "<!-- end of searches -->")

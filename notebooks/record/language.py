@@ -1,5 +1,4 @@
-"""What record_characters.py and record_transformer.py share: the text, a transformer, and its
-training.
+"""The text of record_characters.py, its transformer and the training.
 
 The text is Genesis in the King James Version. It is in the public domain outside the United Kingdom
 and is not part of this repository; it is taken from the Debian package bible-kjv-text, and any

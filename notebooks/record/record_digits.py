@@ -96,4 +96,4 @@ if __name__ == "__main__":
     early = list(range(40))
     late = [60, 85, 120, 170, 240, 340, 480, 680, 900, 1150, 1500, 2000]
     record(folder / "digits", 8, 8, early + late, rich_steps=(0, 2000))
-    record(folder / "digits_w64", 64, 1, [10, 500], rich_steps=(10, 500))
+    record(folder / "digits_w64", 64, 1, [10, 11, 12, 498, 499, 500], rich_steps=(10, 500))

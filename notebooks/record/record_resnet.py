@@ -1,9 +1,9 @@
 """Records traces of real size: ResNet-18 or ResNet-50 with batch norm on handwritten digits, eight
-workers. Of the first this repository has a cut.
+workers. Of the first, on MNIST, this repository has a cut.
 
-    python notebooks/record/record_resnet.py resnet18 /tmp/resnet18       # 3 steps: 1.1 GB
-    python notebooks/record/cut_trace.py /tmp/resnet18 notebooks/data/resnet18             # 4 MB
-    python notebooks/record/record_resnet.py resnet18 /tmp/resnet18_mnist --data mnist     # 4.3 GB
+    python notebooks/record/record_resnet.py resnet18 /tmp/resnet18 --data mnist           # 4.3 GB
+    apscope cut /tmp/resnet18 notebooks/data/resnet18 --size 4.75MB
+    python notebooks/record/record_resnet.py resnet18 /tmp/resnet18_digits                 # 1.1 GB
     python notebooks/record/record_resnet.py resnet50 /tmp/resnet50 --steps 0:100 --cut 32 # 2.6 GB
     python notebooks/record/record_resnet.py resnet50 /tmp/resnet50_whole --steps 0:2      # 1.6 GB
 

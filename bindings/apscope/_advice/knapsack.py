@@ -132,12 +132,16 @@ def _undominated(value: np.ndarray, used: np.ndarray) -> np.ndarray:
     """Which partial choices are undominated; with several limits, in value and the first total."""
     if used.shape[1] == 0:
         return np.array([int(np.argmin(value))]) if len(value) else np.zeros(0, np.int64)
-    order = np.lexsort([*used.T[1:], value, used[:, 0]])
+    if not len(value):
+        return np.zeros(0, np.int64)
     if used.shape[1] == 1:
+        # Without the order of equals, which takes most of the time, few are left.
+        order = np.argsort(used[:, 0])
+        near = np.sort(order[value[order] <= np.minimum.accumulate(value[order])])
+        order = near[np.lexsort([value[near], used[near, 0]])]
         low = np.minimum.accumulate(value[order])
-        return np.sort(order[np.append(True, value[order][1:] < low[:-1])]) if len(order) else order
-    if not len(order):
-        return order
+        return np.sort(order[np.append(True, value[order][1:] < low[:-1])])
+    order = np.lexsort([*used.T[1:], value, used[:, 0]])
     same = (value[order][1:] == value[order][:-1]) & (used[order][1:] == used[order][:-1]).all(
         axis=1
     )

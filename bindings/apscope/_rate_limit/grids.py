@@ -68,4 +68,4 @@ def _cells(z: np.ndarray, points: np.ndarray) -> np.ndarray:
 
 def _error(z: np.ndarray, points: np.ndarray) -> float:
     apart = z - np.repeat(points, np.diff(_cells(z, points)))
-    return math.fsum(apart * apart)
+    return math.fsum((apart * apart).tolist())

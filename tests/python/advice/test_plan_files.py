@@ -44,7 +44,7 @@ def test_a_plan_is_read_as_it_was_written(plan, path):
 def test_a_plan_in_periods_and_with_overflow_is_read_as_it_was_written(request, tmp_path):
     results = apscope.replay(
         request.config.rootpath / "notebooks/data/resnet18",
-        ["none:e3m0", "aps:e3m0", "none:e4m3"],
+        ["loss_scaling:e3m0,scale=64", "aps:e3m0", "none:e4m3"],
         topology="ring",
     )
     plan = apscope.recommend(
@@ -183,7 +183,7 @@ def _any_plan(folder):
 
 def test_other_tools_read_their_syntax(request, tmp_path):
     results = apscope.replay(
-        request.config.rootpath / "notebooks/data/transformer",
+        request.config.rootpath / "notebooks/data/gpt",
         ["aps:e4m3fn", "none:fp16"],
         topology="ring",
     )

@@ -108,7 +108,7 @@ def test_sums_of_200_random_mixtures_are_what_their_replay_measures(digits, whol
             ), (spec, column)
 
 
-@pytest.mark.parametrize("name", ["digits", "transformer"])
+@pytest.mark.parametrize("name", ["digits", "gpt"])
 def test_a_table_of_single_schemes_is_their_summary(request, name):
     """Also schemes with their own reductions, grids and side information."""
     trace = request.config.rootpath / "notebooks/data" / name
@@ -165,7 +165,7 @@ def test_schemes_that_look_at_several_layers_are_told(request):
     assert plan.about["changed"] == ["loss_scaling:e3m4,scale=largest"] and "not separable" in str(
         plan
     )
-    assert rows["plan replayed"] < 0.5 * rows["plan"] < rows["single"]
+    assert rows["plan replayed"] < 0.6 * rows["plan"] and rows["plan"] < rows["single"]
     # The answer is the replayed row, which counts.
     assert f"step_nmse {rows['plan replayed']:.3g} when replayed at volume" in plan.verdict()
     assert plan.against_single("chosen")[0] > 1.5 * rows["single"] / rows["plan"]
@@ -184,7 +184,7 @@ def test_a_mixture_that_fails_when_it_is_replayed_is_chosen_again_without_what_c
     trace = request.config.rootpath / "notebooks/data/resnet18"
     candidates = ["loss_scaling:e3m4,scale=largest", "aps:e3m0", "none:fp16"]
     plan = apscope.recommend(
-        trace, candidates, minimize="step_nmse", max_volume=0.3, holdout=False, topology="ring"
+        trace, candidates, minimize="step_nmse", max_volume=0.4, holdout=False, topology="ring"
     )
     assert set(plan.layers["scheme"]) == {"aps:e3m0", "none:fp16"} and plan.single == candidates[0]
     assert f"only alone, not in mixtures: {candidates[0]}" in str(plan)
@@ -237,7 +237,7 @@ def test_more_periods_and_smaller_groups_are_never_worse_on_the_steps_chosen_by(
 def test_buckets_are_those_of_aps(request):
     """The first tensor of a bucket has the side information."""
     trace = apscope.open_trace(request.config.rootpath / "notebooks/data/resnet18")
-    frame = apscope.replay(trace, "aps:e4m3,unit=bucket:20KB", topology="ring", steps=[0]).frame
+    frame = apscope.replay(trace, "aps:e4m3,unit=bucket:20KB", topology="ring", steps=[10]).frame
     wire = frame[frame["stage"] == "wire"]
     first_of_bucket = set(wire.loc[wire["side_bits"] > 0, "tensor"])
     plan = apscope.recommend(
@@ -339,12 +339,15 @@ def test_limits_out_of_reach_are_refused_with_what_is_within(whole, results):
 
 
 def test_overflow_keeps_a_candidate_out(request):
-    """`none:e3m0` overflows in resnet18."""
+    """A constant of 16 overflows in some layers and steps of resnet18."""
+    constant = "loss_scaling:e3m0,scale=16"
     results = apscope.replay(
         request.config.rootpath / "notebooks/data/resnet18",
-        ["none:e3m0", "aps:e3m0"],
+        [constant, "aps:e3m0"],
         topology="ring",
     )
+    rows = results.frame[results.frame["scheme"] == constant]
+    assert 0 < (rows["overflow"] > 0).mean() < 0.5
     plan = apscope.recommend(results, max_volume=0.13, holdout=False)
     assert plan.single == "aps:e3m0" and plan.figures["overflowed"].max() == 0
 

@@ -174,9 +174,7 @@ def test_a_wrong_folder_is_told_what_it_is(capsys, digits, tmp_path):
     data, out = os.path.dirname(digits), tmp_path / "results"
     assert main(["replay", digits, *QUICK, "-o", str(out)]) == 0
     assert capsys.readouterr().out.startswith(f"{out}: 18 rows; apscope summary")
-    holds = (
-        "it contains traces: characters, digits, digits_w64, gpt, resnet18, transformer; name them"
-    )
+    holds = "it contains traces: characters, digits, digits_w64, gpt, resnet18; name them"
     results = "it is a RESULTS folder, which apscope summary, compare and report read"
     assert (
         refused(capsys, "summary", digits)

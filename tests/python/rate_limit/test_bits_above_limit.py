@@ -201,7 +201,7 @@ def test_blocks_of_zeros_bring_no_scheme_that_chooses_elements_below_the_limit(t
     assert len(above) == 2 and (above > 0.25).all()
 
 
-@pytest.mark.parametrize("name", ["characters", "digits", "transformer", "digits_w64", "resnet18"])
+@pytest.mark.parametrize("name", ["characters", "digits", "digits_w64"])
 def test_no_row_of_main_is_below_the_limit_of_a_bundled_trace(name):
     trace = str(ROOT / "notebooks/data" / name)
     schemes = ["mx:block_format=mxfp4", "mx:block_format=bfp:4:32", "mx:block_format=mxint8",

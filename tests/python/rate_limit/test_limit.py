@@ -118,16 +118,18 @@ ALIKE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name, steps", [("characters", "0:400"), ("transformer", None)])
+@pytest.mark.parametrize("name, steps", [("characters", "0:400"), ("digits", "0:8")])
 def test_no_scheme_that_treats_elements_alike_is_below_the_limit(request, name, steps):
     trace = request.config.rootpath / "notebooks/data" / name
     found = apscope.limit(trace, ALIKE, bits=[2, 4, 6, 8], steps=steps)
     for table in (found.grids, found.schemes):
         above = table["bits_above_limit"].dropna()
         assert len(above) >= len(table) - 2 and (above > 0.25).all()
-    # A scale for 32 elements leaves an E4M3 gradient three bits above the limit, int8 1.1 to 1.4.
-    table = found.schemes.set_index("scheme")["bits_above_limit"]
-    assert 2.9 < table["mx"] < 3.4 and 1.1 < table["mx:block_format=mxint8"] < 1.4
+    # A scale for 32 elements leaves an E4M3 gradient three bits above the limit, int8 1.1 to 1.4
+    # where the elements of a block are alike.
+    if name == "characters":
+        table = found.schemes.set_index("scheme")["bits_above_limit"]
+        assert 2.9 < table["mx"] < 3.4 and 1.1 < table["mx:block_format=mxint8"] < 1.4
 
 
 def test_limit_over_the_noise_of_a_gaussian_trace(tmp_path):

@@ -18,7 +18,7 @@ from apscope._schemes.titles import reduction
 from apscope.cli import main
 from tests.python.browser import CHROMIUM, Browser
 
-TRACES = ["digits", "digits_w64", "characters", "resnet18", "transformer"]
+TRACES = ["digits", "digits_w64", "characters", "resnet18", "gpt"]
 SCHEMES = ["none:fp32", "none:fp16", "none:e4m3", "loss_scaling:e3m4,scale=largest,rule=tight",
            "loss_scaling:e3m4,scale=best,overflow=saturate",
            "aps:e3m4,rule=tight,unit=model", "aps:e3m4,rule=tight",
@@ -325,7 +325,7 @@ def test_the_family_table_names_the_reduction_of_each_winner(both, page_of_both)
 
 def test_the_front_tells_two_phases_and_ring_apart(both):
     rows = both.summary()
-    rows = answer.front(rows[rows["trace"] == "transformer"], "ring")
+    rows = answer.front(rows[rows["trace"] == "gpt"], "ring")
     chart = front_chart(rows)
     symbols = {
         (kind_of(row.topology), p.symbol)

@@ -11,7 +11,7 @@ from apscope._charts.places import Name, forms_of, meet, places
 from apscope._report import page
 from tests.python.browser import CHROMIUM, Browser
 
-TRACES = ["digits", "digits_w64", "characters", "resnet18", "transformer"]
+TRACES = ["digits", "digits_w64", "characters", "resnet18", "gpt"]
 #: Long names, and as many points as a replay of the main schemes has.
 SCHEMES = [
     "main",

@@ -3,7 +3,6 @@ are theirs."""
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import apscope
@@ -25,7 +24,7 @@ def blocks(monkeypatch):
     return blocks_across_layers
 
 
-@pytest.mark.parametrize("name", ["transformer", "resnet18", "characters", "exempt"])
+@pytest.mark.parametrize("name", ["characters", "digits", "exempt"])
 def test_a_table_is_what_its_command_writes(blocks, name):
     text = (DOCS / "blocks_across_layers.md").read_text()
     written = text.partition(f"<!-- {name}: written by make tables -->\n\n")[2]
@@ -33,12 +32,18 @@ def test_a_table_is_what_its_command_writes(blocks, name):
     assert lines == blocks.TABLES[name](), "run make tables"
 
 
+def written(table):
+    """The rows of a table of ResNet-18, which is not in the repository whole."""
+    text = (DOCS / "blocks_across_layers.md").read_text()
+    lines = text.partition(f"<!-- {table}: written by this command -->\n\n")[2]
+    lines = lines.partition(f"\n\n<!-- end of {table} -->")[0].splitlines()
+    return [[cell.strip("` ") for cell in line.split("|")[1:-1]] for line in lines[2:]]
+
+
 def test_what_the_page_says_of_the_layers(blocks):
     def factors(trace, scheme):
         return blocks.layers(trace, blocks.SCHEMES[scheme])["factor"]
 
-    last = factors("resnet18", INT8)
-    assert set(last[last > 100].index) == {"layer4.1.bn2.bias", "layer4.1.bn2.weight"}
     for trace in blocks.TRACES:
         assert max(factors(trace, FP8).max(), factors(trace, MXFP4).max()) < 4
         assert factors(trace, INT8).max() > factors(trace, SMALL).max() > 1
@@ -51,33 +56,39 @@ def test_what_the_page_says_of_the_layers(blocks):
             assert blocks.left(trace, spec).max() < blocks.layers(trace, spec)["factor"].max()
 
 
+def test_what_the_page_says_of_resnet18(blocks):
+    worst = written("resnet18")
+    assert [row[0] for row in worst] == [name for name in blocks.SCHEMES for _ in range(5)]
+    times = {
+        name: max(float(row[-1]) for row in worst if row[0] == name) for name in blocks.SCHEMES
+    }
+    assert 10 < times[INT8] < 15 and times[SMALL] > 2 and max(times[FP8], times[MXFP4]) < 1.3
+    assert "lose ten times as much" in (DOCS / "blocks_across_layers.md").read_text()
+    for _, share, name, _, first, lose, then in written("resnet18 exempt"):
+        assert float(share.removesuffix(" %")) < 0.1
+        assert float(first) == times[name] > float(then) and lose == "0"
+
+
+def test_blocks_of_a_bucket_refuse_the_bundled_sample(blocks):
+    spec = blocks.SCHEMES[INT8] + blocks.BUCKET
+    with pytest.raises(ValueError, match="sample"):
+        apscope.replay(DOCS.parent / "notebooks/data/resnet18", spec)
+
+
 def test_a_figure_over_all_layers_hides_the_loss(blocks):
     spec = blocks.SCHEMES[INT8]
-    found = blocks.replayed("resnet18").compare(spec + blocks.BUCKET, spec).set_index("layer")
-    everything = found.loc["all"]
-    assert everything.error_over_noise_a < 1.5 * everything.error_over_noise_b
-
-
-def test_how_small_the_last_norm_of_resnet18_is():
-    trace = apscope.open_trace(DOCS.parent / "notebooks" / "data" / "resnet18")
-
-    def size(step, name):
-        rows = [trace.read(step, name, w).astype(np.float64) for w in range(trace.workers)]
-        return np.sqrt(np.mean(np.square(rows)))
-
-    times = [
-        size(step, "fc.weight") / size(step, f"layer4.1.bn2.{what}")
-        for step in trace.steps
-        for what in ("weight", "bias")
-    ]
-    assert 20 <= min(times) and max(times) <= 32
+    for trace in blocks.TRACES:
+        found = blocks.replayed(trace).compare(spec + blocks.BUCKET, spec).set_index("layer")
+        everything = found.loc["all"]
+        assert everything.error_over_noise_a < 1.8 * everything.error_over_noise_b
+        assert blocks.layers(trace, spec)["factor"].max() > 5
 
 
 def test_recommend_names_the_layers(blocks):
     """The command of the page."""
     spec = blocks.SCHEMES[INT8] + blocks.BUCKET
     plan = apscope.recommend(
-        DOCS.parent / "notebooks" / "data" / "resnet18",
+        DOCS.parent / "notebooks" / "data" / "digits",
         [spec, "none:bf16"],
         topology="two_phase",
         minimize="error_over_noise",
@@ -87,8 +98,7 @@ def test_recommend_names_the_layers(blocks):
         name: str(scheme) for name, scheme in plan.layers.set_index("layer")["scheme"].items()
     }
     apart = {name for name, scheme in chosen.items() if scheme == "none:bf16"}
-    assert {"layer4.1.bn2.bias", "layer4.1.bn2.weight", "layer4.0.bn2.bias"} < apart
-    assert len(apart & set(blocks.exempt("resnet18"))) > 0.9 * len(apart)
-    assert chosen["layer4.1.conv1.weight"] == spec
+    assert apart == {"norm.weight", "norm.bias", "head.bias", "conv1.weight"}
+    assert chosen["conv2.weight"] == spec
     error = plan.figures.groupby("what")["error_over_noise"].max()
     assert error["plan replayed"] < 0.6 * error["single"]

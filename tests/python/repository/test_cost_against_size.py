@@ -115,7 +115,7 @@ def test_replay_cost_measures_and_writes(docs, tmp_path, request):
     text = (tmp_path / "performance.md").read_text()
     written = text[text.index(script["BEGIN"]) : text.index(script["END"])]
     assert (
-        "2 schemes, 5 topologies, 243968 values" in written
+        "2 schemes, 5 topologies, 731904 values" in written
         and "one tensor of 1000 elements" in written
     )
     assert (

@@ -33,9 +33,10 @@ def tables():
     return found
 
 
-def test_the_bundled_cut_has_the_figures_of_the_page(cut):
-    rows = tables()["gpt"]
-    now = cut.figures(str(DOCS.parent / "notebooks/data/gpt"))
+@pytest.mark.parametrize("trace", ["gpt", "resnet18"])
+def test_a_bundled_cut_has_the_figures_of_the_page(cut, trace):
+    rows = tables()[trace]
+    now = cut.figures(str(DOCS.parent / "notebooks/data" / trace))
     assert set(rows) == set(now.index)
     for place, cells in rows.items():
         for name, cell in zip(cut.FIGURES, cells, strict=True):

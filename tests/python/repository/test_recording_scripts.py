@@ -33,7 +33,7 @@ def test_a_package_that_is_not_installed(script, package):
 def test_a_text_that_is_not_installed(tmp_path):
     pytest.importorskip("torch")
     pytest.importorskip("sklearn")
-    run = said("record_transformer.py", "none", str(tmp_path), "--bible", "no-such-bible")
+    run = said("record_characters.py", "none", str(tmp_path), "--bible", "no-such-bible")
     assert (
         run.stderr
         == "the program no-such-bible is not installed; this script needs: apt-get install "

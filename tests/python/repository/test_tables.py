@@ -103,14 +103,12 @@ def test_what_the_readme_says_of_its_table(tables, replayed):
     assert aspects(constant, step) == aspects(step, layer) == ["scale"]
     assert aspects(best, constant) == ["rule", "scale", "overflow"]
     ladder = tables.ladder_of(replayed)["error_over_noise"].unstack()
-    assert (ladder["largest constant"] / ladder["layer"]).drop("e3m4", level="format").max() < 1.5
+    assert (ladder["largest constant"] / ladder["layer"]).drop("e3m4", level="format").max() < 2
     e3m4 = ladder.xs("e3m4", level="format")
     rungs = e3m4
     e3m4 = e3m4[list(tables.RUNGS)]
-    assert (e3m4.loc[["digits", "characters"]] < 0.1).all(axis=None) and (
-        e3m4.loc["transformer"] > 1
-    ).all()
-    assert (e3m4.loc[["digits_w64", "resnet18"], "largest constant"] > 0.1).all()
+    assert (e3m4.loc[["digits", "characters"]] < 0.1).all(axis=None)
+    assert (e3m4.loc[["digits_w64", "resnet18", "gpt"], "largest constant"] > 0.1).all()
     both = tables.ladder_of(replayed)[["error_over_noise", "step_nmse"]].xs("e3m4", level="format")
     # The best by a figure is not worse than the largest by it, nor than the best by the other.
     for rung, figure in zip(tables.CLIPPING, both):
@@ -204,7 +202,7 @@ def test_the_picture_shows_what_each_choice_is_worth(picture, tmp_path):
     results = apscope.replay(
         [ROOT / "notebooks/data" / name for name in picture.TRACES],
         specs,
-        steps="0:1",
+        steps="10:21",
         topology=["ring", "two_phase"],
     )
     results.save(tmp_path / "results")
@@ -247,7 +245,7 @@ def test_the_pictures_of_the_report_are_todays(tmp_path, monkeypatch):
         ]
         return ImageStat.Stat(ImageChops.difference(*small)).mean[0]
 
-    traces = ["digits", "digits_w64", "characters", "resnet18", "transformer"]
+    traces = ["digits", "digits_w64", "characters", "resnet18", "gpt"]
     results = apscope.replay(
         [ROOT / "notebooks/data" / name for name in traces], "main", limit=True
     )

@@ -20,7 +20,7 @@ SCHEMES = (
     "hybrid(last=sign_vote;else=aps:e4m3)",
     "error_feedback(sign)",
 )
-TRACES = {"digits": "0:6", "transformer": "0:3"}
+TRACES = {"digits": "0:6", "characters": "0:3"}
 #: Sums in another order, and a logarithm's steps.
 CLOSE = 1e-9
 

@@ -165,7 +165,7 @@ def test_schemes_replayed_in_rounds_have_the_same_rows_on_fewer_steps(traces):
 
 def test_without_stopping_all_is_replayed(traces):
     table = apscope.search(traces["digits_w64"], 4, stop=False)
-    assert not table["stopped"].any() and (table["steps"] == 2).all()
+    assert not table["stopped"].any() and (table["steps"] == 6).all()
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 7, 8, 9, 52])

@@ -19,7 +19,7 @@ def page():
         yield search
 
 
-@pytest.mark.parametrize("name", ["digits", "digits_w64", "characters", "resnet18", "transformer"])
+@pytest.mark.parametrize("name", ["digits", "digits_w64", "characters", "resnet18", "gpt"])
 def test_the_table_is_todays(page, name):
     text = (ROOT / "docs/search.md").read_text()
     rows = [
@@ -62,4 +62,4 @@ def test_what_the_page_says_of_exponent_bits_and_reductions(page):
                 float(row[i].split(", ")[page.FIGURES.index(row[1])]) for i in (9, 12)
             )
             times.append(ring / two_phase)
-    assert 8 <= min(times) and 110 < max(times) < 125
+    assert 8 <= min(times) and 125 < max(times) < 135

@@ -2,24 +2,25 @@
 
 import json
 import math
-import runpy
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from apscope import ladder, replay
+from apscope._report.answer import ENOUGH_STEPS
 from apscope._traces.opening import open_trace
 from apscope._traces.trace import KINDS
 from apscope._traces.trace_info import check
 
 DATA = Path(__file__).parents[3] / "notebooks" / "data"
 SMALL = ("digits", "digits_w64", "characters")
-CUT = ("gpt",)  # by apscope cut
-RUNS = ("resnet18", "transformer")  # by notebooks/record/cut_trace.py
+CUT = ("gpt", "resnet18")  # by apscope cut
 LATE = (60, 85, 120, 170, 240, 340, 480, 680, 900, 1150, 1500, 2000)
 
 
-@pytest.fixture(params=[*SMALL, *CUT, *RUNS])
+@pytest.fixture(params=[*SMALL, *CUT])
 def trace(request):
     return open_trace(DATA / request.param)
 
@@ -44,23 +45,40 @@ def test_every_file_is_what_the_manifest_says(trace):
     assert listed == {path for path in trace.path.rglob("*") if path.is_file()}
 
 
-def test_six_traces_are_together_at_most_24_megabytes():
+def test_at_most_six_traces_are_together_at_most_24_megabytes():
     folders = [path for path in DATA.iterdir() if path.is_dir()]
-    assert {path.name for path in folders} == {*SMALL, *CUT, *RUNS} and len(folders) <= 6
+    assert {path.name for path in folders} == {*SMALL, *CUT} and len(folders) <= 6
     assert size_of(DATA) <= 24_000_000
     assert all(size_of(folder) <= 6_000_000 for folder in folders)
 
 
 def test_cut_traces_have_runs_of_six_consecutive_steps(cut):
-    assert cut.steps == tuple(begin + i for begin in (20, 300, 994) for i in range(6))
+    begins = {"gpt": (20, 300, 994), "resnet18": (10, 394)}[cut.name]
+    assert cut.steps == tuple(begin + i for begin in begins for i in range(6))
     assert cut.workers == 8
+
+
+def test_every_trace_has_intervals_over_steps(trace):
+    """Of the gain, of what persists, and of what a finer scale gains: six steps or more."""
+    specs = [f"{name}:e3m4{how},rule=tight" for name, how in
+             (("loss_scaling", ",scale=largest"), ("aps", ",unit=model"), ("aps", ""))]  # fmt: skip
+    results = replay(trace, specs, topology="ring", persistence=True)
+    rows = results.summary().reset_index()
+    rows = rows[rows["topology"] == "ring"]
+    windows = {1, 3} if any(b - a == 1 for a, b in pairwise(trace.steps)) else {1}
+    for name in ("gain", *(f"persistence_{k}" for k in windows)):
+        low, high = rows[f"{name}_low"], rows[f"{name}_high"]
+        assert len(rows) == 3 and (low < rows[name]).all() and (rows[name] < high).all(), name
+    factors = ladder(results, ["e3m4"]).set_index("rung").loc[["step", "layer"]]
+    assert (factors["steps"] >= ENOUGH_STEPS).all()
+    assert (factors["factor_low"] <= factors["factor_high"]).all()
 
 
 @pytest.mark.parametrize(
     "name, workers, steps, parameters, roles",
     [
         ("digits", 8, (*range(40), *LATE), 1906, {"conv", "norm", "head", "bias"}),
-        ("digits_w64", 64, (10, 500), 1906, {"conv", "norm", "head", "bias"}),
+        ("digits_w64", 64, (10, 11, 12, 498, 499, 500), 1906, {"conv", "norm", "head", "bias"}),
         (
             "characters",
             8,
@@ -106,45 +124,31 @@ def test_metadata_name_no_folder_of_the_machine_that_recorded(trace):
         assert not value.startswith("/") and " /" not in value, key
 
 
-@pytest.mark.parametrize("name", RUNS)
-def test_what_was_cut_in_even_runs_stands_in_the_metadata(name):
-    cut = open_trace(DATA / name)
-    shapes, runs = (json.loads(cut.manifest.metadata[key]) for key in ("cut_shapes", "cut_runs"))
-    assert shapes.keys() == runs.keys()
-    assert set(shapes) >= {tensor.name for tensor in cut.manifest.tensors if tensor.size > 32}
-    for name, kept in runs.items():
-        assert cut.shapes[name] == (len(kept), 32)
-        assert kept == sorted(set(kept)) and kept[0] >= 0
-        assert 32 * (kept[-1] + 1) <= math.prod(shapes[name])
-    elements = sum(tensor.size for tensor in cut.manifest.tensors)
-    whole = sum(math.prod(shapes.get(name, shape)) for name, shape in cut.shapes.items())
-    assert cut.manifest.metadata["cut"] == (
-        f"runs of 32 consecutive elements, {elements} of {whole} elements"
+def test_what_the_readme_says_of_scales():
+    rungs = (
+        ladder(open_trace(DATA / "resnet18"), ["e3m4"])
+        .query("topology == 'ring'")
+        .set_index("rung")["factor"]
     )
-    assert f"{whole} parameters" in cut.manifest.model
+    own, blocks = specs = ["aps:e3m4,rule=tight", "aps:e3m4,rule=tight,unit=32"]
+    layers = replay(DATA / "gpt", specs, topology="ring").pool(by=["trace", "scheme", "tensor"])
+    layers = layers.set_index(["scheme", "tensor"])["error_over_noise"].unstack("scheme")
+    most, others = layers.loc["token_embedding.weight"], layers.drop("token_embedding.weight")
+    text = " ".join((DATA / "README.md").read_text().split())
+    assert f"a scale per step makes the error {rungs['step']:.1f} times smaller" in text
+    assert f"a scale per layer {rungs['layer']:.1f} times smaller again" in text
+    assert f"typical block is {most[own]:.0f} times its noise with a scale of its own" in text
+    assert f"{most[blocks]:.2g} times with a scale for 32 elements" in text
+    assert f"other tensor's at most {others[own].max():.2f} times" in text
 
 
-@pytest.mark.parametrize("name", RUNS)
-def test_the_figures_of_a_cut_in_even_runs_are_those_of_the_readme(name):
-    figures = runpy.run_path(str(DATA.parent / "record" / "cut_figures.py"))
-    table = figures["table"](open_trace(DATA / name))
-    rows = [line for line in "\n".join(table).splitlines() if line.startswith("| e")]
-    readme = (DATA / "README.md").read_text()
-    assert len(rows) == 4 and all(
-        f"\n| | | cut | {row.split(' | ', 1)[1]}\n" in readme for row in rows
-    )
-
-
-def test_an_embedding_has_rows_of_no_worker_and_of_one():
-    trace = open_trace(DATA / "transformer")
+def test_a_vocabulary_has_rows_of_nearly_no_gradient():
+    """The head is the embedding: a rare token's row has the softmax's gradient alone."""
+    trace = open_trace(DATA / "gpt")
     for step in trace.steps:
-        rows = np.stack([trace.read(step, "token_embedding.weight", worker) for worker in range(8)])
-        workers = rows.any(axis=2).sum(axis=0)
-        assert (
-            (workers == 0).sum() > len(workers) / 2
-            and (workers == 1).any()
-            and (workers == 8).any()
-        )
+        rows = np.stack([trace.read(step, "token_embedding.weight", w) for w in range(8)])
+        size = np.sort(np.abs(rows).max(axis=(0, 2)))
+        assert size[-1] > 100 * size[len(size) // 2] > 0
 
 
 def test_loss_and_learning_rate_stand_at_every_step_and_the_loss_falls(trace):
