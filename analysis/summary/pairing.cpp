@@ -78,7 +78,8 @@ struct SchemeRows {
         if (wanted.empty())
             throw std::invalid_argument("'" + spec + "@' has no topology after the @, as in " +
                                         spec + "@ring");
-        if (const std::string name = canonical_topology(wanted); holds(topologies, name)) return name;
+        if (const std::string name = canonical_topology(wanted); holds(topologies, name))
+            return name;
         std::string known;
         for (const std::string& name : topologies) known += name + ", ";
         throw std::invalid_argument("'" + spec + "' has no topology '" + topology +

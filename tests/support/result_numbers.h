@@ -10,8 +10,8 @@
 namespace apscope::detail::test {
 
 inline std::vector<std::uint64_t> numbers(const ResultRow& r) {
-    std::vector<std::uint64_t> all = {r.step_index, r.tensor_index, r.scheme_index,
-                                      r.topology_index, r.wire, r.skipped};
+    std::vector<std::uint64_t> all = {r.step_index,     r.tensor_index, r.scheme_index,
+                                      r.topology_index, r.wire,         r.skipped};
 #define APSCOPE_COUNT(name, unit, section, pools) \
     all.push_back(r.name ? static_cast<std::uint64_t>(*r.name) : ~std::uint64_t{0});
 #define APSCOPE_BITS(name, unit, section, pools) all.push_back(static_cast<std::uint64_t>(r.name));

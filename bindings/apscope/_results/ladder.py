@@ -19,7 +19,12 @@ from .._schemes.scheme import as_scheme
 from .factors import factor as factor_of
 from .factors import step_logs
 from .pooling import (
-    frame_of, headline_topology, held_topology, is_on_front, topologies_of, wire_of,
+    frame_of,
+    headline_topology,
+    held_topology,
+    is_on_front,
+    topologies_of,
+    wire_of,
 )  # fmt: skip
 from .summary import COLUMNS as SUMMARY_COLUMNS
 from .summary import summary

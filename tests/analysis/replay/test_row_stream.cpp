@@ -89,8 +89,8 @@ TEST(RowStream, RowsOfASchemeFromTwoItemsComeInTheOrderOfTheTopologies) {
     const std::vector<WorkItem> items{{0, {}, 0}, {0, 0, 0}};
     const auto rows = [](const WorkItem& item) {
         std::vector<std::vector<ResultRow>> made(1);
-        for (const std::uint32_t topology : item.step ? std::vector<std::uint32_t>{0, 1, 4}
-                                                      : std::vector<std::uint32_t>{3, 5}) {
+        for (const std::uint32_t topology :
+             item.step ? std::vector<std::uint32_t>{0, 1, 4} : std::vector<std::uint32_t>{3, 5}) {
             made[0].push_back(row(0, 0, 0, 0));
             made[0].back().topology_index = topology;
         }
