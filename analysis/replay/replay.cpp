@@ -55,7 +55,7 @@ public:
           schemes_(resolve(manifest_, options_)), work_(manifest_, options_, schemes_) {
         for (const Topology& t : options_.topologies) {
             if (t.kind == Topology::Kind::exact) continue;
-            names_.push_back(t.name());
+            requested_.push_back({t.name(), t.is_order()});
             if (t.is_order()) orders_.push_back(t);
             if (t.kind != Topology::Kind::levels && t.phases.text().empty()) common_.push_back(t);
         }
@@ -99,12 +99,14 @@ private:
         return has_two_phases(scheme) ? orders_ : common_;
     }
     // Of a topology among the rows of a scheme: the wire, exact, its own reduction, and the
-    // requested ones in their order.
-    std::uint32_t place_of(const std::string& topology) const {
-        if (topology.empty()) return 0;
+    // requested ones in their order. What is sent for an order of additions is at the wire's place,
+    // what is sent in two phases at that of its sums.
+    std::uint32_t place_of(const std::string& topology, bool wire) const {
+        const auto found = std::ranges::find(requested_, topology, &Requested::name);
+        const bool requested = found != requested_.end();
+        if (topology.empty() || (wire && (!requested || found->is_order))) return 0;
         if (topology == "exact") return 1;
-        const auto found = std::ranges::find(names_, topology);
-        return found == names_.end() ? 2 : 3 + static_cast<std::uint32_t>(found - names_.begin());
+        return requested ? 3 + static_cast<std::uint32_t>(found - requested_.begin()) : 2;
     }
     void report() const {
         if (options_.progress) options_.progress(done_.load(std::memory_order_relaxed), total_);
@@ -136,7 +138,11 @@ private:
     ReplayOptions options_;
     std::vector<ResolvedScheme> schemes_;
     WorkList work_;
-    std::vector<std::string> names_;  // of the requested topologies, exact left out
+    struct Requested {
+        std::string name;
+        bool is_order;
+    };
+    std::vector<Requested> requested_;  // topologies, exact left out
     // Of these the ones that add codes of any scheme, and of one with a common scale.
     std::vector<Topology> orders_, common_;
     WantedStatistics wanted_;
@@ -154,7 +160,7 @@ void Replay::name(std::vector<ResultRow>& rows, std::size_t t, std::size_t k,
         row.step_index = static_cast<std::uint32_t>(options_.steps[t]);
         row.tensor_index = static_cast<std::uint32_t>(options_.tensors[k]);
         row.scheme_index = static_cast<std::uint32_t>(resolved.requested);
-        row.topology_index = place_of(row.topology);
+        row.topology_index = place_of(row.topology, row.wire);
         row.format = resolved.parts().grid;
         stand_for_whole(row, tensor(k).stands_for());
         if (row.note.empty()) row.note = resolved.scheme->note;
@@ -449,7 +455,8 @@ ReplayResult Replay::run() {
     for (std::vector<ItemWindow>& some : windows)
         std::move(some.begin(), some.end(), std::back_inserter(result.windows));
     std::ranges::stable_sort(result.windows, {}, [&](const ItemWindow& w) {
-        return std::tuple(w.sums.first, w.tensor_index, w.scheme_index, place_of(w.topology));
+        return std::tuple(w.sums.first, w.tensor_index, w.scheme_index,
+                          place_of(w.topology, false));
     });
     for (std::map<std::string, State>& after : states) states_.merge(after);
     std::sort(result.noise.begin(), result.noise.end(), [](const ItemNoise& a, const ItemNoise& b) {

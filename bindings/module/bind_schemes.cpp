@@ -66,5 +66,7 @@ void bind_schemes(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>
     m.def("orders", &order_names);
     m.def("parse_topology", [](const std::string& name) { return parse_topology(name).name(); },
           py::arg("name"));
+    m.def("is_order", [](const std::string& name) { return parse_topology(name).is_order(); },
+          py::arg("topology"));
     m.def("canonical_topology", &canonical_topology, py::arg("text"));
 }

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .. import _core
 from .row_groups import ROWS, arrow
 from .stored import OnFile, Stored
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["Joined", "in_order"]
 
 #: The columns that name a row, in the order of the rows; tables without schemes have the first.
-_ROW = ("trace", "step", "tensor", "scheme", "topology")
+_ROW = ("trace", "step", "tensor", "scheme", "topology", "stage")
 
 
 def in_order(frame: pd.DataFrame, provenance: dict[str, Any]) -> pd.DataFrame:
@@ -144,6 +145,10 @@ def _place(frame: pd.DataFrame, provenance: dict[str, Any]) -> dict[str, np.ndar
         first = {"": 0, "exact": 1}
         later = {t: len(requested) + len(first) + 1 + i for i, t in enumerate(requested)}
         keys["topology"] = _mapped(frame["topology"], first | later)
+        if "stage" in frame:  # what is sent for an order of additions is at the wire's place
+            phases = [t for t in requested if not _core.is_order(t)]
+            sent = (frame["stage"] == "wire") & ~frame["topology"].isin(phases)
+            keys["topology"][sent.to_numpy()] = 0
     return keys
 
 

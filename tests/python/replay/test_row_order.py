@@ -7,9 +7,14 @@ from apscope import merge, open_trace, replay
 from apscope.record import TraceWriter
 
 # Of the first the plain form has no memory of elements, and what it is in two phases has.
-SCHEMES = ["delayed_scaling:e4m3", "none:fp32", "error_feedback(sign)", "qsgd:levels=15"]
+SCHEMES = [
+    "delayed_scaling:e4m3",
+    "none:fp32",
+    "error_feedback(sign)",
+    "qsgd:levels=15",
+    "dynamic_loss_scaling:e4m3",
+]
 TOPOLOGIES = ["two_phase", "ring", "hierarchical:2(two_phase,two_phase)"]
-KEY = ["step", "tensor", "scheme", "topology"]
 
 
 @pytest.fixture(scope="module")
@@ -35,9 +40,11 @@ def test_rows_are_by_step_tensor_scheme_and_topology(trace):
 
     def place(row):
         known = row.topology if row.topology in places else None
+        if row.stage == "wire" and known in ("exact", "ring"):
+            known = ""
         return (row.step, row.tensor, SCHEMES.index(row.scheme), places.index(known))
 
-    keys = [place(row) for row in frame[KEY].itertuples()]
+    keys = [place(row) for row in frame.itertuples()]
     assert keys == sorted(keys)
 
 
