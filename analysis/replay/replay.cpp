@@ -98,9 +98,8 @@ private:
         if (manifest_.stage != "local") return {};
         return has_two_phases(scheme) ? orders_ : common_;
     }
-    // Of a topology among the rows of a scheme: the wire, exact, its own reduction, and the
-    // requested ones in their order. What is sent for an order of additions is at the wire's place,
-    // what is sent in two phases at that of its sums.
+    // Of a row among those of its scheme: the wire, exact, its own reduction, the requested ones. At
+    // the wire those of two phases alone stand beside their sums.
     std::uint32_t place_of(const std::string& topology, bool wire) const {
         const auto found = std::ranges::find(requested_, topology, &Requested::name);
         const bool requested = found != requested_.end();
