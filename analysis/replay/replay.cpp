@@ -98,8 +98,8 @@ private:
         if (manifest_.stage != "local") return {};
         return has_two_phases(scheme) ? orders_ : common_;
     }
-    // Of a row among those of its scheme: the wire, exact, its own reduction, the requested ones. At
-    // the wire those of two phases alone stand beside their sums.
+    // The place of a row among those of its scheme: the wire, exact, its own reduction, the
+    // requested ones. What is sent in two phases stands beside its sums.
     std::uint32_t place_of(const std::string& topology, bool wire) const {
         const auto found = std::ranges::find(requested_, topology, &Requested::name);
         const bool requested = found != requested_.end();
