@@ -133,8 +133,8 @@ def _other(scheme: str, error: float, own: float, loses_by: str) -> str:
     return f"{clip(scheme, 36)} {times}{f', {loses_by}' if loses_by else ''}"
 
 
-def notes(plan: Plan) -> list[str]:
-    """Remarks on the figures."""
+def notes(plan: Plan, in_training: bool = True) -> list[str]:
+    """Remarks on the figures; `in_training`: also what the error over noise costs in training."""
     said = [f"asked for: {plan.wish}"]
     if plan.wish.max_volume is not None:
         said += _near_the_limit(plan, plan.wish.max_volume)
@@ -143,7 +143,9 @@ def notes(plan: Plan) -> list[str]:
             f"not proved to be the optimum of the table, which is at most {plan.gap:.2%} better"
         )
     if plan._table.chosen.noisy:
-        said += [*_above_their_noise(plan), *_in_training(plan)]
+        said += _above_their_noise(plan)
+        if in_training:
+            said += _in_training(plan)
     if plan._table.counts_bits:
         said.append("one worker sends nothing: volumes are bits per value divided by fp32's 32")
     if plan._replayed is None:
@@ -193,8 +195,8 @@ def _in_training(plan: Plan) -> list[str]:
         return []
     mixed = "" if plan.spec == single else "; for mixtures none is established"
     return [
-        f"expected excess training loss of {single}: {expected} nats, by small models that "
-        f"were trained (docs/insight.md){mixed}"
+        f"expected excess training loss of {single} by its error over noise: {expected} nats, from "
+        f"small models that were trained (docs/insight.md){mixed}"
     ]
 
 

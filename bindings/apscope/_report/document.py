@@ -107,7 +107,7 @@ def page(
             {(row["scheme"], row["topology"]): row["id"] for row in section["families"]},
             alone=section["alone"], limit=limits.get(trace),
         )  # fmt: skip
-        section["use"] = use_of(results, trace, own)
+        section["use"] = use_of(results, trace, own, gained)
     overview = _overview([s["trace"] for s in sections], duels)
     tables, left_out = fitted(_rows(frame), _histograms(results.histograms), topology, max_bytes)
     payload = pack(tables, **_facts(frame, summary, bits, topology, sections, zeros))

@@ -18,7 +18,9 @@ from .._schemes.titles import titles
 _LAYERS = 80
 
 
-def use_of(results: Any, trace: str, rows: pd.DataFrame) -> dict[str, Any]:
+def use_of(
+    results: Any, trace: str, rows: pd.DataFrame, gained: float | None = None
+) -> dict[str, Any]:
     """The content of one trace's section.
 
     Parameters
@@ -27,6 +29,8 @@ def use_of(results: Any, trace: str, rows: pd.DataFrame) -> dict[str, Any]:
     trace : str
     rows : DataFrame
         The trace's rows of `answer.front`.
+    gained : float, optional
+        As in `report`: the expected excess is that of the summary, so none by error over noise.
 
     Returns
     -------
@@ -63,7 +67,7 @@ def use_of(results: Any, trace: str, rows: pd.DataFrame) -> dict[str, Any]:
     return {
         "refused": "",
         "verdict": plan.verdict(),
-        "notes": notes(plan)[1:],
+        "notes": notes(plan, in_training=gained is None)[1:],
         "error": measure,
         "layers": layers,
         "more": len(table) - len(layers),

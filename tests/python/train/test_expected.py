@@ -73,9 +73,17 @@ def test_a_plan_of_one_scheme_says_it_and_a_mixture_says_it_of_the_single_scheme
     )
     one = str(apscope.recommend(results, max_volume=0.25))
     both = str(apscope.recommend(results, max_volume=0.2))
-    assert "expected excess training loss of aps:e3m4: 0.0" in one
-    assert "expected excess training loss of aps:e3m0: 0." in both
+    assert "expected excess training loss of aps:e3m4 by its error over noise: 0.0" in one
+    assert "expected excess training loss of aps:e3m0 by its error over noise: 0." in both
     assert "for mixtures none is established" in both and "for mixtures" not in one
+
+
+def test_a_report_has_one_expected_excess_of_a_scheme(request, tmp_path):
+    folder = request.config.rootpath / "notebooks/data/digits"
+    results = apscope.replay(folder, ["aps:e3m0", "aps:e3m4"], topology="ring", steps=range(3))
+    for gained, has_plans_own in ((None, True), (0.3, False)):
+        page = apscope.report(results, tmp_path / "r.html", gained=gained).read_text()
+        assert ("aps:e3m4 by its error over noise: 0.0" in page) == has_plans_own
 
 
 GIVEN = {"update_loss_10": 0.02, "gained": 0.1, "lost_gain": 0.05}
