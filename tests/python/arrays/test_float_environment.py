@@ -314,6 +314,7 @@ def registries() -> list:
         _core.rounding_modes(),
         _core.orders(),
         _core.topologies(),
+        _core.is_order("ring"),
         _core.overflow_modes(),
         _core.underflow_modes(),
         _core.best_simd_level(),
