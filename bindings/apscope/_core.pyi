@@ -709,7 +709,9 @@ def is_one_number(bits: typing.Annotated[numpy.typing.ArrayLike, numpy.float64],
     Which groups' side information is one number per tensor, of any size.
     """
 def is_order(topology: str) -> bool:
-    ...
+    """
+    Whether a reduction sends what is summed exactly: two phases and hierarchies of levels send other messages.
+    """
 def is_own_reduction(topology: str) -> bool:
     ...
 def known_links() -> dict:

@@ -66,7 +66,14 @@ void bind_schemes(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>
     m.def("orders", &order_names);
     m.def("parse_topology", [](const std::string& name) { return parse_topology(name).name(); },
           py::arg("name"));
-    m.def("is_order", [](const std::string& name) { return parse_topology(name).is_order(); },
-          py::arg("topology"));
+    m.def("is_order", [](const std::string& name) {
+        try {
+            return parse_topology(name).is_order();
+        } catch (const std::invalid_argument&) {
+            return true;  // a scheme's own reduction
+        }
+    }, py::arg("topology"),
+          "Whether a reduction sends what is summed exactly: two phases and hierarchies of levels "
+          "send other messages.");
     m.def("canonical_topology", &canonical_topology, py::arg("text"));
 }

@@ -11,6 +11,8 @@ from collections.abc import Iterable
 import numpy as np
 import pandas as pd
 
+from .. import _core
+
 __all__ = ["additions", "bias", "shares", "step_front"]
 
 
@@ -34,13 +36,10 @@ def bias(pooled: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame({"y": y, "low": y - half, "high": y + half})
 
 
-def is_order(topology: str) -> bool:
-    """Whether it adds what is summed exactly: messages of two phases have scales of their own."""
-    return not topology.startswith(("two_phase", "reduce_scatter"))
-
-
 def additions(pooled: pd.DataFrame, by: str) -> pd.DataFrame:
     """The error that the additions of every order add to that of the exact sum.
+
+    Two phases and hierarchies of levels are left out: they send other messages.
 
     Parameters
     ----------
@@ -56,7 +55,7 @@ def additions(pooled: pd.DataFrame, by: str) -> pd.DataFrame:
         exact sum's own row has no ``added``.
     """
     exact = pooled[pooled["topology"] == "exact"].set_index(by)["nmse"]
-    rows = pooled[pooled[by].isin(exact.index) & pooled["topology"].map(is_order).astype(bool)]
+    rows = pooled[pooled[by].isin(exact.index) & pooled["topology"].map(_core.is_order).astype(bool)]
     base = rows[by].map(exact).astype(float)
     added = (rows["nmse"] - base).where(rows["topology"] != "exact")
     return rows[[by, "topology", "overflow"]].assign(exact=base, added=added)

@@ -10,7 +10,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from .._charts.fill import additions, is_order
+from .. import _core
+from .._charts.fill import additions
 from .._charts.kinds import KINDS
 from .._results.comparison import scheme_in
 from .._results.pooling import is_own, pool, topologies_of, whole_sums
@@ -74,7 +75,7 @@ def _split(
             "all-reduce; record local gradients"
         )
     reduced = whole_sums(reduced)
-    topologies = [t for t in topologies_of(reduced) if t != "exact" and is_order(t)]
+    topologies = [t for t in topologies_of(reduced) if t != "exact" and _core.is_order(t)]
     crossing = [t for t in topologies if not is_own(t)]
     lines = max(name.count("\n") + 1 for name in names)
     ax = axes(

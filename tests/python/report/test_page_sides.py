@@ -74,16 +74,18 @@ def test_each_side_of_a_pair_has_its_own_reduction(browser, request, tmp_path):
     assert browser.messages == []
 
 
-def test_additions_are_told_of_the_messages_that_they_add(browser, request, tmp_path):
+@pytest.mark.parametrize("phases", ["two_phase", "hierarchical:2(two_phase,two_phase)"])
+def test_additions_are_told_of_the_messages_that_they_add(browser, request, tmp_path, phases):
     """The exact sum of a ring's messages says nothing of those that two phases send."""
     trace = request.config.rootpath / "notebooks/data/digits"
-    results = apscope.replay(trace, "aps:e3m4", steps=[0, 8], topology=["ring", "two_phase"])
-    table = results.compare("aps:e3m4@two_phase", "aps:e3m4@ring")
+    results = apscope.replay(trace, "aps:e3m4", steps=[0, 8], topology=["ring", phases])
+    table = results.compare(f"aps:e3m4@{phases}", "aps:e3m4@ring")
     assert table.accumulation_a.isna().all() and table.accumulation_b.notna().all()
     shown(browser, page(results), tmp_path)
     browser.run(
-        "Object.assign(apscopePage.state, {a: 'aps:e3m4', b: 'aps:e3m4', aReduction: 'two_phase', "
-        "bReduction: 'ring'}); apscopePage.update(); apscopePage.drawAll()"
+        "Object.assign(apscopePage.state, {a: 'aps:e3m4', b: 'aps:e3m4', "
+        f"aReduction: {phases!r}, bReduction: 'ring'}}); "
+        "apscopePage.update(); apscopePage.drawAll()"
     )
     for side in "AB":
         browser.run(

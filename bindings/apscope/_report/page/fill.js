@@ -34,7 +34,7 @@ export function bias(rows, i) {
 }
 
 // Two phases add other messages than those that are summed exactly.
-const isOrder = ({ topology }) => !/^(two_phase|reduce_scatter)/.test(topology);
+const isOrder = ({ topology }) => !/^(two_phase|reduce_scatter|hierarchical:\d+\()/.test(topology);
 
 // The pooled NMSE of every scheme with an exact sum, and the part that every order of additions
 // adds.
