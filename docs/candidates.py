@@ -56,10 +56,10 @@ LATER: dict[str, tuple[str, ...]] = {
     "persistence_10_x_cosine_10": ("persistence_10", "cosine_loss_10"),
     "lost_persistence_10_x_cosine_10": ("lost_persistence_10", "cosine_loss_10"),
 }
-#: Thought of after these, with the small GPT (docs/gpt.toml) and eight exchanges of resnet-sgd seen,
-#: before the large GPT: the direction of what the optimizer does in k steps with a whole model. SGD's
-#: update is the gradient, Adam's has every element over its root mean square, LARS's every layer over
-#: its length.
+#: Thought of after these, with the small GPT (docs/gpt.toml) and eight exchanges of resnet-sgd
+#: seen, before the large GPT: the direction of what the optimizer does in k steps with a whole
+#: model. SGD's update is the gradient, Adam's has every element over its root mean square, LARS's
+#: every layer over its length.
 UPDATES = {f"update_loss_{k}": k for k in (3, 10, 30)}
 #: And times the loss that fp32 gains from the middle of the training on: what is lost is progress.
 #: Thought of when all tasks but the large GPT were known.

@@ -1,7 +1,7 @@
 """What predicts the cost of an error that is rounded to nearest: tables of docs/insight.md.
 
-python docs/insight.py trained docs/insight.md       of the folder of apscope train docs/relation.toml;
-                                                     also writes docs/relation.csv, a row a combination
+python docs/insight.py trained docs/insight.md       of the folder of apscope train
+                            docs/relation.toml; also writes docs/relation.csv, a row a combination
 python docs/insight.py docs/relation.csv docs/insight.md     the same without training
 
 Both write docs/relation_by_task.csv, a row per task and statistic, and the line of `USUAL` for
@@ -15,6 +15,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import page
 import pandas as pd
@@ -106,9 +107,9 @@ def constants(table: pd.DataFrame) -> Iterator[str]:
 def claim(table: pd.DataFrame) -> Iterator[str]:
     """APS at eight bits: loss and accuracy against fp32, over the tasks."""
     yield (
-        "| format | excess, nats | its 95 % interval ends at most at | of the text tasks | accuracy, "
-        "points | interval on the two transformers | half of it on the other tasks | pass, "
-        "undecided, fail |"
+        "| format | excess, nats | its 95 % interval ends at most at | of the text tasks | "
+        "accuracy, points | interval on the two transformers | half of it on the other tasks | "
+        "pass, undecided, fail |"
     )
     yield "|---" * 8 + "|"
     for name in ("e5m2", "e4m3", "e3m4"):
@@ -140,10 +141,10 @@ def short(table: pd.DataFrame, statistic: str, law: Law) -> str:
     )  # fmt: skip
     best = first.index[0]
     return (
-        f"On the {len(of_task)} held-out tasks it orders all but {own.at[statistic, 'wrong']} of the "
-        f"{own.at[statistic, 'pairs']} pairs as training does, and {of_task['within'].sum()} of the "
-        f"{of_task['count'].sum()} combinations above the noise lie in the interval. The {len(own)} "
-        f"statistics of single steps hardly differ: they have {own['wrong'].min()} to "
+        f"On the {len(of_task)} held-out tasks it orders all but {own.at[statistic, 'wrong']} of "
+        f"the {own.at[statistic, 'pairs']} pairs as training does, and {of_task['within'].sum()} "
+        f"of the {of_task['count'].sum()} combinations above the noise lie in the interval. The "
+        f"{len(own)} statistics of single steps hardly differ: they have {own['wrong'].min()} to "
         f"{own['wrong'].max()} wrong pairs, with stochastic rounding {wide['wrong'].min()} to "
         f"{wide['wrong'].max()} of {wide.at[statistic, 'pairs']}. The rule stated before the runs, "
         "fewest wrong pairs on the fitted tasks and then the correlation, chooses *"
@@ -155,7 +156,10 @@ def short(table: pd.DataFrame, statistic: str, law: Law) -> str:
 def tested(table: pd.DataFrame, statistic: str, law: Law) -> Iterator[str]:
     """The law on every task."""
     missed = ratios(table, statistic, law).set_index("task")
-    yield "| task | combinations | trained over predicted | spread of that | in the interval | agree, of all |"
+    yield (
+        "| task | combinations | trained over predicted | spread of that | in the interval | "
+        "agree, of all |"
+    )
     yield "|---|---|---|---|---|---|"
     for task in sorted(tasks_of(table), key=lambda t: t not in CHOSEN_ON):
         row = missed.loc[task]
@@ -164,8 +168,8 @@ def tested(table: pd.DataFrame, statistic: str, law: Law) -> Iterator[str]:
         agree = ((every["excess_low"] <= high) & (every["excess_high"] >= low)).sum()
         yield (
             f"| {task}{'' if task in CHOSEN_ON else ', held out'} | {row['count']} | "
-            f"{number(row['ratio'])} | {number(row['spread'])} | {row['within']} of {row['count']} | "
-            f"{agree} of {len(every)} |"
+            f"{number(row['ratio'])} | {number(row['spread'])} | {row['within']} of {row['count']} "
+            f"| {agree} of {len(every)} |"
         )
 
 
@@ -197,7 +201,8 @@ def stated(statistic: str, law: Law) -> str:
     return (
         f"**{NAMES[statistic]}**: excess = {law.factor:.2g} nats x statistic^{law.slope:.2f}, from "
         f"{law.combinations} "
-        f"combinations; the 95 % interval of one prediction is a factor of {law.half:.2g} either way."
+        f"combinations; the 95 % interval of one prediction is a factor of {law.half:.2g} either "
+        "way."
     )
 
 
@@ -207,20 +212,24 @@ def nearest(table: pd.DataFrame) -> pd.DataFrame:
     return held[held["rung"] != UNBIASED]
 
 
-def usual_law(table: pd.DataFrame) -> dict[str, float | int | list[str]]:
-    """The line of `USUAL` on `CHOSEN_ON`, with the errors and schemes that it was fitted to."""
-    held = nearest(table)
-    used = above_noise(held[held["task"].isin(CHOSEN_ON)], USUAL)
-    law = fit(used[USUAL], used["excess"])
+def line(law: Law, trained: pd.Series) -> dict[str, Any]:
+    """A line for apscope.expected_excess, with the ends of the statistic that was trained."""
     return {
         "factor": float(f"{law.factor:.4g}"),
         "slope": float(f"{law.slope:.4g}"),
         "interval": float(f"{law.half:.4g}"),
         "combinations": law.combinations,
-        "least": float(used[USUAL].min()),
-        "most": float(used[USUAL].max()),
-        "schemes": sorted({as_scheme(spec).name for spec in used["scheme"]}),
+        "least": float(trained.min()),
+        "most": float(trained.max()),
     }
+
+
+def usual_law(table: pd.DataFrame) -> dict[str, Any]:
+    """The line of `USUAL` on `CHOSEN_ON`, with the errors and schemes that it was fitted to."""
+    held = nearest(table)
+    used = above_noise(held[held["task"].isin(CHOSEN_ON)], USUAL)
+    schemes = sorted({as_scheme(spec).name for spec in used["scheme"]})
+    return line(fit(used[USUAL], used["excess"]), used[USUAL]) | {"schemes": schemes}
 
 
 def sections(table: pd.DataFrame) -> dict[str, list[str]]:

@@ -23,7 +23,7 @@ import pandas as pd
 import plans
 import predicted_picture
 from candidates import LARGE, LAST, PROGRESS, REFUSED, TODAY, laws_of, with_candidates
-from insight import CHOSEN_ON, LAW
+from insight import CHOSEN_ON, LAW, line
 
 from apscope import open_trace
 from apscope._training import relation
@@ -107,19 +107,13 @@ def trained(folder: Path) -> pd.DataFrame:
 
 
 def update_law(of: number_page.Page) -> dict[str, Any]:
-    """The lines of `PROGRESS`, with what was trained, and how many held-out combinations they have."""
+    """The lines of `PROGRESS`, what was trained, how many held-out combinations they have."""
     kept = number_page.kept(of.table)
     found: dict[str, Any] = {}
     for name, update in PROGRESS.items():
         law, used = of.laws[name], above_noise(kept, name)
         held = of.judged(number_page.kept(of.held), name)
-        found[update] = {
-            "factor": float(f"{law.factor:.4g}"),
-            "slope": float(f"{law.slope:.4g}"),
-            "interval": float(f"{law.half:.4g}"),
-            "combinations": law.combinations,
-            "least": float(used[name].min()),
-            "most": float(used[name].max()),
+        found[update] = line(law, used[name]) | {
             "largest": float(used[update].max()),
             "held_out": held.count,
             "inside": held.inside,

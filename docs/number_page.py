@@ -189,7 +189,7 @@ def _verdict(row: Any, low: float, high: float) -> str:
 
 
 def plan_ratios(of: Page) -> pd.DataFrame:
-    """Plan over single scheme where their trainings differ; `trained`, and `COMPARED` but `LAST`."""
+    """Plan over single scheme if their trainings differ; `trained`, and `COMPARED` but `LAST`."""
     sure = plans.decided(pd.read_csv(plans.CSV))
     held = with_candidates(of.plans.assign(**NO_EXCESS)).set_index(["task", "scheme"])
     plan, single = (
@@ -245,19 +245,19 @@ def rule(of: Page) -> Iterator[str]:
         f"optimizer does in ten steps. Of {update.pairs:,} pairs of schemes, on "
         f"{len(by_task(of.held))} tasks to which no line was fitted, it orders "
         f"{percent(update.wrong / update.pairs)} otherwise than training does, `step_nmse` "
-        f"{percent(step.wrong / step.pairs)}, `error_over_noise` {percent(today.wrong / today.pairs)}. "
-        "Most of these pairs were known when it was found."
+        f"{percent(step.wrong / step.pairs)}, `error_over_noise` "
+        f"{percent(today.wrong / today.pairs)}. Most of these pairs were known when it was found."
     )
     yield (
-        f"- **Expect an excess loss of {number(law.factor)} (`update_loss_10` × gained)^{law.slope:.2f} "
-        "nats**, with *gained* what the loss of fp32 falls by from the middle of the training to its "
-        f"end. The 95 % interval of this line, a factor of {number(law.half)} either way, has "
-        f"{every.inside} of {every.count} held-out combinations of task and scheme "
-        f"({100 * every.inside / every.count:.0f} %)."
+        f"- **Expect an excess loss of {number(law.factor)} (`update_loss_10` × "
+        f"gained)^{law.slope:.2f} nats**, with *gained* what the loss of fp32 falls by from the "
+        "middle of the training to its end. The 95 % interval of this line, a factor of "
+        f"{number(law.half)} either way, has {every.inside} of {every.count} held-out combinations "
+        f"of task and scheme ({100 * every.inside / every.count:.0f} %)."
     )
     yield (
-        "- **Predict nothing where the layers lose a third of their gain** (`lost_gain` of 1/3 or more): "
-        f"there training can fail. Of the other combinations {some.inside} of {some.count} "
+        "- **Predict nothing where the layers lose a third of their gain** (`lost_gain` of 1/3 or "
+        f"more): there training can fail. Of the other combinations {some.inside} of {some.count} "
         f"({100 * some.inside / some.count:.0f} %) lie in the interval."
     )
     yield (
@@ -267,8 +267,8 @@ def rule(of: Page) -> Iterator[str]:
     )
     yield (
         "- **Without runs of consecutive steps**, rank single schemes that round to nearest by "
-        f"`error_over_noise` ({one.wrong} of {one.pairs} pairs wrong; `step_nmse` {other.wrong}), and "
-        f"plans by `step_nmse` (right for {right(found, 'step_nmse')} plans of `recommend`; "
+        f"`error_over_noise` ({one.wrong} of {one.pairs} pairs wrong; `step_nmse` {other.wrong}), "
+        f"and plans by `step_nmse` (right for {right(found, 'step_nmse')} plans of `recommend`; "
         f"`error_over_noise` for {right(found, TODAY)}, `update_loss_10` for "
         f"{right(found, 'update_loss_10')})."
     )
@@ -287,32 +287,33 @@ def read(of: Page) -> Iterator[str]:
         for sets in (by_kind(of.held), by_task(of.table))
     )
     yield (
-        f"- *By kind and by task.* Trained over predicted by {named(LAST)} (geometric mean) is between "
-        f"{next(by)} by kind of scheme, and between {next(by)} by task."
+        f"- *By kind and by task.* Trained over predicted by {named(LAST)} (geometric mean) is "
+        f"between {next(by)} by kind of scheme, and between {next(by)} by task."
     )
     yield (
-        "- *The loss gained.* The same turned update costs the ResNet, which fits its data to a small "
-        f"loss, {number(resnet['update_loss_10'].ratio)} times what a line of `update_loss_10` alone "
-        f"says, and the small GPT {number(small['update_loss_10'].ratio)} times; with the loss gained "
-        f"these are {number(resnet[LAST].ratio)} and {number(small[LAST].ratio)}. A lost part of the "
-        "update is lost progress."
+        "- *The loss gained.* The same turned update costs the ResNet, which fits its data to a "
+        f"small loss, {number(resnet['update_loss_10'].ratio)} times what a line of "
+        f"`update_loss_10` alone says, and the small GPT {number(small['update_loss_10'].ratio)} "
+        f"times; with the loss gained these are {number(resnet[LAST].ratio)} and "
+        f"{number(small[LAST].ratio)}. A lost part of the update is lost progress."
     )
     yield (
         "- *The optimizer.* The direction of each layer's gradient, `cosine_loss_10`, orders "
         f"{percent(cosine.wrong / cosine.pairs)} of all pairs wrongly, but "
         f"{small['cosine_loss_10'].wrong} of {small['cosine_loss_10'].pairs} of the small GPT "
-        f"(`update_loss_10` {small['update_loss_10'].wrong}), where Adam gives the rare rows of the "
-        "embedding as large a step as any."
+        f"(`update_loss_10` {small['update_loss_10'].wrong}), where Adam gives the rare rows of "
+        "the embedding as large a step as any."
     )
     yield nothing_learned(of)
     yield large_model(of)
     yield (
-        f"- *How it was found.* Of {len(of.laws)} candidates the {len(CANDIDATES)} marked *first* were "
-        f"fixed before the new tasks; none of them orders fewer than {percent(first / update.pairs)} "
-        "wrongly. Those marked *later* came after the nets without normalization, `update_loss_k` "
-        "(*last*) after the small GPT and eight of the ResNet's 29 exchanges, and its product with the "
-        "loss gained when all but the large GPT were known. So the order of `update_loss_10` is tested "
-        f"on most of the ResNet ({resnet['update_loss_10'].wrong} of {resnet[TODAY].pairs} pairs wrong, "
+        f"- *How it was found.* Of {len(of.laws)} candidates the {len(CANDIDATES)} marked *first* "
+        "were fixed before the new tasks; none of them orders fewer than "
+        f"{percent(first / update.pairs)} wrongly. Those marked *later* came after the nets "
+        "without normalization, `update_loss_k` (*last*) after the small GPT and eight of the "
+        "ResNet's 29 exchanges, and its product with the loss gained when all but the large GPT "
+        "were known. So the order of `update_loss_10` is tested on most of the ResNet "
+        f"({resnet['update_loss_10'].wrong} of {resnet[TODAY].pairs} pairs wrong, "
         f"`error_over_noise` {resnet[TODAY].wrong}), and its nats on the large GPT alone."
     )
 
@@ -320,17 +321,18 @@ def read(of: Page) -> Iterator[str]:
 def nothing_learned(of: Page) -> str:
     lost, left, law = of.lost, kept(of.lost), of.laws[TODAY]
     said = "; ".join(
-        f"`{row.scheme}` on {row.task}, {number(row.excess)} nats, from {number(row.excess_low)} to "
-        f"{number(row.excess_high)} over the seeds, of which some learn"
+        f"`{row.scheme}` on {row.task}, {number(row.excess)} nats, from {number(row.excess_low)} "
+        f"to {number(row.excess_high)} over the seeds, of which some learn"
         for row in left.itertuples()
     )
     return (
         f"- *Nets that learn nothing.* {len(lost)} exchanges cost the nets without normalization "
-        f"{ends(lost['excess'])} nats. `error_over_noise`, here {ends(lost[TODAY])}, cannot exceed the "
-        f"gradient's own size over the noise: it predicts {ends(law.predict(lost[TODAY]))} nats, with "
-        f"{inside(lost, TODAY, law)} in its interval. `lost_gain` refuses {len(lost) - len(left)}; of "
-        f"the others {named(LAST)} has {inside(left, LAST, of.laws[LAST])} in its interval ({said}). "
-        f"The wider one of `cosine_loss_10`, a factor of {number(of.laws['cosine_loss_10'].half)}, has "
+        f"{ends(lost['excess'])} nats. `error_over_noise`, here {ends(lost[TODAY])}, cannot exceed "
+        f"the gradient's own size over the noise: it predicts {ends(law.predict(lost[TODAY]))} "
+        f"nats, with {inside(lost, TODAY, law)} in its interval. `lost_gain` refuses "
+        f"{len(lost) - len(left)}; of the others {named(LAST)} has "
+        f"{inside(left, LAST, of.laws[LAST])} in its interval ({said}). The wider one of "
+        f"`cosine_loss_10`, a factor of {number(of.laws['cosine_loss_10'].half)}, has "
         f"{inside(lost, 'cosine_loss_10', of.laws['cosine_loss_10'])}."
     )
 
@@ -344,8 +346,9 @@ def large_model(of: Page) -> str:
         for one in (of.judged(done, name),)
     )
     return (
-        "- *The GPT of 3.4 million parameters*, for which the predictions were written down before its "
-        f"first scheme had ended. Schemes trained: {len(done)} of {len(of.large)}, seeds: {seeds} (of "
-        f"fewer than three seeds an excess has an interval of {HALF} nats either way). Trained over "
-        f"predicted of those above the noise, and how many are in the interval: {said}."
+        "- *The GPT of 3.4 million parameters*, for which the predictions were written down before "
+        f"its first scheme had ended. Schemes trained: {len(done)} of {len(of.large)}, seeds: "
+        f"{seeds} (of fewer than three seeds an excess has an interval of {HALF} nats either way). "
+        "Trained over predicted of those above the noise, and how many are in the interval: "
+        f"{said}."
     )

@@ -1,7 +1,7 @@
 """Plans of `recommend`, trained beside the best single scheme: a sentence of docs/insight.md.
 
-python docs/plans.py trained plans docs/insight.md    of the folder of apscope train docs/relation.toml: recommends from
-                                                      its traces, trains into plans/, and writes docs/plans.csv
+python docs/plans.py trained plans docs/insight.md    of the folder of apscope train
+          docs/relation.toml: recommends from its traces, trains into plans/, writes docs/plans.csv
 python docs/plans.py docs/plans.csv docs/insight.md   the same sentence without training
 """
 
@@ -96,8 +96,8 @@ def counted(table: pd.DataFrame) -> str:
         own = table[table["figure"] == figure]
         worse, better = (own["difference_low"] > 0).sum(), (own["difference_high"] < 0).sum()
         said.append(
-            f"Of {len(own)} plans chosen by `{figure}`, {better} trained better than the best single "
-            f"scheme and {worse} worse; the largest difference in loss is "
+            f"Of {len(own)} plans chosen by `{figure}`, {better} trained better than the best "
+            f"single scheme and {worse} worse; the largest difference in loss is "
             f"{own['difference_excess'].max():+.2g} nats."
         )
     return " ".join(said)

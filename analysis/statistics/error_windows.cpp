@@ -37,7 +37,7 @@ struct Updates {
     }
 };
 
-// u = u / root of these squares, of which 0 has none: u is 0 there.
+// Divides u by the root of each sum of squares; where that sum is 0, u becomes 0.
 struct DivideByRoots {
     static APSCOPE_INLINE void run(const double* squares, std::size_t count, double* u) {
         for (std::size_t i = 0; i < count; ++i)

@@ -23,6 +23,10 @@ Optimizer parse_optimizer(std::string_view name) {
                                 "' is not one of sgd, adam, lars");
 }
 
+std::optional<Optimizer> asked_optimizer(const std::optional<std::string>& name) {
+    return name ? std::optional(parse_optimizer(*name)) : std::nullopt;
+}
+
 std::optional<Optimizer> optimizer_told(std::string_view text) {
     std::string word;  // behind the last point
     for (const char c : text) {

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace apscope::detail {
@@ -12,6 +13,8 @@ inline constexpr std::array<std::string_view, 3> optimizer_names{"sgd", "adam", 
 
 // Throws std::invalid_argument for another name.
 Optimizer parse_optimizer(std::string_view name);
+// The same of a name that may be missing.
+std::optional<Optimizer> asked_optimizer(const std::optional<std::string>& name);
 
 // What a trace's metadata say, such as "AdamW, weight decay 0.1" or "torch.optim.SGD": the first
 // word, AdamW as Adam, in upper or lower case. None for an optimizer that is not one of these.

@@ -66,7 +66,8 @@ void bind_schemes(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>
     m.def("orders", &order_names);
     m.def("parse_topology", [](const std::string& name) { return parse_topology(name).name(); },
           py::arg("name"));
-    m.def("is_order", [](const std::string& name) {
+    m.def("is_order",
+          [](const std::string& name) {
         try {
             return parse_topology(name).is_order();
         } catch (const std::invalid_argument&) {

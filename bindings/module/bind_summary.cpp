@@ -100,17 +100,13 @@ Part part_named(const std::string& name) {
     throw std::invalid_argument("by='" + name + "' is not one of layer, role, step");
 }
 
-std::optional<Optimizer> optimizer_named(const std::optional<std::string>& name) {
-    return name ? std::optional(parse_optimizer(*name)) : std::nullopt;
-}
-
 py::dict summary(const ArrayTable& arrays, const ChosenRows& rows, double batch_factor,
                  const NoiseTable& noise, const WindowTable& windows,
                  const std::optional<std::string>& by,
                  const std::optional<std::string>& optimizer) {
     const RowTable& table = arrays.table();
     const std::optional<Part> part = by ? std::optional(part_named(*by)) : std::nullopt;
-    const std::optional<Optimizer> asked = optimizer_named(optimizer);
+    const std::optional<Optimizer> asked = asked_optimizer(optimizer);
     Summary s;
     std::vector<std::size_t> rank;
     {
@@ -126,7 +122,7 @@ py::dict by(const ArrayTable& arrays, const std::string& part,
             const NoiseTable& noise, const WindowTable& windows,
             const std::optional<std::string>& optimizer) {
     const Breakdown found = broken_down(arrays.table(), part_named(part), topology, batch_factor,
-                                        &noise, &windows, optimizer_named(optimizer));
+                                        &noise, &windows, asked_optimizer(optimizer));
     return summary_dict(found.summary, found.order);
 }
 

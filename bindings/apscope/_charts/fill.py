@@ -55,7 +55,9 @@ def additions(pooled: pd.DataFrame, by: str) -> pd.DataFrame:
         exact sum's own row has no ``added``.
     """
     exact = pooled[pooled["topology"] == "exact"].set_index(by)["nmse"]
-    rows = pooled[pooled[by].isin(exact.index) & pooled["topology"].map(_core.is_order).astype(bool)]
+    rows = pooled[
+        pooled[by].isin(exact.index) & pooled["topology"].map(_core.is_order).astype(bool)
+    ]
     base = rows[by].map(exact).astype(float)
     added = (rows["nmse"] - base).where(rows["topology"] != "exact")
     return rows[[by, "topology", "overflow"]].assign(exact=base, added=added)

@@ -110,8 +110,8 @@ def _check_optimizers(group: list[Results]) -> None:
         told = [trace.get("optimizer", "none") for trace in of_trace]
         if other := next((one for one in told if one != told[0]), None):
             raise ValueError(
-                f"the results differ in the optimizer of trace '{of_trace[0]['name']}' ({other} and "
-                f"{told[0]}) and cannot be merged; replay all of them with the same --optimizer"
+                f"the results differ in the optimizer of trace '{of_trace[0]['name']}' ({other} "
+                f"and {told[0]}) and cannot be merged; replay all of them with the same --optimizer"
             )
 
 

@@ -59,7 +59,7 @@ def log2_ratios(error: np.ndarray, noise: np.ndarray) -> tuple[float, int]:
 
 
 def cosine(pairs: Iterable[tuple[np.ndarray, np.ndarray]]) -> float | None:
-    """Of an exact vector and a result, given in parts: 0 if the result is 0, none if the first is."""
+    """Of an exact vector and a result, given in parts: 0 for a result of 0, none if exact is 0."""
     exact = length = product = 0.0
     for mean, result in pairs:
         exact += float((mean**2).sum())

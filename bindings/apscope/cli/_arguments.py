@@ -78,8 +78,8 @@ def add_gained(add: Add) -> None:
     """What the excess loss of every kind of scheme is expected by."""
     add(
         "--gained NATS",
-        "expect the excess loss in training of every kind of scheme, for a training whose fp32 loss "
-        "falls by NATS from its middle to its end; of results of replay --persistence",
+        "expect the excess loss in training of every kind of scheme, for a training whose fp32 "
+        "loss falls by NATS from its middle to its end; of results of replay --persistence",
         type=float,
     )
 

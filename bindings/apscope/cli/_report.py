@@ -78,7 +78,8 @@ def _experiment(args: argparse.Namespace) -> int:
         raise ValueError(f"report: {args.source} is an experiment; --against is for results")
     if args.gained is not None:
         raise ValueError(
-            f"report: {args.source} is an experiment, which trained its excess; --gained is for results"
+            f"report: {args.source} is an experiment, which trained its excess; --gained is for "
+            "results"
         )
     out_path = write_page(
         args.source,

@@ -41,8 +41,8 @@ DESCRIPTION = (
     "schemes with overflow come last, and after them schemes with memory on steps with gaps. "
     "Below the table: the best of 8 and of 4 bits. "
     "--by shows layers, roles or steps: one --column, schemes across; all columns for a single "
-    "--scheme. --nodes adds ms, the modelled milliseconds of a step's exchange, and node_MB, what a "
-    "node sends to the others. docs/definitions.md, sections 12, 14 "
+    "--scheme. --nodes adds ms, the modelled milliseconds of a step's exchange, and node_MB, what "
+    "a node sends to the others. docs/definitions.md, sections 12, 14 "
     "and 16, defines the columns. On a terminal columns that do not fit are omitted."
 )
 
@@ -73,10 +73,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--topology NAME",
-        "rows of this topology, or all; a scheme without such rows has those of its own reduction, or "
-        "the first that it has. By "
-        "default the front: the first replayed that adds in a format, two phases and a scheme's own, "
-        "side by side; with --by that first alone; with --csv or --json without --by, all",
+        "rows of this topology, or all; a scheme without such rows has those of its own reduction, "
+        "or the first that it has. By "
+        "default the front: the first replayed that adds in a format, two phases and a scheme's "
+        "own, side by side; with --by that first alone; with --csv or --json without --by, all",
     )
     add_elements(add, "time and speedup are")
     add_network(add)
@@ -227,7 +227,8 @@ def _print_refused(table: pd.DataFrame) -> None:
         return
     refused = table[table[EXPECTED[-1]] != ""]
     lines = [
-        f"{why}: {'; '.join(f'{printable(r.scheme)}{_order(r.topology)}' for r in own.itertuples())}"
+        f"{why}: "
+        f"{'; '.join(f'{printable(r.scheme)}{_order(r.topology)}' for r in own.itertuples())}"
         for why, own in refused.groupby(EXPECTED[-1], sort=False)
     ]
     if lines:

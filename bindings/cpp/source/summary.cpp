@@ -46,10 +46,6 @@ void check_batch_factor(double factor) {
                                     " is not a positive number, such as 4");
 }
 
-std::optional<detail::Optimizer> optimizer_named(const std::optional<std::string>& name) {
-    return name ? std::optional(detail::parse_optimizer(*name)) : std::nullopt;
-}
-
 // Without modelled times.
 SummaryRow summary_row(const Results::Data& data, const RowTable& table,
                        const detail::Summary& summary, std::size_t i) {
@@ -114,9 +110,9 @@ std::vector<SummaryRow> Results::summary(const SummaryOptions& options) const {
     check_batch_factor(options.batch_factor);
     const ResultTable columns(*data_);
     const RowTable& table = columns.table();
-    const detail::Summary summary =
-        detail::summarized(table, detail::compared_rows(table), {}, options.batch_factor,
-                           &data_->noise, &data_->windows, optimizer_named(options.optimizer));
+    const detail::Summary summary = detail::summarized(
+        table, detail::compared_rows(table), {}, options.batch_factor, &data_->noise,
+        &data_->windows, detail::asked_optimizer(options.optimizer));
     const detail::StepTimes times = detail::step_times(
         table, time_options({.network = options.network, .elements = options.elements}),
         detail::transports());
@@ -146,7 +142,7 @@ std::vector<BreakdownRow> Results::by(std::string_view part,
     const RowTable& table = columns.table();
     const detail::Breakdown found =
         detail::broken_down(table, *known, options.topology, options.batch_factor, &data_->noise,
-                            &data_->windows, optimizer_named(options.optimizer));
+                            &data_->windows, detail::asked_optimizer(options.optimizer));
     const std::string column = *known == detail::Part::layer ? "tensor" : std::string(part);
     std::vector<BreakdownRow> rows;
     for (const std::size_t i : found.order)
