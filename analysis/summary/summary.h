@@ -34,9 +34,9 @@ struct Summary {
     std::vector<std::optional<std::uint32_t>> worst;  // the row of worst_nmse
 };
 
-// `batch_factor`: the noise is that of a batch larger by this factor. Without the table of noise
-// there are no intervals of it, without that of windows no persistence. `optimizer`: of the update
-// loss, by default the trace's.
+// `batch_factor`: the noise is that of a batch larger by this factor. Without a table of noise its
+// columns have no intervals; without one of windows there is no persistence. `optimizer`: of the
+// update loss, by default the trace's.
 Summary summarized(const RowTable& table, const ChosenRows& rows, std::optional<Part> part = {},
                    double batch_factor = 1.0, const NoiseTable* noise = nullptr,
                    const WindowTable* windows = nullptr, std::optional<Optimizer> optimizer = {});

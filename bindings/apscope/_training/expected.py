@@ -23,7 +23,7 @@ from .._schemes.scheme import Scheme, as_scheme
 COLUMNS = (
     "expected_excess", "expected_excess_low", "expected_excess_high", "expected_excess_refused",
 )  # fmt: skip
-#: Columns of a summary whose steps are no part of what was trained.
+#: Columns of a summary that count steps of a kind that was not trained.
 _NOT_TRAINED = ("overflowed", "skipped", "gaps")
 
 
