@@ -155,6 +155,9 @@ std::string not_a_float_format(std::string_view word) {
     if (!what.empty()) return "; " + text + " " + what;
     if (is_block_format(folded(word)))
         return "; " + text + " is a block format, whose elements share scales (quantize_blocks)";
+    const std::string plain = folded(word), blocks = found(block_words, word);
+    if (!blocks.empty() && (plain.starts_with("mx") || plain.starts_with("nv")))
+        return "; " + text + " is a word for a block format, " + blocks;
     if (const int bits = integer_bits(word); bits != 0) {
         return "; " + text + " is an integer, not a float" +
                (bits == 8               ? "; mxint8 is the block format of such elements"

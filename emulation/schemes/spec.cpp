@@ -143,6 +143,10 @@ void check_limits(std::string_view spec) {
         refuse("scheme '" + clipped(spec) + "' has " + std::to_string(spec.size()) +
                " characters; at most " + std::to_string(limits::spec_length) + " are read");
     }
+    if (spec.find("\u2026") != std::string_view::npos) {
+        refuse("scheme '" + clipped(spec) +
+               "' is clipped, as tables print it; take it whole from --csv or results.csv");
+    }
     std::size_t depth = 0;
     for (const char c : spec) {
         if (c == '(' && ++depth > limits::spec_depth) {

@@ -150,10 +150,19 @@ std::string_view found(const std::array<Words, count>& rows, std::string_view wo
     return {};
 }
 
-// Is the text the name of a format that schemes can send?
-bool is_format(std::string_view text) {
+// A float format's canonical name; empty: none.
+std::string format_name(std::string_view text) {
     try {
-        require_fp32(parse_format(text), "a scheme");
+        return parse_format(text).name();
+    } catch (const std::invalid_argument&) {
+        return "";
+    }
+}
+
+// Can schemes send the format?
+bool fits_fp32(std::string_view name) {
+    try {
+        require_fp32(parse_format(name), "a scheme");
         return true;
     } catch (const std::invalid_argument&) {
         return false;
@@ -209,10 +218,13 @@ std::string scheme_hint(std::string_view name) {
                " scales every tensor first";
     }
     if (const int bits = integer_bits(name); bits != 0) return "; " + integers(bits);
-    if (!is_format(name)) return "";
-    const std::string format = parse_format(name).name();
-    return "; " + std::string(name) + " is a format: none:" + format +
-           " rounds to it, aps:" + format + " scales every tensor first";
+    const std::string format = format_name(name);
+    if (format.empty()) return "";
+    const std::string is = "; " + std::string(name) + " is a format: ";
+    if (format == "fp32") return is + "none:fp32 sends gradients as they are";
+    if (!fits_fp32(format))
+        return is + "a scheme works on fp32 numbers, and none:fp32 sends them as they are";
+    return is + "none:" + format + " rounds to it, aps:" + format + " scales every tensor first";
 }
 
 std::string format_hint(const SchemeDefinition& definition, std::string_view head) {

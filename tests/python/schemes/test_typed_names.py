@@ -96,7 +96,9 @@ REFUSED_SCHEMES = {
     "fp16": "none:fp16",
     "half": "none:fp16",
     "float16": "none:fp16",
-    "fp32": "none:fp32",
+    "fp32": "none:fp32 sends gradients as they are",
+    "fp64": "a scheme works on fp32 numbers, and none:fp32 sends",
+    "double": "none:fp32",
     "float32": "none:fp32",
     "tf32": "none:tf32",
     "e4m3fn": "none:e4m3fn rounds to it, aps:e4m3fn",
@@ -264,7 +266,7 @@ REFUSED_FORMATS = {
     "int8": "an integer, not a float; mxint8", "INT4": "blocks:int4", "uint8": "mxint8",
     "mxfp4": "block format", "MXFP4": "block format", "nvfp4": "block format",
     "nf4": "e2m1fn is a float of 4 bits", "mx6": "mxfp6_e3m2", "bfp": "bfp:8:32",
-    "posit8": "a posit",
+    "posit8": "a posit", "mxfp8": "mxfp8_e4m3 or mxfp8_e5m2", "MXFP6": "mxfp6_e3m2 or mxfp6_e2m3",
 }  # fmt: skip
 
 
