@@ -104,6 +104,15 @@ def test_what_is_wrong_with_arguments_is_said_before_the_folder_is_looked_at(
     sentence = refused(capsys, *(places.get(word, word) for word in words), "-o", out)
     assert said.replace("FILE", places["FILE"]) in sentence
     assert {path: path.read_bytes() for path in out.iterdir()} == before
+    assert refused(capsys, "cut", places["FILE"], out, "--size", "10") == (
+        f"{places['FILE']} is a file; give a folder"
+    )
+    assert "has no array in a torch" in refused(
+        capsys, "convert", places["FILE"], out, "--reduction", "mean"
+    )
+    assert "is a file; give a folder" in refused(
+        capsys, "recommend", places["FILE"], "-o", tmp_path / "missing/plan.json"
+    )
     right = refused(capsys, "replay", digits, "--scheme", "sign", "-o", out)
     assert "has results that would be replaced" in right
 
