@@ -241,10 +241,8 @@ void read_keys(const SchemeDefinition& definition, std::string_view spec,
         if (!given.insert(key).second)
             refuse("scheme '" + clipped(spec) + "' has the key '" + clipped(key) + "' twice");
         const std::string_view value = text.substr(equals + 1);
-        arguments.keys[key] = key.ends_with("rounding") ? std::string(rounding_word(value))
-                              : key == "unit"           ? unit_word(value)
-                              : key == "block_format"   ? block_format_word(value)
-                                                        : std::string(value);
+        arguments.keys[key] =
+            key.ends_with("rounding") ? std::string(rounding_word(value)) : value_word(key, value);
     }
 }
 

@@ -180,6 +180,14 @@ std::string block_format_name(std::string_view text) {
     }
 }
 
+std::string unit_word(std::string_view value) {
+    if (const std::string_view meant = found(units_accepted, value); !meant.empty())
+        return std::string(meant);
+    if (const std::string_view meant = found(units_meant, value); !meant.empty())
+        throw std::invalid_argument("unit=" + limits::clipped(value) + ": " + std::string(meant));
+    return std::string(value);
+}
+
 bool has_key(const SchemeDefinition& d, std::string_view key) {
     return std::ranges::any_of(d.keys, [&](const SchemeKey& k) { return k.name == key; });
 }
@@ -269,17 +277,13 @@ std::string bare_hint(const SchemeDefinition& definition, std::string_view word)
     return meant.empty() || !has_key(definition, key) ? "" : "; did you mean " + meant + "?";
 }
 
-std::string unit_word(std::string_view value) {
-    if (const std::string_view meant = found(units_accepted, value); !meant.empty())
-        return std::string(meant);
-    if (const std::string_view meant = found(units_meant, value); !meant.empty())
-        throw std::invalid_argument("unit=" + limits::clipped(value) + ": " + std::string(meant));
-    return std::string(value);
-}
-
-std::string block_format_word(std::string_view value) {
+std::string value_word(std::string_view key, std::string_view value) {
     const auto is_capital = [](char c) { return c >= 'A' && c <= 'Z'; };
-    const std::string name = std::ranges::any_of(value, is_capital) ? block_format_name(value) : "";
+    std::string name;
+    if (key == "unit") return unit_word(value);
+    if (key == "accumulate") name = format_name(value);
+    if (key == "block_format" && std::ranges::any_of(value, is_capital))
+        name = block_format_name(value);
     return name.empty() ? std::string(value) : name;
 }
 

@@ -66,6 +66,15 @@ def test_steps_given_twice_are_refused(capsys, digits, tmp_path):
     assert not (tmp_path / "r").exists()
 
 
+def test_another_trace_than_the_source_is_refused(capsys, digits, tmp_path):
+    """It was left out in silence."""
+    words = ["recommend", digits, "--trace", "gpt", "-o", tmp_path / "plan.json"]
+    assert refused(capsys, *words) == (
+        "no trace 'gpt' in the trace 'digits'; trace= (--trace) selects one of the traces of results, "
+        "so leave it out"
+    )
+
+
 def test_formats_of_a_ladder_repeat(capsys, digits):
     one = ["ladder", str(digits), "--steps", "0:1", "--csv"]
     assert main([*one, "--formats", "e5m2", "--formats", "BF16,e3m4"]) == 0
