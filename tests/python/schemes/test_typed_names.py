@@ -303,6 +303,27 @@ def test_a_word_for_a_scheme_is_answered_by_the_right_spelling(word, said):
             assert parse_scheme(spec)["spec"]
 
 
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [(w, s) for w, s in REFUSED_SCHEMES.items() if s.startswith("did you mean ") and "=" in s]
+    + [(w, s) for w, s in REFUSED_SCHEMES.items() if ",unit=" in w and "did" not in s],
+)
+def test_the_key_that_is_offered_is_accepted_in_its_place(word, said):
+    before, between, _ = re.fullmatch(r"(.*)([,:])(.*)", word).groups()
+    setting = re.search(r"\w+=[\w.:]*\w", said)[0]
+    key, _, value = setting.partition("=")
+    assert Scheme(f"{before}{between}{setting}").keys[key] == value
+
+
+@pytest.mark.parametrize(
+    "word", ["mxfp8", "mxfp6", "fp8", "fp6", "fp4", "e4m3fn", "int8", "int4", "int6", "bfp", "nvfp"]
+)
+def test_the_block_formats_that_are_offered_are_accepted(word):
+    offered = re.search(r"did you mean (.*)\?$", refusal(BlockFormat, word))[1]
+    names = re.split(r", | or ", re.sub(r" \(.*\)", "", offered))
+    assert all(BlockFormat(name).bits_per_element > 0 for name in names)
+
+
 @pytest.mark.parametrize(("word", "name"), ACCEPTED_FORMATS.items())
 def test_another_spelling_is_its_format(word, name):
     assert FloatFormat(word).name == name and FloatFormat(word) == FloatFormat(name)
