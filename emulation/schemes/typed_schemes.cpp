@@ -49,13 +49,13 @@ constexpr auto hints = std::to_array<Words>({
     {"ternary tern tgrad", "ternary values have terngrad"},
     {"rotation hadamard randomrotation", "a random rotation is a part of thc"},
     {"fft dct fourier", "Fourier coefficients have fft_sparse"},
-    {"lossscale gradscaler amp autocast mixedprecision dynamiclossscale",
+    {"lossscale gradscaler amp autocast mixedprecision dynamic dynamiclossscale static",
      "a loss scale has loss_scaling:FORMAT (constant) and dynamic_loss_scaling:FORMAT (as "
      "torch.amp.GradScaler), such as dynamic_loss_scaling:fp16"},
     {"deepspeed", "DeepSpeed's loss scale is deepspeed_loss_scaling:fp16"},
     {"te transformerengine fp8recipe torchao",
      "the FP8 recipes are delayed_scaling:e4m3fn, current_scaling:e4m3fn and mx"},
-    {"scaled scaling scale amax absmax tensorwise pertensor",
+    {"scaled scaling scale amax absmax tensorwise pertensor perlayer layerwise layer",
      "a scale per tensor has aps:e4m3fn (a power of two that all agree on) and "
      "current_scaling:e4m3fn"},
     {"blockwise block blockscaled groupwise",

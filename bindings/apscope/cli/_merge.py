@@ -27,7 +27,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     parts = [Results.open(folder) for folder in args.results]
     with writing_results(args.output, args.force) as writing:
-        merged = merge(parts)
+        merged = merge([*parts])
         merged._write(writing, args.csv)
     say(f"{args.output}: {count_of(len(merged), 'row')} of {count_of(len(args.results), 'folder')}")
     if left_out := csv_left_out(len(merged), args.csv):

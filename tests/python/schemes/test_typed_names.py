@@ -178,6 +178,8 @@ REFUSED_SCHEMES = {
     "te": "current_scaling:e4m3fn",
     "absmax": "current_scaling:e4m3fn",
     "per_tensor": "aps:e4m3fn",
+    "layer": "aps:e4m3fn",
+    "dynamic": "dynamic_loss_scaling:fp16",
     "blockwise": "aps:e4m3fn,unit=32",
     "per_row": "aps:e4m3fn,unit=row",
     "stochastic_rounding": "aps:e4m3fn,rounding=stochastic",
