@@ -20,7 +20,12 @@ from apscope import _core, schemes
 MODULES = ("_core", "_oracle")  # _oracle exists where MPFR does
 
 #: The first argument of a constructor, and an example for trying keys.
-FIRST = {"format": "FormatLike", "scheme": "Scheme | str", "branches": "Mapping[str, Scheme | str]"}
+FIRST = {
+    "format": "FormatLike",
+    "scheme": "Scheme | str",
+    "branches": "Mapping[str, Scheme | str]",
+    "block_format": "BlockFormat | str",
+}
 GIVEN = {"format": "e4m3", "scheme": "sign", "branches": {"else": "sign"}}
 ROUNDINGS = [
     name for name in _core.rounding_modes() if name != "stochastic_exact"
@@ -100,6 +105,7 @@ def scheme_stub() -> str:
         "",
         "from ._arrays.inputs import FormatLike",
         "from ._arrays.projection import Projection",
+        "from ._core import BlockFormat",
         "from ._schemes.definitions import SchemeDefinition, SchemeKey, definitions",
         "from ._schemes.lists import all_schemes, main_schemes",
         "from ._schemes.scheme import Scheme, as_scheme, define",

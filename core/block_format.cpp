@@ -10,6 +10,7 @@
 #include "core/limits.h"
 #include "core/named_formats.h"
 #include "core/parse.h"
+#include "core/typed_names.h"
 
 namespace apscope {
 
@@ -54,6 +55,9 @@ bool is_bfp(const BlockFormat& f) {
 }
 
 [[noreturn]] void refuse_name(std::string_view name) {
+    const std::string_view base = name.substr(0, name.find(','));
+    if (const std::string meant = detail::block_formats_meant(base); !meant.empty())
+        refuse("unknown block format '" + detail::limits::clipped(name) + "'" + meant);
     std::string known;
     for (const NamedBlockFormat& row : table()) known += std::string(row.name) + ", ";
     refuse("unknown block format '" + detail::limits::clipped(name) + "'; use " + known +
@@ -64,7 +68,7 @@ bool is_bfp(const BlockFormat& f) {
 // The text before the first comma.
 BlockFormat parse_base(std::string_view base, std::string_view name) {
     for (const NamedBlockFormat& row : table()) {
-        if (row.name == base) return row.format;
+        if (row.name == base || detail::folded(row.name) == detail::folded(base)) return row.format;
     }
     if (base.starts_with("bfp:")) {
         const std::string_view rest = base.substr(4);
@@ -211,7 +215,11 @@ std::size_t BlockFormat::hash() const {
     return h;
 }
 
-BlockFormat parse_block_format(std::string_view name) {
+BlockFormat parse_block_format(std::string_view given) {
+    // Specs of schemes write / where names have commas.
+    std::string plain(given);
+    std::replace(plain.begin(), plain.end(), '/', ',');
+    const std::string_view name = plain;
     const std::size_t comma = name.find(',');
     BlockFormat f = parse_base(name.substr(0, comma), name);
     std::string_view rest =

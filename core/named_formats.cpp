@@ -10,25 +10,11 @@
 #include "core/named_format_table.h"
 #include "core/nearest_names.h"
 #include "core/parse.h"
+#include "core/typed_names.h"
 
 namespace apscope {
 
 namespace {
-
-struct Ambiguous {
-    std::string_view names;       // separated by spaces
-    std::string_view candidates;  // for the message
-};
-constexpr std::array<Ambiguous, 6> ambiguous = {{
-    {"fp8 float8", "e4m3fn, e5m2, e4m3, e4m3fnuz and e5m2fnuz"},
-    {"fp8_e4m3 fp8e4m3 nv_fp8_e4m3",
-     "e4m3fn (OCP, largest 448) and e4m3 (IEEE rules, largest 240)"},
-    {"hfp8", "hfp8_forward (1-4-3, bias 11) and e5m2 (its backward format)"},
-    {"fp6 float6", "e3m2fn and e2m3fn"},
-    {"fp4 float4", "e2m1fn (OCP) and binary4p2sf (P3109)"},
-    {"posit8 posit16",
-     "not a FloatFormat: a posit is not a floating-point format of this kind; e5m2 and fp16 are"},
-}};
 
 // Names and aliases of the table, in its order, a format's own name before its aliases.
 std::vector<std::string_view> all_names() {
@@ -44,14 +30,7 @@ std::vector<std::string_view> all_names() {
     return names;
 }
 
-bool lists(std::string_view names, std::string_view name) {
-    while (!names.empty()) {
-        const std::size_t end = names.find(' ');
-        if (names.substr(0, end) == name) return true;
-        names = end == std::string_view::npos ? std::string_view{} : names.substr(end + 1);
-    }
-    return false;
-}
+using detail::lists_word;
 
 // Reads tokens from the front of a name.
 struct Tokens {
@@ -131,6 +110,15 @@ std::string reordered(std::string_view name) {
     return right != name && parse_general(right) ? right : "";
 }
 
+// A general or P3109 name in capitals, such as E3M4FN, in small letters; else empty.
+std::string general_in_capitals(std::string_view name) {
+    const std::string lower = detail::folded(name);
+    const auto is_capital = [](char c) { return c >= 'A' && c <= 'Z'; };
+    const bool in_capitals =
+        name.size() <= 64 && lower.size() == name.size() && std::ranges::any_of(name, is_capital);
+    return in_capitals && (parse_general(lower) || parse_p3109(lower)) ? lower : "";
+}
+
 FloatFormat cfloat8(int exponent_bits, int bias) {
     FloatFormat f =
         with_bias(make_format(exponent_bits, 7 - exponent_bits, Specials::finite), bias);
@@ -159,14 +147,13 @@ std::optional<FloatFormat> parse_family(std::string_view name) {
     return make_format(*exponent_bits, *mantissa_bits, Specials::finite);
 }
 
-// Does the table, or the list of ambiguous names, give `name` another meaning than `f`? OCP's
-// e2m1fn has no NaN, and e8m0 is its scale.
+// Does the table give `name` another meaning than `f`? OCP's e2m1fn has no NaN, and e8m0 is its
+// scale.
 bool means_another(std::string_view name, const FloatFormat& f) {
     for (const NamedFormat& row : named_format_table) {
-        if (row.name == name || lists(row.aliases, name)) return row.format != f;
+        if (row.name == name || lists_word(row.aliases, name)) return row.format != f;
     }
-    return std::ranges::any_of(ambiguous,
-                               [&](const Ambiguous& row) { return lists(row.names, name); });
+    return false;
 }
 
 // The general form of `f`, starting from the family of specials that needs the fewest words.
@@ -235,13 +222,7 @@ std::string FloatFormat::name() const {
 
 FloatFormat parse_format(std::string_view name) {
     for (const NamedFormat& row : named_format_table) {
-        if (row.name == name || lists(row.aliases, name)) return row.format;
-    }
-    for (const Ambiguous& row : ambiguous) {
-        if (lists(row.names, name)) {
-            throw std::invalid_argument("the format name '" + detail::limits::clipped(name) +
-                                        "' has several meanings: " + std::string(row.candidates));
-        }
+        if (row.name == name || lists_word(row.aliases, name)) return row.format;
     }
     std::optional<FloatFormat> f = parse_p3109(name);
     if (!f) f = parse_family(name);
@@ -255,6 +236,19 @@ FloatFormat parse_format(std::string_view name) {
     };
     if (!f) of_name([&] { f = parse_general(name); });
     if (!f) {
+        if (const auto* meant = detail::formats_meant(name); meant != nullptr) {
+            throw std::invalid_argument("the format name '" + detail::limits::clipped(name) +
+                                        "' has several meanings: " + std::string(meant->all));
+        }
+        if (const std::string spelt = detail::format_spelling(name); !spelt.empty())
+            return parse_format(spelt);
+        if (const std::string lower = general_in_capitals(name); !lower.empty())
+            return parse_format(lower);
+        const std::string other = detail::not_a_float_format(name);
+        if (!other.empty()) {
+            throw std::invalid_argument("unknown format '" + detail::limits::clipped(name) + "'" +
+                                        other);
+        }
         const std::string right = name.size() <= 64 ? reordered(name) : "";
         const std::string near = right.empty() ? detail::did_you_mean(name, all_names())
                                                : "; did you mean " + right + "?";

@@ -19,7 +19,7 @@ struct NamedFormat {
 
 std::span<const NamedFormat> named_formats();
 
-// Reads a name of the table, a P3109 name (binary8p3se) or the general form
+// Reads a name of the table (or a spelling of core/typed_names.h), a P3109 name or the general form
 //
 //   e<E>m<M> [fn|fnuz|finite] [u] [b<bias>] [nosub | sub<exponent>] [zero1|zero0]
 //            [nan<count>] [inf|noinf] [nannz] [eventies]

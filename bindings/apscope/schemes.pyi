@@ -5,6 +5,7 @@ from typing import Literal, TypeAlias
 
 from ._arrays.inputs import FormatLike
 from ._arrays.projection import Projection
+from ._core import BlockFormat
 from ._schemes.definitions import SchemeDefinition, SchemeKey, definitions
 from ._schemes.lists import all_schemes, main_schemes
 from ._schemes.scheme import Scheme, as_scheme, define
@@ -303,8 +304,8 @@ class FP8TwoShot(Scheme):
 class MX(Scheme):
     def __init__(
         self,
+        block_format: BlockFormat | str = "mxfp8_e4m3",
         *,
-        block_format: str = "mxfp8_e4m3",
         block: int = 0,
         rule: str = "format",
         along: str = "tensor",

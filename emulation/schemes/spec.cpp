@@ -13,6 +13,7 @@
 #include "core/rounding_words.h"
 #include "core/spec_text.h"
 #include "emulation/schemes/definition.h"
+#include "emulation/schemes/typed_schemes.h"
 
 namespace apscope::detail {
 
@@ -142,6 +143,10 @@ void check_limits(std::string_view spec) {
         refuse("scheme '" + clipped(spec) + "' has " + std::to_string(spec.size()) +
                " characters; at most " + std::to_string(limits::spec_length) + " are read");
     }
+    if (spec.find("\u2026") != std::string_view::npos) {
+        refuse("scheme '" + clipped(spec) +
+               "' is clipped, as tables print it; take it whole from --csv or results.csv");
+    }
     std::size_t depth = 0;
     for (const char c : spec) {
         if (c == '(' && ++depth > limits::spec_depth) {
@@ -166,12 +171,18 @@ std::string meant_by(std::string_view word, std::span<const SchemeDefinition> de
     return "";
 }
 
-const SchemeDefinition& definition_of(std::string_view name) {
+// Null: no scheme has this name.
+const SchemeDefinition* definition_of(std::string_view name) {
     const std::span<const SchemeDefinition> definitions = scheme_definitions();
     const auto found = std::find_if(definitions.begin(), definitions.end(),
                                     [&](const auto& d) { return d.name == name; });
-    if (found != definitions.end()) return *found;
-    const std::string meant = meant_by(name, definitions);
+    return found == definitions.end() ? nullptr : &*found;
+}
+
+[[noreturn]] void refuse_scheme(std::string_view name) {
+    const std::span<const SchemeDefinition> definitions = scheme_definitions();
+    std::string meant = scheme_hint(name);
+    if (meant.empty()) meant = meant_by(name, definitions);
     refuse("unknown scheme '" + clipped(name) + "'" +
            (meant.empty() ? instead_of(name, definitions, "; use one of ") : meant));
 }
@@ -193,6 +204,24 @@ void read_body(const SchemeDefinition& definition, const SpecParts& parts, const
     if (definition.body == Body::policy) arguments.policy = parse_policy(parts.body, parse);
 }
 
+// The key of a value that follows the colon without one, of a scheme without a format.
+std::string_view key_of_head(const SchemeDefinition& definition, std::string_view spec,
+                             std::string_view head) {
+    if (!definition.grid_key.empty()) return definition.grid_key;
+    const auto own = [&](std::string_view key) {
+        return std::ranges::any_of(definition.keys,
+                                   [&](const SchemeKey& k) { return k.name == key; });
+    };
+    if (constexpr std::string_view block = "block_format"; own(block)) return block;
+    std::string instead = bare_hint(definition, head);
+    if (instead.empty() && parse_number<double>(head) && !definition.keys.empty()) {
+        instead =
+            "; did you mean " + std::string(definition.keys[0].name) + "=" + clipped(head) + "?";
+    }
+    refuse("scheme '" + clipped(spec) + "' has '" + clipped(head) + "' in the place of key=value" +
+           (instead.empty() ? instead_of("", definition.keys, "; its keys are ") : instead));
+}
+
 void read_keys(const SchemeDefinition& definition, std::string_view spec,
                std::span<const std::string_view> settings, SchemeArguments& arguments) {
     std::set<std::string> given;
@@ -201,16 +230,19 @@ void read_keys(const SchemeDefinition& definition, std::string_view spec,
         const std::string key(text.substr(0, equals));
         if (equals == std::string_view::npos) {
             refuse("scheme '" + clipped(spec) + "' has '" + clipped(text) +
-                   "' in the place of key=value");
+                   "' in the place of key=value" + bare_hint(definition, text));
         }
         if (!arguments.keys.contains(key)) {
+            const std::string meant = key_hint(definition, key, text.substr(equals + 1));
             refuse("scheme '" + std::string(definition.name) + "' has no key '" + clipped(key) +
-                   "'" + instead_of(key, definition.keys, "; its keys are "));
+                   "'" +
+                   (meant.empty() ? instead_of(key, definition.keys, "; its keys are ") : meant));
         }
         if (!given.insert(key).second)
             refuse("scheme '" + clipped(spec) + "' has the key '" + clipped(key) + "' twice");
         const std::string_view value = text.substr(equals + 1);
-        arguments.keys[key] = key.ends_with("rounding") ? rounding_word(value) : value;
+        arguments.keys[key] =
+            key.ends_with("rounding") ? std::string(rounding_word(value)) : value_word(key, value);
     }
 }
 
@@ -248,7 +280,13 @@ Scheme parse_scheme(std::string_view spec, const MadeSchemes* made) {
     check_limits(spec);
     const SpecParts parts = take_apart(spec);
     const std::string name(parts.name);
-    const SchemeDefinition& definition = definition_of(name);
+    const SchemeDefinition* found = definition_of(name);
+    if (found == nullptr) {
+        const std::string begun = spec_begun_by(name);
+        if (begun.empty()) refuse_scheme(name);
+        return parse_scheme(begun + std::string(spec.substr(name.size())), made);
+    }
+    const SchemeDefinition& definition = *found;
 
     SchemeArguments arguments;
     for (const SchemeKey& key : definition.keys)
@@ -262,13 +300,17 @@ Scheme parse_scheme(std::string_view spec, const MadeSchemes* made) {
             refuse("scheme '" + clipped(spec) + "' has the key '" + clipped(parts.head) +
                    "' in the place of its format, as in " + name + ":e4m3," + clipped(parts.head));
         }
+        if (const std::string sentence = format_hint(definition, parts.head); !sentence.empty())
+            refuse(sentence);
         arguments.format = parse_format(parts.head);
         require_fp32(*arguments.format, "a scheme");
     }
     std::string head(parts.head);
     if (!definition.takes_format && !head.empty()) {
-        if (!definition.grid_key.empty() && head.find('=') == std::string::npos)
-            head = std::string(definition.grid_key) + "=" + head;
+        const std::string_view key = parts.head.substr(0, parts.head.find('='));
+        // A block format may have settings of its own: mx:blocks:e3m0/block=16.
+        if (key == parts.head || key.find_first_of(":/") != std::string_view::npos)
+            head = std::string(key_of_head(definition, spec, head)) + "=" + head;
         settings.insert(settings.begin(), head);
     }
     read_keys(definition, spec, settings, arguments);

@@ -112,7 +112,7 @@ def _reductions(plan: Plan, own: dict[str, float]) -> list[str]:
         others.append(
             f"{there}, and nothing is better there"
             if row["scheme"] == plan.spec
-            else f"{there}, the best there, {clip(row['scheme'], 60)}, {best or 'overflow'}"
+            else f"{there}, the best there, {clip(row['scheme'], 200)}, {best or 'overflow'}"
         )
     return [f"reduction: {plan.reduction}" + "".join(f"; {text}" for text in others)]
 

@@ -160,6 +160,11 @@ def recommend(
                 f"the results have no scheme '{lacking[0]}'; replay it, or leave it out"
             )
         return planned(opened, frame, specs, setting, None)
+    if trace not in (None, opened.name):
+        raise ValueError(
+            f"no trace '{trace}' in the trace '{opened.name}'; trace= (--trace) selects one of the "
+            "traces of results, so leave it out"
+        )
     from .._replay.replay import replay
 
     def replays(schemes: Sequence[Scheme], reductions: Sequence[str]) -> Results:

@@ -220,7 +220,7 @@ def _near_the_limit(plan: Plan, limit: float) -> list[str]:
         nearest = above.loc[above["volume"].idxmin()]
         said.append(
             f"just above {limit:g}: at volume {nearest['volume']:.4g} a plan, mostly of "
-            f"{clip(nearest['largest'], 60)}, has {error} {nearest[error]:.3g} instead of "
+            f"{clip(nearest['largest'], 200)}, has {error} {nearest[error]:.3g} instead of "
             f"{inside:.3g}, on the steps it was chosen by"
         )
     return said

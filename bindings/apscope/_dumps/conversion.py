@@ -201,6 +201,8 @@ def convert(
     if os.path.lexists(destination):
         if not dry_run:  # a kill at the end may have left files
             clear_left(destination, "apscope convert")
+        if not is_address(source):  # what is wrong with the source is said first
+            find_units(Source(source, workshop.fetched), Apart(pattern, tensors))
         raise ValueError(f"{destination} exists; convert into a new folder")
     options = Options(
         worker_axis=worker_axis,

@@ -15,6 +15,7 @@ import pandas as pd
 
 from .._arrays.float_environment import guarded
 from .._arrays.inputs import as_format
+from .._core import BlockFormat
 from .._schemes.scheme import as_scheme
 from .factors import factor as factor_of
 from .factors import step_logs
@@ -129,13 +130,30 @@ def ladder_schemes(
         raise ValueError(f"unknown rule '{rule}'; use one of {', '.join(RULES)}")
     found = {}
     for given in [formats] if isinstance(formats, str) else formats:
-        name = given if isinstance(given, str) else as_format(given).name
+        name = _float_format(given)
         for rung in RUNGS:
             scheme = as_scheme(rung.spec.format(format=name, rule=rule))
             found[scheme.format, rung.name] = scheme.spec
     if not found:
         raise ValueError("there is no format to make a ladder of; give at least one, such as e3m4")
     return found
+
+
+def _float_format(given: Any) -> str:
+    """The format's name; of a block format, which has a scale of its own, a sentence."""
+    try:
+        return as_format(given).name
+    except ValueError as error:
+        try:
+            block = BlockFormat(given)
+        except ValueError:
+            raise error from None
+        own = "nvfp4" if block.tensor_scale else f"mx:block_format={block.name.replace(',', '/')}"
+        raise ValueError(
+            f"'{given}' is a block format, and a ladder puts scales of several sizes over a float "
+            f"format: give that of its elements, {block.element.name}, and replay {own} for its own "
+            "scale"
+        ) from None
 
 
 @guarded

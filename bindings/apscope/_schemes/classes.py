@@ -12,7 +12,7 @@ import numpy as np
 from .._arrays.dtypes import is_dtype
 from .._arrays.inputs import as_format
 from .._arrays.projection import FIELDS, whole
-from .._core import FloatFormat
+from .._core import BlockFormat, FloatFormat
 from .definitions import SchemeDefinition, definitions
 from .scheme import Scheme, as_scheme, spec_of
 
@@ -25,6 +25,9 @@ _FIRST = {
         "Conditions in order, the last ``else``; docs/schemes.md.",
     ),
 }  # fmt: skip
+
+#: The key that may be given first, without its name.
+_FIRST_KEY = "block_format"
 
 #: Further errors if a projection is accepted.
 _NOT_WHOLE = (
@@ -53,8 +56,10 @@ def _text(key: str, value: Any) -> str:
         return re.sub(r"(?<=e)\+?(-?)0*", r"\1", repr(float(value)))  # 1e-08 is spelt 1e-8
     if isinstance(value, FloatFormat) or is_dtype(value):
         return as_format(value).name
+    if isinstance(value, BlockFormat):
+        value = value.name
     if isinstance(value, (str, int, np.integer)):
-        return str(value)
+        return str(value).replace(",", "/") if key == _FIRST_KEY else str(value)
     raise TypeError(
         f"{key}={value!r} is of type {type(value).__name__}; give text, a number, True or False, "
         "or a format"
@@ -64,7 +69,7 @@ def _text(key: str, value: Any) -> str:
 def _signature(d: SchemeDefinition) -> inspect.Signature:
     """The constructor's signature without self: a first parameter, if any, and keyword-only keys.
 
-    Before the key `rounding` comes the projection that may replace it and other keys.
+    A block format may be given first, without its name. Before the key `rounding` comes the projection that may replace it and other keys.
     """
     parameters = []
     if kind := _kind(d):
@@ -78,9 +83,12 @@ def _signature(d: SchemeDefinition) -> inspect.Signature:
             parameters.append(
                 inspect.Parameter("projection", inspect.Parameter.KEYWORD_ONLY, default=None)
             )
-        parameters.append(
-            inspect.Parameter(key.name, inspect.Parameter.KEYWORD_ONLY, default=_value(key.default))
+        keyword = (
+            inspect.Parameter.POSITIONAL_OR_KEYWORD
+            if key.name == _FIRST_KEY
+            else inspect.Parameter.KEYWORD_ONLY
         )
+        parameters.append(inspect.Parameter(key.name, keyword, default=_value(key.default)))
     return inspect.Signature(parameters)
 
 
@@ -109,6 +117,12 @@ def _arguments(
         raise TypeError(
             f"{own} needs {'a ' if kind != 'policy' else ''}{name}, such as {own}({example})"
         )
+    names = [key.name for key in d.keys]
+    first = kind and _FIRST[kind][0]
+    if not kind and _FIRST_KEY in names:
+        first = _FIRST_KEY
+        if given and first not in keys and isinstance(given[0], (str, BlockFormat)):
+            keys, given = {first: given[0], **keys}, given[1:]
     if len(given) > bool(kind):
         known = (
             f"such as {d.keys[0].name}={_value(d.keys[0].default)!r}"
@@ -116,10 +130,9 @@ def _arguments(
             else "of which it has none"
         )
         raise TypeError(
-            f"{own} takes {f'its {_FIRST[kind][0]} and then ' if kind else ''}keys by name, "
+            f"{own} takes {f'its {first} and then ' if first else ''}keys by name, "
             f"{known}; {given[bool(kind)]!r} has no name"
         )
-    names = [key.name for key in d.keys]
     if "rounding" in names and (projection := keys.pop("projection", None)) is not None:
         parts = [name for name in FIELDS if name in names]
         projection = whole(

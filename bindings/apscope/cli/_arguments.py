@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace, _ActionsContainer
+from argparse import Action, ArgumentParser, Namespace, _ActionsContainer
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -19,6 +19,26 @@ class Add(Protocol):
     def __call__(self, argument: str, text: str, **more: Any) -> None: ...
 
 
+class _Once(Action):
+    """Stores a value; an option that is given twice is refused, so that neither value is lost."""
+
+    def __call__(
+        self,
+        parser: ArgumentParser,
+        namespace: Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        given = vars(namespace).setdefault("_given_once", {})
+        if option_string is not None and self.dest in given:
+            raise ValueError(
+                f"{parser.prog.removeprefix('apscope').strip()}: {option_string} is given twice, "
+                f"{given[self.dest]} and {values}; it takes one value"
+            )
+        given[self.dest] = values
+        setattr(namespace, self.dest, values)
+
+
 def adder(to: _ActionsContainer) -> Add:
     """For a parser or a group: ``add("-o, --output FILE", text)``; `more` as in `add_argument`."""
 
@@ -29,6 +49,8 @@ def adder(to: _ActionsContainer) -> Add:
             more["metavar"] = metavar
         elif "choices" not in more:
             more.setdefault("action", "store_true")
+        if last.startswith("-"):
+            more.setdefault("action", _Once)
         to.add_argument(*names, name, help=text, **more)
 
     return add

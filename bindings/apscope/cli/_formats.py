@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import re
 
 from .._arrays.blocks import named_block_formats
 from .._arrays.inputs import as_format
@@ -46,6 +47,21 @@ def _asked(names: list[str]) -> tuple[list[FloatFormat], list[BlockFormat]]:
     return floats, blocks
 
 
+def _other_specials(name: str) -> str:
+    """A sentence on e3m2fnb3 beside OCP's e3m2fn: before other words, fn is a NaN; else empty."""
+    found = re.fullmatch(r"(e\d+m\d+)fn(?!uz)[a-z].*", name)
+    if found is None or f"{found[1]}fn" not in named_formats():
+        return ""
+    short, own = as_format(f"{found[1]}fn"), as_format(name)
+    if short.has_nan == own.has_nan:
+        return ""
+    right = name.replace("fn", "finite", 1)
+    return (
+        f"{name} has a NaN, which {short.name} has not: before other words fn means one NaN; without "
+        f"NaN it is {right}"
+    )
+
+
 def run(args: argparse.Namespace) -> int:
     floats, blocks = _asked(args.names)
     if args.json:
@@ -61,6 +77,8 @@ def run(args: argparse.Namespace) -> int:
             table.astype(str).values.tolist(),
             words=("name", "specials", "aliases"),
         )
+    for note in filter(None, map(_other_specials, args.names)):
+        print(note)
     if floats and blocks:
         print("\nBlock formats, whose elements share scales:")
     if blocks:

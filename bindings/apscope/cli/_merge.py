@@ -6,6 +6,7 @@ import argparse
 
 from .._results.folders import writing_results
 from .._results.merging import merge
+from .._results.results import Results
 from .._results.saving import csv_left_out
 from .._text import count_of
 from ._arguments import add_written_results, adder
@@ -24,8 +25,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    parts = [Results.open(folder) for folder in args.results]
     with writing_results(args.output, args.force) as writing:
-        merged = merge(args.results)
+        merged = merge([*parts])
         merged._write(writing, args.csv)
     say(f"{args.output}: {count_of(len(merged), 'row')} of {count_of(len(args.results), 'folder')}")
     if left_out := csv_left_out(len(merged), args.csv):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .._advice.candidates import DEFAULT, WORDS
 from .._advice.plan import Plan
@@ -26,6 +26,9 @@ from ._arguments import (
 )
 from ._output import exactly
 from ._table import on_terminal, say, warn
+
+if TYPE_CHECKING:
+    from .._results.results import Results
 
 EXAMPLE = """\
 apscope recommend notebooks/data/digits -o plan.json --max-volume 0.2
@@ -102,11 +105,16 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(
             f"--as {args.tool}: plans cannot be written for it; use one of {', '.join(TOOLS)}"
         )
+    results = None if args.source.endswith(".json") else open_results(args.source)
     if not Path(args.output).absolute().parent.is_dir():
         raise ValueError(f"-o {args.output}: its folder does not exist; make it first")
     refuse_dangling(args.output)
     limits = {name: getattr(args, name) for name in (*LIMITS, "max_layer_error")}
-    plan = _solved(args, limits) if args.source.endswith(".json") else _recommended(args, limits)
+    plan = (
+        _solved(args, limits)
+        if args.source.endswith(".json")
+        else _recommended(args, results, limits)
+    )
     plan.save(args.output)
     if args.tool is not None:
         with exactly():
@@ -138,8 +146,7 @@ def _solved(args: argparse.Namespace, limits: dict[str, float | None]) -> Plan:
     return Plan.open(args.source).solve(args.minimize, simplest=not args.any_schemes, **limits)
 
 
-def _recommended(args: argparse.Namespace, limits: dict[str, Any]) -> Plan:
-    results = open_results(args.source)
+def _recommended(args: argparse.Namespace, results: Results | None, limits: dict[str, Any]) -> Plan:
     if results is not None:
         warn(results)
     return recommend(

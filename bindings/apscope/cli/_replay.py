@@ -7,12 +7,16 @@ import contextlib
 import shlex
 from typing import Any
 
-from .._core import OPTIMIZERS
+from .._core import OPTIMIZERS, parse_topology
+from .._replay.memory import memory_bytes
 from .._replay.replay import DEFAULT_TOPOLOGIES
 from .._replay.run import Rest, Take, run_replay
 from .._results.folders import writing_results
 from .._results.saving import NewResults, csv_left_out
+from .._schemes.lists import schemes_of
 from .._text import count_of
+from .._traces.opening import open_trace
+from .._traces.selection import parse_steps
 from ._arguments import add_written_results, adder
 from ._table import on_terminal, say
 
@@ -89,6 +93,7 @@ def _shard(text: str | None) -> tuple[int, int] | None:
 
 
 def run(args: argparse.Namespace) -> int:
+    _look_at(args)
     with contextlib.ExitStack() as stack:
         writing = stack.enter_context(writing_results(args.output, args.force))
         client = None
@@ -120,6 +125,17 @@ def run(args: argparse.Namespace) -> int:
         if args.persistence:
             _say_without_persistence(rest)
     return 0
+
+
+def _look_at(args: argparse.Namespace) -> None:
+    """Opens the traces and reads the schemes, so that what is wrong with them is said first."""
+    args.traces = [open_trace(trace) for trace in args.traces]
+    args.scheme = schemes_of(["main"] if args.scheme is None else args.scheme)
+    for name in args.topology or []:
+        parse_topology(name)
+    _shard(args.shard)
+    parse_steps(args.steps)
+    memory_bytes(args.memory)
 
 
 def _say_without_limit(rest: Rest) -> None:

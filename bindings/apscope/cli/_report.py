@@ -110,10 +110,10 @@ def run(args: argparse.Namespace) -> int:
             f"report: {args.source} is a trace, and no report may be written into its folder; give "
             "-o FILE.html"
         )
+    against = None if args.against is None else Results.open(args.against)
     out_path = check_destination(
         Path(args.source, "report.html") if args.output is None else args.output, force=args.force
     )
-    against = None if args.against is None else Results.open(args.against)
     if is_trace:
         if against is not None:
             _check_common(args.source, against)

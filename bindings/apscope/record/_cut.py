@@ -102,12 +102,12 @@ def cut(
     longest = integer("longest", longest, 1, 2**31 - 1)
     if name is not None and not isinstance(name, str):
         raise ValueError(f"name is {name!r}; it must be a string")
-    refuse_dangling(destination)
-    if os.path.lexists(destination):
-        raise ValueError(f"{os.fspath(destination)} exists; give a folder that does not")
     source = trace if isinstance(trace, Trace) else open_trace(trace)
     if "cut_from" in source.manifest.metadata:
         raise ValueError(f"{source.source} is a cut already; cut the whole trace again")
+    refuse_dangling(destination)
+    if os.path.lexists(destination):
+        raise ValueError(f"{os.fspath(destination)} exists; give a folder that does not")
     source.require(kinds=KINDS)
     with tqdm(
         total=3 * len(list(_records(source))) * len(source.tensors),

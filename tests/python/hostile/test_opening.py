@@ -92,14 +92,14 @@ def test_a_list_of_names(digits, tmp_path, odd):
     refused(done, f"{odd.word}\n")  # one remedy
 
 
-def test_a_place_of_a_dump_or_a_folder(tmp_path, odd, capsys):
+def test_a_place_of_a_dump_or_a_folder(digits, tmp_path, odd, capsys):
     place = odd(tmp_path / "place")
     for words, end in (
         (["convert", place, tmp_path / "out", "--reduction", "mean"], "a regular file\n"),
         (["info", place], "a folder\n"),
         (["check", place], "a folder\n"),
         (["summary", place], "a folder\n"),
-        (["replay", tmp_path / "none", "-o", place], "a folder for the results\n"),
+        (["replay", digits, "-o", place], "a folder for the results\n"),
     ):
         assert main([str(word) for word in words]) == 2
         error = capsys.readouterr().err

@@ -43,7 +43,7 @@ def test_signatures_have_the_registrys_keys_with_their_defaults(d):
         *(key.name for key in d.keys),
     ]
     assert all(
-        p.kind is inspect.Parameter.KEYWORD_ONLY
+        (p.kind is inspect.Parameter.KEYWORD_ONLY) == (name != "block_format")
         for name, p in parameters.items()
         if not first or name != first[0]
     )
@@ -75,7 +75,9 @@ def test_what_is_missing_is_one_sentence(d):
     cls, first = getattr(schemes, d.class_name), first_of(d)
     if first is None:
         with pytest.raises(
-            TypeError, match=f"^{d.class_name} takes keys by name, such as .*; 5 has no name$"
+            TypeError,
+            match=f"^{d.class_name} takes (its block_format and then )?keys by name, such as .*; 5 has "
+            "no name$",
         ):
             cls(5)
         return
@@ -232,8 +234,8 @@ def test_an_editor_completes_what_has_not_run(typed, offered):
     "spec, wanted",
     [
         (
-            "aps:e4m3,unit=layer",
-            "unit=layer must be model, bucket:SIZE .as bucket:25MB., "
+            "aps:e4m3,unit=x",
+            "unit=x must be model, bucket:SIZE .as bucket:25MB., "
             "tensor, row or an integer from 1 to",
         ),
         ("loss_scaling:e4m3,scale=x", "scale=x must be largest, best or a positive fp32 number"),

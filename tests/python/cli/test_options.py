@@ -1,0 +1,161 @@
+"""Options given twice, arguments that are looked at before folders, and notes on names."""
+
+import argparse
+
+import pytest
+
+from apscope._text import clip
+from apscope.cli import VERBS, _parser, main
+from apscope.schemes import Scheme
+
+
+@pytest.fixture(scope="module")
+def digits(request):
+    return str(request.config.rootpath / "notebooks/data/digits")
+
+
+def refused(capsys, *words):
+    assert main([str(word) for word in words]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("apscope: ") and said.count("\n") == 1
+    return said.removeprefix("apscope: ").rstrip("\n")
+
+
+def options(verb):
+    """The options of a verb that take a value."""
+    parser = next(
+        action.choices[verb]
+        for action in _parser(verb)._actions
+        if isinstance(action, argparse._SubParsersAction)
+    )
+    return [a for a in parser._actions if a.option_strings and a.nargs != 0]
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_an_option_repeats_or_is_refused_the_second_time(verb):
+    """The second value took the place of the first, in silence."""
+    for action in options(verb):
+        name = action.option_strings[-1]
+        one, two = (
+            (list(action.choices) * 2)[:2]
+            if action.choices
+            else ("2", "3")
+            if action.type in (int, float)
+            else ("a", "b")
+        )
+        one, two = ((action.type or str)(word) for word in (one, two))
+        held = argparse.Namespace()
+        parser = argparse.ArgumentParser(prog=f"apscope {verb}")
+        action(parser, held, one, name)
+        if isinstance(action, argparse._AppendAction):
+            action(parser, held, two, name)
+            assert getattr(held, action.dest)[-2:] == [one, two]
+        else:
+            with pytest.raises(
+                ValueError, match=f"^{verb}: {name} is given twice, {one} and {two}"
+            ):
+                action(parser, held, two, name)
+            assert getattr(held, action.dest) == one
+
+
+def test_steps_given_twice_are_refused(capsys, digits, tmp_path):
+    words = ["replay", digits, "-o", tmp_path / "r", "--steps", "0:1", "--steps", "1:2"]
+    assert refused(capsys, *words) == (
+        "replay: --steps is given twice, 0:1 and 1:2; it takes one value"
+    )
+    assert not (tmp_path / "r").exists()
+
+
+def test_another_trace_than_the_source_is_refused(capsys, digits, tmp_path):
+    """It was left out in silence."""
+    words = ["recommend", digits, "--trace", "gpt", "-o", tmp_path / "plan.json"]
+    assert refused(capsys, *words) == (
+        "no trace 'gpt' in the trace 'digits'; trace= (--trace) selects one of the traces of results, "
+        "so leave it out"
+    )
+
+
+def test_formats_of_a_ladder_repeat(capsys, digits):
+    one = ["ladder", str(digits), "--steps", "0:1", "--csv"]
+    assert main([*one, "--formats", "e5m2", "--formats", "BF16,e3m4"]) == 0
+    repeated = capsys.readouterr().out
+    assert main([*one, "--formats", "e5m2,bf16,e3m4"]) == 0
+    assert capsys.readouterr().out == repeated and ',"bf16",' in repeated and ',"e5m2",' in repeated
+
+
+@pytest.mark.parametrize(("name", "own"), [("mxfp4", "mx:block_format=mxfp4"), ("nvfp4", "nvfp4")])
+def test_a_ladder_of_a_block_format_names_its_elements(capsys, digits, name, own):
+    assert refused(capsys, "ladder", digits, "--formats", name) == (
+        f"'{name}' is a block format, and a ladder puts scales of several sizes over a float format: "
+        f"give that of its elements, e2m1fn, and replay {own} for its own scale"
+    )
+    assert Scheme(own).spec == own
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    (("replay", "FILE"), "FILE is a file; give a folder"),
+    (("replay", "DIGITS", "--scheme", "bf16"), "unknown scheme 'bf16'; bf16 is a format: none:bf16 "
+     "rounds to it, aps:bf16 scales every tensor first"),
+    (("replay", "DIGITS", "--topology", "rign"), "unknown topology 'rign'"),
+    (("replay", "DIGITS", "--steps", "1:x"), "1:x"),
+    (("replay", "DIGITS", "--shard", "1"), "shard '1' is not I/N, such as 0/4"),
+    (("merge", "FILE"), "FILE is a file; give a folder"),
+])  # fmt: skip
+def test_what_is_wrong_with_arguments_is_said_before_the_folder_is_looked_at(
+    capsys, digits, tmp_path, words, said
+):
+    """A folder with results was all that was said."""
+    (tmp_path / "file.md").write_text("# no trace")
+    out, places = tmp_path / "r", {"FILE": str(tmp_path / "file.md"), "DIGITS": str(digits)}
+    assert main(["replay", str(digits), "--scheme", "sign", "--steps", "0:1", "-o", str(out)]) == 0
+    capsys.readouterr()
+    before = {path: path.read_bytes() for path in out.iterdir()}
+    sentence = refused(capsys, *(places.get(word, word) for word in words), "-o", out)
+    assert said.replace("FILE", places["FILE"]) in sentence
+    assert {path: path.read_bytes() for path in out.iterdir()} == before
+    assert refused(capsys, "cut", places["FILE"], out, "--size", "10") == (
+        f"{places['FILE']} is a file; give a folder"
+    )
+    assert "has no array in a torch" in refused(
+        capsys, "convert", places["FILE"], out, "--reduction", "mean"
+    )
+    assert "is a file; give a folder" in refused(
+        capsys, "recommend", places["FILE"], "-o", tmp_path / "missing/plan.json"
+    )
+    right = refused(capsys, "replay", digits, "--scheme", "sign", "-o", out)
+    assert "has results that would be replaced" in right
+
+
+@pytest.mark.parametrize(("name", "note"), [
+    ("e3m2fnb3", "e3m2fnb3 has a NaN, which e3m2fn has not: before other words fn means one NaN; "
+                 "without NaN it is e3m2finiteb3"),
+    ("e2m1fnu", "e2m1fnu has a NaN, which e2m1fn has not: before other words fn means one NaN; "
+                "without NaN it is e2m1finiteu"),
+    ("e4m3fnb8", ""), ("e3m2fn", ""), ("e3m2finiteb3", ""), ("e3m2fnuz", ""),
+])  # fmt: skip
+def test_formats_tell_fn_with_a_nan_from_ocps_without(capsys, name, note):
+    assert main(["formats", name]) == 0
+    said = capsys.readouterr().out
+    assert note in said and ("which" in said) == bool(note)
+
+
+def test_a_long_spec_is_whole_where_it_can_be_copied(capsys, digits, tmp_path):
+    """Tables of plans and reports clip a spec, which is then refused as clipped; others do not."""
+    long = "aps:e3m4,rule=tight,unit=bucket:25MB,rounding=stochastic,accumulate=fp32,divide=before"
+    assert Scheme(long).spec == long
+    out = tmp_path / "r"
+    words = ["replay", digits, "--steps", "0:1", "-o", out, "--csv", "--scheme", long]
+    assert main([str(word) for word in words]) == 0
+    capsys.readouterr()
+    quoted = f'"{long}"'
+    assert quoted in (out / "results.csv").read_text()
+    assert main(["summary", str(out)]) == 0
+    assert long in capsys.readouterr().out
+    clipped = clip(long, 44)
+    again = refused(capsys, "replay", digits, "-o", tmp_path / "s", "--scheme", clipped)
+    assert again.endswith("is clipped, as tables print it; take it whole from --csv or results.csv")
+    assert main(["summary", str(out), "--csv"]) == 0
+    assert quoted in capsys.readouterr().out
+    assert main(["summary", str(out), "--json"]) == 0
+    assert quoted in capsys.readouterr().out
+    assert long in (out / "provenance.json").read_text()
