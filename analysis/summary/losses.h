@@ -71,6 +71,8 @@ struct Loss {
     double gain() const { return overflow > 0 ? missing : quotient(product, reference); }
     // How far it is from 1; of a result that overflows all is lost.
     double lost_gain() const { return overflow > 0 ? 1.0 : std::fabs(1.0 - gain()); }
+    // Less than half of it arrives. Unknown in tables without products, so not lost there.
+    bool is_lost() const { return overflow > 0 || gain() < 0.5; }
     double orthogonal_over_noise() const {
         return infinite_with(overflow, quotient(orthogonal, noise));
     }

@@ -125,23 +125,29 @@ std::vector<std::uint8_t> steps_after_gaps(const RowTable& table, const ChosenRo
     return found;
 }
 
-// The mean over the layers of a row of the summary of what their gains lack, each over all steps.
-std::vector<double> lost_gains(const RowTable& table, const ChosenRows& rows, const Groups& groups,
-                               const std::vector<std::uint8_t>& left_out) {
+// What the layers of a row of the summary lack of their gains, each over all steps.
+struct LostGain {
+    double sum = 0, layers = 0, lost = 0;  // lost: layers of which less than half arrives
+    double mean() const { return quotient(sum, layers); }
+};
+
+std::vector<LostGain> lost_gains(const RowTable& table, const ChosenRows& rows,
+                                 const Groups& groups, const std::vector<std::uint8_t>& left_out) {
     const RowLosses losses(table);
     const Groups layers = divided(groups, rows, table.tensor);
     std::vector<Loss> of_layer(layers.size());
     for (std::size_t i = 0; i < rows.size(); ++i)
         if (!left_out[rows.row[i]]) of_layer[layers.of_row[i]].add(losses[rows.row[i]]);
     const std::vector<std::uint32_t> owner = layers.owners(groups);
-    std::vector<double> sums(groups.size(), 0.0), counts(groups.size(), 0.0);
+    std::vector<LostGain> found(groups.size());
     for (std::size_t l = 0; l < layers.size(); ++l) {
         if (!of_layer[l].exists()) continue;
-        sums[owner[l]] += of_layer[l].lost_gain();
-        ++counts[owner[l]];
+        LostGain& own = found[owner[l]];
+        own.sum += of_layer[l].lost_gain();
+        ++own.layers;
+        own.lost += of_layer[l].is_lost();
     }
-    for (std::size_t g = 0; g < groups.size(); ++g) sums[g] = quotient(sums[g], counts[g]);
-    return sums;
+    return found;
 }
 
 // `left_out`: rows of layers without a cosine and a worst error.
@@ -327,8 +333,8 @@ Summary summarized(const RowTable& table, const ChosenRows& rows, std::optional<
         gains.push_back(means[g].overflowed > 0 ? Interval{} : interval_of_ratio(products[g]));
     add("gain_low", [&](std::size_t g) { return gains[g].low; });
     add("gain_high", [&](std::size_t g) { return gains[g].high; });
-    const std::vector<double> lost = lost_gains(table, rows, groups, left_out);
-    add("lost_gain", [&](std::size_t g) { return lost[g]; });
+    const std::vector<LostGain> lost = lost_gains(table, rows, groups, left_out);
+    add("lost_gain", [&](std::size_t g) { return lost[g].mean(); });
     add("orthogonal_error_over_noise",
         [&](std::size_t g) { return sums[g].whole.orthogonal_over_noise() * batch_factor; });
     // A window has several steps.
@@ -357,6 +363,7 @@ Summary summarized(const RowTable& table, const ChosenRows& rows, std::optional<
     const std::vector<double> odd = nonfinite_steps(table, out.first, part);
     f.add_integers("nonfinite", count, [&](std::size_t g) { return odd[g]; });
     f.add_integers("gaps", count, [&](std::size_t g) { return means[g].gaps; });
+    f.add_integers("lost_layers", count, [&](std::size_t g) { return lost[g].lost; });
 
     for (const Sums& s : sums)
         out.worst.push_back(s.unmeasured ? std::optional<std::uint32_t>() : s.worst);
@@ -387,11 +394,11 @@ std::vector<std::size_t> ranked(const RowTable& table, const Summary& summary) {
         const bool ideal_a = summary.topology[a] == "exact",
                    ideal_b = summary.topology[b] == "exact";
         if (ideal_a != ideal_b) return ideal_b;
-        for (const char* name : {"gaps", "overflowed"}) {
+        for (const char* name : {"gaps", "overflowed", "lost_layers"}) {
             const bool has_a = f(name, a) > 0, has_b = f(name, b) > 0;
             if (has_a != has_b) return has_b;
         }
-        for (const char* name : {"error_over_noise", "step_nmse"}) {
+        for (const char* name : {"step_nmse", "error_over_noise"}) {
             if (before(f(name, a), f(name, b))) return true;
             if (before(f(name, b), f(name, a))) return false;
         }

@@ -54,8 +54,8 @@ Breakdown broken_down(const RowTable& table, Part part,
                       std::optional<Optimizer> optimizer = {});
 
 // The rows of a summary in order of rank: by trace, real topologies before `exact`, then schemes
-// whose memory has no gaps, then those without overflow, then by error over noise, then by
-// step_nmse, NaN last.
+// whose memory has no gaps, then those without overflow, then those that lose no layer, then by
+// step_nmse, then by error over noise, NaN last.
 std::vector<std::size_t> ranked(const RowTable& table, const Summary& summary);
 
 }  // namespace apscope::detail

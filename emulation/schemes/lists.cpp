@@ -36,7 +36,7 @@ std::vector<std::string> main_schemes() {
     };
     for (const auto& [f, plain, rungs, block] :
          {Format{"e5m2", true, false, 0}, Format{"e4m3fn", true, true, 32},
-          Format{"e3m4", true, true, 32}, Format{"e2m5", false, false, 32},
+          Format{"e3m4", true, true, 32}, Format{"e2m5finite", false, false, 32},
           Format{"e2m1fn", false, false, 16}, Format{"e3m0noinf", false, false, 16}}) {
         const std::string constant = "loss_scaling:" + f + ",scale=largest", aps = "aps:" + f,
                           tight = aps + ",rule=tight";

@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+from .._arrays.inputs import as_format
+from .._results.ranking import finest_block
 from .._schemes.lists import schemes_of
 from .._schemes.scheme import LISTS, Scheme
 
@@ -28,7 +30,10 @@ _WIDTHS = (
     "e5m2", "e4m3fn", "e3m4", "e3m3", "e3m2fn", "e2m3fn", "e3m1", "e2m2", "e3m0", "e2m1fn",
 )  # fmt: skip
 #: Formats with fewer exponent bits than hardware's, for scales of fewer elements.
-_BLOCKS = {"e4m3fn": "32", "e3m4": "32", "e2m5": "32", "e2m1fn": "16", "e3m0noinf": "16"}
+_BLOCKS = {
+    name: finest_block(as_format(name).storage_bits)
+    for name in ("e4m3fn", "e3m4", "e2m5finite", "e2m1fn", "e3m0noinf")
+}
 #: The candidates of a trace by default.
 DEFAULT = ("main", "blocks")
 #: Names of lists of candidates, besides `main` and `all`.
@@ -36,7 +41,7 @@ WORDS = {
     # What GPUs have: two formats of 8 bits, two of 16.
     "hardware": ("none:fp32", "none:bf16", "none:fp16", *_scaled(("e5m2", "e4m3fn"))),
     # Every split of 8 bits between exponent and fraction.
-    "8-bit": tuple(_scaled(("e5m2", "e4m3fn", "e3m4", "e2m5"))),
+    "8-bit": tuple(_scaled(("e5m2", "e4m3fn", "e3m4", "e2m5finite"))),
     # Scales for fewer elements than a layer: hardware's block formats, a row, 32 elements of 8
     # bits, 16 of 4, and the same formats with a layer's scale.
     "blocks": (

@@ -19,7 +19,7 @@ def allreduce(
     x: Any,
     format: FormatLike,
     *,
-    topology: str = "sequential",
+    topology: str = "ring",
     accumulate: FormatLike | None = None,
     hop_rounding: str | None = None,
     input_cast: bool = True,

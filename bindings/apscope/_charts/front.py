@@ -10,8 +10,11 @@ import pandas as pd
 
 from .._rate_limit.known import Known
 from .._results.pooling import is_own
+from .._results.ranking import RANKS
+from .._results.ranking import sound as sound_rows
 from .._results.volume import SIDE
 from .._schemes.titles import reduction
+from .._text import count_of
 from .colours import FAMILIES, REDUCTIONS
 from .describe import Chart, Line, Log, Point, number, powers
 from .fill import step_front
@@ -87,7 +90,7 @@ def front_chart(
     against : {"volume", "time"}
         The horizontal axis.
     error : str, optional
-        The vertical axis; by default ``error_over_noise``, or ``step_nmse`` if that is unknown.
+        The vertical axis; by default the figure that ranks.
     all_named : bool
         Whether every point has its name beside it, or only those of the front.
     mixtures : pairs of floats
@@ -103,14 +106,12 @@ def front_chart(
     Returns
     -------
     Chart
-        Hollow points: a step overflowed or was skipped, or the scheme has memory and steps are
-        missing; such schemes are not in the front. With reductions of several kinds the symbol is
+        Hollow points: a step overflowed or was skipped, a layer is lost, or the scheme has memory
+        and steps are missing; such schemes are not in the front. With reductions of several kinds the symbol is
         that of the kind, a family has only its colour, a scheme with several is named with its
         reduction; beside two phases the front of rounded sums alone is dashed.
     """
-    column = error or (
-        "error_over_noise" if rows["error_over_noise"].notna().any() else "step_nmse"
-    )
+    column = error or RANKS
     unit = MEASURES.get(column, column)
     held = rows[(rows[against] > 0) & np.isfinite(rows[column].astype(float))]
     if not len(held):
@@ -121,7 +122,7 @@ def front_chart(
             Log(unit, 0.1, 1.0, ()),
         )
     x, y = held[against].to_numpy(float), np.maximum(held[column].to_numpy(float), floor)
-    sound = (held[["overflowed", "skipped", "gaps"]].to_numpy() == 0).all(axis=1)
+    sound = sound_rows(held).to_numpy()
     front = step_front(zip(x[sound], y[sound]), SIDE if against == "volume" else 0.0)
     low, high = y.min() / 1.8, y.max() * 1.8
     left, right = x.min() / 1.35, x.max() * 1.35
@@ -151,7 +152,8 @@ def front_chart(
                 f"{number(px, 3)}"
                 + (f"\noverflow in {row.overflowed} steps" if row.overflowed else "")
                 + (f"\nskipped {row.skipped} steps" if row.skipped else "")
-                + (f"\n{row.gaps} steps after a gap: no rank" if row.gaps else ""),
+                + (f"\n{row.gaps} steps after a gap: no rank" if row.gaps else "")
+                + (f"\nloses {count_of(row.lost_layers, 'layer')}" if row.lost_layers else ""),
                 hollow=not whole,
                 faint=not first,
                 link=links(row.scheme, row.topology),

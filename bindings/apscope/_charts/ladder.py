@@ -1,4 +1,4 @@
-"""The ladder of scales: the gain of a reduction, a format and finer scales, in units of the noise."""
+"""The ladder of scales: the gain of a reduction, a format and finer scales."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import numpy as np
 import pandas as pd
 
 from .._results.ladder import RUNGS, better_reduction
+from .._results.ranking import RANKS
 from .colours import FORMATS
-from .describe import Band, Chart, Line, Log, Point, Rule, number, powers
+from .describe import Band, Chart, Line, Log, Point, number, powers
+from .front import MEASURES
 
 #: The choice of scale hardly matters if the coarsest has at most this many times the error of the
 #: finest.
@@ -38,15 +40,12 @@ def ladder_chart(table: pd.DataFrame) -> Chart:
     -------
     Chart
         One point per measured rung; with overflow it is hollow, at the upper edge. Diamonds: the
-        best constant, which may clip; the line begins with the largest that never saturates. The
-        rule at 1 is
-        the noise of the batch, the rule at 0.1 the cost of a batch smaller by 9 %; without the
-        noise there are none. A line's name says how many times smaller the error of the finest
+        best constant, which may clip; the line begins with the largest that never saturates. A
+        line's name says how many times smaller the error of the finest
         scale is than that of the coarsest, if that is more than `NO_MATTER`. With several
         reductions, lines of the one that has the least error are solid, others dashed and named.
     """
-    noisy = bool(table["error_over_noise"].notna().any())
-    column, unit = ("error_over_noise", "error over noise") if noisy else ("step_nmse", "step NMSE")
+    column, unit = RANKS, MEASURES[RANKS]
     rungs = [r.name for r in RUNGS if r.name in _NAMES and (table["rung"] == r.name).any()]
     places = {name: i for i, name in enumerate(rungs)}
     clipping = table[(table["rung"] == "best constant") & (table[column] > 0)]
@@ -54,8 +53,6 @@ def ladder_chart(table: pd.DataFrame) -> Chart:
     values = np.append(table[column].to_numpy(float), clipping[column].to_numpy(float))
     finite = values[np.isfinite(values) & (values > 0)]
     low, high = (finite.min() / 1.6, finite.max() * 1.6) if len(finite) else (0.1, 1.0)
-    if noisy:
-        high = max(high, 3.0)
     best = better_reduction(table) if len(table) else ""
     lines, points = [], []
     looks = {
@@ -101,11 +98,6 @@ def ladder_chart(table: pd.DataFrame) -> Chart:
                 (clipping["format"] == name) & (clipping["topology"] == reduction)
             ].itertuples()
         ]
-    rules = (
-        [Rule(1.0, "the batch's noise", limit=True), Rule(0.1, "9 % fewer samples")]
-        if noisy
-        else []
-    )
     said = "; ".join(
         f"{line.label} {number(line.points[0][1])} to {number(line.points[-1][1])}"
         for line in lines
@@ -116,7 +108,7 @@ def ladder_chart(table: pd.DataFrame) -> Chart:
                                    f"steps to finer ones: {said}. Diamonds: the best constant.",
         x=Band("one scale for", [_NAMES[r] for r in rungs]),
         y=Log(unit, low, high, powers(low, high)),
-        lines=lines, points=points, rules=[rule for rule in rules if rule.y >= low],
+        lines=lines, points=points,
     )  # fmt: skip
 
 

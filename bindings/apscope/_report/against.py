@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from math import isnan
 from typing import Any
 
 from .._results.against import meeting, settings
 from .._results.differences import Sent, cause, sides_differ
+from .._results.ranking import RANKS
 from .._schemes.scheme import as_scheme
 from .._schemes.titles import reduction
 from . import answer
@@ -30,7 +30,7 @@ def changes(here: Any, there: Any) -> dict[str, Any]:
         ``settings``: name, value here, value there, of those that differ. ``rows``, one per row of
         the front of both sides: trace, scheme and topology here and there, pairs of values of
         `_SHOWN`, ``differ`` and ``cause`` (of `sides_differ`, here and there), ``ratio`` (of the
-        errors over the noise, here over there, or of the step NMSE where a noise is unknown).
+        figure that ranks, here over there).
         Traces meet as `meeting` says; schemes meet by spec, or by all but their format where one
         side has just one such scheme; their reductions by name, or as the only ones that are left
         of a scheme. ``alone``: what only one side has.
@@ -82,8 +82,6 @@ def _met(
 def _row(one: Row, other: Row) -> Row:
     """What the table tells of a row here and the one there."""
     differ = sides_differ(*(Sent(r["scheme"], r["topology"], r["volume"]) for r in (one, other)))
-    noisy = not any(isnan(r["error_over_noise"]) for r in (one, other))
-    unit = "error_over_noise" if noisy else "step_nmse"
     return {
         "trace": one["trace"],
         "other_trace": other["trace"],
@@ -94,7 +92,7 @@ def _row(one: Row, other: Row) -> Row:
         "differ": differ,
         "cause": cause(differ),
         **{c: (one[c], other[c]) for c in ("skipped", "overflowed", *_SHOWN)},
-        "ratio": answer.ratio_of(one[unit], other[unit]),
+        "ratio": answer.ratio_of(one[RANKS], other[RANKS]),
     }
 
 

@@ -14,6 +14,7 @@ from .._results.comparison import compare
 from .._results.differences import Sent, cause, sides_differ
 from .._results.ladder import ladder
 from .._results.pooling import PARTS, headline_topology, is_own
+from .._results.ranking import RANKS
 from .._results.summary import family_of, front, headline
 from .._results.volume import same_bytes
 from .._results.winners import bits_of
@@ -35,8 +36,8 @@ FAMILIES = ("APS", "loss scaling", "stochastic", "others")
 
 
 def measure(table: pd.DataFrame) -> str:
-    """The column that ranks: ``error_over_noise``, or ``step_nmse`` if the noise is unknown."""
-    return "error_over_noise" if table["error_over_noise"].notna().any() else "step_nmse"
+    """The column that ranks."""
+    return RANKS
 
 
 def ladder_of(results: Any, topology: str) -> dict[str, pd.DataFrame]:
@@ -74,7 +75,7 @@ def best_of_families(rows: pd.DataFrame, bits: dict[str, int]) -> pd.DataFrame:
         "bits", ascending=False, kind="stable"
     )
     error = measure(rows)
-    ranked = rows[error].notna() & (rows["gaps"] == 0)
+    ranked = rows[error].notna() & (rows["gaps"] == 0) & (rows["lost_layers"] == 0)
     others = rows[(rows["group"] != "baseline") & (rows["bits"] < 32) & ranked]
     others = others.assign(
         beaten_by=[_beaten_by(row, baselines, error) for row in others.itertuples()]
@@ -256,8 +257,7 @@ def duels(frame: pd.DataFrame, sides: list[tuple[Side, Side]], rows: pd.DataFram
             whole, layers = part.iloc[0], part.iloc[1:]
             if not whole["steps"]:
                 continue
-            unit = "error_over_noise" if not np.isnan(whole["error_over_noise_a"]) else "step_nmse"
-            ratio = ratio_of(whole[f"{unit}_a"], whole[f"{unit}_b"])
+            ratio = ratio_of(whole[f"{RANKS}_a"], whole[f"{RANKS}_b"])
             one, other = (
                 Sent(s, t, volumes.get((trace, s, t), float("nan")))
                 for s, t in ((a, whole["topology_a"]), (b, whole["topology_b"]))

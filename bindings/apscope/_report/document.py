@@ -23,6 +23,7 @@ from .._results.limits import limits_of
 from .._results.noise import zero_layers
 from .._results.overflow import tight_overflows
 from .._results.pooling import coded, compared_rows, is_own, topologies_of, whole_sums
+from .._results.ranking import RANKS
 from .._results.results import Results
 from .._results.summary import family_of
 from .._results.summary import summary as summary_of
@@ -82,7 +83,7 @@ def page(
     summary = summary_of(held, gained=gained)
     rows = answer.front(summary, topology)
     worths = {
-        trace: worth(own := rows[rows["trace"] == trace], bits, answer.measure(own))
+        trace: worth(rows[rows["trace"] == trace], bits)
         for trace in frame["trace"].unique()
     }
     best = [spec for table in worths.values() if len(table) for spec in table["scheme"]]
@@ -241,24 +242,22 @@ def _ladder(table: pd.DataFrame | None, topology: str) -> dict[str, Any] | None:
     """A trace's ladder of scales: one row per format, one cell per rung."""
     if table is None:
         return None
-    error = answer.measure(table)
     cells = {(r.format, r.rung): r for r in table.itertuples()}
     rungs = [rung for rung in _COLUMNS if (table["rung"] == rung).any()]
     rows = []
     for name in dict.fromkeys(table["format"]):
         rows.append({
             "format": name, "exponent_bits": FloatFormat(name).exponent_bits,
-            "cells": [_rung(cells.get((name, r)), error) for r in rungs],
+            "cells": [_rung(cells.get((name, r))) for r in rungs],
         })  # fmt: skip
     return {
-        "noisy": error == "error_over_noise",
         "topology": reduction(topology),
         "rungs": [_COLUMNS[r] for r in rungs],
         "rows": rows,
     }
 
 
-def _rung(row: Any, error: str) -> dict[str, Any] | None:
+def _rung(row: Any) -> dict[str, Any] | None:
     if row is None:
         return None
     spread = (
@@ -268,8 +267,8 @@ def _rung(row: Any, error: str) -> dict[str, Any] | None:
     )
     factor = f"÷ {text.figure(row.factor, 2)}{spread}" if row.factor == row.factor else ""
     return {
-        "error": getattr(row, error),
-        "nmse": row.step_nmse if error != "step_nmse" else None,
+        "error": getattr(row, RANKS),
+        "noise": None if np.isnan(row.error_over_noise) else row.error_over_noise,
         "factor": factor,
         "scheme": row.scheme,
         "overflowed": row.overflowed,
@@ -334,7 +333,7 @@ def _facts(
         for s, b in bits.items()
     ]
     modelled = (
-        summary[["trace", "scheme", "topology", "volume", "time", "speedup", "nonfinite", "gaps"]]
+        summary[["trace", "scheme", "topology", "volume", "time", "speedup", "nonfinite", "gaps", "lost_layers"]]
         .replace({np.nan: None})
         .to_dict("records")
     )

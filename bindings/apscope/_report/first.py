@@ -12,14 +12,15 @@ import pandas as pd
 
 from .._charts.choices import choices_chart
 from .._charts.describe import Row
-from .._charts.front import FLOOR, LEVEL, MEASURES, front_chart
+from .._charts.front import FLOOR, MEASURES, front_chart
 from .._charts.layers import WORST, layer_map
 from .._charts.svg import bars_svg, cells_svg, chart_svg
 from .._rate_limit.known import Known
 from .._results.pooling import is_own
+from .._results.ranking import RANKS
 from .._results.summary import of_topology
 from .._results.volume import at_most, in_class
-from .._results.winners import least, scale_of, within
+from .._results.winners import least, scale_of, seconds, within
 from .._schemes.titles import reduction, titles
 from . import answer
 from .text import figure
@@ -35,7 +36,7 @@ _SMALL, _LARGE = (350.0, 158.0), (440.0, 300.0)
 def _within(rows: pd.DataFrame, bits: dict[str, int]) -> tuple[pd.DataFrame, str]:
     """The sound schemes at a quarter of fp32's bytes, else at half, else at all; and the share."""
     for limit, called in _SHARES:
-        held = within(rows, bits, limit, answer.measure(rows))
+        held = within(rows, bits, limit)
         if len(held):
             return held, called
     return rows.iloc[:0], ""
@@ -56,22 +57,21 @@ def chosen(rows: pd.DataFrame, bits: dict[str, int]) -> tuple[pd.Series | None, 
     Returns
     -------
     tuple
-        None if every scheme overflowed, skipped a step or has no rank. Of equal errors, the scheme
+        None if every scheme overflowed, skipped a step, lost a layer or has no rank. Of equal errors, the scheme
         that was requested first.
     """
     held, called = _within(rows, bits)
-    return (least(held, bits, answer.measure(rows)) if len(held) else None), called
+    return (least(held, bits) if len(held) else None), called
 
 
 def verdict(rows: pd.DataFrame, bits: dict[str, int]) -> dict[str, Any]:
-    """The parts of the template's sentence; empty if every scheme overflowed or skipped a step."""
+    """The parts of the template's sentence; empty if no scheme is sound."""
     best, share = chosen(rows, bits)
     if best is None:
         return {}
     noisy = not math.isnan(best["error_over_noise"])
     name = titles(rows["scheme"])(best["scheme"])
-    value = best["error_over_noise" if noisy else "step_nmse"]
-    error, interval = _corrected(best) if noisy else (_told(value, False), "")
+    error, interval = _corrected(best) if noisy else ("", "")
     return {
         "scheme": best["scheme"],
         "name": name if len(name.split()) <= _WORDS else best["scheme"],
@@ -84,10 +84,11 @@ def verdict(rows: pd.DataFrame, bits: dict[str, int]) -> dict[str, Any]:
         "sent": _sent(best["volume"], share),
         "what": "bytes" if rows["volume"].notna().any() else "bits",
         "noisy": noisy,
-        "plain": _told(value, noisy),
+        "nmse": figure(best["step_nmse"], 2),
+        "plain": fraction(best["error_over_noise"]),
         "error": error,
         "interval": interval,
-        **(_by_nmse(rows, bits, best) if noisy else {}),
+        "seconds": _seconds(rows, bits, best),
     }
 
 
@@ -111,28 +112,25 @@ def _scale(spec: str) -> str:
     return f"per {unit.partition(' ')[0]}"
 
 
-def _by_nmse(rows: pd.DataFrame, bits: dict[str, int], best: pd.Series) -> dict[str, str]:
-    """The other figure of the best scheme, and the scheme with the least of it, if that is less.
-
-    A constant that clips the few largest gradients, or their sums, wins by the typical block,
-    which does not see them, and loses by the step NMSE.
-    """
-    found = {"nmse": figure(best["step_nmse"], 2)}
+def _seconds(rows: pd.DataFrame, bits: dict[str, int], best: pd.Series) -> list[dict[str, str]]:
+    """What other figures say against the best scheme, in the words of the page."""
+    named = titles(rows["scheme"])
     held, _ = _within(rows, bits)
-    other = least(held, bits, "step_nmse")
-    if other["step_nmse"] * LEVEL < best["step_nmse"]:
-        error, interval = _corrected(other)
-        found |= {
-            "other": titles(rows["scheme"])(other["scheme"])
-            + (
-                f", {reduction(other['topology'])}" if other["topology"] != best["topology"] else ""
-            ),
-            "other_scheme": other["scheme"],
-            "other_nmse": figure(other["step_nmse"], 2),
-            "other_error": error,
-            "other_interval": interval,
+    return [
+        {
+            "figure": MEASURES.get(other.figure, other.figure.replace("_", " ")),
+            "scheme": other.scheme,
+            "name": named(other.scheme)
+            + (f", {reduction(other.topology)}" if other.topology != best["topology"] else ""),
+            "error": _figure(other.figure, other.error),
+            "best": _figure(other.figure, other.best),
         }
-    return found
+        for other in seconds(held, best, bits)
+    ]
+
+
+def _figure(name: str, value: float) -> str:
+    return _told(value, name == "error_over_noise")
 
 
 def _sent(volume: float, share: str) -> str:
@@ -168,7 +166,7 @@ def command(trace: str, spec: str, topology: str, provenance: dict[str, Any]) ->
 
 def _floor(rows: pd.DataFrame) -> float:
     """The lower edge of error against bytes; fp16 and fp32, far below, would flatten the chart."""
-    held = rows[in_class(rows["volume"], _SHARES[0][0])][answer.measure(rows)]
+    held = rows[in_class(rows["volume"], _SHARES[0][0])][RANKS]
     return max(FLOOR, held[held > 0].min() / 50) if (held > 0).any() else FLOOR
 
 
@@ -204,7 +202,7 @@ def row_of(
     said = verdict(rows, bits)
     named = titles(rows["scheme"])
     width, height = _LARGE if alone else _SMALL
-    unit = MEASURES[answer.measure(rows)]
+    unit = MEASURES[RANKS]
     drawn = [bars_svg(choices_chart(choices, unit), width, height)] if len(choices) else []
     topology = said.get("topology", rows["topology"].iloc[0])
     if (rows["volume"] > 0).any():

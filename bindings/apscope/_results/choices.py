@@ -13,6 +13,7 @@ import pandas as pd
 
 from .._schemes.scheme import as_scheme
 from .pooling import is_own
+from .ranking import RANKS, UNSOUND
 from .volume import same_bytes
 
 __all__ = ["CHOICES", "Choices", "choices_of", "worth"]
@@ -64,7 +65,7 @@ def coarseness(scale: str) -> tuple[int, int]:
     return (1 + _UNITS.index(kind) if kind in _UNITS else len(_UNITS) + 1, 0)
 
 
-def worth(rows: pd.DataFrame, bits: dict[str, int], error: str) -> pd.DataFrame:
+def worth(rows: pd.DataFrame, bits: dict[str, int], error: str = RANKS) -> pd.DataFrame:
     """The best scheme of each width, and every scheme that differs from it in one choice.
 
     Parameters
@@ -102,7 +103,7 @@ def worth(rows: pd.DataFrame, bits: dict[str, int], error: str) -> pd.DataFrame:
         sound = [
             (row, c, _changed(row, c, own))
             for row, c in own
-            if not (row["overflowed"] or row["skipped"] or row["gaps"]) and row[error] > 0
+            if not any(row[count] for count in UNSOUND) and row[error] > 0
         ]
         both = [s for s in sound if any(choice == "reduction" for choice, _, _ in s[2])]
         if not (some := both or [s for s in sound if s[2]]):

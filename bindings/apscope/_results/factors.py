@@ -7,18 +7,18 @@ import pandas as pd
 
 from .._core import student_t
 from .pooling import coded, compared_rows
+from .ranking import RANKS
 from .summary import by_scheme
 
 __all__ = ["factor", "step_logs"]
 
 
 def step_logs(frame: pd.DataFrame) -> dict[tuple[str, str], pd.Series]:
-    """By (trace, scheme): log2 of every step's error, in units of the noise if it is known."""
+    """By (trace, scheme): log2 of the figure that ranks, of every step."""
     rows, found = by_scheme(compared_rows(coded(frame.reset_index(drop=True))), "step")
-    figures, first = found["figures"], found["first"]
-    noise = figures["error_over_noise"]
+    first = found["first"]
     with np.errstate(divide="ignore"):
-        logs = np.log2(np.where(np.isnan(noise), figures["step_nmse"], noise))
+        logs = np.log2(found["figures"][RANKS])
     of = pd.DataFrame(
         {name: rows.cells(name, first) for name in ("trace", "scheme", "step")} | {"log2": logs}
     ).astype({"step": np.int64})

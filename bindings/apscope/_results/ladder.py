@@ -27,6 +27,7 @@ from .pooling import (
     topologies_of,
     wire_of,
 )  # fmt: skip
+from .ranking import RANKS, finest_block, sound
 from .summary import COLUMNS as SUMMARY_COLUMNS
 from .summary import summary
 
@@ -57,13 +58,6 @@ RUNGS = (
         "best constant",
         "loss_scaling:{format},scale=best,overflow=saturate",
         None,
-        "one scale for all steps: the one with the least error over noise, or where the noise is "
-        "unknown (one worker) the least step NMSE; it may clip gradients or their sums",
-    ),
-    Rung(
-        "best constant, NMSE",
-        "loss_scaling:{format},scale=best,by=step_nmse,overflow=saturate",
-        None,
         "one scale for all steps: the one with the least step NMSE; it may clip gradients or their "
         "sums",
     ),
@@ -92,12 +86,17 @@ RUNGS = (
     Rung("row", "aps:{format},rule={rule},unit=row", "layer", "one scale per row of a matrix"),
     Rung("1024", "aps:{format},rule={rule},unit=1024", "layer", "one scale per 1,024 elements"),
     Rung("32", "aps:{format},rule={rule},unit=32", "1024", "one scale per 32 elements"),
-    Rung("16", "aps:{format},rule={rule},unit=16", "32", "one scale per 16 elements"),
+    Rung(
+        "16",
+        "aps:{format},rule={rule},unit=16",
+        "32",
+        "one scale per 16 elements, for at most 4 bits",
+    ),
 )
 
 #: Default formats of `ladder`: hardware's two of 8 bits, two with fewer exponent bits, hardware's
-#: of 4 bits, and one with more exponent bits.
-FORMATS = ("e5m2", "e4m3fn", "e3m4", "e2m5", "e2m1fn", "e3m0")
+#: of 4 bits, and one with more exponent bits. Those that no hardware has spend no code on infinity.
+FORMATS = ("e5m2", "e4m3fn", "e3m4", "e2m5finite", "e2m1fn", "e3m0noinf")
 
 #: Default reductions of `ladder`: partial sums rounded in a ring, and two encodings with a sum in
 #: fp32 between them.
@@ -131,7 +130,8 @@ def ladder_schemes(
     found = {}
     for given in [formats] if isinstance(formats, str) else formats:
         name = _float_format(given)
-        for rung in RUNGS:
+        rungs = [r for r in RUNGS if r.name != "16" or finest_block(as_format(name).storage_bits) == 16]
+        for rung in rungs:
             scheme = as_scheme(rung.spec.format(format=name, rule=rule))
             found[scheme.format, rung.name] = scheme.spec
     if not found:
@@ -194,10 +194,8 @@ def ladder(
         `Results.summary`, the number of steps, and
 
         - ``factor``: the error of the rung ``finer_than``, which differs only in its coarser
-          scales, divided by this one's, in a typical block: the quotient of the two
-          ``error_over_noise``, in which the noise cancels. For a trace of unknown noise (one
-          worker), the geometric mean over the steps of the quotient of their NMSE; NaN if one of
-          the two is missing, or has memory and steps with ``gaps``;
+          scales, divided by this one's: the geometric mean over the steps of the quotient of their
+          NMSE; NaN if one of the two is missing, or has memory and steps with ``gaps``;
         - ``reduction_factor``: the same of the row that differs only in the reduction, that of the
           first reduction, ``other_reduction``;
         - ``format_factor``: the same of the row that differs only in the format, that of the first
@@ -265,10 +263,8 @@ def ladder(
 
 def better_reduction(table: pd.DataFrame) -> str:
     """The reduction of the row of `ladder` with the least error, of one trace."""
-    noisy = table["error_over_noise"].notna().any()
-    error = table["error_over_noise" if noisy else "step_nmse"]
-    sound = error.where((table["overflowed"] == 0) & (table["gaps"] == 0), np.inf).fillna(np.inf)
-    return str(table["topology"].iloc[int(sound.to_numpy(float).argmin())])
+    error = table[RANKS].where(sound(table), np.inf).fillna(np.inf)
+    return str(table["topology"].iloc[int(error.to_numpy(float).argmin())])
 
 
 def _reductions(frame: pd.DataFrame, asked: list[str] | None) -> list[str]:

@@ -12,6 +12,7 @@ import pandas as pd
 from .._html import name, paragraphs
 from .._html import table as html_table
 from .._text import aligned, clip, count_of, printable
+from .ranking import UNSOUND
 from .summary import ranked
 
 if TYPE_CHECKING:
@@ -22,25 +23,27 @@ __all__ = ["results_html", "results_text"]
 #: Shown columns of the summary, and their headings.
 _SHOWN = {
     "trace": "trace", "scheme": "scheme", "topology": "topology",
-    "error_over_noise": "error over noise", "volume": "volume", "step_nmse": "NMSE of a step",
+    "step_nmse": "NMSE of a step", "error_over_noise": "error over noise", "volume": "volume",
     "layer_cosine": "cosine of a layer", "worst_layer": "worst layer",
     "underflow_wire": "underflow, wire", "relative_bias": "relative bias",
     "speedup": "speed-up", "skipped": "skipped", "overflowed": "overflowed",
     "nonfinite": "steps with NaN or inf", "gaps": "steps after a gap",
+    "lost_layers": "lost layers",
 }  # fmt: skip
 #: The same at a prompt, the most important first: the last may not fit on a terminal.
 _AT_A_PROMPT = (
     "scheme",
     "topology",
-    "error_over_noise",
-    "volume",
     "step_nmse",
+    "volume",
+    "error_over_noise",
     "overflowed",
     "skipped",
     "worst_layer",
     "underflow_wire",
     "nonfinite",
     "gaps",
+    "lost_layers",
 )
 _PERCENT = ("underflow_wire", "relative_bias")
 _NAMES = ("trace", "scheme", "topology", "worst_layer")
@@ -123,10 +126,9 @@ def results_html(results: Results) -> str:
                 [_head(c) for c in columns], rows, numeric=[c not in _NAMES for c in columns]
             )
         )
-        by = "the error over the noise" if "error_over_noise" in columns else "the NMSE of a step"
         parts.append(
-            f"Ranked by {by}, schemes without overflow first; <code>results.summary()</code> has "
-            "every topology and column."
+            "Ranked by the NMSE of a step, schemes without overflow first; "
+            "<code>results.summary()</code> has every topology and column."
         )
         parts += [html.escape(sentence) for sentence in remarks(results)]
     return paragraphs(parts)
@@ -138,7 +140,7 @@ def _columns(ranking: pd.DataFrame, wanted: tuple[str, ...]) -> list[str]:
         c
         for c in wanted
         if ranking[c].notna().any()
-        and (c not in ("skipped", "overflowed", "nonfinite", "gaps") or ranking[c].any())
+        and (c not in ("nonfinite", *UNSOUND) or ranking[c].any())
     ]
 
 

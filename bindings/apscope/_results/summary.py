@@ -1,8 +1,6 @@
 """Schemes ranked by their error on recorded gradients: one row per scheme and topology.
 
-The ranking is by the typical block's error over the noise of the batch, or, if that is unknown (one
-worker), by the mean of the steps' NMSE: pooled over everything, the largest layers and steps would
-hide all others. docs/definitions.md, sections 14 and 16.
+The ranking is by the mean of the steps' NMSE: docs/definitions.md, sections 14 and 16.
 """
 
 from __future__ import annotations
@@ -48,7 +46,7 @@ COLUMNS = (
     "worst_nmse", "worst_layer", "worst_step", "nmse",
     "relative_bias", "expected_variance", "underflow_wire", "underflow_reduced", "volume",
     "bits_above_limit", "time",
-    "speedup", "skipped", "overflowed", "nonfinite", "gaps",
+    "speedup", "skipped", "overflowed", "nonfinite", "gaps", "lost_layers",
 )  # fmt: skip
 
 
@@ -100,8 +98,8 @@ def summary(
     -------
     DataFrame
         `COLUMNS`; sorted by trace, then real topologies before ``exact``, then schemes without
-        ``gaps`` first, then those without overflow, then by ``error_over_noise``, then by
-        ``step_nmse``. Topologies as replayed,
+        ``gaps`` first, then those without overflow, then those without ``lost_layers``, then by
+        ``step_nmse``, then by ``error_over_noise``. Topologies as replayed,
         the scheme's own reduction, or "" (the wire) for traces without reduced rows; last
         ``exact``, an ideal that no system runs: no sum is rounded, so it has only the wire's error.
 
@@ -165,8 +163,10 @@ def summary(
         - ``gaps``: number of steps at which a scheme with memory had that of an earlier step than
           the one before, which was not replayed. Its errors are not those of a run, and it has no
           rank.
+        - ``lost_layers``: number of layers of which less than half arrives: their ``gain`` over all
+          steps is below 1/2, or a result overflows. Such a scheme is never the best of its bytes.
 
-        ``layer_cosine``, ``lost_gain`` and the worst layer omit layers whose gradients are
+        ``layer_cosine``, ``lost_gain``, ``lost_layers`` and the worst layer omit layers whose gradients are
         numerically zero.
 
         NaN if a scheme needs inputs that the trace lacks, or a column of one of the rows is empty.

@@ -15,14 +15,41 @@ import pandas as pd
 
 from .._schemes.scheme import as_scheme
 from .differences import described
+from .ranking import RANKS, sound
 from .volume import in_class
 
-__all__ = ["WIDTHS", "Winner", "bits_of", "least", "scale_of", "winner", "winners", "within"]
+__all__ = [
+    "WIDTHS", "Winner", "bits_of", "least", "scale_of", "seconds", "winner", "winners", "within",
+]  # fmt: skip
 
 #: Classes of schemes that are compared: bits of a value, without side information.
 CLASSES = (1, 2, 4, 8, 16, 32)
 #: Widths whose best is told.
 WIDTHS = (8, 4)
+
+
+#: Figures that a best row is compared in beside the one that ranks, by what each sees: what an
+#: optimizer does in consecutive steps, where they were replayed; small blocks and layers.
+SECONDS = ("update_loss_10", "update_loss_3", "error_over_noise")
+#: Errors nearer than this factor are level.
+LEVEL = 1.05
+
+
+class Second(NamedTuple):
+    """Another row that is better by another figure."""
+
+    figure: str
+    scheme: str
+    topology: str
+    error: float
+    best: float  # that of the best row
+
+    def __str__(self) -> str:
+        reduced = f" in {self.topology}" if self.topology else ""
+        return (
+            f"by {self.figure} {self.scheme}{reduced} is better, {self.error:.3g} instead of "
+            f"{self.best:.3g}"
+        )
 
 
 class Winner(NamedTuple):
@@ -34,6 +61,7 @@ class Winner(NamedTuple):
     volume: float
     measure: str
     error: float
+    seconds: tuple[Second, ...] = ()
 
     def __str__(self) -> str:
         reduced = f" in {self.topology}" if self.topology else ", at the wire"
@@ -86,14 +114,16 @@ def bits_of(frame: pd.DataFrame) -> dict[str, int]:
     return {scheme: widths.get(scheme, CLASSES[-1]) for scheme in frame["scheme"].unique()}
 
 
-def within(rows: pd.DataFrame, bits: Mapping[str, int], share: float, measure: str) -> pd.DataFrame:
+def within(
+    rows: pd.DataFrame, bits: Mapping[str, int], share: float, measure: str = RANKS
+) -> pd.DataFrame:
     """The rows that a best one is chosen from.
 
     Parameters
     ----------
     rows : DataFrame
-        A front of one trace: ``scheme``, ``topology``, ``volume``, ``overflowed``, ``skipped``,
-        ``gaps`` and the column `measure`.
+        A front of one trace: ``scheme``, ``topology``, ``volume``, the counts of `ranking.UNSOUND`
+        and the column `measure`.
     bits : mapping
         From `bits_of`; a scheme that it lacks has any.
     share : float
@@ -105,48 +135,61 @@ def within(rows: pd.DataFrame, bits: Mapping[str, int], share: float, measure: s
     Returns
     -------
     DataFrame
-        Those of so few bits that send so little, without overflow, skipped steps and gaps in their
-        memory, with an error; ``exact``, which no system runs, only where nothing else is.
+        Those of so few bits that send so little, with an error, without overflow, skipped steps,
+        gaps in their memory and lost layers; ``exact``, which no system runs, only where nothing
+        else is.
     """
-    sound = (rows[["overflowed", "skipped", "gaps"]] == 0).all(axis=1) & rows[measure].notna()
+    held = sound(rows) & rows[measure].notna()
     if (run := rows["topology"] != "exact").any():
-        sound &= run
+        held &= run
     if rows["volume"].notna().any():
-        sound &= in_class(rows["volume"], share)
-    return rows[sound & ~(rows["scheme"].map(bits).astype(float) > 32 * share)]
+        held &= in_class(rows["volume"], share)
+    return rows[held & ~(rows["scheme"].map(bits).astype(float) > 32 * share)]
 
 
-def least(rows: pd.DataFrame, bits: Mapping[str, int], measure: str) -> pd.Series:
+def least(rows: pd.DataFrame, bits: Mapping[str, int], measure: str = RANKS) -> pd.Series:
     """The row with the least error; of equal ones the first in the order of `bits`."""
     place = {scheme: i for i, scheme in enumerate(bits)}
     best = rows[rows[measure] == rows[measure].min()]
     return best.loc[best["scheme"].map(place).astype(float).fillna(len(place)).idxmin()]
 
 
-def winner(rows: pd.DataFrame, bits: Mapping[str, int], width: int, measure: str) -> Winner | None:
+def winner(
+    rows: pd.DataFrame, bits: Mapping[str, int], width: int, measure: str = RANKS
+) -> Winner | None:
     """The `least` row of `within` as a Winner; None without a scheme of the width."""
     held = within(rows[rows["topology"] != "exact"], bits, width / 32, measure)
     if not (held["scheme"].map(bits).fillna(width) == width).any():
         return None
     row = least(held, bits, measure)
     return Winner(
-        width, row["scheme"], row["topology"], float(row["volume"]), measure, float(row[measure])
-    )
+        width, row["scheme"], row["topology"], float(row["volume"]), measure, float(row[measure]),
+        tuple(seconds(held, row, bits)),
+    )  # fmt: skip
 
 
-def winners(rows: pd.DataFrame, bits: Mapping[str, int], measure: str = "") -> list[Winner]:
+def seconds(held: pd.DataFrame, best: pd.Series, bits: Mapping[str, int]) -> list[Second]:
+    """What other figures say against the best row: each by which another of `within` is better."""
+    found = []
+    for figure in SECONDS:
+        if figure not in held or not held[figure].notna().any():
+            continue
+        row = least(held, bits, figure)
+        if row[figure] * LEVEL < best[figure]:
+            found.append(
+                Second(figure, row["scheme"], row["topology"], row[figure], best[figure])
+            )
+    return found
+
+
+def winners(rows: pd.DataFrame, bits: Mapping[str, int]) -> list[Winner]:
     """The best of every one of `WIDTHS`, without those that a narrower width has too.
 
     Parameters
     ----------
     rows, bits
         As for `within`.
-    measure : str
-        By default ``error_over_noise``, or ``step_nmse`` where the noise is unknown.
     """
-    if not measure:
-        noisy = rows["error_over_noise"].notna().any()
-        measure = "error_over_noise" if noisy else "step_nmse"
-    found = [best for width in WIDTHS if (best := winner(rows, bits, width, measure))]
+    found = [best for width in WIDTHS if (best := winner(rows, bits, width))]
     sides = [(best.scheme, best.topology) for best in found]
     return [best for i, best in enumerate(found) if sides[i] not in sides[i + 1 :]]

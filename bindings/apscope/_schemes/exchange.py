@@ -43,7 +43,7 @@ def exchange(
     scheme: Scheme | str,
     x: Any,
     *,
-    topology: str = "sequential",
+    topology: str = "ring",
     state: Mapping[str, np.ndarray] | None = None,
     step: int = 0,
     index: int | None = None,

@@ -19,7 +19,7 @@ _NAMES = {
 }
 #: Values that are unclear without their keys.
 _VALUES = {
-    "by=step_nmse": "by NMSE",
+    "by=error_over_noise": "by error over noise",
     "rounding=stochastic": "stochastic rounding",
     "rounding=ties_to_even": "ties to even",
     "unit=model": "a scale per step",

@@ -12,20 +12,21 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .._arrays.checks import flag, text
+from .._arrays.checks import flag, integer, text
 from .._arrays.float_environment import guarded
 from .._replay.replay import replay
 from .._results.joined import in_order
 from .._results.ladder import REDUCTIONS
 from .._results.noise import zero_layers
 from .._results.pooling import OWN_REDUCTIONS, wire_of
+from .._results.ranking import RANKS
 from .._results.results import Results
 from .._results.summary import headline, summary
 from .._traces.opening import as_trace
 from .._traces.trace import Trace
 from .bounds import FIGURES, Bounds
 from .floor import ends_in_format, least_terms
-from .splits import SCHEMES, Reach, Split, nearest_named, reach_of, splits_of
+from .splits import BITS, Reach, Split, nearest_named, reach_of, schemes_for, splits_of
 
 #: Values of `by`: parts that have separate winners.
 BY = ("all", "layer")
@@ -35,7 +36,7 @@ STEP_BY_STEP = ("none", "aps", "cpd", "hfp8", "current_scaling", "stochastic")
 #: Columns of a summary; empty if a split was stopped.
 _FIGURES = (
     "error_over_noise", "step_nmse", "layer_cosine", "worst_nmse", "underflow_wire", "volume",
-    "skipped", "overflowed", "nonfinite", "gaps",
+    "skipped", "overflowed", "nonfinite", "gaps", "lost_layers",
 )  # fmt: skip
 #: Columns of `search`, in order.
 COLUMNS = (
@@ -59,9 +60,9 @@ def search(
     trace: Trace | str | os.PathLike[str],
     bits: int = 8,
     *,
-    schemes: str | Sequence[str] = SCHEMES,
+    schemes: str | Sequence[str] | None = None,
     specials: str | Iterable[str] | None = None,
-    minimize: str | None = None,
+    minimize: str = RANKS,
     by: str = "all",
     topology: str | Sequence[str] = REDUCTIONS,
     steps: slice | str | Iterable[int] | None = None,
@@ -84,14 +85,13 @@ def search(
         Specs in which ``{format}`` is replaced by a split with its usual bias, ``{biased}`` by
         every bias that is useful for the trace's range. By default ``none:{biased}``, where the
         bias is a constant scale, and ``aps:{format},rule=tight`` with a scale per layer and step,
-        and per 32 elements.
+        and per 32 elements, of at most 4 bits per 16.
     specials : str or iterable of str, optional
         The top codes: ``ieee`` (infinities and NaNs), ``fn`` (one NaN), ``finite`` (numbers only:
         overflow becomes the largest). By default all three, and every named signed format of that
         many bits.
-    minimize : {"error_over_noise", "step_nmse", "worst_nmse", "layer_cosine"}, optional
-        A figure of `Results.summary`; ``layer_cosine`` is maximized. By default
-        ``error_over_noise``, or ``step_nmse`` for one worker, whose noise is unknown.
+    minimize : {"step_nmse", "error_over_noise", "worst_nmse", "layer_cosine"}
+        A figure of `Results.summary`; ``layer_cosine`` is maximized.
     by : {"all", "layer"}
         Whether to rank splits for all layers together, or for each layer.
     topology : str or sequence of str
@@ -109,8 +109,8 @@ def search(
     DataFrame
         One row per layer (``all`` by default), split and reduction, layer by layer; the best first,
         then
-        splits with overflow, then schemes with memory on steps with ``gaps``, then those that were
-        stopped. Ties are in the order of the reductions, then of `schemes`,
+        splits that lose layers, then those with overflow, then schemes with memory on steps with
+        ``gaps``, then those that were stopped. Ties are in the order of the reductions, then of `schemes`,
         named formats first, then by exponent bits, special values (``ieee``, ``fn``, ``finite``)
         and bias. `COLUMNS`:
 
@@ -142,7 +142,7 @@ def search(
     """
     if by not in BY:
         raise ValueError(f"by='{by}' is unknown; use {' or '.join(BY)}")
-    if minimize is not None and minimize not in FIGURES:
+    if minimize not in FIGURES:
         raise ValueError(f"minimize='{minimize}' is unknown; use one of {', '.join(FIGURES)}")
     stop = flag("stop", stop)
     opened = as_trace(trace)
@@ -165,7 +165,8 @@ def search(
         )
 
     kinds = specials.split(",") if isinstance(specials, str) else specials
-    templates = [schemes] if isinstance(schemes, str) else list(schemes)
+    bits = integer("bits", bits, *BITS)
+    templates = [schemes] if isinstance(schemes, str) else list(schemes or schemes_for(bits))
     # Reports errors in the arguments before any replay.
     splits_of(bits, templates, kinds, Reach(0, 0, 0, 0))
     survey = replayed(["none:fp32"], steps, reductions[0])
@@ -173,7 +174,7 @@ def search(
     splits = splits_of(
         bits, templates, kinds, reach_of(survey.histograms, about["workers"], by == "layer")
     )
-    figure = _figure(minimize, survey)
+    _needs_noise(minimize, survey)
     layers = [t["name"] for t in about["tensors"]]
     cells = {name: i if by == "layer" else 0 for i, name in enumerate(layers)}
     tables = []
@@ -182,7 +183,7 @@ def search(
         if not here:
             continue
         bounds = Bounds(
-            figure,
+            minimize,
             survey.frame,
             cells,
             about["steps"],
@@ -192,10 +193,10 @@ def search(
             else [layer for names in zero_layers(survey).values() for layer in names],
         )
         exact = [k for k, s in enumerate(here) if ends_in_format(s.scheme.spec, s.format, name)]
-        if stop and exact and figure != "layer_cosine" and (survey.frame["noise_blocks"] > 0).any():
+        if stop and exact and minimize != "layer_cosine" and (survey.frame["noise_blocks"] > 0).any():
             formats = [here[k].format for k in exact]
             terms = least_terms(
-                opened, figure, about["steps"], layers, about["workers"], formats, threads
+                opened, minimize, about["steps"], layers, about["workers"], formats, threads
             )
             bounds.know(exact, terms)
         parts = []
@@ -225,7 +226,7 @@ def search(
             f"none of these schemes has a reduction {' or '.join(reductions)}; give another "
             "topology, such as ring"
         )
-    return _ranked(pd.concat(tables, ignore_index=True), figure)
+    return _ranked(pd.concat(tables, ignore_index=True), minimize)
 
 
 def _reduced(
@@ -264,14 +265,13 @@ def _of_reduction(frame: pd.DataFrame, topology: str) -> pd.DataFrame:
     return frame[wire_of(frame, topology) | asked | own]
 
 
-def _figure(minimize: str | None, survey: Results) -> str:
+def _needs_noise(minimize: str, survey: Results) -> None:
     known = bool((survey.frame["noise_blocks"].fillna(0) > 0).any())
     if minimize == "error_over_noise" and not known:
         raise ValueError(
             "minimize='error_over_noise' needs the noise of the batch, which needs local gradients "
             "of several workers; use step_nmse for this trace"
         )
-    return minimize or ("error_over_noise" if known else "step_nmse")
 
 
 def _rounds(steps: Sequence[int]) -> list[list[int]]:
@@ -345,6 +345,7 @@ def _ranked(table: pd.DataFrame, figure: str) -> pd.DataFrame:
     order = np.lexsort(
         [
             -error if figure == "layer_cosine" else error,
+            table["lost_layers"].fillna(0) > 0,
             table["overflowed"].fillna(0) > 0,
             table["gaps"].fillna(0) > 0,
             table["stopped"],
@@ -354,7 +355,9 @@ def _ranked(table: pd.DataFrame, figure: str) -> pd.DataFrame:
     return (
         table.iloc[order]
         .reset_index(drop=True)
-        .astype(dict.fromkeys(("skipped", "overflowed", "nonfinite", "gaps"), "Int64"))[
+        .astype(
+            dict.fromkeys(("skipped", "overflowed", "nonfinite", "gaps", "lost_layers"), "Int64")
+        )[
             list(COLUMNS)
         ]
     )

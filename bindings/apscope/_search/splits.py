@@ -22,6 +22,7 @@ import pandas as pd
 from .._arrays.checks import integer, text
 from .._core import FloatFormat
 from .._formats.formats import named_formats
+from .._results.ranking import finest_block
 from .._schemes.scheme import Scheme, as_scheme
 
 #: The widths that are searched.
@@ -29,12 +30,18 @@ BITS = (3, 16)
 #: Kinds of top codes: infinity and NaNs in the whole last binade, one NaN, or only numbers, which
 #: saturate.
 SPECIALS = ("ieee", "fn", "finite")
-#: Placeholders of a format: {format} with its usual bias, {biased} with every bias of the list. A
-#: bias is a constant scale.
-SCHEMES = ("none:{biased}", "aps:{format},rule=tight", "aps:{format},rule=tight,unit=32")
-
 _PLACES = ("{format}", "{biased}")
 _WIDEST = 8  # exponent bits
+
+
+def schemes_for(bits: int) -> tuple[str, ...]:
+    """The schemes that are searched by default: no scale, one for a layer and for the finest block.
+
+    Placeholders of a format: {format} with its usual bias, {biased} with every bias of the list. A
+    bias is a constant scale.
+    """
+    tight = "aps:{format},rule=tight"
+    return ("none:{biased}", tight, f"{tight},unit={finest_block(bits)}")
 
 
 class Split(NamedTuple):

@@ -18,15 +18,15 @@ EXAMPLE = "apscope ladder notebooks/data/digits --formats e4m3,e3m4 --steps 0:8"
 HELP = "what a reduction, a format and finer scales are worth: the error by all three"
 DESCRIPTION = (
     "Prints the error of every rung of the ladder of scales, from one scale for all steps "
-    "to one for 16 elements, in every reduction, in units of the noise of the batch (1: as large "
-    "as the noise; of a trace of one worker it is unknown) and as the NMSE of a step, and the "
-    "factors by which another reduction, another format and a finer scale lower it, all else "
+    "to one for 16 elements, in every reduction, as the NMSE of a step and in units of the noise "
+    "of the batch (1: as large as the noise; of a trace of one worker it is unknown), and the "
+    "factors by which another reduction, another format and a finer scale lower the NMSE, all else "
     "equal, with a 95 % interval over the steps. docs/definitions.md, section 17."
 )
 
 
-#: Numbers of steps that are marked beside an error.
-_MARKS = (("overflowed", "overflow"), ("skipped", "skipped"))
+#: Numbers of steps, and of layers, that are marked beside an error.
+_MARKS = (("overflowed", "overflow"), ("skipped", "skipped"), ("lost_layers", "lost"))
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -92,7 +92,7 @@ def _print(trace: str, table: pd.DataFrame) -> None:
     """A trace's errors, a table per reduction; what each choice is worth; what the rungs are."""
     noisy = table["error_over_noise"].notna().any()
     unit = (
-        "typical error over the noise of the batch / step NMSE"
+        "step NMSE / typical error over the noise of the batch"
         if noisy
         else "NMSE of a step (one worker: the noise of the batch is unknown)"
     )
@@ -165,8 +165,8 @@ def _print_cells(
 def _error(row: pd.Series, noisy: bool) -> str:
     mark = "".join(f" ({row[what]} {word})" for what, word in _MARKS if row[what])
     mark += "*" if row["gaps"] else ""
-    both = f"{row['error_over_noise']:.2g} / " if noisy else ""
-    return f"{both}{row['step_nmse']:.2g}{mark}"
+    both = f" / {row['error_over_noise']:.2g}" if noisy else ""
+    return f"{row['step_nmse']:.2g}{both}{mark}"
 
 
 def _factor(row: pd.Series, name: str) -> str:

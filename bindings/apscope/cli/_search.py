@@ -10,12 +10,13 @@ import shlex
 import pandas as pd
 
 from .._results.ladder import REDUCTIONS
+from .._results.ranking import RANKS, sound
 from .._results.volume import in_class
 from .._results.winners import Winner
 from .._schemes.scheme import as_scheme
 from .._search.bounds import FIGURES
 from .._search.search import BY, search
-from .._search.splits import BITS, SCHEMES, SPECIALS
+from .._search.splits import BITS, SPECIALS, schemes_for
 from .._text import count_of, printable
 from .._traces.opening import open_trace
 from ._arguments import add_shape, add_threads, adder, listed
@@ -37,7 +38,7 @@ DESCRIPTION = (
 
 #: Columns of the best splits for a terminal.
 _SHORT = (
-    "scheme", "topology", "exponent_bits", "mantissa_bits", "error_over_noise", "step_nmse", "layer_cosine",
+    "scheme", "topology", "exponent_bits", "mantissa_bits", "step_nmse", "error_over_noise", "layer_cosine",
     "worst_nmse", "underflow_wire", "volume", "overflowed",
     "nonfinite",
 )  # fmt: skip
@@ -57,7 +58,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--scheme SPEC",
         "a scheme with {format} (every split, its usual bias) or {biased} (also every useful "
         "bias) in place of the format; repeatable; by "
-        f"default {' and '.join(SCHEMES)}",
+        f"default {' and '.join(schemes_for(8))}, of at most 4 bits unit=16",
         action="append",
     )
     add(
@@ -68,8 +69,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--minimize FIGURE",
-        f"one of {', '.join(FIGURES)} (maximized); by default error_over_noise, for one "
-        "worker step_nmse",
+        f"one of {', '.join(FIGURES)} (maximized); by default {RANKS}",
+        default=RANKS,
     )
     add(
         "--by WHAT",
@@ -95,7 +96,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     trace = open_trace(args.trace)
     table = search(
-        trace, args.bits, schemes=args.scheme or SCHEMES, specials=listed(args.specials),
+        trace, args.bits, schemes=args.scheme, specials=listed(args.specials),
         minimize=args.minimize, by=args.by, topology=args.topology or REDUCTIONS,
         steps=args.steps, workers=args.workers, stop=not args.no_stop, threads=args.threads,
         progress=on_terminal(),
@@ -105,10 +106,7 @@ def run(args: argparse.Namespace) -> int:
     elif args.csv:
         print_csv(table)
     else:
-        figure = args.minimize or (
-            "error_over_noise" if table["error_over_noise"].notna().any() else "step_nmse"
-        )
-        _print(trace.name, table, figure, args)
+        _print(trace.name, table, args.minimize, args)
     return 0
 
 
@@ -168,7 +166,7 @@ def _print(name: str, table: pd.DataFrame, figure: str, args: argparse.Namespace
 def _winner(table: pd.DataFrame, bits: int, figure: str) -> list[Winner]:
     """The first row of those that send no more than that many bits a value, if it is sound."""
     sent = in_class(table["volume"], bits / 32) | table["volume"].isna()
-    best = table[~table["stopped"] & (table["overflowed"] == 0) & sent & table[figure].notna()]
+    best = table[~table["stopped"] & sound(table) & sent & table[figure].notna()]
     return [
         Winner(bits, row["scheme"], row["topology"], row["volume"], figure, row[figure])
         for _, row in best.head(1).iterrows()

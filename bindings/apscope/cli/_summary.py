@@ -10,6 +10,7 @@ from .._core import OPTIMIZERS
 from .._results.breakdown import BY, across, by, specs_of
 from .._results.overflow import tight_overflows
 from .._results.pooling import headline_topology, held_topology
+from .._results.ranking import RANKS, UNSOUND
 from .._results.results import Results
 from .._results.summary import COLUMNS, front, of_topology
 from .._results.winners import bits_of, winners
@@ -34,11 +35,11 @@ apscope summary results --by layer --column underflow_wire
 apscope summary results --topology all --nodes 2"""
 HELP = "schemes ranked by error: a table"
 DESCRIPTION = (
-    "Ranks the schemes of a replay by error_over_noise, the typical block's squared error "
-    "over the noise of the batch (1: as large as the noise), beside volume, the bytes sent of "
-    "fp32's; a scheme has a row for each of its reductions. For a trace of one worker by "
-    "step_nmse, the mean over the steps of the step's NMSE. A skipped step counts as lost, "
-    "schemes with overflow come last, and after them schemes with memory on steps with gaps. "
+    "Ranks the schemes of a replay by step_nmse, the mean over the steps of squared error over "
+    "squared gradient, beside volume, the bytes sent of fp32's, and error_over_noise, the typical "
+    "block's squared error over the noise of the batch (1: as large as the noise); a scheme has a "
+    "row for each of its reductions. A skipped step counts as lost, schemes that lose a layer come "
+    "last, after them those with overflow, and those with memory on steps with gaps. "
     "Below the table: the best of 8 and of 4 bits. "
     "--by shows layers, roles or steps: one --column, schemes across; all columns for a single "
     "--scheme. --nodes adds ms, the modelled milliseconds of a step's exchange, and node_MB, what "
@@ -47,13 +48,13 @@ DESCRIPTION = (
 )
 
 #: Columns for a terminal, the most important first.
-SHORT = ("scheme", "topology", "error_over_noise", "volume", "bits_above_limit", "step_nmse", "gain",
+SHORT = ("scheme", "topology", "step_nmse", "volume", "error_over_noise", "bits_above_limit", "gain",
          *EXPECTED[:3], "update_loss_10", "update_loss_3",
-         "ms", "node_MB", "skipped", "overflowed", "nonfinite", "gaps", "underflow_wire", "underflow_reduced",
+         "ms", "node_MB", "skipped", "overflowed", "nonfinite", "gaps", "lost_layers", "underflow_wire", "underflow_reduced",
          "speedup",
          "layer_cosine", "worst_nmse", "relative_bias", "worst_layer")  # fmt: skip
 #: Columns that are shown only if a number is not 0.
-_COUNTS = ("skipped", "overflowed", "nonfinite", "gaps")
+_COUNTS = ("nonfinite", *UNSOUND)
 #: The same for one scheme by layer, role or step.
 SHORT_BY = (*SHORT[2:], "worst_step")
 
@@ -69,7 +70,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--by", "a row per layer, role or step, schemes across", choices=list(BY))
     add(
         "--column NAME",
-        "with --by: the figure; by default error_over_noise, step_nmse for a trace of one worker",
+        f"with --by: the figure; by default {RANKS}",
     )
     add(
         "--topology NAME",
@@ -198,7 +199,7 @@ def _telling(table: pd.DataFrame, short: tuple[str, ...], everything: bool) -> p
     """The columns shown for one trace."""
     if everything:
         return table.drop(columns="trace")
-    # error_over_noise, for one worker.
+    # Without error_over_noise for one worker.
     columns = [c for c in short if c in table and table[c].notna().any()]
     return table[[c for c in columns if c not in _COUNTS or table[c].any()]]
 
@@ -237,9 +238,7 @@ def _print_refused(table: pd.DataFrame) -> None:
 
 def _print_across(trace: str, table: pd.DataFrame, args: argparse.Namespace) -> None:
     """One column of one trace, as many schemes as fit; overflow and skips are marked."""
-    column = args.column or (
-        "error_over_noise" if table["error_over_noise"].notna().any() else "step_nmse"
-    )
+    column = args.column or RANKS
     wide = across(table, args.by, column)
     topologies = list(dict.fromkeys(table["topology"]))
     rows = [

@@ -58,6 +58,8 @@ def print_winners(trace: str, found: Sequence[Winner], among: str) -> None:
     """The best of every width, a line each, and an empty line; `among`: of which rows."""
     for best in found:
         print(f"{printable(trace)}: {best}, of {among}")
+        for second in best.seconds:
+            print(f"    {second}")
     if found:
         print()
 

@@ -22,7 +22,7 @@ namespace apscope {
 struct AllreduceOptions {
     /// `exact` (rounded inputs, added in fp64 and not rounded), `sequential`, `sequential+kahan`,
     /// `ring`, `tree`, `hierarchical:G` and all others of docs/definitions.md, section 1.
-    std::string topology = "sequential";
+    std::string topology = "ring";
     Projection projection = {};  ///< rounding, overflow and random bits
     std::optional<FloatFormat> accumulate = {};  ///< of partial sums; by default the inputs' format
     /// Of partial sums; by default the projection's.

@@ -23,7 +23,7 @@ using Memory = std::map<std::string, std::vector<double>>;
 
 /// Of one tensor at one step.
 struct ExchangeInputs {
-    std::string topology = "sequential";  ///< for schemes that add in a format
+    std::string topology = "ring";  ///< for schemes that add in a format
     std::int64_t step = 0;                ///< its number: a key of the draws
     std::size_t index = 0;                ///< number of the step in the sequence, from 0
     std::string tensor = "x";             ///< its name: a key of the draws

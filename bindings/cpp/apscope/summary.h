@@ -52,7 +52,7 @@ struct UpdateLoss {
 struct SummaryRow {
     std::string scheme, family, format, topology;
     double error_over_noise = 0;  ///< typical block's squared error over the noise of the batch,
-                                  ///< for ranking; NaN for one worker
+                                  ///< NaN for one worker
     /// Without the bias of the noise's estimate, and the ends of its 95 % interval, in which it
     /// lies: the noise is estimated from the workers; the error is taken as exact. NaN for fewer
     /// than three workers.
@@ -61,7 +61,7 @@ struct SummaryRow {
     /// Mean over the steps of the step's squared error over its noise, and its interval.
     double pooled_error_over_noise = 0, pooled_error_over_noise_corrected = 0;
     double pooled_error_over_noise_low = 0, pooled_error_over_noise_high = 0;
-    /// Mean over the steps of the step's NMSE, for ranking if the noise is unknown.
+    /// Mean over the steps of the step's NMSE: the figure that ranks.
     double step_nmse = 0;
     double layer_cosine = 0;  ///< mean over layers and steps
     /// Sum of x y over sum of x x, all layers and steps: the share of the gradient x that arrives
@@ -90,6 +90,9 @@ struct SummaryRow {
     /// Steps at which the scheme's memory is of an earlier step than the one before, which was not
     /// replayed; such a scheme has no rank and is last.
     std::int64_t gaps = 0;
+    /// Layers of which less than half arrives, over all steps; such a scheme is behind all others
+    /// that have no overflow.
+    std::int64_t lost_layers = 0;
 };
 
 /// Options of a breakdown by layer, role or step.

@@ -100,6 +100,7 @@ SummaryRow summary_row(const Results::Data& data, const RowTable& table,
     row.overflowed = summary.figures.integer("overflowed", i);
     row.nonfinite = summary.figures.integer("nonfinite", i);
     row.gaps = summary.figures.integer("gaps", i);
+    row.lost_layers = summary.figures.integer("lost_layers", i);
     return row;
 }
 

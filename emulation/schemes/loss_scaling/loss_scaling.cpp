@@ -44,9 +44,9 @@ SchemeDefinition loss_scaling_definition() {
              {"rule", "ceil",
               "scale=largest: ceil: E - ceil(log2(H amax)), as aps; tight: the largest shift "
               "with H amax 2^s <= largest"},
-             {"by", "error_over_noise",
-              "scale=best: the figure that is least: error_over_noise, or step_nmse, which also "
-              "counts where the noise is unknown"}}),
+             {"by", "step_nmse",
+              "scale=best: the figure that is least: step_nmse, or error_over_noise, which needs "
+              "several workers and does not see what clips in few blocks"}}),
         .note = "lower bound",
         .build = [](const SchemeArguments& arguments) -> SchemeParts {
         constexpr std::array<std::string_view, 2> figures{"error_over_noise", "step_nmse"};
@@ -62,7 +62,7 @@ SchemeDefinition loss_scaling_definition() {
             parts.joins_tensors = parts.looks_ahead = true;
             return parts;
         }
-        refuse_unless_default(arguments, "by", "error_over_noise", "scale=best");
+        refuse_unless_default(arguments, "by", "step_nmse", "scale=best");
         if (scale != "largest")
             return float_scheme(
                 arguments, 0, choose_constant(scale_of(arguments.scale("scale", "largest, best"))));

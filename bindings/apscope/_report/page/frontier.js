@@ -66,7 +66,7 @@ function drawOne(place, key, view, measure) {
   const unit = measures[measure];
   const low = Math.max(floor, Math.min(...points.map((p) => p.y || floor)) / 2);
   for (const p of points) p.drawn = Math.max(p.y, low);
-  const sound = (p) => !p.overflowed && !p.skipped && !p.gaps;
+  const sound = (p) => !p.overflowed && !p.skipped && !p.gaps && !p.lost_layers;
   const front = stepFront(points.filter(sound), key === "volume" ? same : 0);
   const kinds = [...new Set(points.map((p) => view.kindOf(p.topology)))],
     mixed = kinds.length > 1;
@@ -86,6 +86,7 @@ function drawOne(place, key, view, measure) {
       ...(p.skipped ? [`skipped ${p.skipped} steps`] : []),
       ...(p.overflowed ? [`overflow in ${p.overflowed} steps`] : []),
       ...(p.gaps ? [`${p.gaps} steps after a gap: no rank`] : []),
+      ...(p.lost_layers ? [`layers lost: ${p.lost_layers}`] : []),
     ].join("\n");
   const families = [...new Set(points.map((p) => p.family))];
   const first = front.map((p) => p.name).slice(0, 12);

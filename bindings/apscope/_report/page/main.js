@@ -52,7 +52,7 @@ async function start() {
     ...data.start,
     layer: "",
     picked: null,
-    measure: rows.noise_blocks.some((v) => v > 0) ? "error_over_noise" : "step_nmse",
+    measure: "step_nmse",
     families: every("family"),
     formats: every("format"),
     bits: every("bits"),

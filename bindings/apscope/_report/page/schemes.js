@@ -32,12 +32,14 @@ export function schemesPart(box, state, redraw) {
     figure(r.step_nmse) +
     (r.overflowed ? ` †${r.overflowed}` : "") +
     (r.skipped ? ` ‡${r.skipped}` : "") +
-    (r.gaps ? ` §${r.gaps}` : "");
+    (r.gaps ? ` §${r.gaps}` : "") +
+    (r.lost_layers ? ` ¶${r.lost_layers}` : "");
   const table = new Table({
     name: "schemes",
     caption:
       "Schemes. † steps with overflow, which count at least 1; ‡ skipped steps, which count 1; " +
-      "§ steps at which a scheme's memory is of an earlier step: no rank, last",
+      "§ steps at which a scheme's memory is of an earlier step; ¶ layers of which less than half " +
+      "arrives, over all steps: no rank, last",
     sort: "rank",
     search: true,
     columns: [

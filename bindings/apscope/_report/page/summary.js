@@ -161,7 +161,7 @@ function finish(g, rows, wire) {
   return {
     scheme: g.scheme,
     topology: g.topology,
-    rank: Number.isNaN(overNoise) ? stepNmse : overNoise,
+    rank: stepNmse,
     error_over_noise: overNoise,
     step_nmse: stepNmse,
     layer_cosine: g.cells ? g.cosine / g.cells : NaN,

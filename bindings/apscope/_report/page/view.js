@@ -93,9 +93,10 @@ export function look(data, trace, state) {
             "speedup",
             "nonfinite",
             "gaps",
+            "lost_layers",
           ]),
         }))
-        .map((r) => (r.gaps ? { ...r, rank: NaN } : r)),
+        .map((r) => (r.gaps || r.lost_layers ? { ...r, rank: NaN } : r)),
     );
   }
   const topologiesOf = (spec) => (trace.topologies.get(spec) ?? []).filter(Boolean);
