@@ -58,6 +58,7 @@ NAVIGATION = {
         "docs/reading",
         "docs/advice",
         "docs/reductions",
+        "docs/scales",
         "docs/nodes",
         "docs/blocks_across_layers",
         "docs/search",

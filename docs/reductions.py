@@ -1,7 +1,7 @@
-"""Writes the tables of docs/reductions.md and the first answer of README.md: python docs/reductions.py README.md docs/reductions.md
+"""Writes the tables of docs/reductions.md and README.md's answer: python docs/reductions.py README.md docs/reductions.md
 
-Every figure is the error over the noise of the typical block (docs/definitions.md, section 16), and
-every table differs in what its heads name, in nothing else.
+Every figure is the NMSE of a step (docs/definitions.md, section 14), and every table differs in what
+its heads name, in nothing else.
 """
 
 import argparse
@@ -15,6 +15,7 @@ import pandas as pd
 
 import apscope
 from apscope._report.text import figure
+from apscope._results.ranking import RANKS
 
 DATA = Path(__file__).parents[1] / "notebooks" / "data"
 TRACES = ("digits", "digits_w64", "characters", "resnet18", "gpt")
@@ -22,10 +23,10 @@ TRACES = ("digits", "digits_w64", "characters", "resnet18", "gpt")
 GRIDS = (
     *((f"{name}, one scale a layer", f"aps:{name},rule=tight") for name in ("e5m2", "e4m3fn")),
     *((f"{name}, {unit}", f"aps:{name},rule=tight{key}")
-      for name in ("e3m4", "e2m5")
+      for name in ("e3m4", "e2m5finite")
       for unit, key in (("one scale a layer", ""), ("one for 32 elements", ",unit=32"))),
     *((f"{name}, {unit}", f"aps:{name},rule=tight{key}")
-      for name in ("e3m0", "e2m1fn")
+      for name in ("e3m0noinf", "e2m1fn")
       for unit, key in (("one scale a layer", ""), ("one for 16 elements", ",unit=16"))),
 )  # fmt: skip
 #: What cannot be added as codes, because every worker's block has its own scale.
@@ -63,7 +64,7 @@ def reductions() -> list[str]:
     found = errors(TRACES, [s for _, s in GRIDS], topology=["ring", "two_phase"])
     cells = []
     for name, spec in GRIDS:
-        at = [[found.loc[(t, canonical(spec), r), "error_over_noise"] for r in ("ring", "two_phase")]
+        at = [[found.loc[(t, canonical(spec), r), RANKS] for r in ("ring", "two_phase")]
               for t in TRACES]  # fmt: skip
         cells.append(
             [name, *(f"{figure(a, 2)} / {figure(b, 2)} ({figure(a / b, 2)} ×)" for a, b in at)]
@@ -89,16 +90,16 @@ def blocks() -> list[str]:
     for name, spec in specs.items():
         volumes = [found.loc[(TRACES[2], spec, r), "volume"] for r in ("gather", "two_phase")]
         cells.append([name, f"{volumes[0]:.2f} / {volumes[1]:.2f}",
-                      *(" / ".join(figure(found.loc[(t, spec, r), "error_over_noise"], 2)
+                      *(" / ".join(figure(found.loc[(t, spec, r), RANKS], 2)
                                    for r in ("gather", "two_phase")) for t in TRACES)])  # fmt: skip
     return rows(["format", f"volume, {8} workers", *(f"`{t}`" for t in TRACES)], cells)
 
 
 def units() -> list[str]:
     """APS in two phases, by the elements that share its power of two."""
-    formats = ("e5m2", "e4m3fn", "e3m4", "e2m5")
+    formats = ("e5m2", "e4m3fn", "e3m4", "e2m5finite")
     specs = [f"aps:{f},rule=tight{key}" for f in formats for key in UNITS.values()]
-    found = errors(TRACES, specs, topology="two_phase")["error_over_noise"]
+    found = errors(TRACES, specs, topology="two_phase")[RANKS]
     cells = [[f"`{t}`", f"`{f}`", *(figure(found.loc[(t, canonical(f"aps:{f},rule=tight{key}"), "two_phase")], 2)
                                     for key in UNITS.values())]
              for t in TRACES for f in formats]  # fmt: skip
@@ -122,7 +123,7 @@ def levels() -> list[str]:
     network = apscope.cost.Network.of("nvlink4", "infiniband_ndr", nodes=8)
     times = apscope.cost.step_time(results, network, elements=25.6e6).set_index("topology")
     found = results.summary().set_index("topology")
-    cells = [[f"`{t}`", figure(found.loc[t, "error_over_noise"], 2), f"{times.loc[t, 'node_bytes'] / 1e6:.3g}",
+    cells = [[f"`{t}`", figure(found.loc[t, RANKS], 2), f"{times.loc[t, 'node_bytes'] / 1e6:.3g}",
               f"{1e3 * times.loc[t, 'seconds']:.2f}"] for t in LEVELS]  # fmt: skip
     return rows(["reduction", "error over noise", "MB that a node sends", "ms"], cells)
 
@@ -161,58 +162,53 @@ def channels() -> list[str]:
     return rows(heads, cells)
 
 
-#: What README says first: 8 bits with one scale a layer and for 32 elements, 4 bits for 16.
-EIGHT = ("e5m2", "e4m3fn", "e3m4", "e2m5")
-FOUR = "aps:e2m1fn,rule=tight,unit=16"
-INTEGERS = "mx:block_format=mxint8"
+#: What README says first: the best of 8 and of 4 bits, and what differs from them in one choice.
+EIGHT, FOUR = "aps:e2m5finite,rule=tight,unit=32", "aps:e2m1fn,rule=tight,unit=16"
+WIDER = ("e4m3fn", "e3m4", "e2m5finite")
 
 
 def answer() -> list[str]:
-    """Which reduction, which grid, which scale: each factor with all else equal."""
-    layer = {f: canonical(f"aps:{f},rule=tight") for f in EIGHT}
-    fine = {f: canonical(f"aps:{f},rule=tight,unit=32") for f in EIGHT}
+    """Which reduction, format and scale: each factor with all else equal."""
+    layer = {f: canonical(f"aps:{f},rule=tight") for f in WIDER}
+    fine = {f: canonical(f"aps:{f},rule=tight,unit=32") for f in WIDER}
     found = errors(
         TRACES,
-        [*layer.values(), *fine.values(), INTEGERS, FOUR, "none:bf16"],
+        [*layer.values(), *fine.values(), FOUR, "mx", "nvfp4", "none:bf16"],
         topology=["ring", "two_phase"],
-    )["error_over_noise"]
+    )
 
-    def at(spec: str, reduction: str) -> pd.Series:
-        return found.xs((canonical(spec), reduction), level=("scheme", "topology"))[list(TRACES)]
+    def at(spec: str, reduction: str = "two_phase", column: str = RANKS) -> pd.Series:
+        rows = found.xs((canonical(spec), reduction), level=("scheme", "topology"))
+        return rows[column][list(TRACES)]
 
     def span(values: pd.Series) -> str:
         low, high = (figure(value, 2) for value in (values.min(), values.max()))
         return low if low == high else f"{low} to {high}"
 
-    def gain(values: pd.Series, name: str) -> str:
-        return (
-            f"not at all with `{name}`" if values.max() < 1.05 else f"{span(values)} with `{name}`"
-        )
+    def gain(spec: str) -> str:
+        return span(at(spec, "ring") / at(spec))
 
-    reduction = {f: at(layer[f], "ring") / at(layer[f], "two_phase") for f in EIGHT}
-    grid = {f: at(fine["e4m3fn"], "two_phase") / at(fine[f], "two_phase") for f in EIGHT}
-    scale = {f: at(layer[f], "two_phase") / at(fine[f], "two_phase") for f in EIGHT}
+    scale = {f: at(layer[f]) / at(fine[f]) for f in WIDER}
     return [
-        "1. **Which reduction.** Two phases (every worker rounds once, the owner of a shard adds in "
-        "fp32 and rounds the sum once) instead of a ring whose partial sums are rounded: error over "
-        "noise is lower by a factor of "
-        + ", ".join(gain(values, name) for name, values in reduction.items())
-        + ", with one scale per layer and the same bytes but for side information; with 4 bits (`e2m1fn`, a scale for 16 "
-        f"elements) by {span(at(FOUR, 'ring') / at(FOUR, 'two_phase'))}.",
-        "2. **Which grid.** In two phases, a scale for 32 elements, instead of `e4m3fn`: `e3m4` is "
-        f"lower by {span(grid['e3m4'])}, `e2m5` by {span(grid['e2m5'])}, `e5m2` higher by "
-        f"{span(1 / grid['e5m2'])}. 8-bit integers in blocks of 32 (MXINT8) are lower than `e4m3fn` by "
-        f"{span(at(fine['e4m3fn'], 'two_phase') / at(INTEGERS, 'two_phase'))}. With 4 bits, `e2m1fn` "
-        f"and a scale for 16, the error is {span(at(FOUR, 'two_phase'))} of the noise.",
-        "3. **Which scale.** In two phases, one for 32 elements instead of one for a layer: the error is "
-        "lower by " + ", ".join(gain(scale[f], f) for f in ("e2m5", "e3m4", "e4m3fn")) + ".",
-        "4. **When none matters.** `bf16` in two phases has an error of "
-        f"{span(at('none:bf16', 'two_phase'))} of the noise, at twice the bytes of 8 bits.",
+        "1. **Which reduction**: two phases (every worker rounds once, the owner of a shard adds in "
+        "fp32 and rounds the sum once), not a ring that rounds every partial sum. At the same format, "
+        f"scale and bytes the error is smaller by {gain(layer['e4m3fn'])} times (`e4m3fn`, a scale "
+        f"for a layer), {gain(EIGHT)} times (8 bits below), {gain(FOUR)} times (4 bits below).",
+        f"2. **8 bits**: `{EIGHT}`, a float of 2 exponent and 5 mantissa bits whose scale 32 elements "
+        f"share: an NMSE of {span(at(EIGHT))}, {span(at('mx') / at(EIGHT))} times less than MXFP8.",
+        f"3. **4 bits**: `{FOUR}`, a scale for 16 elements: {span(at(FOUR))}, "
+        f"{span(at('nvfp4') / at(FOUR))} times less than NVFP4's recipe.",
+        f"4. **Which scale**: one for 32 elements, not for a layer: {span(scale['e2m5finite'])} times "
+        f"less with `e2m5finite`, {span(scale['e3m4'])} with `e3m4`, {span(scale['e4m3fn'])} with "
+        "`e4m3fn`.",
+        "5. **When none matters**: where the error is far below the noise of the batch, which these 8 "
+        f"bits are: {span(at(EIGHT, column='error_over_noise'))} of it (4 bits: "
+        f"{span(at(FOUR, column='error_over_noise'))}).",
     ]
 
 
 PAGE = {"reductions": reductions, "workers": workers, "blocks": blocks, "units": units, "levels": levels, "channels": channels}  # fmt: skip
-README = {"first": answer, "reductions": reductions}
+README = {"answer": answer}
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)

@@ -1,7 +1,7 @@
-"""Writes tables: python docs/tables.py README.md docs/schemes.md docs/definitions.md
+"""Writes tables: python docs/tables.py docs/scales.md docs/schemes.md docs/definitions.md
 
-README.md: the gain of finer scales on the bundled traces, five rungs of the ladder of scales; and
-on `digits` the baselines, and in each format these rungs, APS by its own rule and stochastic
+docs/scales.md: the gain of finer scales on the bundled traces, four rungs of the ladder of scales;
+and on `digits` the baselines, and in each format these rungs, APS by its own rule and stochastic
 rounding in the ring and gathered. docs/schemes.md: every scheme with a spec, and all of them on
 `digits`.
 """
@@ -16,16 +16,18 @@ import apscope
 from apscope import _core
 from apscope._report.answer import ENOUGH_STEPS
 from apscope._report.text import figure, nmse, over_noise, percent
+from apscope._results.ranking import RANKS, sound
 from apscope._results.summary import headline
 from apscope._results.volume import at_most
+from apscope._text import count_of
 
 DATA = Path(__file__).parents[1] / "notebooks" / "data"
 TRACE = DATA / "digits"
 TRACES = ("digits", "digits_w64", "characters", "resnet18", "gpt")
 FORMATS = ("e5m2", "e4m3fn", "e3m4")
 RUNGS = ("largest constant", "step", "layer")
-#: Constants that may clip gradients or their sums: the best by either figure.
-CLIPPING = ("best constant", "best constant, NMSE")
+#: A constant that may clip gradients or their sums.
+CLIPPING = "best constant"
 #: In each format: the three rungs by one rule, the best constant; stochastic rounding with sums rounded in the ring,
 #: and gathered. Between them APS by its own rule.
 SCHEMES = (
@@ -50,7 +52,7 @@ SPECS = (
 )
 SAID = ("none", "none", "none", *(WORDS * len(FORMATS)))
 COLUMNS = {
-    "error_over_noise": "error over noise", "step_nmse": "NMSE of a step",
+    "step_nmse": "NMSE of a step", "error_over_noise": "error over noise",
     "layer_cosine": "cosine of a layer", "worst_layer": "worst layer, its NMSE",
     "underflow_wire": "underflow", "relative_bias": "relative bias", "volume": "volume",
     "speedup": "speed-up",
@@ -68,9 +70,8 @@ def listed(names: list[str]) -> str:
 
 
 def replay() -> apscope.Results:
-    """The schemes of the table of `digits`, and the rung of the ladder that it does not show."""
-    rung = "loss_scaling:e3m4,scale=best,by=step_nmse,overflow=saturate"
-    return apscope.replay([DATA / name for name in TRACES], [*SPECS, rung], topology="ring")
+    """The schemes of the table of `digits`."""
+    return apscope.replay([DATA / name for name in TRACES], SPECS, topology="ring")
 
 
 def rows_of(results: apscope.Results) -> pd.DataFrame:
@@ -99,11 +100,12 @@ def markdown(table: pd.DataFrame, words: tuple[str, ...] = ()) -> list[str]:
             )
             if row[name]
         ]
+        dropped += [f"loses {count_of(row['lost_layers'], 'layer')}"] * (row["lost_layers"] > 0)
         cells = [
             f"`{row['scheme']}`" + (f" ({', '.join(dropped)})" if dropped else ""),
             *words[i : i + 1],
-            over_noise(row["error_over_noise"], 2),
             figure(row["step_nmse"], 2),
+            over_noise(row["error_over_noise"], 2),
             cosine(row["layer_cosine"]),
             f"`{row['worst_layer']}` {nmse(row['worst_nmse'], 2)}"
             if isinstance(row["worst_layer"], str)
@@ -155,19 +157,19 @@ def number(value: float) -> str:
 def ladder_of(results: apscope.Results) -> pd.DataFrame:
     """The rungs above of every trace and format, by (trace, format, rung)."""
     table = apscope.ladder(results, FORMATS)
-    return table[table["rung"].isin([*RUNGS, *CLIPPING])].set_index(["trace", "format", "rung"])
+    return table[table["rung"].isin([*RUNGS, CLIPPING])].set_index(["trace", "format", "rung"])
 
 
 def wide(ladder: pd.DataFrame) -> str:
     """What the formats with five and four exponent bits have in common."""
-    errors = ladder.loc[(slice(None), slice(None), list(RUNGS)), "error_over_noise"]
+    errors = ladder.loc[(slice(None), slice(None), list(RUNGS)), RANKS]
     errors = errors.drop("e3m4", level="format")
     gain = errors.xs("largest constant", level="rung") / errors.xs("layer", level="rung")
     return (
         "- **With five or four exponent bits (`e5m2`, `e4m3fn`) the choice of scale matters "
         "little**: compared with the largest constant that never saturates, one scale per "
-        f"layer lowers the error by at most a factor of {gain.max():.2f}. The error is "
-        f"{figure(errors.min(), 2)} to {figure(errors.max(), 2)} of the noise."
+        f"layer lowers the NMSE of a step by at most a factor of {gain.max():.2f}. It is "
+        f"{figure(errors.min(), 2)} to {figure(errors.max(), 2)}."
     )
 
 
@@ -177,8 +179,7 @@ def narrow(ladder: pd.DataFrame) -> list[str]:
         "trace",
         "workers, steps",
         "largest constant",
-        "best constant, by error over noise",
-        "best constant, by step NMSE",
+        "best constant",
         "one per step",
         "one per layer (APS)",
         "gain of a scale per step",
@@ -189,7 +190,7 @@ def narrow(ladder: pd.DataFrame) -> list[str]:
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for trace in TRACES:
         rungs = ladder.xs((trace, "e3m4"), level=("trace", "format"))
-        errors = [both(rungs.loc[rung]) for rung in (RUNGS[0], *CLIPPING, *RUNGS[1:])]
+        errors = [both(rungs.loc[rung]) for rung in (RUNGS[0], CLIPPING, *RUNGS[1:])]
         workers = apscope.open_trace(DATA / trace).workers
         beside = [both(ladder.loc[(trace, "e4m3fn", rung)]) for rung in (RUNGS[0], RUNGS[-1])]
         lines.append(
@@ -200,43 +201,22 @@ def narrow(ladder: pd.DataFrame) -> list[str]:
 
 
 def both(row: pd.Series) -> str:
-    """The error over the noise and the step NMSE."""
-    return f"{figure(row['error_over_noise'], 2)} / {figure(row['step_nmse'], 2)}"
+    """The step NMSE and the error over the noise."""
+    return f"{figure(row['step_nmse'], 2)} / {figure(row['error_over_noise'], 2)}"
 
 
 def clipping(ladder: pd.DataFrame) -> str:
-    """What APS gains over constants at e3m4, by both figures; constants that clip included."""
-    e3m4 = ladder.xs("e3m4", level="format")
-
-    def gains(rung: str) -> pd.DataFrame:
-        pair = ["error_over_noise", "step_nmse"]
-        return e3m4.xs(rung, level="rung")[pair] / e3m4.xs("layer", level="rung")[pair]
-
-    def told(rung: str) -> str:
-        found = gains(rung)
-        return " and ".join(
-            f"{name} is that of APS times {figure(found[column].min(), 2)} to "
-            f"{figure(found[column].max(), 2)}"
-            for column, name in (
-                ("error_over_noise", "error over noise"),
-                ("step_nmse", "step NMSE"),
-            )
-        )
-
-    split = gains(CLIPPING[0])
-    won = split[(split["error_over_noise"] < 1) & (split["step_nmse"] > 1)]
-    trades = (
-        f" On {names([t for t in TRACES if t in won.index])} the best constant by error over "
-        "noise errs less than APS by that figure and more by step NMSE: it clips the few largest "
-        "gradients or their sums, which the typical block does not contain."
-        if len(won)
-        else ""
+    """What APS gains over constants at e3m4; a constant that clips included."""
+    e3m4 = ladder.xs("e3m4", level="format")[RANKS].unstack()
+    largest, best = (
+        " to ".join(figure(value, 2) for value in (gain.min(), gain.max()))
+        for gain in (e3m4[rung].div(e3m4["layer"]) for rung in (RUNGS[0], CLIPPING))
     )
+    less = [t for t in TRACES if e3m4.loc[t, CLIPPING] < e3m4.loc[t, "layer"]]
     return (
-        "- **APS against a constant, at `e3m4`**, chosen with all steps known. With the largest "
-        f"that never saturates the {told(RUNGS[0])}. A constant that saturates may do better: with "
-        f"the one that has the least error over noise the {told(CLIPPING[0])}, with the one that "
-        f"has the least step NMSE the {told(CLIPPING[1])}.{trades}"
+        "- **APS against a constant, at `e3m4`**, chosen with all steps known. The NMSE of a step "
+        f"with the largest that never saturates is that of APS times {largest}; with the best, which "
+        f"may clip gradients or their sums, times {best}: less than with APS on {names(less)}."
     )
 
 
@@ -279,21 +259,21 @@ def matters(results: apscope.Results, ladder: pd.DataFrame) -> str:
         f"the layer `{layers.index[0]}` of `gpt` the typical block has a squared error "
         f"{figure(layers.iloc[0], 2)} times its noise even with a scale of its own, in every other "
         f"at most {figure(layers.iloc[1], 2)} times "
-        "([why](notebooks/data/README.md#the-two-that-are-cut))."
+        "([why](../notebooks/data/README.md#the-two-that-are-cut))."
     )
 
 
 def found(results: apscope.Results) -> list[str]:
-    """What README.md says about the ladder of scales."""
+    """What docs/scales.md says about the ladder of scales."""
     ladder = ladder_of(results)
     factors = ladder.xs("e3m4", level="format")["factor"].unstack()
     step, layer = (
         " to ".join(figure(value, 2) for value in (factors[rung].min(), factors[rung].max()))
         for rung in RUNGS[1:]
     )
-    errors = ladder["error_over_noise"]
+    errors = ladder[RANKS]
     wins = [t for t in TRACES if errors[t, "e3m4", "layer"] < errors[t, "e4m3fn", "layer"]]
-    summary = rows_of(results).set_index(["trace", "scheme"])["error_over_noise"]
+    summary = rows_of(results).set_index(["trace", "scheme"])[RANKS]
     by_ceil = [t for t in TRACES if summary[t, "aps:e3m4"] < summary[t, "aps:e4m3fn"]]
     with_three = (
         f"- **With three (`e3m4`) a scale per step lowers the error by a factor of {step}, a scale "
@@ -329,25 +309,23 @@ POOLS = {
 def against_loss_scaling() -> str:
     """APS and loss scaling at a quarter of the bytes, with the best format and rule of `main`."""
     table = rows_of(apscope.replay([DATA / name for name in TRACES], "main", topology="ring"))
-    sound = (table[["overflowed", "skipped", "gaps"]] == 0).all(axis=1)
-    held = table[at_most(table["volume"], 0.25) & sound].sort_values("error_over_noise")
+    held = table[at_most(table["volume"], 0.25) & sound(table)].sort_values(RANKS)
     best = {
         family: held[held["family"] == family].drop_duplicates("trace").set_index("trace")
         for family in ("APS", "loss scaling")
     }
-    pair = ["error_over_noise", "step_nmse"]
-    ratio = best["loss scaling"][pair] / best["APS"][pair]
+    ratio = best["loss scaling"][RANKS] / best["APS"][RANKS]
     told = listed(
         [
-            f"{figure(ratio.loc[t, pair[0]], 2)} and {figure(ratio.loc[t, pair[1]], 2)} (`{t}`, "
+            f"{figure(ratio[t], 2)} (`{t}`, "
             f"`{best['loss scaling']['scheme'][t]}` against `{best['APS']['scheme'][t]}`)"
             for t in TRACES
         ]
     )
     return (
         "- **APS against loss scaling**, both at a quarter of the bytes and with those of their "
-        "formats and rules that have the least error over noise: error over noise and step NMSE "
-        f"with loss scaling are those with APS times {told}. `scale=best` and `scale=largest` are "
+        "formats and rules that have the least step NMSE: that of loss scaling is "
+        f"that of APS times {told}. `scale=best` and `scale=largest` are "
         "constants that are chosen with all steps known; the best may clip gradients or their sums."
     )
 
@@ -401,14 +379,14 @@ def numeric_columns() -> list[str]:
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("readme", type=Path, help="README.md")
+    parser.add_argument("scales", type=Path, help="docs/scales.md")
     parser.add_argument("schemes", type=Path, help="docs/schemes.md")
     parser.add_argument("definitions", type=Path, help="docs/definitions.md")
     args = parser.parse_args(arguments)
     page.replace_between(args.definitions, *MARKERS["columns"], numeric_columns())
     results = replay()
-    page.replace_between(args.readme, *MARKERS["ladder"], found(results))
-    page.replace_between(args.readme, *MARKERS["answer"], markdown(chosen(results), SAID))
+    page.replace_between(args.scales, *MARKERS["ladder"], found(results))
+    page.replace_between(args.scales, *MARKERS["answer"], markdown(chosen(results), SAID))
     page.replace_between(args.schemes, *MARKERS["schemes"], registered())
     page.replace_between(
         args.schemes,

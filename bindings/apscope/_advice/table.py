@@ -37,7 +37,8 @@ BLOCKS = 8
 class Sums:
     """Sums over some steps: U units, K candidates, B blocks of consecutive steps.
 
-    NaN if a candidate was not measured, overflowed, or has memory and steps with gaps.
+    NaN if a candidate was not measured, overflowed, has memory and steps with gaps, or loses the
+    unit where another does not: less than half of it arrives.
 
     Attributes
     ----------
@@ -135,7 +136,7 @@ _COLUMNS = {
     "scheme", "stage", "topology", "step", "tensor", "skipped", "workers", "format",
     "note", "count", "counted", "nan", "infinite", "overflow", "underflow", "nonzero", "cosine",
     "sum_squared_reference", "sum_absolute_reference", "sum_squared_error", "sum_signed_error",
-    "sum_noise", "sum_log2_error_over_noise", "noise_blocks", "volume", "wire_bits", "side_bits",
+    "sum_product", "sum_noise", "sum_log2_error_over_noise", "noise_blocks", "volume", "wire_bits", "side_bits",
     *PARTS,
 }  # fmt: skip
 
@@ -250,6 +251,10 @@ def _sums(
     overflow = total(lost["overflow"] > 0, unit, candidate)
     gaps = total(after_gap(rows), unit, candidate)
     lacking = missing | (overflow > 0)[..., None] | (gaps > 0)[..., None]
+    if "sum_product" in rows:  # not in a bare table of older results
+        arrived = np.where(lost["skipped"], 0.0, np.nan_to_num(numbers(rows, "sum_product")))
+        gone = total(arrived, unit, candidate) < 0.5 * total(lost["reference"], unit, candidate)
+        lacking |= (gone & (~gone & ~lacking[..., 0]).any(axis=1, keepdims=True))[..., None]
 
     def in_blocks(values: np.ndarray) -> np.ndarray:
         return total(values, unit, candidate, block, size=(*shape, blocks))
