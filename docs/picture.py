@@ -13,9 +13,11 @@ from xml.etree import ElementTree
 from apscope import Results
 from apscope._charts.choices import choices_chart
 from apscope._charts.describe import Bars
+from apscope._charts.front import MEASURES
 from apscope._charts.svg import bars_svg
 from apscope._report import answer
 from apscope._results.choices import worth
+from apscope._results.ranking import RANKS
 
 TRACES = {"resnet18": "ResNet-18, on images", "gpt": "a GPT, on text"}
 WIDTH, EDGE, LINE = 400.0, 8.0, 14.0
@@ -32,14 +34,14 @@ svg { font: 10.5px system-ui, "Segoe UI", Roboto, "Noto Sans", sans-serif; }
 HEAD = "What each choice is worth, everything else equal"
 WORDS = (
     "Bars: the error divided by that of the scheme in the heading,",
-    "on a logarithmic scale. MXINT8 errs a little less than e2m5, but",
-    "has no ring to compare with.",
+    "on a logarithmic scale.",
     "two phases: every worker rounds its values once, sums are fp32,",
     "each sum is rounded once. ring: partial sums are rounded at",
     "every worker. Both send the same bytes but for scales.",
-    "e2m5: a float with 2 exponent bits and 5 mantissa bits.",
-    "error: of the reduced gradient, squared, in units of the noise",
-    "of the batch. 8 and 4 bits: of a value sent.",
+    "e2m5: a float with 2 exponent bits and 5 mantissa bits; finite:",
+    "without infinity and NaN.",
+    "error: NMSE of a step, squared error over squared gradient.",
+    "8 and 4 bits: of a value sent.",
 )
 
 
@@ -48,9 +50,7 @@ def bars_of(results: Results, trace: str) -> Bars:
     frame = results.frame
     rows = answer.front(results.summary(), answer.topology_of(frame))
     rows = rows[rows["trace"] == trace]
-    return choices_chart(
-        worth(rows, answer.bits_of(frame), answer.measure(rows)), "error over noise"
-    )
+    return choices_chart(worth(rows, answer.bits_of(frame)), MEASURES[RANKS])
 
 
 def picture(results: Results, traces: dict[str, str] = TRACES) -> str:
