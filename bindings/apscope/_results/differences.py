@@ -12,7 +12,7 @@ from .._core import BlockFormat
 from .._schemes.scheme import Scheme, as_scheme, spec_of
 from .._schemes.titles import reduction
 from .comparison import side_in
-from .factors import factor, step_logs
+from .factors import factor, step_errors
 from .pooling import coded, compared_rows, frame_of, headline_topology, is_own
 
 __all__ = ["Sent", "cause", "chain", "decompose", "described", "differences", "sides_differ"]
@@ -286,7 +286,7 @@ def decompose(results: Any, a: Any, b: Any, topology: str | None = None) -> pd.D
         One row per trace and change, from `b` to `a`: ``trace``, ``change`` (``reduction``, which
         is changed first, or an aspect of `differences`), ``from_scheme``, ``to_scheme``,
         ``before``, ``after`` (the two values), ``factor`` (the error of ``from_scheme`` divided by
-        that of ``to_scheme``, in a typical block: docs/definitions.md, section 17), ``factor_low``
+        that of ``to_scheme``: docs/definitions.md, section 17), ``factor_low``
         and ``factor_high`` (95 % over the steps). NaN if the results lack one of the two. The last
         row of a trace is the total, with ``change`` ``all``. If no chain is known it is the only
         one.
@@ -304,7 +304,7 @@ def decompose(results: Any, a: Any, b: Any, topology: str | None = None) -> pd.D
     first = of_b or topology or of_a or last
     rows = frame[frame["scheme"].isin([a, b, *(spec for _, spec in links)])]
     rows = compared_rows(coded(rows.reset_index(drop=True)))
-    logs = {name: step_logs(_reduced_by(rows, name)) for name in (first, last)}
+    errors = {name: step_errors(_reduced_by(rows, name)) for name in (first, last)}
     pairs = [("reduction", (b, first), (b, last))] if first != last else []
     pairs += [
         (what, (before, last), (after, last))
@@ -314,7 +314,7 @@ def decompose(results: Any, a: Any, b: Any, topology: str | None = None) -> pd.D
     out = []
     for trace in dict.fromkeys(rows["trace"]):
         for what, before, after in pairs:
-            sides = [logs[name].get((trace, spec)) for spec, name in (before, after)]
+            sides = [errors[name].get((trace, spec)) for spec, name in (before, after)]
             known = sides[0] is not None and sides[1] is not None
             found = factor(*sides) if known else (float("nan"),) * 3
             specs = [before[0], after[0]]

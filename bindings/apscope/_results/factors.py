@@ -1,4 +1,4 @@
-"""Logarithms of the errors of steps, and factors between them: docs/definitions.md, section 17."""
+"""Errors of steps, and factors between two schemes': docs/definitions.md, section 17."""
 
 from __future__ import annotations
 
@@ -10,34 +10,38 @@ from .pooling import coded, compared_rows
 from .ranking import RANKS
 from .summary import by_scheme
 
-__all__ = ["factor", "step_logs"]
+__all__ = ["factor", "step_errors"]
 
 
-def step_logs(frame: pd.DataFrame) -> dict[tuple[str, str], pd.Series]:
-    """By (trace, scheme): log2 of the figure that ranks, of every step."""
+def step_errors(frame: pd.DataFrame) -> dict[tuple[str, str], pd.Series]:
+    """By (trace, scheme): the figure that ranks, of every step; infinite with overflow."""
     rows, found = by_scheme(compared_rows(coded(frame.reset_index(drop=True))), "step")
-    first = found["first"]
-    with np.errstate(divide="ignore"):
-        logs = np.log2(found["figures"][RANKS])
+    figures, first = found["figures"], found["first"]
+    error = np.where(figures["overflowed"] > 0, np.inf, figures[RANKS])
     of = pd.DataFrame(
-        {name: rows.cells(name, first) for name in ("trace", "scheme", "step")} | {"log2": logs}
+        {name: rows.cells(name, first) for name in ("trace", "scheme", "step")} | {"error": error}
     ).astype({"step": np.int64})
     return {
-        pair: part.set_index("step")["log2"].dropna()
+        pair: part.set_index("step")["error"].dropna()
         for pair, part in of.groupby(["trace", "scheme"], sort=False)
     }
 
 
 def factor(coarse: pd.Series, fine: pd.Series) -> tuple[float, float, float]:
-    """The error of the coarser rung divided by the finer one's, and its interval over the steps."""
-    with np.errstate(invalid="ignore"):
-        logs = (coarse - fine).dropna().to_numpy()
-    if not len(logs):
+    """The error of the coarser rung divided by the finer one's, and its interval over the steps.
+
+    The quotient of the means over the steps that both have. The ends are the quotient times and by
+    exp(T s), s the relative standard error of a quotient of means, T Student's quantile at 0.975.
+    """
+    both = pd.concat([coarse, fine], axis=1, join="inner").to_numpy(float)
+    if not len(both):
         return np.nan, np.nan, np.nan
-    middle = logs.mean()
-    half = (
-        student_t(len(logs) - 1) * logs.std(ddof=1) / np.sqrt(len(logs))
-        if len(logs) > 1 and np.isfinite(logs).all()
-        else np.nan
-    )
-    return float(np.exp2(middle)), float(np.exp2(middle - half)), float(np.exp2(middle + half))
+    a, b = both.T
+    with np.errstate(divide="ignore", invalid="ignore"):
+        middle = float(a.mean() / b.mean())
+    if len(both) < 2 or not (np.isfinite(middle) and middle > 0):
+        return middle, np.nan, np.nan
+    steps = len(both)
+    spread = np.sqrt(steps / (steps - 1) * ((a - middle * b) ** 2).sum()) / a.sum()
+    half = np.exp(student_t(steps - 1) * spread)
+    return middle, middle / half, middle * half

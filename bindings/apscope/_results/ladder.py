@@ -18,7 +18,7 @@ from .._arrays.inputs import as_format
 from .._core import BlockFormat
 from .._schemes.scheme import as_scheme
 from .factors import factor as factor_of
-from .factors import step_logs
+from .factors import step_errors
 from .pooling import (
     frame_of,
     headline_topology,
@@ -194,14 +194,15 @@ def ladder(
         `Results.summary`, the number of steps, and
 
         - ``factor``: the error of the rung ``finer_than``, which differs only in its coarser
-          scales, divided by this one's: the geometric mean over the steps of the quotient of their
-          NMSE; NaN if one of the two is missing, or has memory and steps with ``gaps``;
+          scales, divided by this one's: the quotient of their ``step_nmse``, over the steps that both
+          have; infinite with overflow; NaN if one of the two is missing, or has memory and steps
+          with ``gaps``;
         - ``reduction_factor``: the same of the row that differs only in the reduction, that of the
           first reduction, ``other_reduction``;
         - ``format_factor``: the same of the row that differs only in the format, that of the first
           format of as many bits, ``other_format``;
-        - ``..._low``, ``..._high``: their 95 % intervals, with steps as independent draws
-          (Student's t of the steps' logarithms); NaN with one step;
+        - ``..._low``, ``..._high``: their 95 % intervals, with steps as independent draws;
+          NaN with one step;
         - ``scale_exponent``: of one scale for everything, 2^this; NaN for others.
 
         A rung without a row in a reduction is missing there.
@@ -234,13 +235,13 @@ def ladder(
     wanted = _held(frame, formats, rule)
     frame = frame[frame["scheme"].isin(set(wanted.values()))]
     rows: list[dict[str, Any]] = []
-    logs: dict[tuple[str, str, str, str], pd.Series] = {}
+    errors: dict[tuple[str, str, str, str], pd.Series] = {}
     for name in _reductions(frame, asked):
         kept = frame[wire_of(frame, name) | frame["topology"].isin([name])]
         table = summary(
             results if kept is frame else _like(results, kept), batch_factor=batch_factor
         ).set_index(["trace", "scheme"])
-        steps, scale_of = step_logs(kept), _single_scales(kept)
+        steps, scale_of = step_errors(kept), _single_scales(kept)
         for trace in dict.fromkeys(kept["trace"]):
             for (f, rung), spec in wanted.items():
                 if (trace, spec) not in table.index:
@@ -249,7 +250,7 @@ def ladder(
                 of_steps = steps[trace, spec]
                 # A scheme with memory on steps with gaps has no rank, so no factor either.
                 if not found["gaps"]:
-                    logs[trace, name, f, rung] = of_steps
+                    errors[trace, name, f, rung] = of_steps
                 scale = scale_of.get((trace, spec), np.nan)
                 rows.append(
                     found
@@ -258,7 +259,7 @@ def ladder(
                 )
     places = {name: i for i, name in enumerate(dict.fromkeys(row["trace"] for row in rows))}
     rows.sort(key=lambda row: places[row["trace"]])
-    return pd.DataFrame([row | _factors(row, rows, logs) for row in rows])[list(COLUMNS)]
+    return pd.DataFrame([row | _factors(row, rows, errors) for row in rows])[list(COLUMNS)]
 
 
 def better_reduction(table: pd.DataFrame) -> str:
@@ -281,7 +282,7 @@ def _reductions(frame: pd.DataFrame, asked: list[str] | None) -> list[str]:
 def _factors(
     row: dict[str, Any],
     rows: list[dict[str, Any]],
-    logs: dict[tuple[str, str, str, str], pd.Series],
+    errors: dict[tuple[str, str, str, str], pd.Series],
 ) -> dict[str, Any]:
     """The factors of a row: of the rung, the reduction and the format, all else equal."""
     trace, reduction, f, rung = (row[name] for name in ("trace", "reduction", "format", "rung"))
@@ -306,8 +307,8 @@ def _factors(
     ):
         own = (trace, reduction, f, rung)
         middle = low = high = np.nan
-        if own != other and own in logs and other in logs:
-            middle, low, high = factor_of(logs[other], logs[own])
+        if own != other and own in errors and other in errors:
+            middle, low, high = factor_of(errors[other], errors[own])
         found |= {name: middle, f"{name}_low": low, f"{name}_high": high}
     return found
 

@@ -31,7 +31,7 @@ def results(request):
 
 @pytest.fixture(scope="module")
 def table(results):
-    return worth(ranked(results), answer.bits_of(results.frame), "error_over_noise")
+    return worth(ranked(results), answer.bits_of(results.frame))
 
 
 def test_a_choice_is_read_from_the_spec():
@@ -61,9 +61,9 @@ def test_the_factors_are_those_of_the_summary(results, table):
     for one in table.to_dict("records"):
         best = rows.loc[(one["scheme"], one["topology"])]
         other = rows.loc[(one["other_scheme"], one["other_topology"])]
-        assert (one["error"], one["volume"]) == (best.error_over_noise, best.volume)
-        assert (one["other_error"], one["other_volume"]) == (other.error_over_noise, other.volume)
-        assert one["factor"] == other.error_over_noise / best.error_over_noise
+        assert (one["error"], one["volume"]) == (best.step_nmse, best.volume)
+        assert (one["other_error"], one["other_volume"]) == (other.step_nmse, other.volume)
+        assert one["factor"] == other.step_nmse / best.step_nmse
         a, b = (choices_of(one[f"{side}scheme"], one[f"{side}topology"]) for side in ("", "other_"))
         assert [n for n in a._fields if getattr(a, n) != getattr(b, n)] == [one["choice"]]
 
@@ -89,18 +89,18 @@ def test_without_two_reductions_the_best_with_another_row_stands(results):
         frame[frame["topology"].isin(["", "exact", "ring"])].reset_index(drop=True),
         results.histograms, results.provenance, results.noise,
     )  # fmt: skip
-    found = worth(ranked(alone), answer.bits_of(alone.frame), "error_over_noise")
+    found = worth(ranked(alone), answer.bits_of(alone.frame))
     assert set(found["choice"]) == {"format", "scale"} and set(found["topology"]) == {"ring"}
     only = ranked(alone)[lambda t: t["scheme"].isin(["none:fp32", "aps:e3m4"])]
-    assert not len(worth(only, answer.bits_of(alone.frame), "error_over_noise"))
+    assert not len(worth(only, answer.bits_of(alone.frame)))
 
 
 def made(*rows):
     """Rows of a summary: scheme, topology, error, volume, overflowed steps."""
     return pd.DataFrame(
         [
-            dict(scheme=s, topology=t, error_over_noise=e, volume=v, overflowed=o, skipped=0,
-                 gaps=0, family="APS")
+            dict(scheme=s, topology=t, step_nmse=e, volume=v, overflowed=o, skipped=0,
+                 gaps=0, lost_layers=0, family="APS")
             for s, t, e, v, o in rows
         ]
     )  # fmt: skip
@@ -112,7 +112,7 @@ def test_an_overflow_is_an_infinite_factor_and_never_the_best():
         ("aps:e3m4", "two_phase", 0.01, 0.25, 0),
         ("aps:e5m2", "two_phase", np.nan, 0.25, 0),
     )
-    (one,) = worth(rows, dict.fromkeys(rows["scheme"], 8), "error_over_noise").to_dict("records")
+    (one,) = worth(rows, dict.fromkeys(rows["scheme"], 8)).to_dict("records")
     assert (one["topology"], one["other_topology"], one["factor"]) == (
         "two_phase",
         "ring",
