@@ -193,11 +193,11 @@ def test_results_are_a_table_at_a_prompt(results, monkeypatch):
     table = ranked(results)
     assert (
         re.split("  +", heads)[:5]
-        == ["scheme", "topology", "error over noise", "volume", "NMSE of a step"]
+        == ["scheme", "topology", "NMSE of a step", "volume", "error over noise"]
         and "overflowed" not in heads
     )
     assert [row.split()[:5] for row in rows] == [
-        [r.scheme, r.topology, *(f"{v:.3g}" for v in (r.error_over_noise, r.volume, r.step_nmse))]
+        [r.scheme, r.topology, *(f"{v:.3g}" for v in (r.step_nmse, r.volume, r.error_over_noise))]
         for r in table.itertuples()
     ]
     assert last.startswith("summary() has every scheme and column")
