@@ -30,7 +30,15 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from .._results.pooling import after_gap, coded, headline_rows, losses, quotient, step_losses
+from .._results.pooling import (
+    after_gap,
+    coded,
+    headline_rows,
+    losses,
+    numbers,
+    quotient,
+    step_losses,
+)  # fmt: skip
 from .floor import FLOOR
 
 #: Figures that can be minimized; for the cosine, its negative.
@@ -69,6 +77,7 @@ class Bounds:
         splits: Mapping[str, int],
         left_out: Collection[str] = (),
     ) -> None:
+        self._zero = left_out
         self._left_out = left_out if figure in ("layer_cosine", "worst_nmse") else ()
         self._figure, self._cells = figure, dict(cells)
         self._steps = {step: i for i, step in enumerate(steps)}
@@ -77,6 +86,8 @@ class Bounds:
         shape = len(self._splits), max(self._cells.values()) + 1, len(self._steps)
         self._seen = np.zeros((shape[0], shape[2]), bool)
         self._sums = np.zeros(shape[:2])  # for worst_nmse the maximum
+        # Of x y by split and tensor, and of x x.
+        self._arrived, self._whole = (np.zeros((shape[0], len(self._cells))) for _ in range(2))
         rows = headline_rows(coded(frame))
         lost, at = losses(rows), (self._cell(rows), self._step(rows))
         if figure == "error_over_noise":
@@ -91,13 +102,15 @@ class Bounds:
         self._over = over.sum(axis=1).astype(float)
         least = over * {"error_over_noise": FLOOR, "layer_cosine": -1.0}.get(figure, 0.0)
         self._least = np.repeat(least[None], shape[0], axis=0)
-        tensor = rows["tensor"].map({name: t for t, name in enumerate(self._cells)}).to_numpy(int)
         self._reference = _added(
-            lost["reference"], (tensor, at[1]), (len(self._cells), len(self._steps))
+            lost["reference"], (self._tensor(rows), at[1]), (len(self._cells), len(self._steps))
         )
 
     def _cell(self, rows: pd.DataFrame) -> np.ndarray:
         return rows["tensor"].map(self._cells).to_numpy(int)
+
+    def _tensor(self, rows: pd.DataFrame) -> np.ndarray:
+        return rows["tensor"].map({name: t for t, name in enumerate(self._cells)}).to_numpy(int)
 
     def _step(self, rows: pd.DataFrame) -> np.ndarray:
         return rows["step"].map(self._steps).to_numpy(int)
@@ -164,6 +177,23 @@ class Bounds:
         k, c, _ = np.unravel_index(of, (*self._sums.shape, len(self._steps)))
         (np.maximum if self._figure == "worst_nmse" else np.add).at(self._sums, (k, c), terms)
         self._seen[split, step] = True
+        places = (split, self._tensor(rows))
+        arrived = np.where(lost["skipped"], 0.0, np.nan_to_num(numbers(rows, "sum_product")))
+        self._arrived += _added(arrived, places, self._arrived.shape)
+        self._whole += _added(lost["reference"], places, self._whole.shape)
+
+    def _lose(self) -> np.ndarray:
+        """(K, C) bool: seen on all steps, and less than half of a layer arrives."""
+        gone = self.whole[:, None] & (self._arrived < 0.5 * self._whole)
+        found = np.zeros(self._sums.shape, bool)
+        for t, (name, cell) in enumerate(self._cells.items()):
+            if name not in self._zero:
+                found[:, cell] |= gone[:, t]
+        return found
+
+    def _ranks(self) -> np.ndarray:
+        """(K, C): `_scores`, infinite of what loses a layer, which is never the best."""
+        return np.where(self._lose(), np.inf, self._scores())
 
     @property
     def whole(self) -> np.ndarray:
@@ -191,14 +221,14 @@ class Bounds:
             )
 
     def _best(self, scores: np.ndarray) -> np.ndarray:
-        """(K, C): the least score of a split's group, among those seen on all steps."""
+        """(K, C): the least rank of a split's group, among those seen on all steps."""
         known = np.where(self.whole[:, None] & ~np.isnan(scores), scores, np.inf)
         return np.array([known[self._groups == group].min(axis=0) for group in self._groups])
 
     def lost(self) -> np.ndarray:
         """(K,) bool: a rival ranks before it in every cell that has a figure."""
         scores = self._scores()
-        best = self._best(scores)
+        best = self._best(self._ranks())
         size = {"error_over_noise": 2 * -FLOOR + np.abs(best), "layer_cosine": 1.0}.get(
             self._figure, best
         )
@@ -208,7 +238,7 @@ class Bounds:
 
     def leaders(self) -> list[int]:
         """Splits with the least bound of their group in a cell that were not seen on all steps."""
-        scores = np.where(np.isnan(self._scores()), np.inf, self._scores())
+        scores = np.where(np.isnan(ranks := self._ranks()), np.inf, ranks)
         found = set()
         for group in np.unique(self._groups):
             inside = np.flatnonzero(self._groups == group)

@@ -220,7 +220,7 @@ def test_a_table_by_layer_on_a_terminal_says_how_many_schemes_it_has_no_room_for
     capsys, folder, monkeypatch
 ):
     monkeypatch.setattr(type(sys.stdout), "isatty", lambda self: True)
-    monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((50, 24)))
+    monkeypatch.setattr("shutil.get_terminal_size", lambda *_, **__: os.terminal_size((50, 24)))
     out = printed(capsys, "summary", folder, "--by", "layer")
     assert (
         "and 2 more schemes with larger errors; --scheme selects, --csv and --json have all" in out
@@ -394,7 +394,7 @@ def test_a_terminal_leaves_out_what_it_has_no_place_for(capsys, monkeypatch):
         == "name          one   two\naps             1  2000\nloss_scaling   10     3\n"
     )
     monkeypatch.setattr(type(sys.stdout), "isatty", lambda self: True)
-    monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((20, 24)))
+    monkeypatch.setattr("shutil.get_terminal_size", lambda *_, **__: os.terminal_size((20, 24)))
     print_table(heads, rows, words=["name"], fit=True)
     assert capsys.readouterr().out == "name          one\naps             1\nloss_scaling   10\n"
     print_table(heads, rows, words=["name"])

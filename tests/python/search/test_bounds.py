@@ -40,12 +40,12 @@ def hold(trace: apscope.Trace, table: pd.DataFrame, figure: str) -> None:
     asked_for = table["topology"].replace("gather", "ring")  # stochastic's, in place of the ring
     for (layer, asked), part in table.groupby(["layer", asked_for], sort=False):
         everything = whole(trace, tuple(sorted(part["scheme"])), layer, asked).loc[part["scheme"]]
-        flawed = [everything[name] > 0 for name in ("overflowed", "gaps")]
-        truth = np.where(np.logical_or(*flawed), np.inf, sign * everything[figure])
+        flawed = [everything[name] > 0 for name in ("lost_layers", "overflowed", "gaps")]
+        truth = np.where(np.logical_or(*flawed[1:]), np.inf, sign * everything[figure])
         kept = ~part["stopped"].to_numpy()
         for column in """
             error_over_noise step_nmse layer_cosine worst_nmse underflow_wire volume skipped
-            overflowed gaps
+            overflowed gaps lost_layers
         """.split():
             assert np.array_equal(
                 part[column].to_numpy(float)[kept],
@@ -57,8 +57,9 @@ def hold(trace: apscope.Trace, table: pd.DataFrame, figure: str) -> None:
         assert (np.sort(ranks) == ranks).all() and (np.diff(part["stopped"].astype(int)) >= 0).all()
         if np.isnan(truth).all():
             continue  # a layer of zeros
-        for _, group in part.assign(truth=truth).groupby("exponent_bits"):
-            assert group.loc[~group["stopped"], "truth"].min() == group["truth"].min()
+        ranks = np.where(flawed[0], np.inf, truth)
+        for _, group in part.assign(ranks=ranks).groupby("exponent_bits"):
+            assert group.loc[~group["stopped"], "ranks"].min() == group["ranks"].min()
         bound = sign * part["bound"].to_numpy()
         assert (bound <= truth + 1e-9 * np.where(np.isfinite(truth), abs(truth), 0.0)).all()
         assert np.allclose(bound[kept], truth[kept], rtol=1e-9, equal_nan=True)
