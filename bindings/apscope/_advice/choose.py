@@ -60,11 +60,14 @@ class Problem:
         The only candidate of a unit, or -1.
     banned : set of int
         Candidates that no mixture may contain; alone they are allowed.
+    may_lose : bool
+        Whether units may be lost that another candidate keeps: less than half of them arrives.
     """
 
     def __init__(
-        self, table: Table, wish: Wish, pinned: np.ndarray, banned: frozenset[int] = frozenset()
-    ) -> None:
+        self, table: Table, wish: Wish, pinned: np.ndarray, banned: frozenset[int] = frozenset(),
+        may_lose: bool = False,
+    ) -> None:  # fmt: skip
         self.table, self.wish, self.banned = table, wish, banned
         sums = table.chosen
         self.totals = {
@@ -77,6 +80,10 @@ class Problem:
             self.measured &= unit_errors(sums, wish.error) <= wish.max_layer_error
         pinned = pinned[:, None]
         self.allowed = self.measured & ((pinned < 0) | (pinned == np.arange(len(table.candidates))))
+        keeps = ~(sums.gain < 0.5)
+        self.keeps = keeps | ~(keeps & self.allowed).any(axis=1, keepdims=True)
+        if not may_lose:
+            self.allowed &= self.keeps
 
     def objective(self, options: np.ndarray) -> float:
         """The minimized figure of a mixture: the sum, and latencies."""
@@ -139,9 +146,13 @@ class Problem:
 
     @cached_property
     def single(self) -> int | None:
-        """The candidate that is best for all units within the limits; the first of equals."""
+        """The candidate that is best for all units within the limits; the first of equals.
+
+        One that loses units that another keeps only where all such do.
+        """
         units = len(self.table.units)
         fit = [k for k in range(len(self.table.candidates)) if self.holds(np.full(units, k))]
+        fit = [k for k in fit if self.keeps[:, k].all()] or fit
         return min(fit, key=lambda k: self.objective(np.full(units, k)), default=None)
 
 

@@ -32,6 +32,7 @@ _SHAPES = {
     "interval": "2", "losses": "B", "noise_blocks": "UB", "log2": "UKB", "nmse": "UKB",
     "volume": "UK", "cosine": "UK", "underflow": "UK",
     "nonzero": "UK", "seconds": "UK", "elements": "U", "layers": "U", "overflow": "UK",
+    "gain": "UK",
     "parts": "UKP",
 }  # fmt: skip
 
@@ -209,6 +210,7 @@ def _table(told: dict[str, Any]) -> Table:
 
 def _sums(told: dict[str, Any], sizes: dict[str, int]) -> Sums:
     sizes = sizes | {"B": len(told["losses"])}
+    told = {"gain": np.full((sizes["U"], sizes["K"]), np.nan)} | told  # files of 0.1.0 have none
     arrays = {
         f.name: np.array(told[f.name], dtype=float) for f in fields(Sums) if f.name != "steps"
     }

@@ -95,6 +95,15 @@ class Plan:
         return "+".join(dict.fromkeys(name for name in used if name))
 
     @property
+    def lost(self) -> list[str]:
+        """Names of the layers, or groups of them, of which less than half arrives.
+
+        Only where no candidate keeps them within the limits.
+        """
+        own = self._table.chosen.gain[np.arange(len(self._options)), self._options]
+        return [unit.name for unit, gain in zip(self._table.units, own) if gain < 0.5]
+
+    @property
     def gap(self) -> float:
         """How far the optimum could be below this plan, as a share of the minimized figure."""
         if self.wish.minimize == "error_over_noise":
@@ -396,7 +405,11 @@ def made(
             "time needs an exchange between workers; these results "
             "have one worker, or no local gradients"
         )
-    found: Choice = choose(Problem(table, wish, pinned, banned), about["simplest"])
+    keeping = Problem(table, wish, pinned, banned)
+    may_lose = keeping.solved() is None and not keeping.keeps.all()  # within these limits it must
+    found: Choice = choose(
+        Problem(table, wish, pinned, banned, may_lose) if may_lose else keeping, about["simplest"]
+    )
     return Plan(
         table, wish, found.options, found.best, found.single, found.gap, about, None, banned
     )

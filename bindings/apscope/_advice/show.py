@@ -11,7 +11,7 @@ import pandas as pd
 
 from .._html import name, paragraphs, table
 from .._results.volume import SIDE
-from .._text import aligned, clip, printable
+from .._text import aligned, clip, count_of, printable
 from .._training.expected import expected_excess
 from .wish import unit_errors
 
@@ -146,6 +146,11 @@ def notes(plan: Plan, in_training: bool = True) -> list[str]:
         said += _above_their_noise(plan)
         if in_training:
             said += _in_training(plan)
+    if lost := plan.lost:
+        said.append(
+            f"less than half arrives of {count_of(len(lost), 'layer')}: {', '.join(lost[:4])}"
+            + (", ..." if len(lost) > 4 else "")
+        )
     if plan._table.counts_bits:
         said.append("one worker sends nothing: volumes are bits per value divided by fp32's 32")
     if plan._replayed is None:

@@ -22,6 +22,7 @@ from .._results.pooling import (
     after_gap,
     losses,
     numbers,
+    quotient,
     step_losses,
     wire_of,
 )
@@ -37,8 +38,7 @@ BLOCKS = 8
 class Sums:
     """Sums over some steps: U units, K candidates, B blocks of consecutive steps.
 
-    NaN if a candidate was not measured, overflowed, has memory and steps with gaps, or loses the
-    unit where another does not: less than half of it arrives.
+    NaN if a candidate was not measured, overflowed, or has memory and steps with gaps.
 
     Attributes
     ----------
@@ -60,6 +60,8 @@ class Sums:
         Divisors of the sums of volumes and cosines.
     overflow : (U, K) floats
         Rows with overflow.
+    gain : (U, K) floats
+        The share of the unit's gradient that arrives; NaN if unknown.
     parts : (U, K, 5) floats
         Parts of the squared error; NaN if unknown.
     """
@@ -78,6 +80,7 @@ class Sums:
     elements: np.ndarray
     layers: np.ndarray
     overflow: np.ndarray
+    gain: np.ndarray
     parts: np.ndarray
 
     @property
@@ -100,7 +103,7 @@ class Sums:
 
 
 _BY_CANDIDATE = (
-    "log2", "nmse", "volume", "cosine", "underflow", "nonzero", "seconds", "overflow", "parts",
+    "log2", "nmse", "volume", "cosine", "underflow", "nonzero", "seconds", "overflow", "gain", "parts",
 )  # fmt: skip
 
 
@@ -251,10 +254,6 @@ def _sums(
     overflow = total(lost["overflow"] > 0, unit, candidate)
     gaps = total(after_gap(rows), unit, candidate)
     lacking = missing | (overflow > 0)[..., None] | (gaps > 0)[..., None]
-    if "sum_product" in rows:  # not in a bare table of older results
-        arrived = np.where(lost["skipped"], 0.0, np.nan_to_num(numbers(rows, "sum_product")))
-        gone = total(arrived, unit, candidate) < 0.5 * total(lost["reference"], unit, candidate)
-        lacking |= (gone & (~gone & ~lacking[..., 0]).any(axis=1, keepdims=True))[..., None]
 
     def in_blocks(values: np.ndarray) -> np.ndarray:
         return total(values, unit, candidate, block, size=(*shape, blocks))
@@ -286,6 +285,8 @@ def _sums(
         interval = noise_table(own_noise).typical_interval()
     lossy = [block_of[s] for s in steps if of_step.get(s, 0.0) > 0]
     parts = [over_all(np.where(lost["skipped"], 0.0, numbers(rows, part))) for part in PARTS]
+    product = numbers(rows, "sum_product") if "sum_product" in rows else np.full(len(rows), np.nan)
+    gain = quotient(over_all(np.where(lost["skipped"], 0.0, product)), over_all(lost["reference"]))
     return Sums(
         steps=[int(step) for step in steps],
         interval=np.array(interval),
@@ -301,6 +302,7 @@ def _sums(
         elements=over_all(count).max(axis=1),
         layers=over_all(present * 1.0).max(axis=1),
         overflow=overflow,
+        gain=gain,
         parts=np.stack(parts, axis=2),
     )
 
