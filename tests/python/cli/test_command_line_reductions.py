@@ -34,7 +34,7 @@ def test_the_summary_ranks_across_reductions(capsys, tmp_path, request):
     ]
     assert {name for _, name in shown("--topology", "two_phase")} == {"two_phase"}
     lines = printed(capsys, "summary", folder).splitlines()
-    assert lines[1].split()[:4] == ["scheme", "topology", "error_over_noise", "volume"]
+    assert lines[1].split()[:4] == ["scheme", "topology", "step_nmse", "volume"]
     assert [float(line.split()[3]) for line in lines[2:8]] == [
         float(f"{v:.3g}") for v in ranks["volume"]
     ]
