@@ -240,6 +240,8 @@ def rule(of: Page) -> Iterator[str]:
     short, line = of.judged(kept(of.held), SHORT), of.laws[SHORT]
     near = by_kind(of.held)["nearest"]
     one, other = of.judged(near, TODAY), of.judged(near, "step_nmse")
+    clipping = by_kind(of.held)["clipping"]
+    clip, blind = of.judged(clipping, "step_nmse"), of.judged(clipping, TODAY)
     yield (
         "- **Rank schemes of all kinds by `update_loss_10`**: how far an exchange turns what the "
         f"optimizer does in ten steps. Of {update.pairs:,} pairs of schemes, on "
@@ -266,11 +268,13 @@ def rule(of: Page) -> Iterator[str]:
         f"{short.inside} of {short.count} ({100 * short.inside / short.count:.0f} %)."
     )
     yield (
-        "- **Without runs of consecutive steps**, rank single schemes that round to nearest by "
-        f"`error_over_noise` ({one.wrong} of {one.pairs} pairs wrong; `step_nmse` {other.wrong}), "
-        f"and plans by `step_nmse` (right for {right(found, 'step_nmse')} plans of `recommend`; "
-        f"`error_over_noise` for {right(found, TODAY)}, `update_loss_10` for "
-        f"{right(found, 'update_loss_10')})."
+        "- **Without runs of consecutive steps**, rank by `step_nmse`, as every command does "
+        "([why](definitions.md#which-figure-ranks)): right for "
+        f"{right(found, 'step_nmse')} plans of `recommend` (`error_over_noise` for "
+        f"{right(found, TODAY)}, `update_loss_10` for {right(found, 'update_loss_10')}). Of pairs "
+        f"that round to nearest it orders {other.wrong} of {one.pairs} wrongly, "
+        f"`error_over_noise` {one.wrong}; of pairs that clip {clip.wrong} and {blind.wrong} of "
+        f"{clip.pairs}."
     )
 
 

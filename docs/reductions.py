@@ -45,7 +45,7 @@ WIDE = ("none:fp16", "none:bf16")
 
 
 def errors(traces: tuple[str, ...], specs: list[str], **options: Any) -> pd.DataFrame:
-    """error_over_noise, step_nmse and volume by trace, scheme and topology."""
+    """Columns of a summary by trace, scheme and topology."""
     results = apscope.replay([DATA / t for t in traces], specs, **options)
     return results.summary().set_index(["trace", "scheme", "topology"])
 
@@ -125,7 +125,7 @@ def levels() -> list[str]:
     found = results.summary().set_index("topology")
     cells = [[f"`{t}`", figure(found.loc[t, RANKS], 2), f"{times.loc[t, 'node_bytes'] / 1e6:.3g}",
               f"{1e3 * times.loc[t, 'seconds']:.2f}"] for t in LEVELS]  # fmt: skip
-    return rows(["reduction", "error over noise", "MB that a node sends", "ms"], cells)
+    return rows(["reduction", "step NMSE", "MB that a node sends", "ms"], cells)
 
 
 #: Elements of a message, and the channels that it is divided among.
