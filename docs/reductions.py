@@ -192,7 +192,8 @@ def answer() -> list[str]:
     return [
         "1. **Which reduction**: two phases (every worker rounds once, the owner of a shard adds in "
         "fp32 and rounds the sum once), not a ring that rounds every partial sum. At the same format, "
-        f"scale and bytes the error is smaller by {gain(layer['e4m3fn'])} times (`e4m3fn`, a scale "
+        "scale and bytes, but for those of scales, the error is smaller by "
+        f"{gain(layer['e4m3fn'])} times (`e4m3fn`, a scale "
         f"for a layer), {gain(EIGHT)} times (8 bits below), {gain(FOUR)} times (4 bits below).",
         f"2. **8 bits**: `{EIGHT}`, a float of 2 exponent and 5 mantissa bits whose scale 32 elements "
         f"share: an NMSE of {span(at(EIGHT))}, {span(at('mx') / at(EIGHT))} times less than MXFP8.",
