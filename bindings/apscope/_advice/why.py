@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from .._results.pooling import PARTS, part_called
+from .._results.pooling import PARTS
 from .._text import count_of
 from .knapsack import multipliers
 from .robust import SAME, sureness
@@ -109,7 +109,7 @@ def _most(parts: np.ndarray, topology: str) -> str:
     if np.isnan(parts).any() or not parts[:4].sum() > 0:
         return ""
     place = int(parts[:4].argmax())
-    return f"{part_called(PARTS[place], topology)} {parts[place] / parts[:4].sum():.0%}"
+    return f"{PARTS[place].removeprefix('split_')} {parts[place] / parts[:4].sum():.0%}"
 
 
 def verdict(plan: Plan) -> str:

@@ -506,7 +506,7 @@ def test_additions_of_steps_that_were_sent_are_those_of_compare(browser, request
     results = apscope.replay(trace, specs, steps="0:20", topology="ring")
     assert results.summary()["skipped"].max() > 0
     shown(browser, page(results), tmp_path)
-    browser.run("document.querySelector('#versus .menu input[value=\"additions B\"]').click()")
+    browser.run("document.querySelector('#versus .menu input[value=\"accumulation B\"]').click()")
     heads = browser.run(
         "[...document.querySelectorAll('#versus thead th')].map((th) => th.textContent)"
     )
@@ -514,7 +514,7 @@ def test_additions_of_steps_that_were_sent_are_those_of_compare(browser, request
         "[...document.querySelectorAll('#versus tbody tr')].map((tr) => [...tr.children].map((c) "
         "=> c.textContent))"
     )
-    place = next(i for i, head in enumerate(heads) if head.startswith("additions B"))
+    place = next(i for i, head in enumerate(heads) if head.startswith("accumulation B"))
     wanted = results.compare(*specs).set_index("layer")["accumulation_b"]
     assert {row[0]: row[place] for row in cells} == {
         layer: percent(wanted[layer]).replace("\u00a0", " ")

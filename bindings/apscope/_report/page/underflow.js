@@ -18,7 +18,9 @@ export function underflowPart(box, state) {
   box.append(
     figureBox(
       "Every scheme of the selection, by layer, all steps pooled, on the wire. " +
-        "Boxed: the worst layer of each of the five worst schemes.",
+        "Boxed: the worst layer of each of the five worst schemes. Narrow formats send small " +
+        "values as 0, and a dark cell is no fault: their part of the squared error, in A against " +
+        "B, tells what they are worth.",
       overview,
     ),
     element(
