@@ -129,8 +129,12 @@
         }); // prettier-ignore
     // Words that are no names are not broken.
     for (const word of node.data.matchAll(/(?<![\p{L}\p{N}_…])[\p{L}\p{N}_]{3,16}(?![\p{L}\p{N}_…])/gu)) {
+      // Part of a long name, which has to be broken somewhere.
+      const end = word.index + word[0].length;
+      const token = node.data.slice(0, word.index).match(/\S*$/)[0] + node.data.slice(word.index).match(/^\S*/)[0]; // prettier-ignore
+      if (token.length > 24) continue;
       range.setStart(node, word.index);
-      range.setEnd(node, word.index + word[0].length);
+      range.setEnd(node, end);
       const tops = new Set([...range.getClientRects()].map((r) => Math.round(r.top)));
       if (tops.size > 1)
         report("broken", { text: `${word[0]} in ${short(node.data)}`, where: placeOf(parent) });
@@ -141,31 +145,43 @@
   // paper.
   const paper = matchMedia("print").matches;
   const wide = document.documentElement.clientWidth;
+  const everywhere = { left: -1e9, top: -1e9, right: 1e9, bottom: 1e9 };
+  const frames = new Map();
+  // Of an element: the boxes that cut what it holds, and whether something scrolls sideways.
+  function framesOf(node) {
+    if (!node || node === document.body) return { cuts: [], within: false };
+    if (!frames.has(node)) frames.set(node, ownFrames(node, framesOf(node.parentElement)));
+    return frames.get(node);
+  }
+  function ownFrames(node, { cuts, within }) {
+    const style = getComputedStyle(node);
+    if (node instanceof SVGElement || ["inline", "contents"].includes(style.display))
+      return { cuts, within };
+    const { left, top, right, bottom } = node.getBoundingClientRect();
+    const hides = (how) => how === "hidden" || how === "clip";
+    const told = style.textOverflow === "ellipsis" || style.webkitLineClamp !== "none";
+    const own = [];
+    if (hides(style.overflowX)) own.push({ told, kind: "cut", ...everywhere, left, right });
+    if (hides(style.overflowY)) own.push({ told, kind: "cut", ...everywhere, top, bottom });
+    if (node.matches("td, th, button, dd, dt") && !told)
+      own.push({ told, kind: "outside its cell", left, top, right, bottom });
+    if (!["auto", "scroll"].includes(style.overflowX)) return { cuts: [...cuts, ...own], within };
+    // What is scrolled sideways is cut by nothing around it, but on paper.
+    const above = cuts.map((cut) => ({ ...cut, left: -1e9, right: 1e9 }));
+    if (paper) own.push({ told: false, kind: "cut on paper", ...everywhere, left, right });
+    return { cuts: [...above, ...own], within: true };
+  }
   for (const label of labels) {
-    let within = false; // something that scrolls sideways
     if (label.svg) {
       const outer = label.node.closest("svg:not(svg svg)") ?? label.node.ownerSVGElement;
       if (outside(label.box, outer.getBoundingClientRect())) report("outside its picture", label);
     }
-    for (let node = label.node; node && node !== document.body; node = node.parentElement) {
-      const style = getComputedStyle(node);
-      if (node instanceof SVGElement || style.display === "inline" || style.display === "contents")
-        continue;
-      const cuts = (how) => how === "hidden" || how === "clip";
-      const told = style.textOverflow === "ellipsis" || style.webkitLineClamp !== "none";
-      const { left, top, right, bottom } = node.getBoundingClientRect();
-      const frame = { left: -1e9, top: -1e9, right: 1e9, bottom: 1e9 };
-      if (cuts(style.overflowX) && !within) Object.assign(frame, { left, right });
-      if (cuts(style.overflowY)) Object.assign(frame, { top, bottom });
-      if (!told && outside(label.box, frame)) report("cut", label);
-      if (told && outside(label.box, frame)) label.hidden = true;
-      if (["auto", "scroll"].includes(style.overflowX)) {
-        if (paper && outside(label.box, { ...frame, left, right })) report("cut on paper", label);
-        within = true;
+    const { cuts, within } = framesOf(label.svg ? label.node.parentElement : label.node);
+    for (const cut of cuts)
+      if (outside(label.box, cut)) {
+        if (cut.told) label.hidden = true;
+        else report(cut.kind, label);
       }
-      if (/table-cell|block|flex|grid/.test(style.display) && node.matches("td, th, button, dd, dt"))
-        if (outside(label.box, { left, top, right, bottom })) report("outside its cell", label);
-    }
     if (!within && (label.box.left < -NEAR || label.box.right + scrollX > wide + NEAR))
       report("beyond the page", label);
   }
@@ -200,27 +216,35 @@
   }
 
   // Contrast with what is behind the middle of a label of a picture: fills of cells and bars.
+  const pictures = new Map();
+  function shapesOf(svg) {
+    if (!pictures.has(svg)) {
+      let paper = [255, 255, 255, 1];
+      for (let node = svg; node; node = node.parentElement) {
+        const colour = rgba(getComputedStyle(node).backgroundColor);
+        if (colour[3] === 1) {
+          paper = colour;
+          break;
+        }
+      }
+      const filled = [...svg.querySelectorAll("rect, path, circle")]
+        .map((node) => ({ node, style: getComputedStyle(node), box: node.getBoundingClientRect() }))
+        .filter(({ style }) => style.fill !== "none" && !style.fill.startsWith("url"));
+      pictures.set(svg, { paper, filled });
+    }
+    return pictures.get(svg);
+  }
   for (const label of labels) {
     if (label.hidden || !label.svg) continue;
     const x = (label.box.left + label.box.right) / 2,
       y = (label.box.top + label.box.bottom) / 2;
-    const svg = label.node.closest("svg:not(svg svg)");
-    let below = [255, 255, 255, 1];
-    for (let node = svg; node; node = node.parentElement) {
-      const [r, g, b, a] = rgba(getComputedStyle(node).backgroundColor);
-      if (a === 1) {
-        below = [r, g, b, 1];
-        break;
-      }
-    }
-    for (const shape of svg.querySelectorAll("rect, path, circle")) {
-      if (label.whole.compareDocumentPosition(shape) & Node.DOCUMENT_POSITION_FOLLOWING) continue;
-      const style = getComputedStyle(shape);
-      if (style.fill === "none" || style.fill.startsWith("url")) continue;
-      const box = shape.getBoundingClientRect();
+    const { paper: behind, filled } = shapesOf(label.node.closest("svg:not(svg svg)"));
+    let below = behind;
+    for (const { node, style, box } of filled) {
       if (x < box.left || x > box.right || y < box.top || y > box.bottom) continue;
-      const at = new DOMPoint(x, y).matrixTransform(shape.getScreenCTM().inverse());
-      if (!shape.isPointInFill(at)) continue;
+      if (label.whole.compareDocumentPosition(node) & Node.DOCUMENT_POSITION_FOLLOWING) continue;
+      const at = new DOMPoint(x, y).matrixTransform(node.getScreenCTM().inverse());
+      if (!node.isPointInFill(at)) continue;
       const top = rgba(style.fill);
       below = over(top, below, top[3] * Number(style.fillOpacity) * Number(style.opacity));
     }

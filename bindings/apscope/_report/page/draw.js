@@ -57,7 +57,7 @@ export function drawMap(place, says, cells, about) {
     height: bottom + 30 + rows.length * Math.max(13, Math.min(24, 340 / rows.length)),
     marginLeft: margin,
     marginBottom: bottom,
-    x: columns ? stepScale(columns, width - margin) : columnScale(width - margin),
+    x: columns ? stepScale(columns, width - margin) : columnScale(width, margin),
     y: { type: "band", domain: rows, label: null, padding: 0, tickFormat: fit },
     color: {
       legend: true,

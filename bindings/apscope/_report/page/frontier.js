@@ -98,7 +98,7 @@ function drawOne(place, key, view, measure) {
     `Pareto front: ${first.join("; ")}.`;
   const width = place.clientWidth || 600;
   const height = width < 500 ? 320 : 380;
-  const edge = { marginLeft: 50, marginBottom: 44, marginRight: 16, marginTop: 20 };
+  const edge = { marginLeft: 50, marginBottom: 44, marginRight: 26, marginTop: 20 };
   const xs = d3.extent(points, (p) => p.x).map((x, i) => x * (i ? 1.25 : 0.85));
   const ys = [low, Math.max(...points.map((p) => p.drawn)) * 1.6];
   const at = { x: "x", y: "drawn" };
