@@ -141,8 +141,8 @@
     }
   }
 
-  // Frames: the picture, whatever cuts, and the page; what scrolls shows everything, but not on
-  // paper.
+  // Frames: the picture, whatever cuts, and the page. What scrolls shows everything, but not on
+  // paper, and a screen has room.
   const paper = matchMedia("print").matches;
   const wide = document.documentElement.clientWidth;
   const everywhere = { left: -1e9, top: -1e9, right: 1e9, bottom: 1e9 };
@@ -168,7 +168,9 @@
     if (!["auto", "scroll"].includes(style.overflowX)) return { cuts: [...cuts, ...own], within };
     // What is scrolled sideways is cut by nothing around it, but on paper.
     const above = cuts.map((cut) => ({ ...cut, left: -1e9, right: 1e9 }));
-    if (paper) own.push({ told: false, kind: "cut on paper", ...everywhere, left, right });
+    const wide = document.documentElement.clientWidth >= 1400;
+    if (paper || wide)
+      own.push({ told: false, kind: paper ? "cut on paper" : "scrolled away", ...everywhere, left, right }); // prettier-ignore
     return { cuts: [...above, ...own], within: true };
   }
   for (const label of labels) {
@@ -177,11 +179,10 @@
       if (outside(label.box, outer.getBoundingClientRect())) report("outside its picture", label);
     }
     const { cuts, within } = framesOf(label.svg ? label.node.parentElement : label.node);
-    for (const cut of cuts)
-      if (outside(label.box, cut)) {
-        if (cut.told) label.hidden = true;
-        else report(cut.kind, label);
-      }
+    const met = cuts.filter((cut) => outside(label.box, cut));
+    label.hidden = met.some((cut) => cut.told); // an ellipsis says so
+    if (label.hidden) continue;
+    for (const cut of met) report(cut.kind, label);
     if (!within && (label.box.left < -NEAR || label.box.right + scrollX > wide + NEAR))
       report("beyond the page", label);
   }
