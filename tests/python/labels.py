@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from tests.python.browser import Browser
 
-_FIND = (Path(__file__).parent / "labels.js").read_text(encoding="utf-8")
+FIND = (Path(__file__).parent / "labels.js").read_text(encoding="utf-8")
 _FOLDED = "document.querySelectorAll('main details:not(.menu)')"
 READY = "document.documentElement?.classList.contains('ready')"
 #: Pixels: a phone, a screen, and a sheet of US letter, which is narrower than A4, across, within
@@ -34,7 +34,7 @@ def faults(browser: Browser, path: Path, widths: tuple[int, ...] = WIDTHS) -> li
     found: list[Fault] = []
 
     def look(view: str) -> None:
-        told = browser.run(_FIND)
+        told = browser.run(FIND)
         assert told["labels"] > 0, f"{path.name} has no label, {view}"
         found.extend(Fault(view, *fault) for fault in told["found"])
 

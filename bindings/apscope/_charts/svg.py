@@ -146,6 +146,10 @@ def chart_svg(chart: Chart, width: float, height: float) -> str:
         class_="tick",
         text_anchor="middle",
     )
+    beyond = {point.beyond for point in chart.points} - {""}
+    if beyond:
+        told = ", ".join(f"{'↓↑'[way == 'above']} {way} the axis" for way in sorted(beyond))
+        pen.add("text", told, x=2.0, y=height - 3, class_="tick")
     for rule in chart.rules:
         if rule.y < chart.y.high:
             pen.add(

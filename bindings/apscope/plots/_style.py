@@ -15,6 +15,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.path import Path
 
 from .._arrays.checks import of_type
 from .._charts.colours import COLOURS, FAMILIES, SYMBOLS
@@ -26,7 +27,7 @@ from ._numbers import plain_numbers
 #: Inches; 4.6 in are 442 CSS pixels, so a phone shows the figure at four fifths of its size.
 WIDTH, HEIGHT = 4.6, 3.0
 
-#: A smaller NMSE is that of fp32 sums; it is drawn at the axis' end, to leave room for the others.
+#: A smaller NMSE is that of fp32 sums; it is an arrow at the axis' end, to leave room for the others.
 FLOOR = 1e-8
 
 STYLE = {
@@ -61,9 +62,17 @@ MARKER_OF = {
     "cross": "X", "star": "*",
     "wye": "v", "asterisk": "h", "bar": "s",
 }  # fmt: skip
-#: The markers of `COLOURS`, in their order.
 #: Of a legend's entries that are lines.
 LINE_OF = {"line": "-", "dashes": "--"}
+#: Arrows from their tips, for what lies beyond an edge, and their size in points.
+_ARROW = np.array(
+    [(0, 0), (0.4, 0.5), (0.1, 0.5), (0.1, 1), (-0.1, 1), (-0.1, 0.5), (-0.4, 0.5), (0, 0)]
+)
+ARROWS = {
+    "below": Path(_ARROW), "above": Path(_ARROW * [1, -1]), "left": Path(_ARROW[:, ::-1]),
+}  # fmt: skip
+ARROW_SIZE = 18.0
+#: The markers of `COLOURS`, in their order.
 MARKERS = (*(MARKER_OF[symbol] for symbol in SYMBOLS), "<", ">")
 _LINES = ("-", "--", "-.", ":")
 #: Shades of the family's colour for its first, second, ... scheme: lightness subtracted or added.
@@ -189,6 +198,15 @@ def marker(index: int) -> str:
     return MARKERS[index % len(MARKERS)]
 
 
+def ink(line_colour: str) -> str:
+    """A colour for text on white: as dark as it has to be, 3 to 1 or more."""
+    rgb = np.array(to_rgb(line_colour))
+    light = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    while light @ (0.2126, 0.7152, 0.0722) > 0.25:
+        rgb, light = 0.95 * rgb, 0.89 * light
+    return to_hex(rgb)
+
+
 def step_axis(ax: Axes, steps: Sequence[int], max_labels: int = 7) -> None:
     """Labels positions 0, 1, ... with step numbers: recorded steps are equally spaced.
 
@@ -230,7 +248,7 @@ def label_lines(
             xy=point,
             xytext=(at, y),
             textcoords="axes fraction",
-            color=line_colour,
+            color=ink(line_colour),
             fontsize=size,
             va="center",
             ha="left",

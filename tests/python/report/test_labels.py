@@ -3,13 +3,16 @@ other, in light and dark, on a phone, a screen and paper; and no point leaves a 
 
 import shutil
 import subprocess
+from xml.etree import ElementTree
 
 import pytest
 
 import apscope
-from apscope._report import page
+from apscope._charts.front import FLOOR, front_chart
+from apscope._charts.svg import chart_svg, symbol_path
+from apscope._report import answer, page
 from tests.python.browser import CHROMIUM, Browser
-from tests.python.labels import faults, lines
+from tests.python.labels import FIND, READY, faults, lines
 
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None, reason="Chromium is not installed (Debian: chromium)"
@@ -126,3 +129,46 @@ def test_a_page_that_is_printed_as_soon_as_it_is_loaded_has_every_part(parts, tm
         sizes.append(paper.stat().st_size)
         shutil.rmtree(tmp_path / "profile", ignore_errors=True)
     assert sizes[0] > 1.5 * sizes[1], sizes  # it is more than half of the page
+
+
+def test_every_point_beyond_a_frame_is_an_arrow_that_tells_its_value(browser, parts, tmp_path):
+    table = parts["digits"].summary()
+    rows = answer.front(table, "ring")
+    chart = front_chart(rows, floor=1e-5)
+    low = {p.says.splitlines()[0]: p for p in chart.points if p.beyond}
+    beyond = rows[(rows["error_over_noise"] < 1e-5) & (rows["volume"] > 0)]
+    assert len(low) == len(beyond) > 1  # fp32 and fp16
+    assert all(p.says.splitlines()[1].endswith("below the axis") for p in low.values())
+    picture = ElementTree.fromstring(chart_svg(chart, 350.0, 158.0))
+    paths = [path.get("d") for path in picture.iter("path") if "mark" in path.get("class", "")]
+    assert paths.count(symbol_path("below")) == len(beyond)
+    assert "↓ below the axis" in [text.text for text in picture.iter("text")]
+    # The page's own chart has the same floor for all.
+    path = tmp_path / "page.html"
+    path.write_text(page(parts["digits"]), encoding="utf-8")
+    browser.open(path.as_uri(), READY)
+    browser.run("apscopePage.drawAll()")
+    wanted = rows[(rows["error_over_noise"] < FLOOR) & (rows["volume"] > 0)]
+    arrows = "document.querySelectorAll('#frontier figure')[0].querySelectorAll('g[aria-label=vector] path').length"
+    assert browser.run(arrows) == len(wanted) > 0
+    told = browser.run("document.querySelector('#frontier .note').textContent")
+    assert told == "Arrows: error over noise below 10⁻⁷; tips have it."
+
+
+def test_text_on_a_cell_is_black_on_light_ones_and_white_on_dark_ones(browser, parts, tmp_path):
+    path = tmp_path / "page.html"
+    path.write_text(page(parts["gpt"]), encoding="utf-8")
+    for scheme in ("light", "dark"):
+        browser.prefer(scheme)
+        browser.open(path.as_uri(), READY)
+        # A scheme that overflows against one that does not: crosses on the darkest cells.
+        browser.run(
+            "Object.assign(apscopePage.state, {a: 'aps:e4m3fn,rule=tight,unit=32', b: 'none:fp32', "
+            "aReduction: 'ring'}); apscopePage.update(); apscopePage.drawAll()"
+        )
+        crosses = browser.run(
+            "[...document.querySelectorAll('#versus g[aria-label=text] text')].map((t) => t.textContent)"
+        )
+        assert crosses and set(crosses) == {"×"}
+        assert browser.run(FIND)["found"] == []
+    browser.prefer("light")

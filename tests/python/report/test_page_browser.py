@@ -13,6 +13,7 @@ import apscope
 from apscope._report import page
 from apscope._report.text import percent
 from tests.python.browser import CHROMIUM, Browser, busy
+from tests.python.labels import SHEET
 
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None, reason="Chromium is not installed (Debian: chromium)"
@@ -358,12 +359,15 @@ def test_paper_shows_all_and_cuts_nothing(browser, text, tmp_path):
     assert browser.paper().startswith(b"%PDF")
     browser.run("dispatchEvent(new Event('beforeprint'))")
     browser.call("Emulation.setEmulatedMedia", media="print")
-    browser.resize(760, 1000)
+    browser.resize(SHEET, 1000)
     assert browser.run(
         "[...document.querySelectorAll('main section:not([hidden]) .live')].every((part) => "
         "part.querySelector('svg, table'))"
     )
-    assert browser.run("document.documentElement.scrollWidth") <= 760
+    assert browser.run("document.documentElement.scrollWidth") <= SHEET
+    assert browser.run("document.querySelectorAll('main details:not([open], .menu)').length") == 0
+    browser.run("dispatchEvent(new Event('afterprint'))")
+    assert browser.run("document.querySelectorAll('main details:not([open], .menu)').length") > 0
     browser.call("Emulation.setEmulatedMedia", media="")
 
 
@@ -402,12 +406,11 @@ def test_without_scripts_tables_and_figures_stand(browser, text, tmp_path):
             )["nodeIds"]
         ]
         assert all(box["model"]["height"] > 40 for box in hidden)
-        headings = browser.call("DOM.querySelectorAll", nodeId=root, selector=".needs-script h2")[
-            "nodeIds"
-        ]
-        for node in headings:  # a part that is nothing without a script has no heading without one
-            with pytest.raises(RuntimeError):
-                browser.call("DOM.getBoxModel", nodeId=node)
+        said = browser.call("DOM.querySelectorAll", nodeId=root, selector=".live > p.empty")["nodeIds"]
+        assert len(said) == 6  # what a script would draw there
+        for node in said:
+            words = browser.call("DOM.getOuterHTML", nodeId=node)["outerHTML"]
+            assert words.startswith('<p class="empty">A script draws this part, and has not run: ')
     finally:
         browser.call("Page.setLifecycleEventsEnabled", enabled=False)
         browser.call("Emulation.setScriptExecutionDisabled", value=False)
