@@ -49,7 +49,9 @@
   }
   // The corners of an SVG text's letters on the screen; a text may be turned.
   function cornersOf(text, size) {
-    const boxes = Array.from({ length: text.getNumberOfChars() }, (_, i) => text.getExtentOfChar(i));
+    const boxes = Array.from({ length: text.getNumberOfChars() }, (_, i) =>
+      text.getExtentOfChar(i),
+    );
     const { left, top, right, bottom } = inner(
       {
         left: Math.min(...boxes.map((b) => b.x)),
@@ -59,7 +61,12 @@
       },
       size,
     );
-    const places = [[left, top], [right, top], [right, bottom], [left, bottom]]; // prettier-ignore
+    const places = [
+      [left, top],
+      [right, top],
+      [right, bottom],
+      [left, bottom],
+    ];
     const at = text.getScreenCTM();
     return places.map(([x, y]) => new DOMPoint(x, y).matrixTransform(at));
   }
@@ -70,7 +77,12 @@
     bottom: Math.max(...corners.map((p) => p.y)),
   });
   const square = ({ left, top, right, bottom }) =>
-    [[left, top], [right, top], [right, bottom], [left, bottom]].map(([x, y]) => ({ x, y })); // prettier-ignore
+    [
+      [left, top],
+      [right, top],
+      [right, bottom],
+      [left, bottom],
+    ].map(([x, y]) => ({ x, y }));
   // Whether two boxes, each in its own direction, have more than an edge in common: no side of
   // either separates them.
   function meet(a, b) {
@@ -90,8 +102,10 @@
     );
   }
   const outside = (box, frame) =>
-    box.left < frame.left - NEAR || box.right > frame.right + NEAR ||
-    box.top < frame.top - NEAR || box.bottom > frame.bottom + NEAR; // prettier-ignore
+    box.left < frame.left - NEAR ||
+    box.right > frame.right + NEAR ||
+    box.top < frame.top - NEAR ||
+    box.bottom > frame.bottom + NEAR;
 
   // Everything that can be read.
   const labels = [];
@@ -107,10 +121,16 @@
       if (!part.getNumberOfChars()) continue;
       const corners = cornersOf(part, size);
       labels.push({
-        node, svg: true, corners, box: around(corners), whole: node, size,
+        node,
+        svg: true,
+        corners,
+        box: around(corners),
+        whole: node,
+        size,
         text: short(part === node ? node.textContent.replace(title, "") : part.textContent),
-        where: placeOf(node), colour: getComputedStyle(part).fill,
-      }); // prettier-ignore
+        where: placeOf(node),
+        colour: getComputedStyle(part).fill,
+      });
     }
   }
   const walk = document.createTreeWalker(document.body ?? document, NodeFilter.SHOW_TEXT);
@@ -124,14 +144,24 @@
     for (const line of range.getClientRects())
       if (line.width > 0.5)
         labels.push({
-          node: parent, svg: false, corners: null, box: inner(line, parseFloat(style.fontSize)),
-          whole: node, text: short(node.data), where: placeOf(parent), colour: style.color,
-        }); // prettier-ignore
+          node: parent,
+          svg: false,
+          corners: null,
+          box: inner(line, parseFloat(style.fontSize)),
+          whole: node,
+          text: short(node.data),
+          where: placeOf(parent),
+          colour: style.color,
+        });
     // Words that are no names are not broken.
-    for (const word of node.data.matchAll(/(?<![\p{L}\p{N}_…])[\p{L}\p{N}_]{3,16}(?![\p{L}\p{N}_…])/gu)) {
+    for (const word of node.data.matchAll(
+      /(?<![\p{L}\p{N}_…])[\p{L}\p{N}_]{3,16}(?![\p{L}\p{N}_…])/gu,
+    )) {
       // Part of a long name, which has to be broken somewhere.
       const end = word.index + word[0].length;
-      const token = node.data.slice(0, word.index).match(/\S*$/)[0] + node.data.slice(word.index).match(/^\S*/)[0]; // prettier-ignore
+      const token =
+        node.data.slice(0, word.index).match(/\S*$/)[0] +
+        node.data.slice(word.index).match(/^\S*/)[0];
       if (token.length > 24) continue;
       range.setStart(node, word.index);
       range.setEnd(node, end);
@@ -170,7 +200,13 @@
     const above = cuts.map((cut) => ({ ...cut, left: -1e9, right: 1e9 }));
     const wide = document.documentElement.clientWidth >= 1400;
     if (paper || wide)
-      own.push({ told: false, kind: paper ? "cut on paper" : "scrolled away", ...everywhere, left, right }); // prettier-ignore
+      own.push({
+        told: false,
+        kind: paper ? "cut on paper" : "scrolled away",
+        ...everywhere,
+        left,
+        right,
+      });
     return { cuts: [...above, ...own], within: true };
   }
   for (const label of labels) {
@@ -195,9 +231,7 @@
     }
 
   // Overlap, by a sweep from the top.
-  const sorted = labels
-    .filter((label) => !label.hidden)
-    .sort((a, b) => a.box.top - b.box.top);
+  const sorted = labels.filter((label) => !label.hidden).sort((a, b) => a.box.top - b.box.top);
   let open = [];
   for (const label of sorted) {
     open = open.filter((other) => other.box.bottom > label.box.top);

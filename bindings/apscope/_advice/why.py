@@ -55,14 +55,10 @@ def layer_rows(table: Table, wish: Wish, options: np.ndarray) -> pd.DataFrame:
                 "scheme": table.candidates[k],
                 "volume": volume[u, k],
                 "error": errors[u, k],
-                "loses_by": _most(sums.parts[u, k], table.reductions[k]),
+                "loses_by": _most(sums.parts[u, k]),
             }
             | _other("cheaper", table, u, cheaper, volume, errors)
-            | {
-                "cheaper_loses_by": ""
-                if cheaper is None
-                else _most(sums.parts[u, cheaper], table.reductions[cheaper])
-            }
+            | {"cheaper_loses_by": "" if cheaper is None else _most(sums.parts[u, cheaper])}
             | _other("better", table, u, better, volume, errors)
             | {"sure": sure[u]}
         )
@@ -104,7 +100,7 @@ def _price(table: Table, wish: Wish, options: np.ndarray) -> np.ndarray:
     )
 
 
-def _most(parts: np.ndarray, topology: str) -> str:
+def _most(parts: np.ndarray) -> str:
     """The largest part of an error, and its share of the parts that are not negative."""
     if np.isnan(parts).any() or not parts[:4].sum() > 0:
         return ""

@@ -116,7 +116,7 @@ def ladder_chart(table: pd.DataFrame) -> Chart:
     return Chart(
         title="Finer scales", says=f"{unit} by reduction and format, from one scale for all "
                                    f"steps to finer ones: {said}. Diamonds: the best constant.",
-        x=Band("one scale for; ÷N: N times less error at the right than at the left", [_NAMES[r] for r in rungs]),
+        x=Band("one scale for ...\n÷N: N times less error at the right than at the left", [_NAMES[r] for r in rungs]),
         y=Log(unit, low, high, powers(low, high)),
         lines=lines, points=points, rules=[rule for rule in rules if rule.y >= low],
     )  # fmt: skip

@@ -129,7 +129,6 @@ def layer_map(rows: pd.DataFrame, scheme: str, titles: Callable[[str], str] = st
     mine = table[table["scheme"] == scheme].set_index("layer").reindex(layers)
     peaks = grid.max(axis=1).fillna(-1.0).to_numpy()
     order = np.argsort(-peaks, kind="stable")
-    topology = str(own["topology"].iloc[0]) if "topology" in own and len(own) else ""
     unit = "error over noise" if noisy else "NMSE"
     made = []
     for rank, place in enumerate(order):

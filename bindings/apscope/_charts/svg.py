@@ -265,9 +265,7 @@ def _name_points(
     """
     named = sorted((p for p in points if p.label), key=lambda p: (p.y, p.x))
     forms = [forms_of(p.label) for p in named]
-    names = [
-        Name(x(p.x), y(p.y), [_bold(form) for form in held]) for p, held in zip(named, forms)
-    ]
+    names = [Name(x(p.x), y(p.y), [_bold(form) for form in held]) for p, held in zip(named, forms)]
     for point, name, held, place in zip(
         named, names, forms, places(names, marks, lines, room, _SIZE)
     ):

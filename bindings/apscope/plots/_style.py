@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import io
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -170,12 +171,21 @@ def styled(plot: Callable[..., Axes]) -> Callable[..., Axes]:
     return wrapper
 
 
+class _Shown(Figure):
+    """A figure that a notebook shows as a picture, also if pyplot has made none before it."""
+
+    def _repr_png_(self) -> bytes:
+        held = io.BytesIO()
+        self.savefig(held, format="png", bbox_inches="tight")
+        return held.getvalue()
+
+
 def axes(ax: Axes | None, width: float = WIDTH, height: float = HEIGHT) -> Axes:
     """`ax`, or the Axes of a new figure outside of pyplot."""
     if ax is not None:
         of_type("ax", ax, Axes, "Matplotlib's Axes, or None")
         return ax
-    figure = Figure(figsize=(width, height), layout="constrained")
+    figure = _Shown(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     ax = figure.add_subplot()
     plain_numbers(ax)

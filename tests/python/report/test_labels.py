@@ -34,7 +34,9 @@ def parts(request):
     for name in TRACES:
         steps = apscope.open_trace(data / name).steps
         some = sorted({steps[i] for i in (0, 1, 2, len(steps) // 2, -1)})
-        found[name] = apscope.replay(data / name, SCHEMES, steps=some, topology=["ring", "two_phase"])
+        found[name] = apscope.replay(
+            data / name, SCHEMES, steps=some, topology=["ring", "two_phase"]
+        )
     return found
 
 

@@ -406,7 +406,9 @@ def test_without_scripts_tables_and_figures_stand(browser, text, tmp_path):
             )["nodeIds"]
         ]
         assert all(box["model"]["height"] > 40 for box in hidden)
-        said = browser.call("DOM.querySelectorAll", nodeId=root, selector=".live > p.empty")["nodeIds"]
+        said = browser.call("DOM.querySelectorAll", nodeId=root, selector=".live > p.empty")[
+            "nodeIds"
+        ]
         assert len(said) == 6  # what a script would draw there
         for node in said:
             words = browser.call("DOM.getOuterHTML", nodeId=node)["outerHTML"]

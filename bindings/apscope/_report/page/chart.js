@@ -35,7 +35,9 @@ export function lengthOf(text, size) {
 
 // The text on a colour, #rrggbb: black or white, whichever differs more.
 export function inkOn(colour) {
-  const [r, g, b] = [1, 3, 5].map((k) => (Number.parseInt(colour.slice(k, k + 2), 16) / 255) ** 2.2);
+  const [r, g, b] = [1, 3, 5].map(
+    (k) => (Number.parseInt(colour.slice(k, k + 2), 16) / 255) ** 2.2,
+  );
   return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.18 ? "#000" : "#fff";
 }
 

@@ -159,16 +159,18 @@ const loaded = () => {
   frame.remove();
 };
 
-start().finally(loaded).catch((error) => {
-  document
-    .getElementById("filters")
-    .replaceChildren(
-      element(
-        "p",
-        { class: "warning", role: "alert" },
-        `The interactive parts of this page cannot be drawn: ${error.message}. ` +
-          "The tables above do not depend on them.",
-      ),
-    );
-  throw error;
-});
+start()
+  .finally(loaded)
+  .catch((error) => {
+    document
+      .getElementById("filters")
+      .replaceChildren(
+        element(
+          "p",
+          { class: "warning", role: "alert" },
+          `The interactive parts of this page cannot be drawn: ${error.message}. ` +
+            "The tables above do not depend on them.",
+        ),
+      );
+    throw error;
+  });

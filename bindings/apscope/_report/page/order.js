@@ -71,7 +71,15 @@ export function orderPart(box) {
         ),
         Plot.vector(
           drawn.filter((p) => Math.abs(p.added) < low),
-          { x, y: "scheme", stroke: "topology", rotate: 270, length: 12, anchor: "end", strokeWidth: 2 }, // prettier-ignore
+          {
+            x,
+            y: "scheme",
+            stroke: "topology",
+            rotate: 270,
+            length: 12,
+            anchor: "end",
+            strokeWidth: 2,
+          },
         ),
         Plot.text(
           marks.filter((p) => p.overflowed > 0),

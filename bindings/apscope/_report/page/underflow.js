@@ -91,7 +91,8 @@ function drawOverview(place, view, pooled) {
         label: null,
         padding: 0,
         tickRotate: -TURN,
-        tickFormat: (l) => within(l, Math.min((BELOW - 26) / sin(TURN), margin / cos(TURN) - 12), width),
+        tickFormat: (l) =>
+          within(l, Math.min((BELOW - 26) / sin(TURN), margin / cos(TURN) - 12), width),
         ticks: layers.filter(
           (_, i) => i % Math.ceil(layers.length / Math.max(2, (width - margin) / 30)) === 0,
         ),
