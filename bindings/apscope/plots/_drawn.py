@@ -78,9 +78,10 @@ def draw_chart(
             rule.y,
             rule.label,
             transform=ax.get_yaxis_transform(),
-            color="#777777",
+            color="#666666",
             fontsize=8,
             va="bottom",
+            bbox={"facecolor": "white", "alpha": 0.8, "linewidth": 0, "pad": 0.4},
         )
     if chart.legend:
         marks = [
