@@ -168,6 +168,7 @@ def exponents_by_layer(
     ax = map_axes(ax, layers, 5.6)
     ax.set_ylim(len(layers) - 0.5, -0.5)
     name_ticks(ax.yaxis, layers)
+    ax.set_xlabel(_label([], 0, 0))
     ax.set_title("\n".join(_title(f, spec, None)), parse_math=False, pad=16)
     if not shares:
         ax.set_xticks([])
