@@ -46,6 +46,8 @@ def ladder_chart(table: pd.DataFrame) -> Chart:
         reductions, lines of the one that has the least error are solid, others dashed and named.
     """
     column, unit = RANKS, MEASURES[RANKS]
+    # A step with overflow counts as lost in the figure; a point that never wins is not on the line.
+    table = table.assign(**{column: table[column].where(table["overflowed"] == 0, np.inf)})
     rungs = [r.name for r in RUNGS if r.name in _NAMES and (table["rung"] == r.name).any()]
     places = {name: i for i, name in enumerate(rungs)}
     clipping = table[(table["rung"] == "best constant") & (table[column] > 0)]
