@@ -22,7 +22,7 @@ import page
 import pandas as pd
 import plans
 import predicted_picture
-from candidates import LARGE, LAST, PROGRESS, REFUSED, TODAY, laws_of, with_candidates
+from candidates import LARGE, LAST, NOISE, PROGRESS, REFUSED, laws_of, with_candidates
 from insight import CHOSEN_ON, LAW, line
 from matplotlib.figure import Figure
 
@@ -147,7 +147,7 @@ def picture(of: number_page.Page, path: Path) -> Figure:
     )  # fmt: skip
     panels = {
         LAST: ("by update_loss_10 × the loss gained", of.laws[LAST]),
-        TODAY: ("by error_over_noise", of.laws[TODAY]),
+        NOISE: ("by error_over_noise", of.laws[NOISE]),
     }
     return predicted_picture.draw(table, panels, path)
 

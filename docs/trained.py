@@ -265,8 +265,11 @@ def order(table: pd.DataFrame) -> list[str]:
             cells.append(", ".join(f"{number} {name}" for name, number in count.items()))
         rows.append([task, *cells])
     lines = table_of(["task", "8 bits", "4 bits"], rows)
-    lines += ["", f"Together {ranked['right']} right and {ranked['wrong']} wrong; by error over noise "
-              f"{noise['right']} and {noise['wrong']}."]  # fmt: skip
+    lines += [
+        "",
+        f"Together {ranked['right']} right and {ranked['wrong']} wrong; by error over noise "
+        f"{noise['right']} and {noise['wrong']}.",
+    ]
     return lines + (["Wrong:", "", *said] if said else [])
 
 

@@ -14,7 +14,16 @@ import apscope
 from apscope._charts.choices import choices_chart
 from apscope._charts.colours import BANDS
 from apscope._charts.describe import (
-    Band, Cells, Chart, Line, Log, Point, Row, Rule, number, powers,
+    Band,
+    Cells,
+    Chart,
+    Line,
+    Log,
+    Point,
+    Row,
+    Rule,
+    number,
+    powers,
 )  # fmt: skip
 from apscope._charts.fill import step_front
 from apscope._charts.front import FLOOR, corners, front_chart

@@ -87,7 +87,8 @@ def test_every_factor_has_everything_else_equal(script, main):
 def test_the_error_is_far_below_the_noise_where_it_says_so(script, main):
     table = main.summary().query("topology == 'two_phase'").set_index("scheme")
     eight, four = (
-        table.loc[script.canonical(spec), "error_over_noise"] for spec in (script.EIGHT, script.FOUR)
+        table.loc[script.canonical(spec), "error_over_noise"]
+        for spec in (script.EIGHT, script.FOUR)
     )
     # Below 0.02 none of the trained combinations failed (docs/reading.md).
     assert eight.max() < 0.02 and four.max() < 0.1

@@ -195,7 +195,9 @@ def test_a_table_is_best_first_and_tells_what_was_skipped(tables):
 
 
 def test_the_picture_shows_what_each_choice_is_worth(picture, tmp_path):
-    specs = [f"aps:{f},rule=tight{u}" for f in ("e3m4", "e2m5finite", "e4m3fn") for u in ("", ",unit=32")]
+    specs = [
+        f"aps:{f},rule=tight{u}" for f in ("e3m4", "e2m5finite", "e4m3fn") for u in ("", ",unit=32")
+    ]
     results = apscope.replay(
         [ROOT / "notebooks/data" / name for name in picture.TRACES],
         specs,
