@@ -19,7 +19,7 @@ from insight import CHOSEN_ON, law_of
 
 from apscope._training.relation import Law, above_noise, wrong_pairs
 
-TODAY = "typical_32"  # error_over_noise
+NOISE = "typical_32"  # error_over_noise of a replay
 LAST = "update_loss_10_times_gained"
 SHORT = "update_loss_3_times_gained"  # of runs with fewer than ten steps
 MANY = 0.5  # nats

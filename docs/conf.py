@@ -53,7 +53,7 @@ def package() -> str:
 
 #: Every page, by chapter.
 NAVIGATION = {
-    "Start": ["self"],
+    "Start": ["self", "docs/tour"],
     "Answers": [
         "docs/reading",
         "docs/advice",

@@ -22,8 +22,9 @@ import page
 import pandas as pd
 import plans
 import predicted_picture
-from candidates import LARGE, LAST, PROGRESS, REFUSED, TODAY, laws_of, with_candidates
+from candidates import LARGE, LAST, NOISE, PROGRESS, REFUSED, laws_of, with_candidates
 from insight import CHOSEN_ON, LAW, line
+from matplotlib.figure import Figure
 
 from apscope import open_trace
 from apscope._training import relation
@@ -139,16 +140,16 @@ def sections(of: number_page.Page) -> dict[str, list[str]]:
     }
 
 
-def picture(of: number_page.Page, path: Path) -> None:
+def picture(of: number_page.Page, path: Path) -> Figure:
     table = of.table.assign(
         fitted=of.table["task"].isin(CHOSEN_ON), refused=of.table["lost_gain"] >= REFUSED,
         large=of.table["task"] == LARGE,
     )  # fmt: skip
     panels = {
         LAST: ("by update_loss_10 × the loss gained", of.laws[LAST]),
-        TODAY: ("by error_over_noise", of.laws[TODAY]),
+        NOISE: ("by error_over_noise", of.laws[NOISE]),
     }
-    predicted_picture.draw(table, panels, path)
+    return predicted_picture.draw(table, panels, path)
 
 
 def main(arguments: list[str] | None = None) -> None:

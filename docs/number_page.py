@@ -14,12 +14,12 @@ from candidates import (
     LAST,
     LATER,
     MANY,
+    NOISE,
     PLAIN,
     REFUSED,
     RESNET,
     SHORT,
     SMALL,
-    TODAY,
     Judged,
     judged,
     with_candidates,
@@ -29,8 +29,8 @@ from insight import CHOSEN_ON, number, tasks_of
 from apscope._training.relation import Law, above_noise
 
 #: What the page has beside each other, the best first.
-COMPARED = (LAST, "update_loss_10", "cosine_loss_10", "step_nmse", TODAY)
-NAMES = {LAST: "`update_loss_10` × gained", TODAY: "`error_over_noise`"}
+COMPARED = (LAST, "update_loss_10", "cosine_loss_10", "step_nmse", NOISE)
+NAMES = {LAST: "`update_loss_10` × gained", NOISE: "`error_over_noise`"}
 HELD = "**not fitted**"
 NO_EXCESS = dict.fromkeys(("seeds", "excess", "excess_low", "excess_high"), np.nan)
 
@@ -47,7 +47,7 @@ def kept(table: pd.DataFrame) -> pd.DataFrame:
 def by_kind(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """The kinds of which some cost more than the seeds' noise."""
     each = {kind: table[table["kind"] == kind] for kind in KINDS}
-    return {kind: own for kind, own in each.items() if len(above_noise(own, TODAY))}
+    return {kind: own for kind, own in each.items() if len(above_noise(own, NOISE))}
 
 
 def by_task(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
@@ -234,12 +234,14 @@ def inside(own: pd.DataFrame, name: str, law: Law) -> str:
 def rule(of: Page) -> Iterator[str]:
     """What a user takes away."""
     update, step, today, every = (
-        of.judged(of.held, name) for name in ("update_loss_10", "step_nmse", TODAY, LAST)
+        of.judged(of.held, name) for name in ("update_loss_10", "step_nmse", NOISE, LAST)
     )
     some, law, found = of.judged(kept(of.held), LAST), of.laws[LAST], plan_ratios(of)
     short, line = of.judged(kept(of.held), SHORT), of.laws[SHORT]
     near = by_kind(of.held)["nearest"]
-    one, other = of.judged(near, TODAY), of.judged(near, "step_nmse")
+    one, other = of.judged(near, NOISE), of.judged(near, "step_nmse")
+    clipping = by_kind(of.held)["clipping"]
+    clip, blind = of.judged(clipping, "step_nmse"), of.judged(clipping, NOISE)
     yield (
         "- **Rank schemes of all kinds by `update_loss_10`**: how far an exchange turns what the "
         f"optimizer does in ten steps. Of {update.pairs:,} pairs of schemes, on "
@@ -266,11 +268,13 @@ def rule(of: Page) -> Iterator[str]:
         f"{short.inside} of {short.count} ({100 * short.inside / short.count:.0f} %)."
     )
     yield (
-        "- **Without runs of consecutive steps**, rank single schemes that round to nearest by "
-        f"`error_over_noise` ({one.wrong} of {one.pairs} pairs wrong; `step_nmse` {other.wrong}), "
-        f"and plans by `step_nmse` (right for {right(found, 'step_nmse')} plans of `recommend`; "
-        f"`error_over_noise` for {right(found, TODAY)}, `update_loss_10` for "
-        f"{right(found, 'update_loss_10')})."
+        "- **Without runs of consecutive steps**, rank by `step_nmse`, as every command does "
+        "([why](definitions.md#which-figure-ranks)): right for "
+        f"{right(found, 'step_nmse')} plans of `recommend` (`error_over_noise` for "
+        f"{right(found, NOISE)}, `update_loss_10` for {right(found, 'update_loss_10')}). Of pairs "
+        f"that round to nearest it orders {other.wrong} of {one.pairs} wrongly, "
+        f"`error_over_noise` {one.wrong}; of pairs that clip {clip.wrong} and {blind.wrong} of "
+        f"{clip.pairs}."
     )
 
 
@@ -313,13 +317,13 @@ def read(of: Page) -> Iterator[str]:
         "without normalization, `update_loss_k` (*last*) after the small GPT and eight of the "
         "ResNet's 29 exchanges, and its product with the loss gained when all but the large GPT "
         "were known. So the order of `update_loss_10` is tested on most of the ResNet "
-        f"({resnet['update_loss_10'].wrong} of {resnet[TODAY].pairs} pairs wrong, "
-        f"`error_over_noise` {resnet[TODAY].wrong}), and its nats on the large GPT alone."
+        f"({resnet['update_loss_10'].wrong} of {resnet[NOISE].pairs} pairs wrong, "
+        f"`error_over_noise` {resnet[NOISE].wrong}), and its nats on the large GPT alone."
     )
 
 
 def nothing_learned(of: Page) -> str:
-    lost, left, law = of.lost, kept(of.lost), of.laws[TODAY]
+    lost, left, law = of.lost, kept(of.lost), of.laws[NOISE]
     said = "; ".join(
         f"`{row.scheme}` on {row.task}, {number(row.excess)} nats, from {number(row.excess_low)} "
         f"to {number(row.excess_high)} over the seeds, of which some learn"
@@ -327,9 +331,9 @@ def nothing_learned(of: Page) -> str:
     )
     return (
         f"- *Nets that learn nothing.* {len(lost)} exchanges cost the nets without normalization "
-        f"{ends(lost['excess'])} nats. `error_over_noise`, here {ends(lost[TODAY])}, cannot exceed "
-        f"the gradient's own size over the noise: it predicts {ends(law.predict(lost[TODAY]))} "
-        f"nats, with {inside(lost, TODAY, law)} in its interval. `lost_gain` refuses "
+        f"{ends(lost['excess'])} nats. `error_over_noise`, here {ends(lost[NOISE])}, cannot exceed "
+        f"the gradient's own size over the noise: it predicts {ends(law.predict(lost[NOISE]))} "
+        f"nats, with {inside(lost, NOISE, law)} in its interval. `lost_gain` refuses "
         f"{len(lost) - len(left)}; of the others {named(LAST)} has "
         f"{inside(left, LAST, of.laws[LAST])} in its interval ({said}). The wider one of "
         f"`cosine_loss_10`, a factor of {number(of.laws['cosine_loss_10'].half)}, has "

@@ -31,7 +31,7 @@ def errors(scheme: str, sizes: np.ndarray) -> list[float]:
     return found
 
 
-def draw(picture: Path, sizes: np.ndarray = SIZES) -> None:
+def draw(picture: Path, sizes: np.ndarray = SIZES) -> Figure:
     with matplotlib.rc_context(STYLE | {"font.size": 10, "axes.labelsize": 10}):
         figure = Figure(figsize=(7.2, 4))
         FigureCanvasAgg(figure)
@@ -53,6 +53,7 @@ def draw(picture: Path, sizes: np.ndarray = SIZES) -> None:
         ax.text(1.1e-6, 2e-5, "dotted: the scale\nis at least 1.5378e-5", va="bottom")
         label_lines(ax, labels, size=9.5)
         figure.savefig(picture, dpi=140)
+    return figure
 
 
 def main(arguments: list[str] | None = None) -> None:

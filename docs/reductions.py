@@ -45,7 +45,7 @@ WIDE = ("none:fp16", "none:bf16")
 
 
 def errors(traces: tuple[str, ...], specs: list[str], **options: Any) -> pd.DataFrame:
-    """error_over_noise, step_nmse and volume by trace, scheme and topology."""
+    """Columns of a summary by trace, scheme and topology."""
     results = apscope.replay([DATA / t for t in traces], specs, **options)
     return results.summary().set_index(["trace", "scheme", "topology"])
 
@@ -125,7 +125,7 @@ def levels() -> list[str]:
     found = results.summary().set_index("topology")
     cells = [[f"`{t}`", figure(found.loc[t, RANKS], 2), f"{times.loc[t, 'node_bytes'] / 1e6:.3g}",
               f"{1e3 * times.loc[t, 'seconds']:.2f}"] for t in LEVELS]  # fmt: skip
-    return rows(["reduction", "error over noise", "MB that a node sends", "ms"], cells)
+    return rows(["reduction", "step NMSE", "MB that a node sends", "ms"], cells)
 
 
 #: Elements of a message, and the channels that it is divided among.
@@ -192,7 +192,8 @@ def answer() -> list[str]:
     return [
         "1. **Which reduction**: two phases (every worker rounds once, the owner of a shard adds in "
         "fp32 and rounds the sum once), not a ring that rounds every partial sum. At the same format, "
-        f"scale and bytes the error is smaller by {gain(layer['e4m3fn'])} times (`e4m3fn`, a scale "
+        "scale and bytes, but for those of scales, the error is smaller by "
+        f"{gain(layer['e4m3fn'])} times (`e4m3fn`, a scale "
         f"for a layer), {gain(EIGHT)} times (8 bits below), {gain(FOUR)} times (4 bits below).",
         f"2. **8 bits**: `{EIGHT}`, a float of 2 exponent and 5 mantissa bits whose scale 32 elements "
         f"share: an NMSE of {span(at(EIGHT))}, {span(at('mx') / at(EIGHT))} times less than MXFP8.",

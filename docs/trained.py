@@ -19,6 +19,7 @@ import page
 import pandas as pd
 
 from apscope._report.text import figure
+from apscope._results.ranking import RANKS
 from apscope._schemes.scheme import as_scheme
 from apscope._schemes.titles import format_of
 from apscope._training.expected import expected_excess
@@ -83,7 +84,8 @@ class Trained(NamedTuple):
     reduction: str
     bits: int
     volume: float
-    error: float  # over the noise
+    error: float  # the figure that ranks
+    over_noise: float
     excess: pd.Series  # by seed: training loss at the end minus fp32's, nats
     held_out: pd.Series  # the same of the validation loss
 
@@ -126,7 +128,7 @@ def trained(table: pd.DataFrame, task: str) -> list[Trained]:
         found.append(
             Trained(
                 scheme, first["reduction"], bits_of(scheme), first["volume"],
-                first["error_over_noise"], by_seed["loss"] - base["loss"],
+                first[RANKS], first["error_over_noise"], by_seed["loss"] - base["loss"],
                 by_seed["validation_loss"] - base["validation_loss"],
             )
         )  # fmt: skip
@@ -160,15 +162,15 @@ def language_model(table: pd.DataFrame) -> list[str]:
     found = [one for one in trained(table, GPT) if one.bits < 16]
     rows = []
     for one in sorted(found, key=lambda one: (-one.bits, one.error)):
-        line = expected_excess(one.scheme, one.error)
+        line = expected_excess(one.scheme, one.over_noise)
         rows.append([
             str(one.bits), f"`{one.scheme}`", f"`{one.reduction}`", f"{one.volume:.3f}",
-            figure(one.error, 2), str(line), nats(one.excess),
+            figure(one.error, 2), figure(one.over_noise, 2), str(line), nats(one.excess),
             ", ".join(f"{value:+.3f}" for value in one.excess),
             ", ".join(f"{value:+.3f}" for value in one.held_out),
         ])  # fmt: skip
     heads = [
-        "bits", "scheme", "reduction", "bytes, of fp32's", "error over noise",
+        "bits", "scheme", "reduction", "bytes, of fp32's", "step NMSE", "error over noise",
         "the line's excess", "trained excess, nats", "by seed", "held-out, by seed",
     ]  # fmt: skip
     return [baseline(table, GPT), "", *table_of(heads, rows)]
@@ -184,7 +186,7 @@ def factors(table: pd.DataFrame) -> list[str]:
             what, _short(a), _short(b), f"{figure(a.error, 2)} / {figure(b.error, 2)}",
             figure(a.error / b.error, 2), nats(a.excess - b.excess),
         ])  # fmt: skip
-    heads = ["what differs", "from", "to", "error over noise", "factor", "loss saved, nats"]
+    heads = ["what differs", "from", "to", "step NMSE", "factor", "loss saved, nats"]
     return table_of(heads, rows)
 
 
@@ -203,7 +205,7 @@ def tasks_of(table: pd.DataFrame) -> list[str]:
 
 
 def small_tasks(table: pd.DataFrame) -> list[str]:
-    """The tasks of docs/relation.toml: excess, and error over noise, of every exchange."""
+    """The tasks of docs/relation.toml: excess, and step NMSE, of every exchange."""
     tasks = tasks_of(table)
     by_task = {task: {one.name: one for one in trained(table, task)} for task in tasks}
     first = sorted(by_task[tasks[0]].values(), key=lambda one: (-one.bits, one.error))
@@ -238,9 +240,9 @@ def small_factors(table: pd.DataFrame) -> list[str]:
 
 
 def order(table: pd.DataFrame) -> list[str]:
-    """How often the order of the front, error over noise, is that of the losses; and where not."""
+    """How often the order of the front, by step NMSE, is that of the losses; and where not."""
     rows, said = [], []
-    total = {"right": 0, "wrong": 0}
+    ranked, noise = dict.fromkeys(("right", "wrong"), 0), dict.fromkeys(("right", "wrong"), 0)
     for task in [GPT, *tasks_of(table)]:
         cells = []
         for bits in (8, 4):
@@ -250,17 +252,24 @@ def order(table: pd.DataFrame) -> list[str]:
                 a, b = sorted(pair, key=lambda one: one.error)
                 difference = b.excess - a.excess
                 _, low, high = interval(difference.to_numpy(float))
-                count["right" if low > 0 else "wrong" if high < 0 else "open"] += 1
+                found = "right" if low > 0 else "wrong" if high < 0 else "open"
+                count[found] += 1
+                if found != "open":
+                    ranked[found] += 1
+                    noise["right" if (low > 0) == (a.over_noise < b.over_noise) else "wrong"] += 1
                 if high < 0:
                     said.append(
                         f"- {task}: {_short(b)} ends {nats(difference)} nats from {_short(a)}, with "
-                        f"an error of {figure(b.error, 2)} against {figure(a.error, 2)}"
+                        f"a step NMSE of {figure(b.error, 2)} against {figure(a.error, 2)}"
                     )
-            total = {name: total[name] + count[name] for name in total}
             cells.append(", ".join(f"{number} {name}" for name, number in count.items()))
         rows.append([task, *cells])
     lines = table_of(["task", "8 bits", "4 bits"], rows)
-    lines += ["", f"Together {total['right']} right and {total['wrong']} wrong."]
+    lines += [
+        "",
+        f"Together {ranked['right']} right and {ranked['wrong']} wrong; by error over noise "
+        f"{noise['right']} and {noise['wrong']}.",
+    ]
     return lines + (["Wrong:", "", *said] if said else [])
 
 

@@ -87,7 +87,7 @@ EXAMPLES = (
         most=5,
         commands=(
             (".ci/stubs.py", "bindings/apscope"),
-            ("docs/tables.py", "README.md", "docs/schemes.md", "docs/definitions.md"),
+            ("docs/tables.py", "docs/scales.md", "docs/schemes.md", "docs/definitions.md"),
             ("docs/what_holds.py",),
         ),
         writes=("bindings/apscope/schemes.pyi", "docs/what_holds.md"),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from .._results.pooling import PARTS, part_called
+from .._results.pooling import PARTS
 from .._text import count_of
 from .knapsack import multipliers
 from .robust import SAME, sureness
@@ -55,14 +55,10 @@ def layer_rows(table: Table, wish: Wish, options: np.ndarray) -> pd.DataFrame:
                 "scheme": table.candidates[k],
                 "volume": volume[u, k],
                 "error": errors[u, k],
-                "loses_by": _most(sums.parts[u, k], table.reductions[k]),
+                "loses_by": _most(sums.parts[u, k]),
             }
             | _other("cheaper", table, u, cheaper, volume, errors)
-            | {
-                "cheaper_loses_by": ""
-                if cheaper is None
-                else _most(sums.parts[u, cheaper], table.reductions[cheaper])
-            }
+            | {"cheaper_loses_by": "" if cheaper is None else _most(sums.parts[u, cheaper])}
             | _other("better", table, u, better, volume, errors)
             | {"sure": sure[u]}
         )
@@ -104,12 +100,12 @@ def _price(table: Table, wish: Wish, options: np.ndarray) -> np.ndarray:
     )
 
 
-def _most(parts: np.ndarray, topology: str) -> str:
+def _most(parts: np.ndarray) -> str:
     """The largest part of an error, and its share of the parts that are not negative."""
     if np.isnan(parts).any() or not parts[:4].sum() > 0:
         return ""
     place = int(parts[:4].argmax())
-    return f"{part_called(PARTS[place], topology)} {parts[place] / parts[:4].sum():.0%}"
+    return f"{PARTS[place].removeprefix('split_')} {parts[place] / parts[:4].sum():.0%}"
 
 
 def verdict(plan: Plan) -> str:

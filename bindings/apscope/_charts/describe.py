@@ -50,6 +50,7 @@ class Point:
     faint: bool = False  # others are better in both
     link: str = ""
     label: str = ""
+    beyond: str = ""  # "below" or "above" the frame: an arrow at its edge; `says` has the value
 
 
 @dataclass(frozen=True)

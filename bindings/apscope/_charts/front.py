@@ -20,7 +20,7 @@ from .describe import Chart, Line, Log, Point, number, powers
 from .fill import step_front
 from .reference import SAYS, Reference, reference_of
 
-#: Smaller errors are drawn at the lower edge: they are useless for narrow formats and would flatten
+#: Smaller errors are arrows at the lower edge: they are useless for narrow formats and would flatten
 #: the rest.
 FLOOR = 1e-7
 #: Errors within this factor are level.
@@ -96,7 +96,7 @@ def front_chart(
     mixtures : pairs of floats
         Cost and error of the front of mixtures (one scheme per layer), drawn as a separate line.
     floor : float
-        Smaller errors are drawn at the lower edge.
+        Smaller errors are arrows at the lower edge.
     prefer : str
         The spec that the page names: it replaces a point of the front with the same bytes and an
         error at most 1 % smaller.
@@ -124,7 +124,8 @@ def front_chart(
     x, y = held[against].to_numpy(float), np.maximum(held[column].to_numpy(float), floor)
     sound = sound_rows(held).to_numpy()
     front = step_front(zip(x[sound], y[sound]), SIDE if against == "volume" else 0.0)
-    low, high = y.min() / 1.8, y.max() * 1.8
+    low = floor if (held[column] < floor).any() else y.min() / 1.8
+    high = y.max() * 1.8
     left, right = x.min() / 1.35, x.max() * 1.35
     liked = [p for p, spec in zip(zip(x, y), held["scheme"]) if spec == prefer]
     front = [
@@ -158,6 +159,7 @@ def front_chart(
                 faint=not first,
                 link=links(row.scheme, row.topology),
                 label=titles(row.scheme) + reduced if first or all_named else "",
+                beyond="below" if real < floor else "",
             )
         )
     beside = [(a, max(b, floor)) for a, b in mixtures if left <= a <= right and b > 0]
@@ -183,7 +185,7 @@ def front_chart(
         else Reference()
     )
     told = "; ".join(
-        f"{p.says.splitlines()[0]} {number(p.y)} at {number(p.x)}"
+        f"{p.says.splitlines()[0]} {'below ' if p.beyond else ''}{number(p.y)} at {number(p.x)}"
         for p in sorted(points, key=lambda p: p.x)
         if not p.faint
     )

@@ -59,13 +59,16 @@ class Kind:
 #: The kinds, by the names that the page and the plots use.
 KINDS = {
     "underflow": Kind(
-        "Nonzero values sent as 0, by layer and step",
+        "Nonzero values sent as 0, by layer and step; small values are, in narrow formats, and a "
+        "dark cell is no fault: their part of the squared error tells what they are worth",
         Bands(  # the first three bands are the range of training logs
             "nonzero values sent as 0, %",
             (0.005, 0.02, 0.04, 0.1, 0.25, 0.5),
             ("0.5", "2", "4", "10", "25", "50"),
-            ("#eef3f8", "#c9dff0", "#9cc5e3", "#f7d98b", "#f0ad5a", "#dd7a3a", "#a83226"),
-            ("#2b3138", "#31506b", "#3f7ba6", "#8a7226", "#b9822f", "#d9703a", "#ff8f8f"),
+            # One hue: a large share is no fault by itself. What the lost values are worth is their
+            # part of the squared error.
+            ("#f2f4f7", "#dbe7f2", "#bad3e8", "#8fb4d6", "#5f8fbd", "#386a9c", "#1f4470"),
+            ("#262b31", "#2a3d50", "#305572", "#3d7196", "#5590b8", "#7db3d6", "#b5daf0"),
             percent=True,
         ),
     ),
@@ -111,8 +114,9 @@ KINDS = {
     ),
     "order": Kind(
         "Bar: the sent values summed exactly, the error of encoding alone. Mark: the error that "
-        "the rounded additions of an order add; hollow if they reduce it. × overflow",
-        x=Axis("NMSE: bar = encoding, marker = additions", log=True),
+        "the rounded additions of an order add (accumulation); hollow if they reduce it; an arrow at "
+        "the left if it is smaller than the axis. × overflow",
+        x=Axis("NMSE: bar = encoding, marker = accumulation", log=True),
         marks=(("exact", "bar"), ("added", "symbols")),
     ),
 }

@@ -39,13 +39,15 @@ def ladder_chart(table: pd.DataFrame) -> Chart:
     Returns
     -------
     Chart
-        One point per measured rung; with overflow it is hollow, at the upper edge. Diamonds: the
+        One point per measured rung; with overflow it is an arrow at the upper edge. Diamonds: the
         best constant, which may clip; the line begins with the largest that never saturates. A
         line's name says how many times smaller the error of the finest
-        scale is than that of the coarsest, if that is more than `NO_MATTER`. With several
+        scale is than that of the coarsest, if that is more than `NO_MATTER`; the axis says so. With several
         reductions, lines of the one that has the least error are solid, others dashed and named.
     """
     column, unit = RANKS, MEASURES[RANKS]
+    # A step with overflow counts as lost in the figure; a point that never wins is not on the line.
+    table = table.assign(**{column: table[column].where(table["overflowed"] == 0, np.inf)})
     rungs = [r.name for r in RUNGS if r.name in _NAMES and (table["rung"] == r.name).any()]
     places = {name: i for i, name in enumerate(rungs)}
     clipping = table[(table["rung"] == "best constant") & (table[column] > 0)]
@@ -79,6 +81,7 @@ def ladder_chart(table: pd.DataFrame) -> Chart:
                 "circle",
                 _says(r, y, unit),
                 hollow=not np.isfinite(y),
+                beyond="" if np.isfinite(y) else "above",
                 faint=reduction != best,
             )
             for x, y, r in held
@@ -93,6 +96,7 @@ def ladder_chart(table: pd.DataFrame) -> Chart:
                 _says(r, getattr(r, column), unit),
                 faint=reduction != best,
                 label="best constant" if r.Index == clipping.index[0] else "",
+                beyond="" if np.isfinite(getattr(r, column)) else "above",
             )
             for r in clipping[
                 (clipping["format"] == name) & (clipping["topology"] == reduction)
@@ -106,7 +110,7 @@ def ladder_chart(table: pd.DataFrame) -> Chart:
     return Chart(
         title="Finer scales", says=f"{unit} by reduction and format, from one scale for all "
                                    f"steps to finer ones: {said}. Diamonds: the best constant.",
-        x=Band("one scale for", [_NAMES[r] for r in rungs]),
+        x=Band("one scale for ...\n÷N: N times less error at the right than at the left", [_NAMES[r] for r in rungs]),
         y=Log(unit, low, high, powers(low, high)),
         lines=lines, points=points,
     )  # fmt: skip

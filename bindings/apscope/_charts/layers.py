@@ -11,7 +11,6 @@ from .._results.pooling import (
     PARTS,
     infinite_with,
     losses,
-    part_called,
     pool,
     quotient,
     step_losses,
@@ -22,8 +21,6 @@ from .describe import Cells, Row, number
 
 #: Number of layers that are framed.
 WORST = 5
-#: The parts of an error as a cause, in few words.
-_CALLED = {"accumulation": "rounded sums"}
 #: A remedy's error must be smaller by at least this factor.
 _BETTER = 1.5
 #: Edges between the bands; the last edge of an NMSE is where quantized training stops working
@@ -132,13 +129,12 @@ def layer_map(rows: pd.DataFrame, scheme: str, titles: Callable[[str], str] = st
     mine = table[table["scheme"] == scheme].set_index("layer").reindex(layers)
     peaks = grid.max(axis=1).fillna(-1.0).to_numpy()
     order = np.argsort(-peaks, kind="stable")
-    topology = str(own["topology"].iloc[0]) if "topology" in own and len(own) else ""
     unit = "error over noise" if noisy else "NMSE"
     made = []
     for rank, place in enumerate(order):
         layer = layers[place]
         row, values = mine.iloc[place], grid.iloc[place].to_numpy(float)
-        reason = part_called(f"split_{row['reason']}", topology) if row["reason"] else ""
+        reason = row["reason"]
         part = f"{reason}, {row['share']:.0%}" if reason else ""
         says = f"{layer}\n{unit} {_error(row['error'])}"
         if not np.isnan(values).all():
@@ -149,7 +145,7 @@ def layer_map(rows: pd.DataFrame, scheme: str, titles: Callable[[str], str] = st
         told = remedy = ""
         if rank < WORST:
             better = _remedy(table, scheme, layer, row)
-            told = _CALLED.get(reason, reason)
+            told = reason
             if better is not None:
                 more = (
                     ""

@@ -10,14 +10,17 @@ from xml.etree import ElementTree
 from .._text import short_names
 from .colours import BANDS
 from .describe import Band, Bars, Cells, Chart, Line, Linear, Log, Point, number
+from .letters import fit, width_of
 from .places import Box, Name, forms_of, meet, places
 from .spread import spread
 
-#: Font size in pixels, and the average width of a letter, plain and bold.
-_SIZE, _LETTER, _BOLD = 10.5, 6.4, 6.7
+#: Font size in pixels.
+_SIZE = 10.5
 _TOP, _BOTTOM, _LEFT = 17.0, 29.0, 34.0
 #: Half the width of a mark with its outline and the air around it.
 _MARK = 5.5
+#: The share of a map's width that reasons and remedies have at most.
+_BESIDE_MAP = 0.42
 #: A name at most as far from its point needs no line to it.
 _BESIDE = 13.0
 #: Marks of about 8 pixels around 0, 0.
@@ -30,11 +33,21 @@ _SYMBOLS = {
     "star": "M0-4.6L1.3-1.4 4.6-1.4 2 .8 2.9 4.2 0 2.2-2.9 4.2-2 .8-4.6-1.4-1.3-1.4z",
     "line": "M-5 0H5", "dashes": "M-5 0H-1M1 0H5",
     "wye": "M0 4.2L4-3H-4z", "asterisk": "M0-4V4M-3.5-2L3.5 2M-3.5 2L3.5-2",
+    # Arrows whose points are at 0, 0.
+    "below": "M0-10V-1M-3-5L0-.5 3-5z", "above": "M0 10V1M-3 5L0 .5 3 5z",
 }  # fmt: skip
 
 
 def _round(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")
+
+
+def _plain(text: str) -> float:
+    return width_of(text, _SIZE)
+
+
+def _bold(text: str) -> float:
+    return width_of(text, _SIZE, bold=True)
 
 
 def symbol_path(symbol: str) -> str:
@@ -102,11 +115,11 @@ def chart_svg(chart: Chart, width: float, height: float) -> str:
     pen = _picture(width, height, chart.says, "xy")
     ends = [line for line in chart.lines if line.label and line.points and not line.inside]
     right = width - (
-        6 + _BOLD * max((len(line.label) for line in ends), default=0) + (10 if ends else 0)
+        6 + max((_bold(line.label) for line in ends), default=0.0) + (10 if ends else 0)
     )
     bottom = height - _BOTTOM
     x, y = _places(chart.x, _LEFT, right), _places(chart.y, bottom, _TOP)
-    pen.add("text", chart.y.label, x=2.0, y=10.0, class_="unit")
+    pen.add("text", fit(chart.y.label, width - 4, _SIZE), x=2.0, y=10.0, class_="unit")
     for rule in chart.rules:
         if rule.limit and rule.y < chart.y.high:
             pen.add(
@@ -133,6 +146,10 @@ def chart_svg(chart: Chart, width: float, height: float) -> str:
         class_="tick",
         text_anchor="middle",
     )
+    beyond = {point.beyond for point in chart.points} - {""}
+    if beyond:
+        told = ", ".join(f"{'↓↑'[way == 'above']} {way} the axis" for way in sorted(beyond))
+        pen.add("text", told, x=2.0, y=height - 3, class_="tick")
     for rule in chart.rules:
         if rule.y < chart.y.high:
             pen.add(
@@ -156,7 +173,7 @@ def chart_svg(chart: Chart, width: float, height: float) -> str:
             )
     for point in sorted(chart.points, key=lambda p: not p.faint):
         _mark(pen, point, x(point.x), y(point.y))
-    marks = [_around(x(p.x), y(p.y)) for p in chart.points]
+    marks = [_around(x(p.x), y(p.y), p.beyond) for p in chart.points]
     for line in chart.lines:
         if line.points and line.label and line.inside:
             marks.append(_name_inside(pen, line, x, y, marks))
@@ -195,7 +212,7 @@ def _mark(pen: _Pen, point: Point, x: float, y: float) -> None:
     place.add(
         "path",
         title=point.says,
-        d=_SYMBOLS[point.symbol],
+        d=_SYMBOLS[point.beyond or point.symbol],
         transform=f"translate({_round(x)} {_round(y)})",
         fill=point.colour,
         stroke=point.colour,
@@ -203,9 +220,10 @@ def _mark(pen: _Pen, point: Point, x: float, y: float) -> None:
     )
 
 
-def _around(x: float, y: float) -> Box:
-    """The box of a mark."""
-    return x - _MARK, y - _MARK, x + _MARK, y + _MARK
+def _around(x: float, y: float, beyond: str) -> Box:
+    """The box of a mark, or of an arrow to an edge."""
+    up = {"below": 2 * _MARK, "above": 0.0}.get(beyond, _MARK)
+    return x - _MARK, y - up, x + _MARK, y - up + 2 * _MARK
 
 
 def _between(
@@ -222,7 +240,7 @@ def _name_inside(
     marks: Sequence[Box],
 ) -> Box:  # fmt: skip
     """The name of a line to the left of it, as near to its end as no mark is; its box."""
-    wide = _BOLD * len(line.label)
+    wide = _bold(line.label)
     boxes = []
     for px, py in reversed(line.points):
         # right of the axis's ticks
@@ -247,9 +265,7 @@ def _name_points(
     """
     named = sorted((p for p in points if p.label), key=lambda p: (p.y, p.x))
     forms = [forms_of(p.label) for p in named]
-    names = [
-        Name(x(p.x), y(p.y), [_BOLD * len(form) for form in held]) for p, held in zip(named, forms)
-    ]
+    names = [Name(x(p.x), y(p.y), [_bold(form) for form in held]) for p, held in zip(named, forms)]
     for point, name, held, place in zip(
         named, names, forms, places(names, marks, lines, room, _SIZE)
     ):
@@ -281,9 +297,9 @@ def bars_svg(bars: Bars, width: float, height: float, most: float = 10.0) -> str
     most = max([most, *known])
     left = min(
         0.56 * width,
-        _LETTER * max((len(b.name) for _, group in bars.groups for b in group), default=0) + 6,
+        max((_plain(b.name) for _, group in bars.groups for b in group), default=0.0) + 6,
     )
-    right = width - 8 * _LETTER
+    right = width - _plain("overflow") - 6
     place = _places(Log("", 1.0, most, ()), left, right)
     unit = pen.add("text", "times the error with another", x=2.0, y=10.0, class_="unit")
     for kind, colour in bars.kinds:
@@ -291,11 +307,12 @@ def bars_svg(bars: Bars, width: float, height: float, most: float = 10.0) -> str
         unit.add("tspan", kind, dx=2.0)
     top = 14.0
     for heading, group in bars.groups:
-        pen.add("text", heading, x=2.0, y=top + line / 2 + 3.5, class_="name")
+        pen.add("text", fit(heading, width - 4, _SIZE, bold=True), x=2.0, y=top + line / 2 + 3.5,
+                title=heading, class_="name")  # fmt: skip
         top += line
         for bar in group:
             end = place(min(max(bar.factor, 1.0), most))
-            pen.add("text", bar.name, x=left - 5, y=top + line / 2 + 3.5, class_="tick",
+            pen.add("text", fit(bar.name, left - 6, _SIZE), x=left - 5, y=top + line / 2 + 3.5, class_="tick",
                     text_anchor="end", title=bar.says)  # fmt: skip
             pen.add("rect", x=left, y=top + 0.18 * line, width=max(end - left, 1.0),
                     height=0.64 * line, fill=bar.colour, class_="bar", title=bar.says)  # fmt: skip
@@ -316,11 +333,17 @@ def cells_svg(cells: Cells, width: float, height: float) -> str:
     marked = [row for row in cells.rows if row.reason]
     told = [row.reason for row in marked]
     # Without room for both, the remedy is written.
-    if _LETTER * max(map(len, told), default=0) + 8 > 0.4 * width:
+    if max(map(_plain, told), default=0.0) + 8 > 0.4 * width:
         told = [row.reason.partition("; ")[2] or row.reason for row in marked]
-    right = width - min(_LETTER * max(map(len, told), default=0) + 8, 0.45 * width)
-    names = short_names([row.name for row in cells.rows], int(0.27 * width / _LETTER))
-    left = min(0.36 * width, _LETTER * max(map(len, names), default=0) + 6)
+    told = [fit(text, _BESIDE_MAP * width - 8, _SIZE) for text in told]
+    right = width - max(map(_plain, told), default=0.0) - 8
+    # The names have what the cells and the remedies leave.
+    room = max(right - 0.3 * width, 0.25 * width)
+    longest = max((len(row.name) for row in cells.rows), default=0)
+    while longest > 4 and max(map(_plain, _short(cells, longest)), default=0.0) + 6 > room:
+        longest -= 1
+    names = [fit(name, room - 6, _SIZE) for name in _short(cells, longest)]
+    left = max(map(_plain, names), default=0.0) + 6
     bottom = height - _BOTTOM
     _legend(pen, cells, width)
     tops, heights = _rows(len(cells.rows), len(marked), bottom - _TOP)
@@ -396,6 +419,10 @@ def cells_svg(cells: Cells, width: float, height: float) -> str:
     return _text_of(pen)
 
 
+def _short(cells: Cells, longest: int) -> list[str]:
+    return short_names([row.name for row in cells.rows], longest)
+
+
 def _band(value: float, cells: Cells) -> int:
     return -1 if math.isnan(value) else sum(value >= edge for edge, _ in cells.edges)
 
@@ -404,10 +431,10 @@ def _legend(pen: _Pen, cells: Cells, width: float) -> None:
     """The bands' colours in a line, their edges below the colours' ends."""
     wide = 26.0
     start = width - wide * len(BANDS) - 4
-    named, room = f"{cells.unit}, {cells.title}", int((start - 6) / _LETTER)
+    named = f"{cells.unit}, {cells.title}"
     pen.add(
         "text",
-        named if len(named) <= room else f"{named[: room - 1]}…",
+        fit(named, start - 8, _SIZE),
         title=named,
         x=2.0,
         y=10.0,

@@ -34,7 +34,6 @@ __all__ = [
     "losses",
     "numbers",
     "one_trace",
-    "part_called",
     "pool",
     "pooled",
     "quotient",
@@ -48,16 +47,6 @@ SUMMED = columns_that_pool("sum")
 
 #: The parts of a squared error: columns that add up to ``sum_squared_error``.
 PARTS = columns_that_pool("part")
-
-
-def part_called(part: str, topology: str) -> str:
-    """A part of an error in a reduction, for people: ``split_rounding`` is rounding.
-
-    In two phases what is called accumulation elsewhere is the error of sums and phase 2.
-    """
-    if part == "split_accumulation" and topology.startswith("two_phase"):
-        return "sums and phase 2"
-    return part.removeprefix("split_")
 
 
 #: Reductions that belong to a scheme and replace the topologies.

@@ -57,7 +57,7 @@ def nmse_against_cost(
         The error of the front: the first topology replayed that rounds partial sums, two
         phases, and a scheme's own reduction; the symbol is that of the reduction, and the dashed
         line the front of rounded sums alone, where there are several. Hollow: a step overflowed or
-        was skipped. Errors below 1e-7 are drawn there. A scheme without an error, or with a
+        was skipped. An arrow points to an error below 1e-7. A scheme without an error, or with a
         reduction that no real system uses, has no point. If there are more than 12 points, only
         undominated ones are named; a scheme with several reductions with the reduction. Error over
         noise against volume has the limit as a line where the results have it (`Results.limit`),
@@ -143,7 +143,7 @@ def sqnr_against_bits(
             if filled or not len(own):
                 name = names[scheme] + (f", {reduction(topology)}" if len(own) > 1 else "")
                 ends.append((x, y, name, look.colour))
-    ax.set_xlabel("bits per value (payload and side information)")
+    ax.set_xlabel("bits per value\n(payload and side information)")
     ax.set_ylabel("SQNR, dB")
     overflowed = reduced.loc[reduced["overflow"] > 0, "scheme"].nunique()
     if not seen:

@@ -13,7 +13,17 @@ from .._charts.describe import Band, Cells, Chart, Linear, Log
 from .._charts.kinds import Kind
 from ._maps import draw_bands, grid_of_rows, map_axes
 from ._names import shown, wrapped
-from ._style import LINE_OF, MARKER_OF, axes, label_lines, legend_below, note
+from ._style import (
+    ARROW_SIZE,
+    ARROWS,
+    LINE_OF,
+    MARKER_OF,
+    axes,
+    ink,
+    label_lines,
+    legend_below,
+    note,
+)
 
 #: With a longer name in a legend it has four columns, not five.
 _LONG = 20
@@ -44,15 +54,16 @@ def draw_chart(
             if line.label and line.inside:
                 ax.annotate(
                     shown(line.label), (x[-1], y[-1]), (-12, 2), textcoords="offset points",
-                    color=line.colour, fontsize=8, ha="right", va="bottom",
+                    color=ink(line.colour), fontsize=8, ha="right", va="bottom",
                 )  # fmt: skip
             elif line.label:
                 ends.append((float(x[-1]), float(y[-1]), shown(line.label), line.colour))
     for point in chart.points:
         ax.plot(
-            point.x, point.y, MARKER_OF[point.symbol], color=point.colour,
-            markerfacecolor="white" if point.hollow else point.colour, markersize=5.5,
-            clip_on=False, zorder=3,
+            point.x, point.y, color=point.colour,
+            marker=ARROWS[point.beyond] if point.beyond else MARKER_OF[point.symbol],
+            markerfacecolor="white" if point.hollow else point.colour,
+            markersize=ARROW_SIZE if point.beyond else 5.5, clip_on=False, zorder=3,
         )  # fmt: skip
         ends += [(point.x, point.y, wrapped(point.label), point.colour)] if point.label else []
     for rule in chart.rules:
@@ -67,9 +78,10 @@ def draw_chart(
             rule.y,
             rule.label,
             transform=ax.get_yaxis_transform(),
-            color="#777777",
+            color="#666666",
             fontsize=8,
             va="bottom",
+            bbox={"facecolor": "white", "alpha": 0.8, "linewidth": 0, "pad": 0.4},
         )
     if chart.legend:
         marks = [

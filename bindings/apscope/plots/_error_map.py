@@ -48,6 +48,7 @@ def error_map(
                 fontsize=7.5,
                 color="#222222",
                 zorder=5,
+                bbox={"facecolor": "white", "alpha": 0.85, "linewidth": 0, "pad": 0.6},
             )
     if not np.isfinite([row.values for row in cells.rows]).any():
         note(ax, "no step has a number")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,8 @@ _RANGES = (
     ("normal", "#d5ecdf"),
     ("overflow", "#eec3d3"),
 )
+#: Percent of the values that an end of the axis may leave out.
+_TAIL = 0.2
 #: From transparent to dark, so the ranges are visible behind few values.
 _INK = LinearSegmentedColormap.from_list("ink", [(0.05, 0.1, 0.3, 0.04), (0.05, 0.1, 0.3, 1.0)])
 
@@ -84,7 +87,7 @@ def exponent_histogram(
         return ax
 
     edges = _edges(f)
-    # Tails with less than 2 of 1000 values are cut off; the ranges remain visible.
+    # The ranges remain visible.
     low = min(*(_visible(shares)[0] for _, shares, _ in lines), math.floor(edges[0]) - 2)
     high = max(max(_visible(shares)[1] for _, shares, _ in lines) + 1, math.ceil(edges[-1]) + 2)
     bounds = [low, *edges, high]
@@ -131,7 +134,7 @@ def exponent_histogram(
     _apart(ax)
     ax.set_xlim(low, high)
     ax.set_ylim(0, top)
-    ax.set_xlabel(KINDS["exponents"].x.label)
+    ax.set_xlabel(_label([shares for _, shares, _ in lines], low, high))
     ax.set_ylabel(KINDS["exponents"].y.label)
     ax.set_title("\n".join(_title(f, spec, layer)), parse_math=False)
     return ax
@@ -165,7 +168,7 @@ def exponents_by_layer(
     ax = map_axes(ax, layers, 5.6)
     ax.set_ylim(len(layers) - 0.5, -0.5)
     name_ticks(ax.yaxis, layers)
-    ax.set_xlabel(KINDS["exponents"].x.label)
+    ax.set_xlabel(_label([], 0, 0))
     ax.set_title("\n".join(_title(f, spec, None)), parse_math=False, pad=16)
     if not shares:
         ax.set_xticks([])
@@ -174,6 +177,7 @@ def exponents_by_layer(
     edges = _edges(f)
     low = min([math.floor(edges[0]) - 2, *(_visible(s)[0] for s in shares.values())])
     high = max([math.ceil(edges[-1]) + 2, *(_visible(s)[1] + 1 for s in shares.values())])
+    ax.set_xlabel(_label(shares.values(), low, high))
     cells = np.full((len(layers), high - low), np.nan)
     for row, layer in enumerate(layers):
         if layer in shares:
@@ -257,10 +261,16 @@ def _shares(exponents: pd.Series, counts: pd.Series) -> pd.Series:
     return 100.0 * shares_of(exponents, counts)
 
 
+def _label(drawn: Iterable[pd.Series], low: int, high: int) -> str:
+    """The name of the axis, which says if values lie beyond its ends."""
+    beyond = any(shares.index.min() < low or shares.index.max() >= high for shares in drawn)
+    return KINDS["exponents"].x.label + (f"\n(tails up to {_TAIL} % are cut off)" if beyond else "")
+
+
 def _visible(shares: pd.Series) -> tuple[int, int]:
-    """First and last bin, without a tail of 0.2 % at each end."""
+    """First and last bin, without a tail of `_TAIL` at each end."""
     below = shares.sort_index().cumsum()
-    inside = below.index[(below > 0.2) & (below - shares.sort_index() < 99.8)]
+    inside = below.index[(below > _TAIL) & (below - shares.sort_index() < 100 - _TAIL)]
     return int(min(inside)), int(max(inside))
 
 

@@ -19,7 +19,17 @@ from ._drawn import draw_map
 from ._maps import TITLE, grid_of
 from ._names import name_ticks, shown, width_beside, wrapped
 from ._numbers import logarithmic
-from ._style import FLOOR, axes, legend_below, looks, note, overflow_marks, styled
+from ._style import (
+    ARROW_SIZE,
+    ARROWS,
+    FLOOR,
+    axes,
+    legend_below,
+    looks,
+    note,
+    overflow_marks,
+    styled,
+)
 
 
 def layer_losses(frame: pd.DataFrame) -> pd.DataFrame:
@@ -50,9 +60,9 @@ def nmse_by_layer(
     Returns
     -------
     Axes
-        Numbers of `layer_losses`. Colours are those of families; a mark at the left end is a layer
-        without error, or with one below `FLOOR`. Hollow: a step overflowed and counts as at least
-        1.
+        Numbers of `layer_losses`. Colours are those of families; an arrow at the left end is a
+        layer without error, or with one below `FLOOR`. Hollow: a step overflowed and counts as at
+        least 1.
     """
     frame = rows_of(results, trace)
     specs, layers = specs_in(frame, schemes), layers_of(frame)
@@ -84,20 +94,26 @@ def nmse_by_layer(
     apart = 0.7 / max(len(specs), 2)  # schemes with the same error are drawn below each other
     for i, spec in enumerate(specs):
         y = np.array([table.get((spec, layer), np.nan) for layer in layers])
-        x = np.maximum(y, low)
+        beyond = y < low
         look, places = shapes[spec], np.arange(len(layers)) + apart * (i - (len(specs) - 1) / 2)
         flawed = np.array([bool(overflowed.get((spec, layer), False)) for layer in layers])
-        for which, inside in ((~flawed, look.colour), (flawed, "white")):
-            ax.plot(
-                x[which],
-                places[which],
-                look.marker,
-                color=look.colour,
-                markerfacecolor=inside,
-                markersize=5,
-                clip_on=False,
-                zorder=3,
-            )
+        for which, inside, marker in (
+            (~flawed & ~beyond, look.colour, look.marker),
+            (flawed & ~beyond, "white", look.marker),
+            (beyond, look.colour, ARROWS["left"]),
+        ):
+            if which.any():  # the layout would take no points for one at the figure's corner
+                ax.plot(
+                    np.maximum(y[which], low),
+                    places[which],
+                    linestyle="",
+                    marker=marker,
+                    color=look.colour,
+                    markerfacecolor=inside,
+                    markersize=ARROW_SIZE if marker is ARROWS["left"] else 5,
+                    clip_on=False,
+                    zorder=3,
+                )
     ax.hlines(np.arange(len(layers)), low, high, color="#e6e6e6", linewidth=0.7, zorder=0)
     ax.grid(axis="x")
     handles = [

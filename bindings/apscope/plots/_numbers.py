@@ -28,7 +28,7 @@ class Numbers(ScalarFormatter):
 
 
 class Powers(LogFormatterSciNotation):
-    """10⁻³, 2×10⁻³; empty if matplotlib leaves a label out."""
+    """10⁻³, 2×10⁻³, 5×10⁻³; empty if matplotlib leaves a label out."""
 
     def __call__(self, x: float, pos: int | None = None) -> str:
         text = super().__call__(x, pos)
@@ -37,6 +37,8 @@ class Powers(LogFormatterSciNotation):
         )
         if power is None:
             return re.sub(r"\$\\mathdefault\{(.*)\}\$", r"\1", text)
+        if power[1] and power[1] not in ("2", "5"):
+            return ""  # labels at 3 and 4 would touch
         return f"{power[1]}×10{raised(power[2])}" if power[1] else f"10{raised(power[2])}"
 
 

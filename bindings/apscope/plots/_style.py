@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import io
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.path import Path
 
 from .._arrays.checks import of_type
 from .._charts.colours import COLOURS, FAMILIES, SYMBOLS
@@ -26,7 +28,7 @@ from ._numbers import plain_numbers
 #: Inches; 4.6 in are 442 CSS pixels, so a phone shows the figure at four fifths of its size.
 WIDTH, HEIGHT = 4.6, 3.0
 
-#: A smaller NMSE is that of fp32 sums; it is drawn at the axis' end, to leave room for the others.
+#: A smaller NMSE is that of fp32 sums; it is an arrow at the axis' end, to leave room for the others.
 FLOOR = 1e-8
 
 STYLE = {
@@ -61,9 +63,17 @@ MARKER_OF = {
     "cross": "X", "star": "*",
     "wye": "v", "asterisk": "h", "bar": "s",
 }  # fmt: skip
-#: The markers of `COLOURS`, in their order.
 #: Of a legend's entries that are lines.
 LINE_OF = {"line": "-", "dashes": "--"}
+#: Arrows from their tips, for what lies beyond an edge, and their size in points.
+_ARROW = np.array(
+    [(0, 0), (0.4, 0.5), (0.1, 0.5), (0.1, 1), (-0.1, 1), (-0.1, 0.5), (-0.4, 0.5), (0, 0)]
+)
+ARROWS = {
+    "below": Path(_ARROW), "above": Path(_ARROW * [1, -1]), "left": Path(_ARROW[:, ::-1]),
+}  # fmt: skip
+ARROW_SIZE = 18.0
+#: The markers of `COLOURS`, in their order.
 MARKERS = (*(MARKER_OF[symbol] for symbol in SYMBOLS), "<", ">")
 _LINES = ("-", "--", "-.", ":")
 #: Shades of the family's colour for its first, second, ... scheme: lightness subtracted or added.
@@ -161,12 +171,21 @@ def styled(plot: Callable[..., Axes]) -> Callable[..., Axes]:
     return wrapper
 
 
+class _Shown(Figure):
+    """A figure that a notebook shows as a picture, also if pyplot has made none before it."""
+
+    def _repr_png_(self) -> bytes:
+        held = io.BytesIO()
+        self.savefig(held, format="png", bbox_inches="tight")
+        return held.getvalue()
+
+
 def axes(ax: Axes | None, width: float = WIDTH, height: float = HEIGHT) -> Axes:
     """`ax`, or the Axes of a new figure outside of pyplot."""
     if ax is not None:
         of_type("ax", ax, Axes, "Matplotlib's Axes, or None")
         return ax
-    figure = Figure(figsize=(width, height), layout="constrained")
+    figure = _Shown(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     ax = figure.add_subplot()
     plain_numbers(ax)
@@ -187,6 +206,15 @@ def colour(index: int) -> str:
 
 def marker(index: int) -> str:
     return MARKERS[index % len(MARKERS)]
+
+
+def ink(line_colour: str) -> str:
+    """A colour for text on white: as dark as it has to be, 3 to 1 or more."""
+    rgb = np.array(to_rgb(line_colour))
+    light = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    while light @ (0.2126, 0.7152, 0.0722) > 0.25:
+        rgb, light = 0.95 * rgb, 0.89 * light
+    return to_hex(rgb)
 
 
 def step_axis(ax: Axes, steps: Sequence[int], max_labels: int = 7) -> None:
@@ -230,7 +258,7 @@ def label_lines(
             xy=point,
             xytext=(at, y),
             textcoords="axes fraction",
-            color=line_colour,
+            color=ink(line_colour),
             fontsize=size,
             va="center",
             ha="left",

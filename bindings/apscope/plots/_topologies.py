@@ -19,7 +19,7 @@ from ._asked import layers_of, rows_of, specs_in
 from ._maps import title
 from ._names import shown, width_beside, wrapped
 from ._numbers import logarithmic
-from ._style import WIDTH, axes, colour, legend_below, marker, note, styled
+from ._style import ARROW_SIZE, ARROWS, WIDTH, axes, colour, legend_below, marker, note, styled
 
 
 @styled
@@ -36,7 +36,7 @@ def accumulation_error(
     The bar is the row ``exact`` (codes added without rounding): the error of encoding alone. A
     marker is a topology's reduced NMSE minus that of ``exact``: the error of its rounded additions.
     Hollow: the difference is negative (its size is drawn). Differences that are too small for the
-    axis are drawn at its left end, such as those of schemes that gather and add in fp32. A cross at
+    axis are arrows at its left end, such as those of schemes that gather and add in fp32. A cross at
     the right: values overflowed in that topology's sums, or on the wire, so it has no finite NMSE.
     All layers, or one, `layer`, and all steps pooled.
     """
@@ -116,13 +116,14 @@ def _split(
             else y + 0.16 * (crossing.index(t) - (len(crossing) - 1) / 2)
         )
         if np.isfinite(value) and value != 0:
+            small = abs(value) < low
             ax.plot(
                 max(abs(value), low),
                 place,
-                marker(i),
+                marker=ARROWS["left"] if small else marker(i),
                 color=colour(i),
                 markerfacecolor=colour(i) if value > 0 else "white",
-                markersize=5,
+                markersize=ARROW_SIZE if small else 5,
                 zorder=3,
                 clip_on=False,
             )

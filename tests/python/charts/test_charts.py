@@ -13,7 +13,18 @@ from hypothesis import strategies as st
 import apscope
 from apscope._charts.choices import choices_chart
 from apscope._charts.colours import BANDS
-from apscope._charts.describe import Band, Cells, Chart, Line, Log, Point, Row, Rule, powers
+from apscope._charts.describe import (
+    Band,
+    Cells,
+    Chart,
+    Line,
+    Log,
+    Point,
+    Row,
+    Rule,
+    number,
+    powers,
+)  # fmt: skip
 from apscope._charts.fill import step_front
 from apscope._charts.front import FLOOR, corners, front_chart
 from apscope._charts.ladder import ladder_chart
@@ -163,30 +174,20 @@ def test_the_ladder_is_its_table(results):
     assert chart.x.names == ["all steps", "a step", "a layer"] and [
         line.label.split(" ÷")[0] for line in chart.lines
     ] == ["e3m4"]
-    errors = list(table["error_over_noise"])
-    assert [y for _, y in chart.lines[0].points] == errors and chart.lines[
-        0
-    ].label == f"e3m4 ÷{errors[0] / errors[-1]:.2g}"
-    assert (
-        ladder_chart(table.assign(error_over_noise=[2e-3, 1.9e-3, 1.5e-3])).lines[0].label == "e3m4"
-    )
-    assert [r.y for r in chart.rules if r.limit] == [1.0] and chart.y.high >= 3
-    lost = ladder_chart(
-        table.assign(
-            error_over_noise=np.where(table["rung"] == "step", np.inf, table["error_over_noise"])
-        )
-    )
-    assert (
-        [p.hollow for p in lost.points] == [False, True, False]
-        and lost.points[1].y == lost.y.high
-        and len(lost.lines[0].points) == 2
-    )
+    errors = list(table["step_nmse"])
+    assert [y for _, y in chart.lines[0].points] == errors
+    assert chart.lines[0].label == f"e3m4 ÷{number(errors[0] / errors[-1])}"
+    assert chart.y.label == "step NMSE" and not chart.rules
+    assert ladder_chart(table.assign(step_nmse=[2e-3, 1.9e-3, 1.5e-3])).lines[0].label == "e3m4"
+    # A rung that overflows has a step NMSE, of which a lost step is 1, and is not on the line.
+    lost = ladder_chart(table.assign(overflowed=np.where(table["rung"] == "step", 2, 0)))
+    assert [p.hollow for p in lost.points] == [False, True, False]
+    assert [p.beyond for p in lost.points] == ["", "above", ""]
+    assert lost.points[1].y == lost.y.high and "overflow" in lost.points[1].says
+    assert [y for _, y in lost.lines[0].points] == [errors[0], errors[-1]]
+    # The figure does not need the noise of the batch.
     one = ladder_chart(table.assign(error_over_noise=np.nan))
-    assert (
-        one.y.label == "step NMSE"
-        and not one.rules
-        and [y for _, y in one.lines[0].points] == list(table["step_nmse"])
-    )
+    assert [y for _, y in one.lines[0].points] == errors
 
 
 def test_the_errors_of_layers_are_those_of_results_of_one_layer(results):

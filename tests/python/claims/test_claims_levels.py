@@ -16,7 +16,7 @@ def test_two_levels_send_less_between_nodes_and_a_wide_one_inside_errs_less():
         "hierarchical:8(reduce_scatter@bf16,two_phase@e3m4)",
     )
     results = apscope.replay(DIGITS, "aps:e4m3fn,rule=tight", topology=["ring", flat, levels, wide])
-    error = results.summary().set_index("topology")["error_over_noise"]
+    error = results.summary().set_index("topology")["step_nmse"]
     network = apscope.cost.Network.of("nvlink4", "infiniband_ndr", nodes=8)
     times = apscope.cost.step_time(results, network, elements=25.6e6).set_index("topology")
     seconds, between = times["seconds"], times["node_bytes"]
@@ -24,4 +24,4 @@ def test_two_levels_send_less_between_nodes_and_a_wide_one_inside_errs_less():
     assert between[levels] == pytest.approx(between[wide])
     assert seconds[wide] < 0.5 * seconds[flat] and seconds[wide] < 0.6 * seconds["ring"]
     assert error[levels] < error[flat]  # although it rounds four times, not twice
-    assert error[wide] < error[flat] / 3 and error[wide] < error["ring"] / 20
+    assert error[wide] < error[flat] / 4 and error[wide] < error["ring"] / 50

@@ -13,6 +13,7 @@ import apscope
 from apscope._report import page
 from apscope._report.text import percent
 from tests.python.browser import CHROMIUM, Browser, busy
+from tests.python.labels import SHEET
 
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None, reason="Chromium is not installed (Debian: chromium)"
@@ -358,12 +359,15 @@ def test_paper_shows_all_and_cuts_nothing(browser, text, tmp_path):
     assert browser.paper().startswith(b"%PDF")
     browser.run("dispatchEvent(new Event('beforeprint'))")
     browser.call("Emulation.setEmulatedMedia", media="print")
-    browser.resize(760, 1000)
+    browser.resize(SHEET, 1000)
     assert browser.run(
         "[...document.querySelectorAll('main section:not([hidden]) .live')].every((part) => "
         "part.querySelector('svg, table'))"
     )
-    assert browser.run("document.documentElement.scrollWidth") <= 760
+    assert browser.run("document.documentElement.scrollWidth") <= SHEET
+    assert browser.run("document.querySelectorAll('main details:not([open], .menu)').length") == 0
+    browser.run("dispatchEvent(new Event('afterprint'))")
+    assert browser.run("document.querySelectorAll('main details:not([open], .menu)').length") > 0
     browser.call("Emulation.setEmulatedMedia", media="")
 
 
@@ -402,12 +406,13 @@ def test_without_scripts_tables_and_figures_stand(browser, text, tmp_path):
             )["nodeIds"]
         ]
         assert all(box["model"]["height"] > 40 for box in hidden)
-        headings = browser.call("DOM.querySelectorAll", nodeId=root, selector=".needs-script h2")[
+        said = browser.call("DOM.querySelectorAll", nodeId=root, selector=".live > p.empty")[
             "nodeIds"
         ]
-        for node in headings:  # a part that is nothing without a script has no heading without one
-            with pytest.raises(RuntimeError):
-                browser.call("DOM.getBoxModel", nodeId=node)
+        assert len(said) == 6  # what a script would draw there
+        for node in said:
+            words = browser.call("DOM.getOuterHTML", nodeId=node)["outerHTML"]
+            assert words.startswith('<p class="empty">A script draws this part, and has not run: ')
     finally:
         browser.call("Page.setLifecycleEventsEnabled", enabled=False)
         browser.call("Emulation.setScriptExecutionDisabled", value=False)
@@ -506,7 +511,7 @@ def test_additions_of_steps_that_were_sent_are_those_of_compare(browser, request
     results = apscope.replay(trace, specs, steps="0:20", topology="ring")
     assert results.summary()["skipped"].max() > 0
     shown(browser, page(results), tmp_path)
-    browser.run("document.querySelector('#versus .menu input[value=\"additions B\"]').click()")
+    browser.run("document.querySelector('#versus .menu input[value=\"accumulation B\"]').click()")
     heads = browser.run(
         "[...document.querySelectorAll('#versus thead th')].map((th) => th.textContent)"
     )
@@ -514,7 +519,7 @@ def test_additions_of_steps_that_were_sent_are_those_of_compare(browser, request
         "[...document.querySelectorAll('#versus tbody tr')].map((tr) => [...tr.children].map((c) "
         "=> c.textContent))"
     )
-    place = next(i for i, head in enumerate(heads) if head.startswith("additions B"))
+    place = next(i for i, head in enumerate(heads) if head.startswith("accumulation B"))
     wanted = results.compare(*specs).set_index("layer")["accumulation_b"]
     assert {row[0]: row[place] for row in cells} == {
         layer: percent(wanted[layer]).replace("\u00a0", " ")

@@ -206,7 +206,8 @@ def test_the_order_of_additions_is_drawn_as_in_notebooks(opened, results):
     assert drawn == pytest.approx([max(v, low) for v in shown])
     text = opened.run("document.querySelector('#order svg[role=img]').getAttribute('aria-label')")
     assert all(t in text for t in ("ring", "tree")) and opened.run(
-        "document.querySelectorAll('#order svg g[aria-label=dot] path').length"
+        "document.querySelectorAll('#order svg g[aria-label=dot] path, "
+        "#order svg g[aria-label=vector] path').length"
     ) == len(drawn)
     assert KINDS["order"].caption in opened.run("document.querySelector('#order').textContent")
 

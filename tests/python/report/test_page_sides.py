@@ -89,7 +89,7 @@ def test_additions_are_told_of_the_messages_that_they_add(browser, request, tmp_
     )
     for side in "AB":
         browser.run(
-            f"document.querySelector('#versus .menu input[value=\"additions {side}\"]').click()"
+            f"document.querySelector('#versus .menu input[value=\"accumulation {side}\"]').click()"
         )
     rows = browser.run(
         "[...document.querySelectorAll('#versus tbody tr')].map((tr) => [...tr.children].slice(-2)"

@@ -107,6 +107,14 @@ def test_a_given_axes_is_drawn_into(results):
     assert ax.lines
 
 
+def test_a_figure_is_a_picture_in_a_notebook_also_before_pyplot_has_made_one(results):
+    """IPython's own formatter for figures begins with pyplot's first."""
+    from IPython.core.formatters import DisplayFormatter
+
+    data, _ = DisplayFormatter().format(plots.nmse_against_cost(results).figure)
+    assert data["image/png"].startswith(b"\x89PNG")
+
+
 def test_axes_have_labels_with_units(results):
     for name, ax in every_plot(results):
         assert ax.get_xlabel(), name

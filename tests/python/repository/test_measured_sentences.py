@@ -52,7 +52,7 @@ def test_where_stochastic_rounding_and_error_feedback_leave_the_line(root, table
     lost = ours[ours.lost > 0]
     assert set(lost.scheme) == {f"aps:{f},rounding=stochastic" for f in ("e3m0", "e2m1")}
     said = {
-        "README.md": f"{len(more)} of {len(measurable)} measurable costs are above it, {least} to "
+        "docs/scales.md": f"{len(more)} of {len(measurable)} measurable costs are above it, {least} to "
         f"{most} times",
         "docs/definitions.md": f"{len(more)} of the {len(measurable)} combinations whose cost is "
         f"measurable cost {least} to {most} times the line",
@@ -76,7 +76,7 @@ def test_what_the_convolutional_net_loses_at_e3m4(root, table):
         row, _ = cost("digits-sgd", scheme)
         assert row.excess_low < 0 < row.excess_high
     adam, mnist = cost("digits-adam", constant)[1], cost("mnist-sgd", constant)[1]
-    text = page(root, "README.md")
+    text = page(root, "docs/tour.md")
     assert f"With Adam and one constant scale it loses {adam} there" in text
     assert f"on MNIST with SGD {mnist}." in text
 

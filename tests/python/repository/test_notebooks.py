@@ -3,6 +3,7 @@ They are stored with what they print and draw."""
 
 import base64
 import io
+import itertools
 import os
 import re
 from pathlib import Path
@@ -52,6 +53,50 @@ def test_it_is_stored_with_outputs_that_do_not_change_by_themselves(path, notebo
         and "widget-view" not in text
         and not re.search(r"T_[0-9a-f]{5}\b", text)
     )
+
+
+def pictures_of(notebook):
+    """Place of the cell and pixels of every stored picture; of one stored as words alone, None."""
+    found = []
+    for i, cell in enumerate(notebook.cells):
+        for output in cell.get("outputs", []):
+            data = output.get("data", {})
+            if "image/png" in data:
+                held = io.BytesIO(base64.b64decode(data["image/png"]))
+                found.append((i, matplotlib.image.imread(held)))
+            elif re.match(r"<(Figure|Axes|_?\w*Subplot|matplotlib)", data.get("text/plain", "")):
+                found.append((i, None))
+    return found
+
+
+def flaws_of(notebook):
+    """Figures that are stored as words alone, and pictures that are stored twice."""
+    pictures = pictures_of(notebook)
+    found = [f"cell {i} has a figure without a picture" for i, held in pictures if held is None]
+    held = [(i, picture) for i, picture in pictures if picture is not None]
+    for (i, one), (j, other) in itertools.combinations(held, 2):
+        if one.shape == other.shape and float(np.abs(one - other).mean()) < 1e-3:
+            found.append(f"cells {i} and {j} have the same picture")
+    return found
+
+
+@every
+def test_every_figure_is_stored_as_a_picture_and_once(path):
+    assert flaws_of(nbformat.read(path, 4)) == []
+
+
+def test_a_figure_without_a_picture_and_one_stored_twice_are_found():
+    def cell(**data):
+        output = nbformat.v4.new_output("display_data", data)
+        return nbformat.v4.new_code_cell("", outputs=[output])
+
+    words = {"text/plain": "<Figure size 540x360 with 1 Axes>"}
+    once = [cell(**words, **{"image/png": PICTURE}), cell(**words, **{"image/png": OTHER})]
+    notebook = lambda *cells: nbformat.v4.new_notebook(cells=list(cells))
+    assert flaws_of(notebook(*once)) == []
+    assert flaws_of(notebook(cell(**words), *once)) == ["cell 0 has a figure without a picture"]
+    twice = [*once, cell(**{"image/png": PICTURE})]
+    assert flaws_of(notebook(*twice)) == ["cells 0 and 2 have the same picture"]
 
 
 @every

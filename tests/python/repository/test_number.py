@@ -7,6 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.python.drawn_labels import faults
+
 
 @pytest.fixture
 def docs(monkeypatch, request):
@@ -65,6 +67,20 @@ def test_the_picture_has_a_mark_for_every_kind(number, candidates):
     assert set(marks) == set(candidates.KINDS)
     shapes, colours = zip(*marks.values(), strict=True)
     assert len(set(shapes)) == len(set(colours)) == len(marks) and "*" not in shapes
+
+
+def test_every_label_of_the_picture_can_be_read_and_what_lies_beyond_its_axes_has_an_arrow(
+    number, page, docs, tmp_path
+):
+    of = page(pd.read_csv(docs / "number.csv"))
+    figure = number.picture(of, tmp_path / "insight.png")
+    assert faults(figure) == []
+    low, high = number.predicted_picture.ENDS
+    for ax, name in zip(figure.axes, (number.LAST, number.NOISE), strict=True):
+        held = number.above_noise(of.table, name)
+        values = np.stack([of.laws[name].predict(held[name].to_numpy()), held["excess"]])
+        beyond = int(((values < low) | (values > high)).any(axis=0).sum())
+        assert len(ax.texts) == beyond > 2  # annotations without a text: arrows
 
 
 def test_its_table_has_every_trained_combination_of_the_other_pages(number):
@@ -133,12 +149,12 @@ def test_what_the_page_says_of_the_large_gpt_follows_its_rows(
 
 def test_the_wrong_pairs_of_two_kinds_are_the_others_of_all(number, candidates, number_page, page):
     of = page(pd.read_csv(number.CSV))
-    wrong, pairs = number_page.of_two_kinds(of, of.held, candidates.TODAY)
+    wrong, pairs = number_page.of_two_kinds(of, of.held, candidates.NOISE)
     each = [
-        candidates.wrong_pairs(own, candidates.TODAY)
+        candidates.wrong_pairs(own, candidates.NOISE)
         for own in number_page.by_kind(of.held).values()
     ]
-    every = candidates.wrong_pairs(of.held, candidates.TODAY)
+    every = candidates.wrong_pairs(of.held, candidates.NOISE)
     assert wrong + sum(len(one[0]) for one in each) == len(every[0])
     assert pairs + sum(one[1] for one in each) == every[1] and 0 < wrong < pairs
     kinds = dict(zip(of.held["scheme"] + ", " + of.held["topology"], of.held["kind"], strict=False))

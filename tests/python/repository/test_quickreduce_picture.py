@@ -6,6 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.python.drawn_labels import faults
+
 pytest.importorskip("matplotlib")
 DOCS = Path(__file__).parents[3] / "docs"
 
@@ -19,7 +21,7 @@ def script():
 
 
 def test_it_draws(script, tmp_path):
-    script.draw(tmp_path / "picture.png", np.array([1e-4, 1e-2]))
+    assert faults(script.draw(tmp_path / "picture.png", np.array([1e-4, 1e-2]))) == []
     assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -28,6 +28,7 @@ import sys
 import warnings
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[3]
@@ -70,9 +71,21 @@ def run_program(code: str, names: dict, where: str) -> None:
             )
 
 
+def dump_into(folder: Path) -> None:
+    """Gradients of two workers at four steps, which README.md's commands convert."""
+    rng = np.random.default_rng(0)
+    for step in range(4):
+        (folder / f"step_{step}").mkdir(parents=True)
+        for worker in range(2):
+            layers = {"a.weight": rng.standard_normal((8, 64)), "a.bias": rng.standard_normal(8)}
+            arrays = {name: x.astype(np.float32) for name, x in layers.items()}
+            np.savez(folder / f"step_{step}/worker_{worker}.npz", **arrays)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_the_samples_of(page, tmp_path, monkeypatch):
     (tmp_path / "notebooks").symlink_to(ROOT / "notebooks")
+    dump_into(tmp_path / "dumps")
     monkeypatch.chdir(tmp_path)
     # torchrun's: a machine's own name need not be one that it can reach.
     monkeypatch.setenv("PET_LOCAL_ADDR", "127.0.0.1")
@@ -141,10 +154,11 @@ def test_a_wrong_comment_and_a_failing_command_are_found():
     ).returncode
 
 
-def test_every_verb_is_in_the_command_lines_of_the_readme():
+def test_every_verb_is_in_the_command_lines_of_the_tour():
     from apscope.cli import VERBS
 
-    named = re.findall(r"^apscope (\w+)", PAGES[0].read_text(), re.MULTILINE)
+    tour = (ROOT / "docs/tour.md").read_text()
+    named = re.findall(r"^apscope (\w+)", tour, re.MULTILINE)
     assert set(named) == set(VERBS)
 
 

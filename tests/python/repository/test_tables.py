@@ -1,5 +1,5 @@
-"""README.md's picture and tables, and the table of docs/schemes.md, are those that their commands
-write."""
+"""README.md's picture, and the tables of docs/scales.md and docs/schemes.md, are those that their
+commands write."""
 
 import dataclasses
 import re
@@ -10,6 +10,7 @@ import pytest
 
 import apscope
 from apscope import _core
+from apscope._results.ranking import RANKS
 from tests.python.browser import CHROMIUM
 
 ROOT = Path(__file__).parents[3]
@@ -46,10 +47,10 @@ def replayed():
         return tables.replay()
 
 
-def test_the_answer_of_the_readme_is_what_its_command_writes(tables, replayed):
+def test_the_tables_of_scales_are_what_their_command_writes(tables, replayed):
     rows = tables.markdown(tables.chosen(replayed), tables.SAID)
-    assert between(tables, "README.md", "answer") == rows, "run make tables"
-    assert between(tables, "README.md", "ladder") == tables.found(replayed), "run make tables"
+    assert between(tables, "docs/scales.md", "answer") == rows, "run make tables"
+    assert between(tables, "docs/scales.md", "ladder") == tables.found(replayed), "run make tables"
     specs = [re.findall(r"^\| `([^`]+)`", row)[0] for row in rows[2:]]
     assert (
         specs[:3] == ["none:fp32", "none:fp16", "none:bf16"]
@@ -87,9 +88,9 @@ def test_every_numeric_column_is_defined_and_in_the_tables_order(tables):
     }
 
 
-def test_what_the_readme_says_of_its_table(tables, replayed):
+def test_what_the_page_says_of_scales(tables, replayed):
     """Two rows that it sets beside each other differ in what it says, and every figure is on its
-    side of the thresholds."""
+    side of the thresholds of the noise."""
     from apscope._results.differences import differences
 
     def aspects(a, b):
@@ -102,23 +103,19 @@ def test_what_the_readme_says_of_its_table(tables, replayed):
     constant, step, layer, best = (scheme.format("e3m4") for scheme in tables.SCHEMES[:4])
     assert aspects(constant, step) == aspects(step, layer) == ["scale"]
     assert aspects(best, constant) == ["rule", "scale", "overflow"]
-    ladder = tables.ladder_of(replayed)["error_over_noise"].unstack()
-    assert (ladder["largest constant"] / ladder["layer"]).drop("e3m4", level="format").max() < 2
-    e3m4 = ladder.xs("e3m4", level="format")
-    rungs = e3m4
-    e3m4 = e3m4[list(tables.RUNGS)]
-    assert (e3m4.loc[["digits", "characters"]] < 0.1).all(axis=None)
-    assert (e3m4.loc[["digits_w64", "resnet18", "gpt"], "largest constant"] > 0.1).all()
-    both = tables.ladder_of(replayed)[["error_over_noise", "step_nmse"]].xs("e3m4", level="format")
-    # The best by a figure is not worse than the largest by it, nor than the best by the other.
-    for rung, figure in zip(tables.CLIPPING, both):
-        least = both[figure].unstack()[[tables.RUNGS[0], *tables.CLIPPING]].min(axis=1)
-        assert (both[figure].unstack()[rung] <= least * (1 + 1e-9)).all()
-    won = rungs["best constant"] < rungs["layer"]
-    assert (
-        f"On {tables.names([t for t in tables.TRACES if won[t]])} the best constant"
-        in tables.clipping(tables.ladder_of(replayed))
-    )
+    ladder = tables.ladder_of(replayed)
+    error, noise = (ladder[figure].unstack() for figure in (RANKS, "error_over_noise"))
+    wide = error.drop("e3m4", level="format")
+    assert (wide["largest constant"] / wide["layer"]).max() < 1.1
+    error, noise = (table.xs("e3m4", level="format") for table in (error, noise))
+    small = noise[list(tables.RUNGS)].loc[["digits", "characters"]]
+    assert (small < 0.1).all(axis=None)
+    assert (noise.loc[["digits_w64", "resnet18", "gpt"], "largest constant"] > 0.1).all()
+    # The best constant is not worse than the largest that never saturates.
+    assert (error[tables.CLIPPING] <= error[tables.RUNGS[0]] * (1 + 1e-9)).all()
+    won = error[tables.CLIPPING] < error["layer"]
+    said = f"less than with APS on {tables.names([t for t in tables.TRACES if won[t]])}."
+    assert won.any() and tables.clipping(ladder).endswith(said)
     table = tables.chosen(replayed).set_index("scheme")
     assert not table[["skipped", "overflowed"]].any(axis=None)
     assert table.loc[layer, "volume"] == pytest.approx(0.25, abs=0.001) and table.loc[
@@ -190,15 +187,17 @@ def test_a_table_is_best_first_and_tells_what_was_skipped(tables):
     lines = tables.markdown(rows)
     assert len(lines) == 2 + len(specs)
     assert lines[2].startswith("| `none:fp32` |") and lines[2].rstrip(" |").endswith("1.00 | 1.00")
-    assert any("`dynamic_loss_scaling:e4m3,init=65536` (3 steps skipped)" in line for line in lines)
-    assert "`loss_scaling:e4m3,scale=1e9` (3 steps overflowed)" in lines[-1].replace(
-        "1000000000", "1e9"
-    )
+    assert "`dynamic_loss_scaling:e4m3,init=65536` (3 steps skipped, loses 6 layers)" in lines[-2]
+    assert "`loss_scaling:e4m3,scale=1e9` (3 steps overflowed, loses 6 layers)" in lines[
+        -1
+    ].replace("1000000000", "1e9")
     assert all(line.count("|") == lines[0].count("|") for line in lines)
 
 
 def test_the_picture_shows_what_each_choice_is_worth(picture, tmp_path):
-    specs = [f"aps:{f},rule=tight{u}" for f in ("e3m4", "e2m5", "e4m3fn") for u in ("", ",unit=32")]
+    specs = [
+        f"aps:{f},rule=tight{u}" for f in ("e3m4", "e2m5finite", "e4m3fn") for u in ("", ",unit=32")
+    ]
     results = apscope.replay(
         [ROOT / "notebooks/data" / name for name in picture.TRACES],
         specs,
@@ -209,7 +208,7 @@ def test_the_picture_shows_what_each_choice_is_worth(picture, tmp_path):
     picture.main([str(tmp_path / "results"), str(tmp_path / "picture.svg")])
     root = ElementTree.parse(tmp_path / "picture.svg").getroot()
     texts = [e.text for e in root.iter() if e.tag.endswith("text")]
-    error = results.summary().set_index(["trace", "scheme", "topology"])["error_over_noise"]
+    error = results.summary().set_index(["trace", "scheme", "topology"])[RANKS]
     for name in picture.TRACES:
         bars = picture.bars_of(results, name)
         best = min((v, k) for k, v in error[name].items() if k[1] == "two_phase")

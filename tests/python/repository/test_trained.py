@@ -23,12 +23,13 @@ def test_the_page_is_what_the_script_writes(script, request, tmp_path):
     assert page.read_text() == (docs / "advice.md").read_text()
 
 
-def runs(scheme, reduction, error, losses, task=TASK):
+def runs(scheme, reduction, error, losses, over_noise=1.0, task=TASK):
     return [
         {
             "task": task, "model": "m", "scheme": scheme, "topology": reduction, "seed": seed,
             "loss": loss, "validation_loss": loss, "accuracy": 0.5, "diverged": False,
-            "reduction": reduction, "volume": 0.25, "error_over_noise": error,
+            "reduction": reduction, "volume": 0.25, "step_nmse": error,
+            "error_over_noise": over_noise,
         }
         for seed, loss in enumerate(losses)
     ]  # fmt: skip
@@ -53,14 +54,16 @@ def test_losses_are_compared_with_those_of_the_same_seed(script):
 
 
 def test_the_order_counts_pairs_whose_whole_interval_is_on_one_side(script):
-    better = runs("aps:e4m3", "two_phase", 0.01, (1.0, 2.01, 3.0))
+    better = runs("aps:e4m3", "two_phase", 0.01, (1.0, 2.01, 3.0), over_noise=2.0)
     worse = runs("aps:e3m4", "ring", 0.3, (1.5, 2.5, 3.51))
     unclear = runs("aps:e5m2", "ring", 0.2, (0.8, 2.3, 3.1))
     lines = script.order(made(better, worse, unclear))
-    assert " 1 right, 0 wrong, 2 open " in lines[2] and lines[-1] == "Together 1 right and 0 wrong."
-    swapped = runs("aps:e4m3", "two_phase", 0.9, (1.0, 2.01, 3.0))
+    assert " 1 right, 0 wrong, 2 open " in lines[2]
+    assert lines[-1] == "Together 1 right and 0 wrong; by error over noise 0 and 1."
+    swapped = runs("aps:e4m3", "two_phase", 0.9, (1.0, 2.01, 3.0), over_noise=0.1)
     lines = script.order(made(swapped, worse, unclear))
     assert " 0 right, 1 wrong, 2 open " in lines[2]
+    assert "Together 0 right and 1 wrong; by error over noise 1 and 0." in lines
     assert lines[-1].startswith("- tokens: `e4m3`, a scale a layer, `two_phase` ends -0.500")
 
 

@@ -135,7 +135,7 @@ def test_what_the_readme_says_of_scales():
     layers = layers.set_index(["scheme", "tensor"])["error_over_noise"].unstack("scheme")
     most, others = layers.loc["token_embedding.weight"], layers.drop("token_embedding.weight")
     text = " ".join((DATA / "README.md").read_text().split())
-    assert f"a scale per step makes the error {rungs['step']:.1f} times smaller" in text
+    assert f"a scale per step makes the step NMSE {rungs['step']:.1f} times smaller" in text
     assert f"a scale per layer {rungs['layer']:.1f} times smaller again" in text
     assert f"typical block is {most[own]:.0f} times its noise with a scale of its own" in text
     assert f"{most[blocks]:.2g} times with a scale for 32 elements" in text

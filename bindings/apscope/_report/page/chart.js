@@ -33,21 +33,33 @@ export function lengthOf(text, size) {
   return lengths.get(key);
 }
 
+// The text on a colour, #rrggbb: black or white, whichever differs more.
+export function inkOn(colour) {
+  const [r, g, b] = [1, 3, 5].map(
+    (k) => (Number.parseInt(colour.slice(k, k + 2), 16) / 255) ** 2.2,
+  );
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.18 ? "#000" : "#fff";
+}
+
+// The part of a name that fits into a room of pixels in a chart of this width.
+export function within(name, room, width, cut = tail) {
+  const size = letters(width),
+    key = `${size} ${room} ${cut.name} ${name}`;
+  if (!fitted.has(key)) {
+    let text = name;
+    for (let longest = [...name].length; lengthOf(text, size) > room && longest > 4; longest--)
+      text = cut(name, longest - 1);
+    fitted.set(key, text);
+  }
+  return fitted.get(key);
+}
+
 // Names beside an axis: the margin that they need, within limits, and the part of each that fits,
 // cut at the front; where that makes two names one, both keep their beginning and their end.
 export function beside(names, width) {
   const wide = (text) => lengthOf(text, letters(width));
-  const room = Math.min(Math.max(40, ...names.map(wide)), 260, width * (width < 500 ? 0.46 : 0.38));
-  const shortened = (name, cut) => {
-    const key = `${width} ${room} ${cut.name} ${name}`;
-    if (!fitted.has(key)) {
-      let text = name;
-      for (let longest = [...name].length; wide(text) > room && longest > 4; longest--)
-        text = cut(name, longest - 1);
-      fitted.set(key, text);
-    }
-    return fitted.get(key);
-  };
+  const room = Math.min(Math.max(40, ...names.map(wide)), 330, width * (width < 500 ? 0.46 : 0.38));
+  const shortened = (name, cut) => within(name, room, width, cut);
   const ends = names.map((name) => shortened(name, tail)),
     counts = new Map();
   for (const text of ends) counts.set(text, (counts.get(text) ?? 0) + 1);

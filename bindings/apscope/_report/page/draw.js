@@ -1,6 +1,6 @@
 // Charts as defined in _charts/kinds.py, of numbers that the parts of the page have pooled.
 
-import { beside, chart, charts, dark, powerOfTen, powersOfTen, stepScale } from "./chart.js";
+import { beside, chart, charts, dark, inkOn, powerOfTen, powersOfTen, stepScale } from "./chart.js";
 import { element } from "./dom.js";
 import { clip, figure, percent } from "./text.js";
 
@@ -33,6 +33,10 @@ const banded = ({ edges, ticks, light, dark: onDark, label }) => ({
   label,
 });
 
+// The colour of a value's band.
+const bandOf = ({ edges, light, dark: onDark }, value) =>
+  (dark() ? onDark : light)[d3.bisectRight(edges, value)];
+
 // A map: rows down, columns across, one cell {row, column, value} each, in bands or in shades.
 // framed: cells in a frame; crossed: cells with a cross; title(cell): the tooltip.
 export function drawMap(place, says, cells, about) {
@@ -53,7 +57,7 @@ export function drawMap(place, says, cells, about) {
     height: bottom + 30 + rows.length * Math.max(13, Math.min(24, 340 / rows.length)),
     marginLeft: margin,
     marginBottom: bottom,
-    x: columns ? stepScale(columns, width - margin) : columnScale(width - margin),
+    x: columns ? stepScale(columns, width - margin) : columnScale(width, margin),
     y: { type: "band", domain: rows, label: null, padding: 0, tickFormat: fit },
     color: {
       legend: true,
@@ -64,7 +68,7 @@ export function drawMap(place, says, cells, about) {
     },
     marks: [
       Plot.cell(cells, { ...at, fill: "value", inset: 0.3 }),
-      Plot.text(crossed, { ...at, text: () => "×" }),
+      Plot.text(crossed, { ...at, text: () => "×", fill: (c) => inkOn(bandOf(colour, c.value)) }),
       Plot.cell(framed, { ...at, fill: "none", stroke: "currentColor", strokeWidth: 1.8 }),
       Plot.tip(cells, Plot.pointer({ ...at, title })),
     ],

@@ -16,10 +16,11 @@ import { stepFront } from "./fill.js";
 import { formsOf, places } from "./places.js";
 import { clip, figure, percent, seconds } from "./text.js";
 
-// Pixels of the names' letters, of half a point, and of a name beside its point.
+// Pixels of the names' letters, of half a point, of an arrow, and of a name beside its point.
 const LETTERS = 11,
   WIDE = 6,
   HIGH = 9,
+  ARROW = 14,
   BESIDE = 13;
 // The longest name.
 const LONGEST = 60;
@@ -65,7 +66,10 @@ function drawOne(place, key, view, measure) {
   const { floor, same, measures, costs } = charts.front;
   const unit = measures[measure];
   const low = Math.max(floor, Math.min(...points.map((p) => p.y || floor)) / 2);
-  for (const p of points) p.drawn = Math.max(p.y, low);
+  for (const p of points) {
+    p.drawn = Math.max(p.y, low);
+    p.below = p.y < low;
+  }
   const sound = (p) => !p.overflowed && !p.skipped && !p.gaps && !p.lost_layers;
   const front = stepFront(points.filter(sound), key === "volume" ? same : 0);
   const kinds = [...new Set(points.map((p) => view.kindOf(p.topology)))],
@@ -95,7 +99,7 @@ function drawOne(place, key, view, measure) {
     `Pareto front: ${first.join("; ")}.`;
   const width = place.clientWidth || 600;
   const height = width < 500 ? 320 : 380;
-  const edge = { marginLeft: 50, marginBottom: 44, marginRight: 16, marginTop: 20 };
+  const edge = { marginLeft: 50, marginBottom: 44, marginRight: 26, marginTop: 20 };
   const xs = d3.extent(points, (p) => p.x).map((x, i) => x * (i ? 1.25 : 0.85));
   const ys = [low, Math.max(...points.map((p) => p.drawn)) * 1.6];
   const at = { x: "x", y: "drawn" };
@@ -135,10 +139,17 @@ function drawOne(place, key, view, measure) {
         strokeOpacity: 0.45,
         strokeWidth: 1.5,
       }),
-      Plot.dot(points.filter(sound), { ...dot, fill: "family", fillOpacity: 0.25 }),
       Plot.dot(
-        points.filter((p) => !sound(p)),
+        points.filter((p) => !p.below && sound(p)),
+        { ...dot, fill: "family", fillOpacity: 0.25 },
+      ),
+      Plot.dot(
+        points.filter((p) => !p.below && !sound(p)),
         dot,
+      ),
+      Plot.vector(
+        points.filter((p) => p.below),
+        { ...at, stroke: "family", rotate: 180, length: ARROW, anchor: "end", strokeWidth: 2 },
       ),
       Plot.link(
         names.filter((n) => n.far),
@@ -162,6 +173,10 @@ function drawOne(place, key, view, measure) {
       Plot.tip(points, Plot.pointer({ ...at, title: text })),
     ],
   });
+  if (points.some((p) => p.below))
+    place.append(
+      element("p", { class: "note" }, `Arrows: ${unit} below ${powerOfTen(low)}; tips have it.`),
+    );
   if (beyond)
     place.append(
       element(
@@ -201,7 +216,7 @@ function namesOf(named, points, front, px, py) {
   const forms = named.map((p) => formsOf(clip(p.label, LONGEST)));
   const marks = points.map((p) => {
     const [x, y] = [px(p.x), py(p.drawn)];
-    return [x - WIDE, y - HIGH, x + WIDE, y + HIGH];
+    return p.below ? [x - WIDE, y - ARROW, x + WIDE, y] : [x - WIDE, y - HIGH, x + WIDE, y + HIGH];
   });
   const steps = front.slice(1).flatMap((p, i) => {
     const [x0, y0, x1, y1] = [px(front[i].x), py(front[i].drawn), px(p.x), py(p.drawn)];

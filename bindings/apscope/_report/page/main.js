@@ -106,8 +106,11 @@ async function start() {
     places: { formsOf, places },
   });
 
-  for (const part of parts)
-    part.draw = part.make(part.section.querySelector(".live"), state, update);
+  for (const part of parts) {
+    const place = part.section.querySelector(".live");
+    place.replaceChildren();
+    part.draw = part.make(place, state, update);
+  }
   filters(document.getElementById("filters"), data, state, traces, update);
   firstScreen(state, traces, update);
   update();
@@ -124,12 +127,17 @@ async function start() {
     parts.forEach((p) => (p.stale = p.again = true));
     draw(onPaper.now);
   };
+  // On paper nothing can be unfolded.
+  let folded = [];
   addEventListener("beforeprint", () => {
     onPaper.now = true;
+    folded = [...document.querySelectorAll("main details:not([open], .menu)")];
+    for (const part of folded) part.open = true;
     again();
   });
   addEventListener("afterprint", () => {
     onPaper.now = false;
+    for (const part of folded) part.open = false;
     again();
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
@@ -143,16 +151,26 @@ async function start() {
   document.documentElement.classList.add("ready");
 }
 
-start().catch((error) => {
-  document
-    .getElementById("filters")
-    .replaceChildren(
-      element(
-        "p",
-        { class: "warning", role: "alert" },
-        `The interactive parts of this page cannot be drawn: ${error.message}. ` +
-          "The tables above do not depend on them.",
-      ),
-    );
-  throw error;
-});
+// What prints a page as soon as it is loaded, without a reader, waits for a frame that is open.
+const frame = document.body.appendChild(element("iframe", { hidden: true }));
+frame.contentDocument?.open();
+const loaded = () => {
+  frame.contentDocument?.close();
+  frame.remove();
+};
+
+start()
+  .finally(loaded)
+  .catch((error) => {
+    document
+      .getElementById("filters")
+      .replaceChildren(
+        element(
+          "p",
+          { class: "warning", role: "alert" },
+          `The interactive parts of this page cannot be drawn: ${error.message}. ` +
+            "The tables above do not depend on them.",
+        ),
+      );
+    throw error;
+  });

@@ -57,7 +57,7 @@ export function orderPart(box) {
         }),
         ...[true, false].map((adds) =>
           Plot.dot(
-            drawn.filter((p) => p.added > 0 === adds),
+            drawn.filter((p) => Math.abs(p.added) >= low && p.added > 0 === adds),
             {
               x,
               y: "scheme",
@@ -68,6 +68,18 @@ export function orderPart(box) {
               strokeWidth: 1.6,
             },
           ),
+        ),
+        Plot.vector(
+          drawn.filter((p) => Math.abs(p.added) < low),
+          {
+            x,
+            y: "scheme",
+            stroke: "topology",
+            rotate: 270,
+            length: 12,
+            anchor: "end",
+            strokeWidth: 2,
+          },
         ),
         Plot.text(
           marks.filter((p) => p.overflowed > 0),

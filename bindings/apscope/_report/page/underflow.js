@@ -1,12 +1,16 @@
 // Part (d): underflow by scheme and layer, and by layer and step.
 
-import { charts, figureBox } from "./chart.js";
+import { charts, figureBox, within } from "./chart.js";
 import { wireGrid } from "./compare.js";
 import { element } from "./dom.js";
 import { drawMap, leftOut, mostOf, placeOf } from "./draw.js";
-import { clip, percent, tail } from "./text.js";
+import { clip, percent } from "./text.js";
 
 const WORST = 5;
+// Degrees by which layers' names are turned, and pixels below the map for them.
+const TURN = 35,
+  BELOW = 112;
+const [sin, cos] = [Math.sin, Math.cos].map((f) => (degrees) => f((degrees * Math.PI) / 180));
 
 export function underflowPart(box, state) {
   const overview = element("div", { class: "plot" });
@@ -18,7 +22,9 @@ export function underflowPart(box, state) {
   box.append(
     figureBox(
       "Every scheme of the selection, by layer, all steps pooled, on the wire. " +
-        "Boxed: the worst layer of each of the five worst schemes.",
+        "Boxed: the worst layer of each of the five worst schemes. Narrow formats send small " +
+        "values as 0, and a dark cell is no fault: their part of the squared error, in A against " +
+        "B, tells what they are worth.",
       overview,
     ),
     element(
@@ -79,18 +85,19 @@ function drawOverview(place, view, pooled) {
     cells.filter((c) => shown.has(c.column)),
     {
       rows: schemes,
-      columnScale: (width) => ({
+      columnScale: (width, margin) => ({
         type: "band",
         domain: layers,
         label: null,
         padding: 0,
-        tickRotate: -35,
-        tickFormat: (l) => tail(l, 22),
+        tickRotate: -TURN,
+        tickFormat: (l) =>
+          within(l, Math.min((BELOW - 26) / sin(TURN), margin / cos(TURN) - 12), width),
         ticks: layers.filter(
-          (_, i) => i % Math.ceil(layers.length / Math.max(2, width / 30)) === 0,
+          (_, i) => i % Math.ceil(layers.length / Math.max(2, (width - margin) / 30)) === 0,
         ),
       }),
-      bottom: 112,
+      bottom: BELOW,
     },
   );
   leftOut(place, layers, view.layers, "with most underflow");

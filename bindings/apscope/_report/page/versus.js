@@ -207,14 +207,14 @@ function layerColumns() {
     number("underflow_b", "underflow B", "nonzero values that B sends as 0", percent),
     number(
       "accumulation_a",
-      "additions A",
+      "accumulation A",
       "share of the reduced squared error that the rounded additions made",
       percent,
       false,
     ),
     number(
       "accumulation_b",
-      "additions B",
+      "accumulation B",
       "share of the reduced squared error that the rounded additions made",
       percent,
       false,

@@ -1,0 +1,127 @@
+"""README.md is one screen, and what it answers is what docs/reductions.py computes on all traces."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import apscope
+from apscope import _core
+from apscope._results.ranking import RANKS
+from apscope._results.winners import bits_of, winners
+
+ROOT = Path(__file__).parents[3]
+README = (ROOT / "README.md").read_text()
+TOUR = (ROOT / "docs/tour.md").read_text()
+
+
+@pytest.fixture(scope="module")
+def script():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(ROOT / "docs")
+        import reductions
+
+        yield reductions
+
+
+@pytest.fixture(scope="module")
+def answer(script):
+    """What the command writes, of a replay of all traces."""
+    return script.answer()
+
+
+@pytest.fixture(scope="module")
+def main(script):
+    """The list of schemes of every table, on all traces in both reductions."""
+    traces = [script.DATA / name for name in script.TRACES]
+    return apscope.replay(traces, "main", topology=["ring", "two_phase"])
+
+
+def between(page: str, name: str) -> list[str]:
+    begin, end = f"<!-- {name}: written by make tables -->", f"<!-- end of {name} -->"
+    return page[page.index(begin) + len(begin) : page.index(end)].strip().splitlines()
+
+
+def test_it_is_one_screen():
+    assert len(README) <= 6000
+    assert README.count("](docs/picture.svg)") == README.count("![") == 1
+    code = re.findall(r"^```\w+[^\n]*\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    assert "pip install ." in code[0] and "make report" in code[0] and "make test" in code[0]
+    assert README.index("## The answer") < README.index("## Install") < README.index("## Your")
+
+
+def test_its_answer_is_what_the_command_writes(answer):
+    assert between(README, "answer") == answer, "run make tables"
+    assert [line[:2] for line in answer] == ["1.", "2.", "3.", "4.", "5."]
+
+
+def test_it_is_of_all_recorded_traces(script):
+    recorded = {path.parent.name for path in script.DATA.glob("*/manifest.json")}
+    assert set(script.TRACES) == recorded and len(recorded) == 5
+    assert "On all five recorded traces" in README
+    workers = {name: apscope.open_trace(script.DATA / name).workers for name in recorded}
+    assert workers == dict.fromkeys(recorded, 8) | {"digits_w64": 64}
+
+
+def test_its_schemes_are_the_best_of_their_bits_on_every_trace(script, main):
+    table, bits = main.summary(), bits_of(main.frame)
+    for name in script.TRACES:
+        best = {one.bits: one for one in winners(table[table["trace"] == name], bits)}
+        for width, spec in ((8, script.EIGHT), (4, script.FOUR)):
+            assert best[width].measure == RANKS
+            assert best[width].scheme == script.canonical(spec), name
+            assert best[width].topology == "two_phase", name
+
+
+def test_every_factor_has_everything_else_equal(script, main):
+    """The same bytes but for scales, of which 64 shards of small layers have most."""
+    table = main.summary().set_index("scheme")
+    for spec in ("aps:e4m3fn,rule=tight", script.EIGHT, script.FOUR):
+        scheme = apscope.schemes.as_scheme(spec)
+        rows = table.loc[scheme.spec].set_index(["trace", "topology"])["volume"].unstack()
+        codes = apscope.FloatFormat(scheme.format).storage_bits / 32
+        extra = rows[["ring", "two_phase"]] - codes
+        assert (extra > 0).all(axis=None) and (extra < 0.06).all(axis=None), spec
+
+
+def test_the_error_is_far_below_the_noise_where_it_says_so(script, main):
+    table = main.summary().query("topology == 'two_phase'").set_index("scheme")
+    eight, four = (
+        table.loc[script.canonical(spec), "error_over_noise"]
+        for spec in (script.EIGHT, script.FOUR)
+    )
+    # Below 0.02 none of the trained combinations failed (docs/reading.md).
+    assert eight.max() < 0.02 and four.max() < 0.1
+
+
+def test_what_it_says_of_the_tool():
+    modes = _core.rounding_modes()
+    assert len(modes) == 13 and "thirteen rounding modes" in README
+    named = len(list((ROOT / "notebooks").glob("*.ipynb")))
+    assert named == 12 and "[twelve notebooks](docs/tour.md#notebooks)" in README
+    assert 'requires-python = ">=3.11"' in (ROOT / "pyproject.toml").read_text()
+    assert "Python 3.11 or later" in README
+    assert "VERSION 3.25" in (ROOT / "CMakeLists.txt").read_text() and "CMake 3.25" in README
+
+
+def sentences(page: str) -> set[str]:
+    """Of at least eight words, without samples, tables and links' targets."""
+    text = re.sub(r"^```.*?^```$", "", page, flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(r"^\|.*$|^#.*$", "", text, flags=re.MULTILINE)
+    text = re.sub(r"\]\([^)]*\)", "]", text)
+    found = re.split(r"(?<=[.:;])\s+", re.sub(r"\s+", " ", text))
+    return {s.strip() for s in found if len(s.split()) >= 8}
+
+
+def test_the_tour_repeats_no_sentence_of_it():
+    assert len(sentences(README)) > 10 < len(sentences(TOUR))
+    assert not sentences(README) & sentences(TOUR)
+
+
+def test_the_tour_lists_every_page_once():
+    table = TOUR[TOUR.index("## Where to read next") : TOUR.index("## Notebooks")]
+    linked = sorted(re.findall(r"\]\(([^)#]+)\)", table))
+    pages = {path.name for path in (ROOT / "docs").glob("*.md")} - {"tour.md"}
+    assert linked == sorted([*pages, "../CONTRIBUTING.md", "../notebooks/data/README.md"])
+    notebooks = re.findall(r"\]\(\.\./notebooks/(\S+\.ipynb)\)", TOUR)
+    assert notebooks == sorted(path.name for path in (ROOT / "notebooks").glob("*.ipynb"))
