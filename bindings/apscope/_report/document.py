@@ -22,7 +22,7 @@ from .._results.choices import worth
 from .._results.limits import limits_of
 from .._results.noise import zero_layers
 from .._results.overflow import tight_overflows
-from .._results.pooling import coded, compared_rows, is_own, topologies_of, whole_sums
+from .._results.pooling import coded, compared_rows, is_own, topologies_of
 from .._results.results import Results
 from .._results.summary import family_of
 from .._results.summary import summary as summary_of
@@ -32,10 +32,11 @@ from .._training.expected import COLUMNS as EXPECTED
 from .._training.expected import ExpectedExcess, expected_excess
 from . import answer, first, glossary, text, words
 from .against import changes
-from .fit import MAX_BYTES, NEEDED, fitted
+from .fit import MAX_BYTES, fitted
 from .library import plot_script
 from .payload import base64_of, pack
 from .script import script
+from .tables import histograms_of, tables_of
 from .templates import render
 from .use import use_of
 
@@ -109,8 +110,9 @@ def page(
         )  # fmt: skip
         section["use"] = use_of(results, trace, own, gained)
     overview = _overview([s["trace"] for s in sections], duels)
-    tables, left_out = fitted(_rows(frame), _histograms(results.histograms), topology, max_bytes)
-    payload = pack(tables, **_facts(frame, summary, bits, topology, sections, zeros))
+    tables = tables_of(frame, summary) | {"histograms": histograms_of(results.histograms)}
+    tables, left_out = fitted(tables, topology, max_bytes)
+    payload = pack(tables, **_facts(frame, bits, topology, sections, zeros))
     plain = (
         reduction,
         text.figure,
@@ -299,28 +301,8 @@ def _overview(traces: list[str], duels: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def _rows(frame: pd.DataFrame) -> pd.DataFrame:
-    """The page's rows: topologies of all tensors, columns that its parts read.
-
-    The rows of one scheme and reduction stand together, because numbers of like size compress to
-    half of what they take in the order of the replay.
-    """
-    wire = frame["stage"] == "wire"
-    rows = pd.concat([frame[wire], whole_sums(frame[~wire])]).sort_index(kind="stable")
-    rows = rows[
-        [c for c in rows if c in NEEDED or (c.startswith("block_") and rows[c].notna().any())]
-    ]
-    codes = [pd.factorize(rows[c])[0] for c in ("topology", "scheme", "stage", "trace")]
-    return rows.iloc[np.lexsort(codes)].reset_index(drop=True)
-
-
-def _histograms(histograms: pd.DataFrame) -> pd.DataFrame:
-    return histograms[histograms["kind"] == "finite"].drop(columns=["role"]).reset_index(drop=True)
-
-
 def _facts(
     frame: pd.DataFrame,
-    summary: pd.DataFrame,
     bits: dict[str, int],
     topology: str,
     sections: list[dict[str, Any]],
@@ -333,16 +315,11 @@ def _facts(
         {"spec": s, "name": called(s), "family": family_of(s), "format": formats[s], "bits": b}
         for s, b in bits.items()
     ]
-    modelled = (
-        summary[["trace", "scheme", "topology", "volume", "time", "speedup", "nonfinite", "gaps"]]
-        .replace({np.nan: None})
-        .to_dict("records")
-    )
     zero = [[trace, layer] for trace, layers in zeros.items() for layer in layers]
     start_of = {s["trace"]: _start(s, schemes) for s in sections}
     first = sections[0]["trace"]
     return {
-        "schemes": schemes, "charts": as_json(), "modelled": modelled, "numericallyZero": zero,
+        "schemes": schemes, "charts": as_json(), "numericallyZero": zero,
         "formats": _ranges(dict.fromkeys(formats.values())), "startOf": start_of,
         "start": {"trace": first, "topology": topology, **start_of[first]},
         "reductionNames": {t: reduction(t) for t in frame["topology"].unique() if t},

@@ -52,7 +52,9 @@ async function start() {
     ...data.start,
     layer: "",
     picked: null,
-    measure: rows.noise_blocks.some((v) => v > 0) ? "error_over_noise" : "step_nmse",
+    measure: data.tables.figures.error_over_noise.every(Number.isNaN)
+      ? "step_nmse"
+      : "error_over_noise",
     families: every("family"),
     formats: every("format"),
     bits: every("bits"),
