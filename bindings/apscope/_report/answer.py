@@ -28,8 +28,6 @@ __all__ = [
 
 #: Two schemes are called level if their errors differ by less than this.
 LEVEL = 0.05
-#: With fewer steps an interval over the steps is useless.
-ENOUGH_STEPS = 6
 #: Families that the first table names; all others are "others".
 FAMILIES = ("APS", "loss scaling", "stochastic", "others")
 

@@ -265,7 +265,7 @@ def _rung(row: Any, error: str) -> dict[str, Any] | None:
         return None
     spread = (
         f" [{text.figure(row.factor_low, 2)}, {text.figure(row.factor_high, 2)}]"
-        if row.steps >= answer.ENOUGH_STEPS
+        if row.factor_low == row.factor_low
         else ""
     )
     factor = f"÷ {text.figure(row.factor, 2)}{spread}" if row.factor == row.factor else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from .._core import student_t
+from .._core import LEAST_OBSERVATIONS, student_t
 from .pooling import coded, compared_rows
 from .summary import by_scheme
 
@@ -29,7 +29,10 @@ def step_logs(frame: pd.DataFrame) -> dict[tuple[str, str], pd.Series]:
 
 
 def factor(coarse: pd.Series, fine: pd.Series) -> tuple[float, float, float]:
-    """The error of the coarser rung divided by the finer one's, and its interval over the steps."""
+    """The error of the coarser rung divided by the finer one's, and its interval over the steps.
+
+    NaN for the interval of fewer than four steps.
+    """
     with np.errstate(invalid="ignore"):
         logs = (coarse - fine).dropna().to_numpy()
     if not len(logs):
@@ -37,7 +40,7 @@ def factor(coarse: pd.Series, fine: pd.Series) -> tuple[float, float, float]:
     middle = logs.mean()
     half = (
         student_t(len(logs) - 1) * logs.std(ddof=1) / np.sqrt(len(logs))
-        if len(logs) > 1 and np.isfinite(logs).all()
+        if len(logs) >= LEAST_OBSERVATIONS and np.isfinite(logs).all()
         else np.nan
     )
     return float(np.exp2(middle)), float(np.exp2(middle - half)), float(np.exp2(middle + half))

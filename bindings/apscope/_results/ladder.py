@@ -203,7 +203,7 @@ def ladder(
         - ``format_factor``: the same of the row that differs only in the format, that of the first
           format of as many bits, ``other_format``;
         - ``..._low``, ``..._high``: their 95 % intervals, with steps as independent draws
-          (Student's t of the steps' logarithms); NaN with one step;
+          (Student's t of the steps' logarithms); NaN for fewer than four steps;
         - ``scale_exponent``: of one scale for everything, 2^this; NaN for others.
 
         A rung without a row in a reduction is missing there.
