@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from .._charts.choices import named
-from .._charts.front import kind_of, legend_of
+from .._charts.front import legend_of
 from .._charts.kinds import as_json
 from .._charts.layers import worst_of
 from .._charts.reference import LEGEND, SAYS
@@ -126,6 +126,7 @@ def page(
     filters: dict[str, Callable[..., Any]] = {
         "code": _code,
         "breakable": _breakable,
+        "spec": _spec,
         "excess": _excess,
     }
     filters |= {f.__name__: f for f in plain}
@@ -149,8 +150,6 @@ def page(
         noisy=bool(rows["error_over_noise"].notna().any()),
         families=_legend(rows, bool(limits)),
         limit=SAYS if limits else "",
-        corrected=any(s["first"]["verdict"].get("interval") for s in sections),
-        phases=(rows["topology"].map(kind_of) == "two phases").any(),
         style=Markup((_HERE / "page/style.css").read_text(encoding="utf-8")),
         licences=(_HERE / "licences.txt").read_text(encoding="utf-8"),
         script=Markup(script()),
@@ -217,6 +216,7 @@ def _section(
         "trace": trace,
         "place": place + 1,
         "alone": rows["trace"].nunique() == 1,
+        "whole": answer.shows_all(own),
         "about": next((t for t in provenance.get("traces", ()) if t["name"] == trace), {}),
         "families": [
             r | {"id": f"row-{place}-{i}"}
@@ -359,10 +359,15 @@ def _ranges(names: Any) -> dict[str, dict[str, int]]:
 
 
 def _breakable(name: str) -> Any:
-    """A name with places where a narrow cell may break it."""
+    """A name with places where a narrow cell may break it; a long one is shortened."""
+    return _spec(clip(name))
+
+
+def _spec(spec: str) -> Any:
+    """The same of a spec, whole, so that it can be copied."""
     from markupsafe import Markup, escape
 
-    return Markup(re.sub(r"([,:/_.])(?=.)", r"\1<wbr>", str(escape(clip(name)))))
+    return Markup(re.sub(r"([,:/_.;(=])(?=.)", r"\1<wbr>", str(escape(spec))))
 
 
 def _code(sentence: str) -> Any:

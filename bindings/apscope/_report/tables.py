@@ -59,10 +59,12 @@ def tables_of(frame: pd.DataFrame, summary: pd.DataFrame) -> dict[str, pd.DataFr
     """
     wire = frame["stage"] == "wire"
     whole = pd.concat([frame[wire], whole_sums(frame[~wire])])
-    # Steps of a layer stand together: numbers of like size take half of the space.
-    order = ("step", "tensor", "topology", "scheme", "stage", "trace")
-    whole = whole.iloc[np.lexsort([pd.factorize(whole[c])[0] for c in order])]
-    whole = whole.reset_index(drop=True)
+    # Steps of a layer stand together: numbers of like size take half of the space. Layers are in
+    # the order of their trace, in which other traces may have the same names.
+    order = [pd.factorize(whole[c])[0] for c in ("topology", "scheme", "stage", "trace")]
+    layer = pd.factorize(order[-1] * len(whole) + pd.factorize(whole["tensor"])[0])[0]
+    step = whole["step"].to_numpy(np.int64)
+    whole = whole.iloc[np.lexsort([step, layer, *order])].reset_index(drop=True)
     figures = summary[list(_FIGURES)].reset_index(drop=True)
     return {"rows": _rows(whole), "sums": _sums(whole), "figures": figures}
 

@@ -146,6 +146,38 @@ def test_a_lossless_wide_scheme_is_no_winner_and_a_baseline_no_rival(results):
     )
 
 
+def test_up_to_15_schemes_are_all_in_the_table_and_more_by_family(results, trace):
+    frame = results.frame
+    assert frame["scheme"].nunique() == 16
+    for kept in (SCHEMES[:15], [*SCHEMES[:9], "zero_blocks", "dynamic_loss_scaling:e4m3"]):
+        held = frame[frame["scheme"].isin(kept)].reset_index(drop=True)
+        some = apscope.Results(held, results.histograms, results.provenance, results.noise)
+        table = told(some)[0]
+        assert sorted(table["scheme"]) == sorted(held["scheme"].unique())
+        text = page(some)
+        numbers = text[text.index("Every scheme, in its best reduction") :].split("</table>")[0]
+        specs = set(re.findall(r'<code title="(.*?)">', numbers))
+        assert specs == set(held["scheme"]) and 'class="mark"' in numbers
+        for spec in specs:  # whole, between places to break
+            assert f">{spec}</code>" in numbers.replace("<wbr>", "")
+    assert len(told(results)[0]) < 16 and "Every scheme, in" not in page(results)
+    mx = page(apscope.replay(trace, ["mx", "qsgd"], steps=[0, 8]))
+    assert '<code title="mx">mx</code> <small>mxfp8_e4m3</small>' in mx.replace(
+        " <small>others</small>", ""
+    ).replace(" <small>recipe</small>", "")
+
+
+def test_long_specs_are_whole_in_every_table(trace):
+    long = ("hybrid(name:^(conv1\\.weight|norm\\.weight)$=none:fp16;last=none:bf16;"
+            "else=loss_scaling:e4m3fn,scale=largest,rule=tight)")  # fmt: skip
+    results = apscope.replay(trace, [long, "aps:e4m3fn,rule=tight"], steps=[0, 8, 9])
+    text = page(results).replace("<wbr>", "")
+    markup = re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL)
+    assert markup.count(f">{long}</code>") >= 1 and "…" not in " ".join(
+        re.findall(r"<code[^>]*>(.*?)</code>", markup)
+    )
+
+
 def test_level_schemes_are_called_level(results):
     _, duels = told(results)
     row = duels[
