@@ -14,7 +14,6 @@ import pandas as pd
 
 import apscope
 from apscope import _core
-from apscope._report.answer import ENOUGH_STEPS
 from apscope._report.text import figure, nmse, over_noise, percent
 from apscope._results.ranking import RANKS, sound
 from apscope._results.summary import headline
@@ -224,7 +223,7 @@ def factor(row: pd.Series) -> str:
     """How many times less the error is, with its interval where there are enough steps for one."""
     spread = (
         f" [{figure(row['factor_low'], 2)}, {figure(row['factor_high'], 2)}]"
-        if row["steps"] >= ENOUGH_STEPS
+        if row["factor_low"] == row["factor_low"]
         else ""
     )
     return f"{figure(row['factor'], 2)} ×{spread}"

@@ -44,7 +44,7 @@ Interval interval_of_ratio(std::span<const Ratio> observed) {
         denominator += one.denominator;
     }
     const double quotient = numerator / denominator;
-    if (observed.size() < 2 || !std::isfinite(quotient)) return {};
+    if (observed.size() < least_observations || !std::isfinite(quotient)) return {};
     for (const Ratio& one : observed) {
         const double residual = one.numerator - quotient * one.denominator;
         squares += residual * residual;

@@ -2,6 +2,7 @@
 // machine gives the same bits.
 #pragma once
 
+#include <cstddef>
 #include <limits>
 #include <span>
 
@@ -13,9 +14,13 @@ struct Interval {
     double low = unknown, high = unknown, middle = unknown;
 };
 
+// Steps, or windows of steps, of which an interval is told; of fewer Student's t is 4.3 and more,
+// so their interval says nothing.
+constexpr std::size_t least_observations = 4;
+
 // Of independent observations (numerator, denominator): the 95 % interval of the quotient of the
 // sums, by the residuals n - quotient d and Student's t; in the middle the quotient. NaN for fewer
-// than two observations, and where the quotient is not finite.
+// than `least_observations`, and where the quotient is not finite.
 struct Ratio {
     double numerator, denominator;
 };

@@ -86,6 +86,19 @@ def broken(text: str, width: int) -> list[str]:
     return lines
 
 
+def numbered(names: Sequence[str], longest: int) -> tuple[list[str], list[str]]:
+    """Names for a column, and lines for below the table that have the shortened ones whole.
+
+    A name of more than `longest` letters keeps its beginning and its end behind a number, under
+    which the line has all of it, to be copied.
+    """
+    told = [escaped(name).replace("\n", "\\n") for name in names]
+    long = [name for name in dict.fromkeys(told) if len(name) > longest]
+    marks = {name: f"[{i}] " for i, name in enumerate(long, 1)}
+    short = {name: mark + clip(name, max(longest - len(mark), 4)) for name, mark in marks.items()}
+    return [short.get(name, name) for name in told], [mark + name for name, mark in marks.items()]
+
+
 def aligned(
     heads: Sequence[str],
     rows: Sequence[Sequence[str]],

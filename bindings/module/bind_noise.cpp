@@ -71,6 +71,7 @@ void bind_noise(apscope::python::Module& m) {
         const NoiseFacts facts = noise_facts(t, columns, batch_factor);
         return py::make_tuple(to_array(facts.first), to_dict(facts.figures));
     }, py::arg("by"), py::arg("batch_factor"));
+    m.attr("LEAST_OBSERVATIONS") = detail::least_observations;
     m.def("student_t", &student_t, py::arg("freedom"),
           "Student's t at 0.975; NaN below one degree of freedom.");
     m.def("log_bias", &log_bias, py::arg("freedom"));

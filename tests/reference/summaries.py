@@ -129,7 +129,7 @@ def gain(rows):
     known = [part for part in steps.values() if loss([r for r, *_ in part]) is not None]
     if overflowed(rows):  # the sums omit what is lost
         return out | {"gain": math.nan}
-    if len(known) < 2 or math.isnan(share):
+    if len(known) < 4 or math.isnan(share):
         return out
     sums = [tuple(math.fsum(one[i] for one in part) for i in (1, 2)) for part in known]
     left = [product - share * square for product, square in sums]

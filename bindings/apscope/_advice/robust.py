@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._core import student_t
+from .._core import LEAST_OBSERVATIONS, student_t
 from .._results.volume import SIDE
 from .table import Sums
 from .wish import ERRORS
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 SAME = 1.01
 #: The same between mixtures, if there are too few steps to estimate the scatter.
 FEW = 1.1
-#: Number of blocks of steps from which Student's interval decides.
-_ENOUGH = 4
 #: One step says nothing about others: a mixture's error must be smaller by this factor.
 ONE_STEP = 4.0
 _DRAWS = 400
@@ -53,7 +51,7 @@ def ratio(
     logs = np.where(first == second, 0.0, logs)
     half = (
         student_t(len(logs) - 1) * logs.std(ddof=1) / len(logs) ** 0.5
-        if len(logs) >= _ENOUGH
+        if len(logs) >= LEAST_OBSERVATIONS
         else np.nan
     )
     return tuple(float(2.0 ** (logs.mean() + end)) for end in (0.0, -half, half))  # type: ignore[return-value]
@@ -75,7 +73,7 @@ def is_beaten(problem: Problem, single: np.ndarray, mixture: np.ndarray) -> bool
     """Whether a mixture is better than one scheme: by interval, in all blocks, or by `ONE_STEP`."""
     sums, figure = problem.table.chosen, problem.wish.minimize
     blocks = len(sums.losses)
-    if figure not in ERRORS or blocks >= _ENOUGH:
+    if figure not in ERRORS or blocks >= LEAST_OBSERVATIONS:
         return is_worse(problem, single, mixture)
     middle = ratio(sums, figure, single, mixture)[0]
     if blocks == 1:
@@ -108,7 +106,7 @@ def sureness(
         Shares of the draws; NaN with fewer than four blocks.
     """
     blocks = len(sums.losses)
-    if blocks < _ENOUGH:
+    if blocks < LEAST_OBSERVATIONS:
         return np.full(len(options), np.nan)
     used = np.unique(options)
     drawn = np.random.Generator(np.random.Philox(seed)).integers(0, blocks, (_DRAWS, blocks))

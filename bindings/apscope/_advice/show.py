@@ -10,14 +10,17 @@ import numpy as np
 import pandas as pd
 
 from .._html import name, paragraphs, table
+from .._results.noise import told_error
 from .._results.volume import SIDE
-from .._text import aligned, clip, count_of, printable
+from .._text import aligned, clip, count_of, numbered, printable
 from .._training.expected import expected_excess
 from .wish import unit_errors
 
 if TYPE_CHECKING:
     from .plan import Plan
 
+#: Letters of a spec in a table; a longer one stands whole below.
+_LONGEST = 48
 #: Rows of a front that are shown.
 _CORNERS = 12
 #: Of the noise: an error equivalent to 9 % fewer samples per step (docs/definitions.md, section
@@ -36,31 +39,35 @@ def plan_tables(plan: Plan) -> list[tuple[str, list[str], list[list[str]], list[
         [
             row.what,
             row.steps,
-            *(_figure(getattr(row, c)) for c in _COLUMNS),
-            _interval(row),
+            *(_over_noise(row) if c == "error_over_noise" else _figure(getattr(row, c))
+              for c in _COLUMNS),
             str(row.overflowed or ""),
         ]
         for row in plan.figures.itertuples()
-    ]
+    ]  # fmt: skip
+    front = plan.front
+    shown = front.iloc[_thinned(len(front))]
+    specs = [*plan.layers["scheme"], *plan.layers["cheaper"], *plan.layers["better"],
+             *shown["largest"]]  # fmt: skip
+    told, whole = numbered(specs, _LONGEST)
+    called = dict(zip(specs, told))
     layers = [
         [
-            clip(row.layer, 40), row.steps, f"{row.elements:,}", clip(row.scheme, 44),
+            clip(row.layer, 40), row.steps, f"{row.elements:,}", called[row.scheme],
             _figure(row.error), row.loses_by,
-            _other(row.cheaper, row.cheaper_error, row.error, row.cheaper_loses_by),
-            _other(row.better, row.better_error, row.error, ""),
+            _other(called[row.cheaper], row.cheaper_error, row.error, row.cheaper_loses_by),
+            _other(called[row.better], row.better_error, row.error, ""),
             "" if math.isnan(row.sure) else f"{row.sure:.0%}",
         ]
         for row in plan.layers.itertuples()
     ]  # fmt: skip
-    front = plan.front
-    shown = front.iloc[_thinned(len(front))]
     corners = [
         [
             _figure(r.volume),
             _figure(r.error_over_noise),
             _figure(r.step_nmse),
             str(r.schemes),
-            clip(r.largest, 44),
+            called[r.largest],
         ]
         for r in shown.itertuples()
     ]
@@ -78,7 +85,7 @@ def plan_tables(plan: Plan) -> list[tuple[str, list[str], list[list[str]], list[
     tables = [
         (
             "predicted from the table, replayed, and the best single candidate",
-            ["", "steps", *_COLUMNS.values(), "corrected, 95 %", "overflow"],
+            ["", "steps", *_COLUMNS.values(), "overflow"],
             figures,
             ["", "steps"],
         ),
@@ -96,10 +103,14 @@ def plan_tables(plan: Plan) -> list[tuple[str, list[str], list[list[str]], list[
             ["most elements in"],
         ),
     ]
-    return [(title, *_filled(heads, rows), words) for title, heads, rows, words in tables]
+    filled = [(title, *_filled(heads, rows), words) for title, heads, rows, words in tables]
+    if whole:
+        lines = [[line] for line in whole]
+        filled.append(("schemes that are shortened above", [""], lines, [""]))
+    return filled
 
 
-_COLUMNS = {"volume": "volume", "error_over_noise": "error/noise", "step_nmse": "step NMSE",
+_COLUMNS = {"volume": "volume", "error_over_noise": "error/noise, 95 %", "step_nmse": "step NMSE",
             "layer_cosine": "cosine", "underflow_wire": "underflow",
             "time": "time, s"}  # fmt: skip
 
@@ -118,11 +129,10 @@ def _figure(value: Any) -> str:
     return "-" if value is None or pd.isna(value) else f"{value:.4g}"
 
 
-def _interval(row: Any) -> str:
-    low, high = row.error_over_noise_low, row.error_over_noise_high
-    if pd.isna(low) or pd.isna(high):
-        return ""
-    return f"{row.error_over_noise_corrected:.3g} [{low:.3g}, {high:.3g}]"
+def _over_noise(row: Any) -> str:
+    """The corrected error over noise with its interval; without one, as estimated."""
+    value, low, high = told_error(row)
+    return _figure(value) if math.isnan(low) else f"{value:.3g} [{low:.3g}, {high:.3g}]"
 
 
 def _other(scheme: str, error: float, own: float, loses_by: str) -> str:
@@ -130,7 +140,7 @@ def _other(scheme: str, error: float, own: float, loses_by: str) -> str:
     if not scheme:
         return "none"
     times = f"{error / own:.3g}x" if own > 0 else "more" if error > 0 else "as much"
-    return f"{clip(scheme, 36)} {times}{f', {loses_by}' if loses_by else ''}"
+    return f"{scheme} {times}{f', {loses_by}' if loses_by else ''}"
 
 
 def notes(plan: Plan, in_training: bool = True) -> list[str]:

@@ -29,8 +29,8 @@ __all__ = [
 
 #: Two schemes are called level if their errors differ by less than this.
 LEVEL = 0.05
-#: With fewer steps an interval over the steps is useless.
-ENOUGH_STEPS = 6
+#: Number of schemes up to which a table has all.
+ALL_SCHEMES = 15
 #: Families that the first table names; all others are "others".
 FAMILIES = ("APS", "loss scaling", "stochastic", "others")
 
@@ -51,17 +51,24 @@ def ladder_of(results: Any, topology: str) -> dict[str, pd.DataFrame]:
     return dict(iter(table.groupby("trace", sort=False)))
 
 
+def shows_all(rows: pd.DataFrame) -> bool:
+    """Whether a trace's table has every scheme, because there are few."""
+    return rows["scheme"].nunique() <= ALL_SCHEMES
+
+
 def best_of_families(rows: pd.DataFrame, bits: dict[str, int]) -> pd.DataFrame:
     """The baselines, then the best of each family at each width, for one trace.
 
-    The best of all its reductions is the first in the order of the summary, if possible among those that no baseline
-    beats: a scheme that sends as much as fp32, because it gathers or adds in fp32, does not answer
+    Of up to `ALL_SCHEMES` schemes all, each in its best reduction, those without a rank last. The
+    best of all reductions is the first in the order of the summary, if possible among those that no
+    baseline beats: a scheme that sends as much as fp32, because it gathers or adds in fp32, does not answer
     which narrow format to send.
 
     Returns
     -------
     DataFrame
-        The rows with ``bits``, ``band`` (minus the same; -64 of a baseline), ``group``
+        The rows with ``bits``, ``band`` (minus the same; -64 of a baseline), ``scheme_format`` (of
+        the values, where the spec does not name it), ``group``
         (``baseline`` or one of `FAMILIES`) and ``beaten_by``: a baseline that loses no more at no
         more volume, with its reduction if they have several, or
         "". Schemes of 32 bits that are not baselines send as much as fp32 and are
@@ -75,18 +82,22 @@ def best_of_families(rows: pd.DataFrame, bits: dict[str, int]) -> pd.DataFrame:
         "bits", ascending=False, kind="stable"
     )
     error = measure(rows)
+    all_of_them = shows_all(rows)
     ranked = rows[error].notna() & (rows["gaps"] == 0) & (rows["lost_layers"] == 0)
-    others = rows[(rows["group"] != "baseline") & (rows["bits"] < 32) & ranked]
+    others = rows[(rows["group"] != "baseline") & (all_of_them | (rows["bits"] < 32) & ranked)]
     others = others.assign(
         beaten_by=[_beaten_by(row, baselines, error) for row in others.itertuples()]
     )
     best = others.sort_values(
         "beaten_by", key=lambda names: names != "", kind="stable"
-    ).drop_duplicates(["bits", "group"])
+    ).drop_duplicates(["scheme"] if all_of_them else ["bits", "group"])
     best = best.sort_values(
         "group", key=lambda g: g.map(FAMILIES.index), kind="stable"
     ).sort_values("bits", ascending=False, kind="stable")
     out = pd.concat([baselines.assign(beaten_by=""), best], ignore_index=True)
+    out["scheme_format"] = [
+        f if f not in s and "(" not in s else "" for s, f in zip(out["scheme"], out["format"])
+    ]
     out["band"] = -np.where(out["group"] == "baseline", 64, out["bits"])
     return out
 

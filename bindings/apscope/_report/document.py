@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from .._charts.choices import named
-from .._charts.front import kind_of, legend_of
+from .._charts.front import legend_of
 from .._charts.kinds import as_json
 from .._charts.layers import worst_of
 from .._charts.reference import LEGEND, SAYS
@@ -22,7 +22,7 @@ from .._results.choices import worth
 from .._results.limits import limits_of
 from .._results.noise import zero_layers
 from .._results.overflow import tight_overflows
-from .._results.pooling import coded, compared_rows, is_own, topologies_of, whole_sums
+from .._results.pooling import coded, compared_rows, is_own, topologies_of
 from .._results.ranking import RANKS
 from .._results.results import Results
 from .._results.summary import family_of
@@ -33,10 +33,11 @@ from .._training.expected import COLUMNS as EXPECTED
 from .._training.expected import ExpectedExcess, expected_excess
 from . import answer, first, glossary, text, words
 from .against import changes
-from .fit import MAX_BYTES, NEEDED, fitted
+from .fit import MAX_BYTES, fitted
 from .library import plot_script
 from .payload import base64_of, pack
 from .script import script
+from .tables import histograms_of, tables_of
 from .templates import render
 from .use import use_of
 
@@ -110,8 +111,9 @@ def page(
         )  # fmt: skip
         section["use"] = use_of(results, trace, own, gained)
     overview = _overview([s["trace"] for s in sections], duels)
-    tables, left_out = fitted(_rows(frame), _histograms(results.histograms), topology, max_bytes)
-    payload = pack(tables, **_facts(frame, summary, bits, topology, sections, zeros))
+    tables = tables_of(frame, summary) | {"histograms": histograms_of(results.histograms)}
+    tables, left_out = fitted(tables, topology, max_bytes)
+    payload = pack(tables, **_facts(frame, bits, topology, sections, zeros))
     plain = (
         reduction,
         text.figure,
@@ -125,6 +127,7 @@ def page(
     filters: dict[str, Callable[..., Any]] = {
         "code": _code,
         "breakable": _breakable,
+        "spec": _spec,
         "excess": _excess,
     }
     filters |= {f.__name__: f for f in plain}
@@ -148,8 +151,6 @@ def page(
         noisy=bool(rows["error_over_noise"].notna().any()),
         families=_legend(rows, bool(limits)),
         limit=SAYS if limits else "",
-        corrected=any(s["first"]["verdict"].get("interval") for s in sections),
-        phases=(rows["topology"].map(kind_of) == "two phases").any(),
         style=Markup((_HERE / "page/style.css").read_text(encoding="utf-8")),
         licences=(_HERE / "licences.txt").read_text(encoding="utf-8"),
         script=Markup(script()),
@@ -216,6 +217,7 @@ def _section(
         "trace": trace,
         "place": place + 1,
         "alone": rows["trace"].nunique() == 1,
+        "whole": answer.shows_all(own),
         "about": next((t for t in provenance.get("traces", ()) if t["name"] == trace), {}),
         "families": [
             r | {"id": f"row-{place}-{i}"}
@@ -262,7 +264,7 @@ def _rung(row: Any) -> dict[str, Any] | None:
         return None
     spread = (
         f" [{text.figure(row.factor_low, 2)}, {text.figure(row.factor_high, 2)}]"
-        if row.steps >= answer.ENOUGH_STEPS
+        if row.factor_low == row.factor_low
         else ""
     )
     factor = f"÷ {text.figure(row.factor, 2)}{spread}" if row.factor == row.factor else ""
@@ -298,28 +300,8 @@ def _overview(traces: list[str], duels: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def _rows(frame: pd.DataFrame) -> pd.DataFrame:
-    """The page's rows: topologies of all tensors, columns that its parts read.
-
-    The rows of one scheme and reduction stand together, because numbers of like size compress to
-    half of what they take in the order of the replay.
-    """
-    wire = frame["stage"] == "wire"
-    rows = pd.concat([frame[wire], whole_sums(frame[~wire])]).sort_index(kind="stable")
-    rows = rows[
-        [c for c in rows if c in NEEDED or (c.startswith("block_") and rows[c].notna().any())]
-    ]
-    codes = [pd.factorize(rows[c])[0] for c in ("topology", "scheme", "stage", "trace")]
-    return rows.iloc[np.lexsort(codes)].reset_index(drop=True)
-
-
-def _histograms(histograms: pd.DataFrame) -> pd.DataFrame:
-    return histograms[histograms["kind"] == "finite"].drop(columns=["role"]).reset_index(drop=True)
-
-
 def _facts(
     frame: pd.DataFrame,
-    summary: pd.DataFrame,
     bits: dict[str, int],
     topology: str,
     sections: list[dict[str, Any]],
@@ -332,16 +314,11 @@ def _facts(
         {"spec": s, "name": called(s), "family": family_of(s), "format": formats[s], "bits": b}
         for s, b in bits.items()
     ]
-    modelled = (
-        summary[["trace", "scheme", "topology", "volume", "time", "speedup", "nonfinite", "gaps", "lost_layers"]]
-        .replace({np.nan: None})
-        .to_dict("records")
-    )
     zero = [[trace, layer] for trace, layers in zeros.items() for layer in layers]
     start_of = {s["trace"]: _start(s, schemes) for s in sections}
     first = sections[0]["trace"]
     return {
-        "schemes": schemes, "charts": as_json(), "modelled": modelled, "numericallyZero": zero,
+        "schemes": schemes, "charts": as_json(), "numericallyZero": zero,
         "formats": _ranges(dict.fromkeys(formats.values())), "startOf": start_of,
         "start": {"trace": first, "topology": topology, **start_of[first]},
         "reductionNames": {t: reduction(t) for t in frame["topology"].unique() if t},
@@ -381,10 +358,15 @@ def _ranges(names: Any) -> dict[str, dict[str, int]]:
 
 
 def _breakable(name: str) -> Any:
-    """A name with places where a narrow cell may break it."""
+    """A name with places where a narrow cell may break it; a long one is shortened."""
+    return _spec(clip(name))
+
+
+def _spec(spec: str) -> Any:
+    """The same of a spec, whole, so that it can be copied."""
     from markupsafe import Markup, escape
 
-    return Markup(re.sub(r"([,:/_.])(?=.)", r"\1<wbr>", str(escape(clip(name)))))
+    return Markup(re.sub(r"([,:/_.;(=])(?=.)", r"\1<wbr>", str(escape(spec))))
 
 
 def _code(sentence: str) -> Any:

@@ -16,6 +16,7 @@ from .._charts.front import FLOOR, MEASURES, front_chart
 from .._charts.layers import WORST, layer_map
 from .._charts.svg import bars_svg, cells_svg, chart_svg
 from .._rate_limit.known import Known
+from .._results.noise import told_error
 from .._results.pooling import is_own
 from .._results.ranking import RANKS
 from .._results.summary import of_topology
@@ -93,15 +94,9 @@ def verdict(rows: pd.DataFrame, bits: dict[str, int]) -> dict[str, Any]:
 
 
 def _corrected(row: pd.Series) -> tuple[str, str]:
-    """The corrected error over noise of a row and its interval; without one, that of the charts.
-
-    The charts and tables have the value with the noise as estimated; the interval is that of the
-    corrected value, so the two are told together.
-    """
-    value, low, high = (row[f"error_over_noise_{end}"] for end in ("corrected", "low", "high"))
-    if math.isnan(value):
-        return fraction(row["error_over_noise"]), ""
-    return fraction(value), f"{fraction(low)}–{fraction(high)}"
+    """The error over noise of a row as it is printed, and its interval."""
+    value, low, high = told_error(row)
+    return fraction(value), "" if math.isnan(low) else f"{fraction(low)}–{fraction(high)}"
 
 
 def _scale(spec: str) -> str:

@@ -1,6 +1,7 @@
 """Terms of the page, in the order in which they appear. Formulas: docs/definitions.md."""
 
 from .._core import topologies
+from ..cost import Network
 
 WORDS = {
     "step NMSE": "the ranking figure: the mean over the steps of the step's NMSE, sum of (y - x)² "
@@ -13,6 +14,13 @@ WORDS = {
     "worst layer": "the layer and step with the largest error over noise, or with the largest NMSE "
     "if the noise is unknown; in the table of all schemes always with the largest NMSE",
     "layer-step": "one layer at one step",
+    "error over noise": "squared error over the variance of the gradient from the batch, in the "
+    "typical block of 32 elements; unbiased, 0.1 of it costs as much as 9 % fewer samples per step; "
+    "in training runs of eight small tasks it predicted the order of the losses among schemes that "
+    "round to nearest, not across other roundings",
+    "charts of the first screen": "a bar changes one choice of the scheme above it, on a "
+    "logarithmic scale; a dashed staircase is the front of rounded sums; boxes mark the worst "
+    "layers; gaps are missing steps",
     "underflow": "share of nonzero values that became 0: on the wire, of what each worker sends; "
     "reduced, of the sums that should not be 0",
     "relative bias": "sum of sign(x)(y - x) over sum of |x|: below 0 the gradient shrinks",
@@ -26,7 +34,7 @@ WORDS = {
     "at the same error over noise: 1/2 log2 of the error over Shannon's limit of the trace's own "
     "gradients; empty for reductions that send values more or less often than once each way",
     "speed-up, time": "modelled, not measured: latencies, bytes over bandwidth, passes over "
-    "memory, for 25.6 million parameters",
+    f"memory, for 25.6 million parameters; {Network()}",
     "beaten by": "a baseline that loses no more and sends no more",
     "wire, reduced": "each worker's gradient compared with its message; the true sum or mean "
     "compared with the all-reduce's result",

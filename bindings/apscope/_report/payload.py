@@ -19,9 +19,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-#: Columns whose quotients are compared: rounding to fp32 would turn wins and losses of
-#: `Results.compare` into ties.
-EXACT = ("sum_squared_error", "sum_squared_reference")
+#: Columns whose differences are shown.
+EXACT = ("nmse",)
 
 #: Above this power of two fp32 overflows, and below minus this one its numbers lose digits.
 _SAFE_EXPONENT = 120

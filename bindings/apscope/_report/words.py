@@ -8,12 +8,11 @@ from __future__ import annotations
 from .. import _core
 from .._results.results import Results
 from .._results.show import remarks
-from .._text import clip
 
 
 def code(name: str) -> str:
-    """A name in backquotes, shortened, without backquotes inside."""
-    return f"`{clip(name).replace('`', 'ˋ')}`"
+    """A name in backquotes, without backquotes inside."""
+    return f"`{name.replace('`', 'ˋ')}`"
 
 
 def warnings(results: Results, left_out: list[str]) -> list[str]:

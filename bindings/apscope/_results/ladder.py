@@ -201,8 +201,8 @@ def ladder(
           first reduction, ``other_reduction``;
         - ``format_factor``: the same of the row that differs only in the format, that of the first
           format of as many bits, ``other_format``;
-        - ``..._low``, ``..._high``: their 95 % intervals, with steps as independent draws;
-          NaN with one step;
+        - ``..._low``, ``..._high``: their 95 % intervals, with steps as independent draws; NaN for
+          fewer than four steps;
         - ``scale_exponent``: of one scale for everything, 2^this; NaN for others.
 
         A rung without a row in a reduction is missing there.

@@ -14,7 +14,7 @@ from .._arrays.float_environment import guarded
 from .codes import coded_of
 from .row_table import objects, rows_of
 
-__all__ = ["facts", "noise_of", "noise_table", "zero_layers"]
+__all__ = ["facts", "noise_of", "noise_table", "told_error", "zero_layers"]
 
 _TEXTS = ("trace", "tensor", "role")
 _OF_ZERO_LAYERS = (
@@ -41,6 +41,18 @@ def noise_table(noise: pd.DataFrame) -> _core.NoiseTable:
         {name: columns[name] for name in _INTEGERS if name in columns},
         {name: columns[name] for name in _NUMBERS if name in columns},
     )
+
+
+def told_error(row: Any) -> tuple[float, float, float]:
+    """The error over noise of a row of a summary as it is printed, and its 95 % interval.
+
+    The corrected one, which lies in its interval; without an interval the one with the noise as
+    estimated, and NaN.
+    """
+    corrected, low, high = (
+        float(getattr(row, f"error_over_noise_{end}")) for end in ("corrected", "low", "high")
+    )
+    return (float(row.error_over_noise) if math.isnan(low) else corrected), low, high
 
 
 def zero_layers(results: Any) -> dict[str, list[str]]:

@@ -11,7 +11,7 @@ import pandas as pd
 
 from .._html import name, paragraphs
 from .._html import table as html_table
-from .._text import aligned, clip, count_of, printable
+from .._text import aligned, clip, count_of, numbered, printable
 from .ranking import UNSOUND
 from .summary import ranked
 
@@ -47,6 +47,8 @@ _AT_A_PROMPT = (
 )
 _PERCENT = ("underflow_wire", "relative_bias")
 _NAMES = ("trace", "scheme", "topology", "worst_layer")
+#: Letters of a name in a table; a longer spec stands whole below it. In a cell of HTML it is broken.
+_LONGEST, _LONGEST_IN_HTML = 48, 190
 #: Number of rows at a prompt, for one trace and for each of several.
 _ROWS = (10, 5)
 
@@ -79,14 +81,16 @@ def results_text(results: Results) -> str:
         for trace, ranking in table.groupby("trace", sort=False):
             shown = ranking.head(most)
             columns = _columns(shown, _AT_A_PROMPT)
+            specs, whole = numbered(list(shown["scheme"]), _LONGEST)
             rows = [
-                [_text(column, value) for column, value in zip(columns, row)]
-                for row in shown[columns].itertuples(index=False)
+                [spec, *(_text(column, value) for column, value in zip(columns[1:], row))]
+                for spec, row in zip(specs, shown[columns[1:]].itertuples(index=False))
             ]
             lines += [
                 "",
                 printable(str(trace), width),
                 *aligned([_head(c) for c in columns], rows, [_SHOWN[c] for c in _NAMES], width)[0],
+                *whole,
             ]
             if len(ranking) > most:
                 lines.append(f"and {count_of(len(ranking) - most, 'more row')} with larger errors")
@@ -150,13 +154,15 @@ def _head(column: str) -> str:
 
 def _text(column: str, value: Any) -> str:
     if column in _NAMES:
-        return clip(value, 44) if isinstance(value, str) else ""
+        return clip(value, _LONGEST) if isinstance(value, str) else ""
     return _figure(100 * value if column in _PERCENT else value)
 
 
 def _cell(column: str, value: Any) -> str:
     if column in _NAMES:
-        return name(value, 48) if isinstance(value, str) and value else ""
+        if not (isinstance(value, str) and value):
+            return ""
+        return name(value, _LONGEST_IN_HTML if column == "scheme" else _LONGEST)
     return _text(column, value)
 
 

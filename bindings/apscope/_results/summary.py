@@ -120,7 +120,7 @@ def summary(
         - ``gain``: the share of the gradient that arrives: sum of x y over sum of x x, x the
           reference, y the result, over all layers and steps; y = 0 if skipped, NaN with overflow. SGD's
           learning rate times this factor. ``gain_low``, ``gain_high``: its 95 % interval over the
-          steps, as independent draws; NaN for one step.
+          steps, as independent draws; NaN for fewer than four steps.
         - ``lost_gain``: the mean over the layers of abs(1 - the layer's ``gain`` over all steps):
           the share of the layers that is lost, where the others keep their gain; 1 for a layer with
           overflow. Layers whose gradients are 0 are omitted.
@@ -129,16 +129,16 @@ def summary(
         - ``persistence_k``, k = 1, 3, 10, 30: how much of the error stays over k steps: the squares
           of its sums over windows of k consecutive steps, over the sums of their noise. The same for every k if
           the error averages out; k times that of one step if it stays.
-          ``..._low``, ``..._high``: the 95 % interval over the windows; ``typical_...``: the
-          geometric mean over blocks of 32 elements in the place of the sums. NaN without
-          `Results.persistence`, and by step.
+          ``..._low``, ``..._high``: the 95 % interval over the windows, NaN for fewer than four;
+          ``typical_...``: the geometric mean over blocks of 32 elements in the place of the sums.
+          NaN without `Results.persistence`, and by step.
         - ``update_loss_k``, k = 3, 10, 30: how far the exchange turns what an optimizer does in k
           steps with the whole model: 1 - the cosine between the sums over k consecutive steps of
           its updates with the exchange and with exact sums, mean over the windows; 1 for a window
           with overflow. SGD's update is the gradient, Adam's has every element over the root of its
           mean square over all steps so far, LARS's every layer over its length. ``..._low``,
-          ``..._high``: the 95 % interval over the windows, NaN for one. NaN where ``persistence_k``
-          is, apart from one worker, and without an optimizer.
+          ``..._high``: the 95 % interval over the windows, NaN for fewer than four. NaN where
+          ``persistence_k`` is, apart from one worker, and without an optimizer.
         - ``expected_excess``, only with `gained`: the excess training loss in nats by
           ``update_loss_10``, else ``update_loss_3``, as `expected_excess` has it; ``..._low``,
           ``..._high``: its 95 % interval; ``..._refused``: why there is none, a sentence.

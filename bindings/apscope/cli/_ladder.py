@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+import textwrap
+from collections.abc import Callable, Sequence
 
 import pandas as pd
 
@@ -12,7 +13,17 @@ from .._results.ladder import FORMATS, REDUCTIONS, RULES, RUNGS, Rung, better_re
 from .._results.winners import winners
 from .._text import printable
 from ._arguments import add_part_of_trace, add_shape, add_threads, adder, listed, open_results
-from ._table import on_terminal, print_csv, print_json, print_table, print_winners, warn
+from ._table import (
+    line_width,
+    marks_of,
+    marks_told,
+    on_terminal,
+    print_csv,
+    print_json,
+    print_table,
+    print_winners,
+    warn,
+)
 
 EXAMPLE = "apscope ladder notebooks/data/digits --formats e4m3,e3m4 --steps 0:8"
 HELP = "what a reduction, a format and finer scales are worth: the error by all three"
@@ -23,10 +34,6 @@ DESCRIPTION = (
     "factors by which another reduction, another format and a finer scale lower the NMSE, all else "
     "equal, with a 95 % interval over the steps. docs/definitions.md, section 17."
 )
-
-
-#: Numbers of steps, and of layers, that are marked beside an error.
-_MARKS = (("overflowed", "overflow"), ("skipped", "skipped"), ("lost_layers", "lost"))
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -102,12 +109,11 @@ def _print(trace: str, table: pd.DataFrame) -> None:
         part = table[table["topology"] == reduction]
         print(f"{trace}: {unit}, {reduction or 'the wire'}, {part['steps'].max()} steps")
         _print_cells("one scale per", part, lambda row: _error(row, noisy), lambda rung: rung.name)
-    if table["gaps"].any():
-        print("* memory of an earlier step, because steps are missing: no rank, no factor")
+    for line in marks_told(table):
+        print(line)
     best = better_reduction(table)
     print(
-        f"\n{trace}: error before a choice divided by the error after it, all else equal; 95 % "
-        "interval over the steps"
+        f"\n{trace}: error before a choice divided by that after it, all else equal; 95 % intervals"
     )
     for other in reductions[1:]:
         print(f"the reduction, {reductions[0]} -> {other}")
@@ -137,7 +143,13 @@ def _print(trace: str, table: pd.DataFrame) -> None:
     bits = {row.scheme: as_format(row.format).storage_bits for row in table.itertuples()}
     print_winners(trace, winners(table, bits), "the ladder's rungs")
     rungs = [rung for rung in RUNGS if (table["rung"] == rung.name).any()]
-    print_table(["the rungs", ""], [[r.name, r.meaning] for r in rungs], ["the rungs", ""])
+    room = line_width() - 2 - max(len(rung.name) for rung in rungs)
+    lines = [
+        [rung.name if i == 0 else "", line]
+        for rung in rungs
+        for i, line in enumerate(textwrap.wrap(rung.meaning, room))
+    ]
+    print_table(["the rungs", ""], lines, ["the rungs", ""])
     print()
 
 
@@ -147,7 +159,10 @@ def _print_cells(
     text: Callable[[pd.Series], str],
     called: Callable[[Rung], str],
 ) -> None:
-    """One row per rung and one column per format, of those that have a text."""
+    """One row per rung and one column per format, of those that have a text.
+
+    Formats that do not fit side by side into a line stand in several tables.
+    """
     cells = {(row["rung"], row["format"]): text(row) for _, row in table.iterrows()}
     formats = [
         name
@@ -159,14 +174,26 @@ def _print_cells(
         for rung in RUNGS
         if any(cells.get((rung.name, name)) for name in formats)
     ]
-    print_table([head, *formats], rows, [head])
+    widths = [2 + max(map(len, column)) for column in zip(formats, *(row[1:] for row in rows))]
+    room = line_width() - max(map(len, [head, *(row[0] for row in rows)]))
+    count = 1
+    while count < len(formats) and any(sum(part) > room for part in _parts(widths, count)):
+        count += 1
+    for part in _parts(range(len(formats)), count):
+        kept = [[row[0], *(row[1 + i] for i in part)] for row in rows]
+        heads = [head, *(formats[i] for i in part)]
+        print_table(heads, [row for row in kept if any(row[1:])], [head])
+
+
+def _parts(values: Sequence[int], count: int) -> list[Sequence[int]]:
+    """The values in `count` runs of about equal length."""
+    ends = [round(i * len(values) / count) for i in range(count + 1)]
+    return [values[a:b] for a, b in zip(ends, ends[1:])]
 
 
 def _error(row: pd.Series, noisy: bool) -> str:
-    mark = "".join(f" ({row[what]} {word})" for what, word in _MARKS if row[what])
-    mark += "*" if row["gaps"] else ""
     both = f" / {row['error_over_noise']:.2g}" if noisy else ""
-    return f"{row['step_nmse']:.2g}{both}{mark}"
+    return f"{row['step_nmse']:.2g}{both} {marks_of(row)}".rstrip()
 
 
 def _factor(row: pd.Series, name: str) -> str:

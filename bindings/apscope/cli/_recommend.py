@@ -15,6 +15,7 @@ from .._advice.units import GROUPS
 from .._advice.wish import LIMITS, MINIMIZE
 from .._folders.writing import refuse_dangling
 from .._schemes.scheme import LISTS
+from ..cost import Network
 from ._arguments import (
     add_elements,
     add_network,
@@ -121,6 +122,8 @@ def run(args: argparse.Namespace) -> int:
             print(plan.written_as(args.tool), end="")
         return 0
     say(str(plan))
+    if not args.source.endswith(".json"):
+        say(f"\ntime: modelled, {args.elements:g} parameters; {network_of(args) or Network()}")
     say(f"\nagain: {shlex.join(['apscope', *args.words])}")
     reduction = plan.about["topology"]
     within = f" --topology {shlex.quote(reduction)}" if reduction else ""

@@ -25,9 +25,22 @@ from ._arguments import (
     add_results,
     add_shape,
     adder,
+    listed,
     network_of,
 )
-from ._table import cell, print_csv, print_frame, print_json, print_table, print_winners, warn
+from ._table import (
+    MARKED,
+    cell,
+    marks_of,
+    marks_told,
+    print_csv,
+    print_frame,
+    print_json,
+    print_ranking,
+    print_table,
+    print_winners,
+    warn,
+)
 
 EXAMPLE = """\
 apscope summary results
@@ -44,15 +57,17 @@ DESCRIPTION = (
     "--by shows layers, roles or steps: one --column, schemes across; all columns for a single "
     "--scheme. --nodes adds ms, the modelled milliseconds of a step's exchange, and node_MB, what "
     "a node sends to the others. docs/definitions.md, sections 12, 14 "
-    "and 16, defines the columns. On a terminal columns that do not fit are omitted."
+    "and 16, defines the columns. Columns that do not fit into 100 letters or the terminal are named "
+    "below the table."
 )
 
-#: Columns for a terminal, the most important first.
-SHORT = ("scheme", "topology", "step_nmse", "volume", "error_over_noise", "bits_above_limit", "gain",
-         *EXPECTED[:3], "update_loss_10", "update_loss_3",
-         "ms", "node_MB", "skipped", "overflowed", "nonfinite", "gaps", "lost_layers", "underflow_wire", "underflow_reduced",
-         "speedup",
-         "layer_cosine", "worst_nmse", "relative_bias", "worst_layer")  # fmt: skip
+#: Columns of a table, the most important first.
+SHORT = ("scheme", "topology", "step_nmse", "error_over_noise", "volume", *EXPECTED[:3], "ms",
+         "node_MB", "nonfinite", "update_loss_10", "update_loss_3", "bits_above_limit",
+         "underflow_wire", "gain", "layer_cosine", "worst_layer", "underflow_reduced", "speedup", "worst_nmse",
+         "relative_bias", "skipped", "overflowed", "gaps", "lost_layers")  # fmt: skip
+#: Those of a ranking that are shown whatever the width.
+_NEEDED = SHORT[: SHORT.index("node_MB") + 1]
 #: Columns that are shown only if a number is not 0.
 _COUNTS = ("nonfinite", *UNSOUND)
 #: The same for one scheme by layer, role or step.
@@ -94,6 +109,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         choices=list(OPTIMIZERS),
     )
     add_gained(add)
+    add(
+        "--columns NAME,...",
+        "these columns beside scheme and topology; repeatable; not with --by",
+        action="append",
+    )
     add("--all-columns", "all columns, not only the important ones")
     add_shape(parser)
 
@@ -110,6 +130,8 @@ def run(args: argparse.Namespace) -> int:
             f"--column {args.column} is for --by layer, role or "
             "step; without, --all-columns shows all"
         )
+    if (asked := listed(args.columns)) is not None:
+        _check_columns(asked, args)
     if args.by is not None and (args.nodes, args.links) != (None, None):
         raise ValueError(f"--nodes and --links are for whole schemes, without --by {args.by}")
     if args.by is not None and args.gained is not None:
@@ -136,7 +158,7 @@ def run(args: argparse.Namespace) -> int:
     bits = bits_of(results._coded(["scheme", "stage", "wire_bits", "count", "workers"]))
     for trace, part in table.groupby("trace", sort=False):
         if args.by is None:
-            print_frame(trace, _telling(part, SHORT, args.all_columns), fit=not args.all_columns)
+            _print_whole(str(trace), part, args)
             print_winners(
                 str(trace), winners(part, bits), count_of(part["scheme"].nunique(), "scheme")
             )
@@ -160,6 +182,18 @@ def run(args: argparse.Namespace) -> int:
         else:
             _print_across(str(trace), part, args)
     return 0
+
+
+def _check_columns(asked: list[str], args: argparse.Namespace) -> None:
+    """That --columns are columns of whole schemes."""
+    if args.by is not None or args.all_columns:
+        raise ValueError("--columns selects columns of whole schemes, without --by, --all-columns")
+    known = [c for c in COLUMNS if c not in ("trace", "scheme", "topology")]
+    known += EXPECTED if args.gained is not None else ()
+    known += ("ms", "node_MB") if network_of(args) is not None else ()
+    for name in asked:
+        if name not in known:
+            raise ValueError(f"unknown column {clip(name)}; {hint(name, known, len(known))}")
 
 
 def _whole(results: Results, args: argparse.Namespace) -> pd.DataFrame:
@@ -202,6 +236,47 @@ def _telling(table: pd.DataFrame, short: tuple[str, ...], everything: bool) -> p
     # Without error_over_noise for one worker.
     columns = [c for c in short if c in table and table[c].notna().any()]
     return table[[c for c in columns if c not in _COUNTS or table[c].any()]]
+
+
+def _print_whole(trace: str, table: pd.DataFrame, args: argparse.Namespace) -> None:
+    """The ranking of one trace; a column without a name marks figures that are not of a run."""
+    if args.all_columns:
+        print_frame(trace, table.drop(columns="trace"), fit=False)
+        print(f"{_modelled(args)}\n")
+        return
+    asked = listed(args.columns)
+    if asked is None:
+        shown = _telling(table, tuple(c for c in SHORT if c not in MARKED), False)
+        needed = sum(c in _NEEDED for c in shown)
+    else:
+        shown = table[["scheme", "topology", *asked]]
+        needed = len(shown.columns)
+    marks = [marks_of(row) for row in table.to_dict("records")]
+    if any(marks):
+        shown.insert(min(3, len(shown.columns)), "", marks)
+        needed += 1
+    notes, heads = print_ranking(
+        trace, shown, needed, "--columns, --all-columns and --csv have them"
+    )
+    notes += [*marks_told(table), *_unnamed_formats(table)]
+    notes += [_modelled(args)] if {"time", "speedup"} & set(heads) else []
+    if notes:
+        print("\n".join([*notes, ""]))
+
+
+def _modelled(args: argparse.Namespace) -> str:
+    """What the times are of."""
+    return f"time, speedup: modelled, {args.elements:g} parameters; {network_of(args) or Network()}"
+
+
+def _unnamed_formats(table: pd.DataFrame) -> list[str]:
+    """Formats that a spec does not name, because they are its scheme's default; not of policies."""
+    formats = dict(zip(table["scheme"], table["format"]))
+    return [
+        f"{printable(spec)}: its format is {printable(str(name))}"
+        for spec, name in formats.items()
+        if str(name) not in spec and "(" not in spec
+    ]
 
 
 def _print_scales(table: pd.DataFrame) -> None:

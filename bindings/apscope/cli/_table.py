@@ -7,11 +7,12 @@ import json
 import math
 import shutil
 import sys
+import textwrap
 import warnings
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from .._text import aligned, escaped, printable
+from .._text import aligned, escaped, numbered, printable
 from ._output import exactly, give_up
 
 if TYPE_CHECKING:
@@ -19,6 +20,28 @@ if TYPE_CHECKING:
 
     from .._results.results import Results
     from .._results.winners import Winner
+
+
+#: Letters of a line where the output is no terminal, and of a shortened spec at least.
+_WIDTH, _SHORTEST = 100, 24
+#: What follows a figure that cannot win: steps with overflow, skipped steps, lost layers, a gap.
+_MARKS = {"overflowed": "o{}", "skipped": "s{}", "lost_layers": "l{}", "gaps": "*"}
+MARKED = {
+    "overflowed": "o: steps with overflow, which count at least 1",
+    "skipped": "s: skipped steps, which count 1",
+    "lost_layers": "l: lost layers, of which less than half arrives",
+    "gaps": "*: memory of an earlier step, because steps are missing: no rank and no factor",
+}
+
+
+def marks_of(row: Any) -> str:
+    """The marks of a row of a summary: ``o3s1*``; `marks_told` says what they mean."""
+    return "".join(mark.format(row[c]) for c, mark in _MARKS.items() if row[c])
+
+
+def marks_told(table: pd.DataFrame) -> list[str]:
+    """A line for each mark that rows of the table have."""
+    return [told for c, told in MARKED.items() if table[c].any()]
 
 
 def on_terminal() -> bool:
@@ -54,6 +77,44 @@ def print_table(
     return shown
 
 
+def line_width() -> int:
+    """Letters of a line of a table: of the terminal, else `_WIDTH`."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else _WIDTH
+
+
+def print_ranking(
+    title: str, table: pd.DataFrame, needed: int, more: str
+) -> tuple[list[str], list[str]]:
+    """Prints a title and a frame whose first column has specs, in lines of `line_width`.
+
+    The first `needed` columns are there in any case: a spec that is too long beside them is
+    shortened, and stands whole below the table under a number. Others are there while they fit; a
+    line names the rest and `more`, what shows them. Returns the lines for below the table, and the
+    heads that are there.
+    """
+    heads = list(table.columns)
+    rows = [[cell(c, v) for c, v in zip(heads, row)] for row in table.itertuples(index=False)]
+    widths = [2 + max(len(row[i]) for row in [heads, *rows]) for i in range(1, len(heads))]
+    room = max(line_width() - sum(widths[: needed - 1]), _SHORTEST)
+    specs, whole = numbered([row[0] for row in rows], room)
+    first = max(map(len, [heads[0], *specs]))
+    shown = needed
+    while shown < len(heads) and first + sum(widths[:shown]) <= line_width():
+        shown += 1
+    cells = [[spec, *row[1:shown]] for spec, row in zip(specs, rows)]
+    lines = aligned(heads[:shown], cells, _words_of(table))[0]
+    print("\n".join([printable(title, 240), *lines, ""]))
+    if left := heads[shown:]:
+        whole += textwrap.wrap(f"not shown: {', '.join(left)}; {more}", line_width())
+    return whole, heads[:shown]
+
+
+def _words_of(table: pd.DataFrame) -> list[str]:
+    import pandas as pd
+
+    return [c for c in table.columns if not pd.api.types.is_numeric_dtype(table[c].dtype)]
+
+
 def print_winners(trace: str, found: Sequence[Winner], among: str) -> None:
     """The best of every width, a line each, and an empty line; `among`: of which rows."""
     for best in found:
@@ -66,14 +127,11 @@ def print_winners(trace: str, found: Sequence[Winner], among: str) -> None:
 
 def print_frame(title: str, table: pd.DataFrame, fit: bool) -> None:
     """A title and a frame; numbers in three digits, shares in percent, missing values as a dash."""
-    import pandas as pd
-
-    words = [c for c in table.columns if not pd.api.types.is_numeric_dtype(table[c].dtype)]
     print(printable(title, 240))
     print_table(
         list(table.columns),
         [[cell(c, v) for c, v in zip(table.columns, row)] for row in table.itertuples(index=False)],
-        words,
+        _words_of(table),
         fit,
     )
     print()

@@ -34,8 +34,9 @@ def test_the_summary_ranks_across_reductions(capsys, tmp_path, request):
     ]
     assert {name for _, name in shown("--topology", "two_phase")} == {"two_phase"}
     lines = printed(capsys, "summary", folder).splitlines()
-    assert lines[1].split()[:4] == ["scheme", "topology", "step_nmse", "volume"]
-    assert [float(line.split()[3]) for line in lines[2:8]] == [
+    heads = ["scheme", "topology", "step_nmse", "error_over_noise", "volume"]
+    assert lines[1].split()[:5] == heads
+    assert [float(line.split()[4]) for line in lines[2:8]] == [
         float(f"{v:.3g}") for v in ranks["volume"]
     ]
     with_all = pd.read_csv(io.StringIO(printed(capsys, "summary", folder, "--csv")))

@@ -1,20 +1,15 @@
 """The report without a browser: its first screen, its size limits, its destinations."""
 
-import math
 import re
 import shutil
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import apscope
 from apscope._report import answer, page
 from apscope._report.against import changes
 from apscope._report.answer import LEVEL
-from apscope._report.document import _rows
-from apscope._report.fit import NEEDED, fitted
-from apscope._report.payload import base64_of, pack
 from apscope._report.script import script
 from apscope._report.text import figure
 from apscope._results import differences
@@ -148,6 +143,38 @@ def test_a_lossless_wide_scheme_is_no_winner_and_a_baseline_no_rival(results):
         stochastic["beaten_by"] in ("none:fp16", "none:bf16")
         and stochastic["step_nmse"]
         < table.set_index("scheme").loc["aps:e3m4,rule=tight", "step_nmse"]
+    )
+
+
+def test_up_to_15_schemes_are_all_in_the_table_and_more_by_family(results, trace):
+    frame = results.frame
+    assert frame["scheme"].nunique() == 16
+    for kept in (SCHEMES[:15], [*SCHEMES[:9], "zero_blocks", "dynamic_loss_scaling:e4m3"]):
+        held = frame[frame["scheme"].isin(kept)].reset_index(drop=True)
+        some = apscope.Results(held, results.histograms, results.provenance, results.noise)
+        table = told(some)[0]
+        assert sorted(table["scheme"]) == sorted(held["scheme"].unique())
+        text = page(some)
+        numbers = text[text.index("Every scheme, in its best reduction") :].split("</table>")[0]
+        specs = set(re.findall(r'<code title="(.*?)">', numbers))
+        assert specs == set(held["scheme"]) and 'class="mark"' in numbers
+        for spec in specs:  # whole, between places to break
+            assert f">{spec}</code>" in numbers.replace("<wbr>", "")
+    assert len(told(results)[0]) < 16 and "Every scheme, in" not in page(results)
+    mx = page(apscope.replay(trace, ["mx", "qsgd"], steps=[0, 8]))
+    assert '<code title="mx">mx</code> <small>mxfp8_e4m3</small>' in mx.replace(
+        " <small>others</small>", ""
+    ).replace(" <small>recipe</small>", "")
+
+
+def test_long_specs_are_whole_in_every_table(trace):
+    long = ("hybrid(name:^(conv1\\.weight|norm\\.weight)$=none:fp16;last=none:bf16;"
+            "else=loss_scaling:e4m3fn,scale=largest,rule=tight)")  # fmt: skip
+    results = apscope.replay(trace, [long, "aps:e4m3fn,rule=tight"], steps=[0, 8, 9])
+    text = page(results).replace("<wbr>", "")
+    markup = re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL)
+    assert markup.count(f">{long}</code>") >= 1 and "…" not in " ".join(
+        re.findall(r"<code[^>]*>(.*?)</code>", markup)
     )
 
 
@@ -391,13 +418,6 @@ def test_a_scheme_that_loses_nothing_is_told_so(tmp_path):
     assert "∞" in text or "1, 0, 2" in text
 
 
-def test_the_columns_that_the_page_reads_are_there_though_they_are_empty(request):
-    trace = request.config.rootpath / "notebooks/data/digits"
-    skipped = apscope.replay(trace, "dynamic_loss_scaling:fp16,init=1073741824", steps="0:2")
-    assert skipped.frame["skipped"].all() and set(NEEDED) <= set(_rows(skipped.frame))
-    assert set(NEEDED) <= set(_rows(apscope.replay(trace, "qsgd", steps="0:2").frame))
-
-
 def test_the_licences_of_the_script_are_in_the_page(results):
     text = page(
         apscope.Results(
@@ -431,94 +451,3 @@ def test_empty_results_are_refused_in_a_sentence(results, tmp_path):
     with pytest.raises(ValueError, match="no row"):
         apscope.report(nothing, tmp_path / "a.html")
     assert not list(tmp_path.iterdir())
-
-
-def large(layers=400, steps=50, schemes=25, seed=0):
-    """Rows as a replay of a large model gives them, of random numbers: a wire row, exact and four
-    topologies a cell."""
-    random = np.random.default_rng(seed)
-    topologies = ["", "exact", "sequential", "ring", "tree", "hierarchical:4"]
-    count = steps * layers * schemes * len(topologies)
-    step, layer, scheme, topology = (
-        a.ravel()
-        for a in np.meshgrid(
-            np.arange(steps),
-            np.arange(layers),
-            np.arange(schemes),
-            np.arange(len(topologies)),
-            indexing="ij",
-        )
-    )
-
-    def text(codes, names):
-        return pd.Categorical.from_codes(codes, names)
-
-    reference = np.exp(random.normal(size=(steps, layers)))[step, layer]
-    frame = pd.DataFrame({
-        "trace": text(np.zeros(count, int), ["large"]), "step": step,
-        "tensor": text(layer, [f"layers.{i}.weight" for i in range(layers)]),
-        "role": text(np.zeros(count, int), ["linear"]),
-        "scheme": text(scheme, [f"aps:e4m3,delay={i}" for i in range(schemes)]),
-        "format": text(np.zeros(count, int), ["e4m3"]), "topology": text(topology, topologies),
-        "stage": text((topology > 0) * 1, ["wire", "reduced"]),
-        "workers": 8, "skipped": False, "count": 1_000_000, "counted": 1_000_000,
-        "nonzero": random.integers(900_000, 1_000_000, count),
-        "underflow": random.integers(0, 100_000, count), "overflow": 0,
-        "sum_squared_reference": reference, "sum_absolute_reference": np.sqrt(reference),
-        "scale_exponent": random.integers(-8, 8, count), "wire_bits": 8_000_000, "side_bits": 8,
-    })  # fmt: skip
-    for name in """
-        sum_squared_error sum_signed_error expected_variance expected_bias cosine max_ulp
-        sum_error rescaled_nmse
-    """.split():
-        frame[name] = random.normal(size=count) * reference
-    histograms = pd.DataFrame(
-        {
-            "trace": "large",
-            "step": np.repeat(np.arange(steps), layers * 20),
-            "tensor": np.tile(np.repeat([f"layers.{i}.weight" for i in range(layers)], 20), steps),
-            "kind": "finite",
-            "exponent": np.tile(np.arange(-20, 0), steps * layers),
-            "count": 5,
-        }
-    )
-    return frame, histograms
-
-
-def test_three_million_rows_fit_into_15_mb_and_what_does_not_is_said():
-    frame, histograms = large()
-    assert len(frame) == 400 * 50 * 25 * 6
-    frame = frame[[column for column in frame if column in NEEDED]]
-    tables, left_out = fitted(frame, histograms, "ring")
-    # The library and the static part take less than 0.6 MB.
-    assert len(base64_of(pack(tables))) < 14_300_000
-    said = " ".join(left_out)
-    assert "sequential, tree, hierarchical:4" in said
-    held = int(re.search(r"evenly chosen: (\d+) of 50 of large", said)[1])
-    assert held == tables["rows"]["step"].nunique() >= 8
-    assert (
-        {0, 49} <= set(tables["rows"]["step"])
-        and tables["rows"]["tensor"].nunique() == 400
-        and set(tables["rows"]["topology"]) == {"", "exact", "ring"}
-    )
-
-
-def test_what_fits_is_left_alone(results):
-    rows = _rows(results.frame)
-    tables, left_out = fitted(rows, results.histograms, "ring")
-    assert left_out == [] and tables["rows"] is rows
-
-
-def test_numbers_beyond_fp32_keep_their_digits():
-    import gzip
-    import json
-
-    numbers = pd.Series([1e-60, 3e-55, 0.0, np.nan, 7e-48])
-    data = gzip.decompress(pack({"t": pd.DataFrame({"x": numbers})}))
-    length = int.from_bytes(data[:4], "little")
-    (column,) = json.loads(data[4 : 4 + length])["tables"]["t"]["columns"]
-    stored = np.frombuffer(
-        np.frombuffer(data[4 + length :], np.uint8).reshape(4, 5).T.tobytes(), "<f4"
-    ).astype(float)
-    back = np.ldexp(stored, -column["shift"])
-    assert back == pytest.approx(numbers.to_numpy(), rel=1e-7, nan_ok=True) and math.isnan(back[3])

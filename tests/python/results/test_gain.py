@@ -10,7 +10,7 @@ from apscope._training.statistics import of_trace
 from apscope.record import TraceWriter
 from tests.python.results.test_persistence import noise_of
 
-WORKERS, STEPS = 4, (0, 1, 5)
+WORKERS, STEPS = 4, (0, 1, 5, 7)
 SIZES = {"large": 5000, "small": 70, "lost": 40}
 
 

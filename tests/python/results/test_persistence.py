@@ -209,7 +209,7 @@ def summed(rows):
 def interval(rows):
     sums = rows.groupby("step")[["sum_squared_error", "sum_noise"]].sum().to_numpy()
     ratio = summed(rows)
-    if len(sums) < 2 or not math.isfinite(ratio):
+    if len(sums) < 4 or not math.isfinite(ratio):
         return math.nan, math.nan
     left, count = sums[:, 0] - ratio * sums[:, 1], len(sums)
     half = apscope._core.student_t(count - 1) * math.sqrt((left**2).sum() * count / (count - 1))

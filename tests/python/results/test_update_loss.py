@@ -100,7 +100,7 @@ def losses_of(layers, optimizer, k):
 
 
 def interval(losses):
-    if len(losses) < 2:
+    if len(losses) < 4:
         return math.nan, math.nan
     half = _core.student_t(len(losses) - 1) * np.std(losses, ddof=1) / math.sqrt(len(losses))
     return max(np.mean(losses) - half, 0), np.mean(losses) + half

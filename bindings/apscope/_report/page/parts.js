@@ -13,32 +13,31 @@ const PARTS = [
   ["interaction", "#d4a017", "products of these errors: below 0 if they cancel"],
 ];
 
-// Sums over the steps that count of one layer, or of all where `layer` is below 0; skipped steps
-// have no parts.
-export function partSums(rows, layers, steps, judged, counts, layer) {
-  const sums = Object.fromEntries(PARTS.map(([name]) => [name, 0]));
-  let error = 0,
-    reference = 0,
+// Sums over the steps of the layers that count, or of `layer` alone; skipped steps have no parts.
+export function partSums(view, { scheme, topology, judged }, counts, layer) {
+  const { rows, layers, steps, sums: table } = view;
+  const chosen = new Set();
+  let reference = 0,
     overflow = 0;
   for (let i = 0; i < judged.length; i++) {
-    if (
-      !counts[i] ||
-      rows.skipped[judged[i]] ||
-      (layer >= 0 && Math.floor(i / steps.length) !== layer)
-    )
-      continue;
-    for (const [name] of PARTS) sums[name] += rows[`split_${name}`][judged[i]];
+    const own = layers[Math.floor(i / steps.length)];
+    if (!counts[i] || rows.skipped[judged[i]] || (layer && own !== layer)) continue;
+    chosen.add(own);
     overflow += rows.overflow[judged[i]] || 0;
-    error += rows.sum_squared_error[judged[i]];
     reference += rows.sum_squared_reference[judged[i]];
   }
+  const sums = Object.fromEntries(PARTS.map(([name]) => [name, 0]));
+  for (const i of view.sumsOf(scheme, topology))
+    if (chosen.has(table.tensor.levels[table.tensor.codes[i]]))
+      for (const [name] of PARTS) sums[name] += table[`split_${name}`][i];
+  const error = Object.values(sums).reduce((a, b) => a + b, 0);
   return { sums, error, overflow, nmse: reference > 0 ? error / reference : NaN };
 }
 
 export function drawParts(place, view, sides, counts, layer) {
   const found = sides.map((s, k) => ({
     name: "AB"[k],
-    ...partSums(view.rows, view.layers, view.steps, s.judged, counts, view.layers.indexOf(layer)),
+    ...partSums(view, s, counts, layer),
   }));
   const told = found.filter(
     (f) => f.error > 0 && !f.overflow && PARTS.every(([name]) => !Number.isNaN(f.sums[name])),

@@ -43,7 +43,10 @@ export function schemesPart(box, state, redraw) {
     sort: "rank",
     search: true,
     columns: [
-      words("scheme", "scheme", "a spec that --scheme takes", true),
+      {
+        ...words("scheme", "scheme", "a spec that --scheme takes", true),
+        text: (r) => r.scheme,
+      },
       words("topology", "reduction", "two phases, order of additions, or the scheme's own", true),
       column(
         "error_over_noise",

@@ -12,11 +12,9 @@ export function spans(rows) {
   return found;
 }
 
-// Squared error, squared reference and so on of row i; of a skipped step all is lost (y = 0).
+// Squared error of row i; of a skipped step all is lost (y = 0).
 const squared = (rows, i) =>
   rows.skipped[i] ? rows.sum_squared_reference[i] : rows.sum_squared_error[i];
-const signed = (rows, i) =>
-  rows.skipped[i] ? -rows.sum_absolute_reference[i] : rows.sum_signed_error[i];
 
 // NMSE of row i: 1 where the step was skipped, at least 1 where values overflowed, NaN where the
 // truth is all zero.
@@ -27,63 +25,64 @@ export function nmse(rows, i) {
   return rows.overflow[i] > 0 ? Math.max(1, value || 0) : value;
 }
 
-// One record a scheme and topology of rows [from, to) whose layer has kept[code]; kept = null keeps
-// all. Traces without reduced rows are summarised at the wire, topology "".
+// One record a scheme and topology of rows [from, to) and of the sums over their steps, whose layer
+// has kept[code]; kept = null keeps all. Traces without reduced rows are summarised at the wire,
+// topology "".
 // Layers with zero[code] are numerically zero: they have no cosine and no worst error.
-export function summarize(rows, [from, to], kept = null, zero = null) {
+export function summarize(rows, [from, to], sums, [begin, end], kept = null, zero = null) {
   const { step, tensor, scheme, topology, stage } = rows;
-  const topologies = topology.levels.length;
   const wire = stage.levels.indexOf("wire");
   let reduced = false;
   for (let i = from; i < to && !reduced; i++) reduced = stage.codes[i] !== wire;
   const steps = new Map();
   for (let i = from; i < to; i++) if (!steps.has(step[i])) steps.set(step[i], steps.size);
   const groups = new Map();
-  const wires = new Map();
-  for (let i = from; i < to; i++) {
-    if (kept && !kept[tensor.codes[i]]) continue;
-    const atWire = stage.codes[i] === wire;
-    if (atWire) {
-      const place = scheme.codes[i] * topologies + topology.codes[i];
-      const layers = wires.get(place) ?? new Map();
-      const counts = layers.get(tensor.codes[i]) ?? [0, 0];
-      if (!rows.skipped[i]) {
-        counts[0] += rows.underflow[i] || 0;
-        counts[1] += rows.nonzero[i] || 0;
-      }
-      wires.set(place, layers.set(tensor.codes[i], counts));
-      if (reduced) continue;
-    }
-    const key = scheme.codes[i] * topologies + topology.codes[i];
-    let g = groups.get(key);
-    if (!g)
-      groups.set(
-        key,
-        (g = group(
-          scheme.levels[scheme.codes[i]],
-          scheme.codes[i],
-          topology.levels[topology.codes[i]],
-          steps.size,
-        )),
-      );
-    add(g, rows, i, steps.get(step[i]), !zero?.[tensor.codes[i]]);
-  }
-  // Of a layer's rows at the wire for this topology, else of those for all.
-  const sent = (g) => {
-    const layersOf = (name) =>
-      wires.get(g.code * topologies + topology.levels.indexOf(name)) ?? new Map();
-    return [...new Map([...layersOf(""), ...layersOf(g.topology)]).values()].reduce(
-      (a, b) => [a[0] + b[0], a[1] + b[1]],
-      [0, 0],
-    );
+  const groupOf = (schemeName, topologyName) => {
+    const key = `${schemeName} ${topologyName}`;
+    if (!groups.has(key)) groups.set(key, group(schemeName, topologyName, steps.size));
+    return groups.get(key);
   };
+  let last = null;
+  let place = -1;
+  for (let i = from; i < to; i++) {
+    if ((kept && !kept[tensor.codes[i]]) || (reduced && stage.codes[i] === wire)) continue;
+    // Rows of one group stand together.
+    const now = scheme.codes[i] * topology.levels.length + topology.codes[i];
+    if (now !== place)
+      last = groupOf(scheme.levels[scheme.codes[i]], topology.levels[topology.codes[i]]);
+    place = now;
+    add(last, rows, i, steps.get(step[i]), !zero?.[tensor.codes[i]]);
+  }
+  // Of a layer's messages for this topology, else of those for all.
+  const wires = new Map();
+  const at = (column, i) => column.levels[column.codes[i]];
+  const zeroNames = new Set(tensor.levels.filter((_, code) => zero?.[code]));
+  const keptNames = new Set(tensor.levels.filter((_, code) => !kept || kept[code]));
+  for (let i = begin; i < end; i++) {
+    const layer = at(sums.tensor, i);
+    if (!keptNames.has(layer)) continue;
+    const atWire = at(sums.stage, i) === "wire";
+    if (atWire) {
+      const key = `${at(sums.scheme, i)} ${at(sums.topology, i)}`;
+      if (!wires.has(key)) wires.set(key, new Map());
+      wires.get(key).set(layer, [sums.underflow[i], sums.nonzero[i]]);
+    }
+    if (!atWire || !reduced)
+      addSums(groupOf(at(sums.scheme, i), at(sums.topology, i)), sums, i, !zeroNames.has(layer));
+  }
+  const sent = (g) =>
+    [
+      ...new Map([
+        ...(wires.get(`${g.scheme} `) ?? []),
+        ...(wires.get(`${g.scheme} ${g.topology}`) ?? []),
+      ]).values(),
+    ].reduce((a, b) => [a[0] + b[0], a[1] + b[1]], [0, 0]);
   return [...groups.values()].map((g) => finish(g, rows, reduced ? sent(g) : null));
 }
 
-function group(scheme, code, topology, steps) {
+function group(scheme, topology, steps) {
   return {
     scheme,
-    code,
     topology,
     error: new Float64Array(steps),
     reference: new Float64Array(steps),
@@ -93,7 +92,8 @@ function group(scheme, code, topology, steps) {
     log2: 0,
     blocks: 0,
     variance: 0,
-    varianceKnown: true,
+    pooledError: 0,
+    pooledReference: 0,
     cosine: 0,
     cells: 0,
     underflow: 0,
@@ -109,25 +109,12 @@ const SKIPPED = 1,
 function add(g, rows, i, step, judged) {
   g.error[step] += squared(rows, i);
   g.reference[step] += rows.sum_squared_reference[i];
-  g.signed += signed(rows, i);
-  g.absolute += rows.sum_absolute_reference[i] || 0;
-  g.log2 += rows.sum_log2_error_over_noise[i]; // NaN where the noise is not known
-  g.blocks += rows.noise_blocks[i] || 0;
   const skipped = rows.skipped[i];
   if (skipped) g.flags[step] |= SKIPPED;
-  else {
-    if (rows.overflow[i] > 0) g.flags[step] |= OVERFLOWED;
-    g.underflow += rows.underflow[i] || 0;
-    g.nonzero += rows.nonzero[i] || 0;
-    const variance = rows.expected_variance[i];
-    if (variance === variance) g.variance += variance * rows.counted[i];
-    else g.varianceKnown = false;
-  }
+  else if (rows.overflow[i] > 0) g.flags[step] |= OVERFLOWED;
   // A row whose truth is all zero is ignored; one without numbers makes the total unknown.
   if (!judged || !(rows.overflow[i] > 0 || rows.sum_squared_reference[i] !== 0)) return;
   const known = skipped || !Number.isNaN(rows.sum_squared_error[i]);
-  g.cosine += skipped || rows.overflow[i] > 0 ? 0 : known ? rows.cosine[i] || 0 : NaN;
-  g.cells++;
   // A row with overflow has no finite error.
   const value = rows.overflow[i] > 0 ? Infinity : known ? nmse(rows, i) : NaN;
   if (value > g.worst || (Number.isNaN(value) && !Number.isNaN(g.worst))) {
@@ -136,24 +123,36 @@ function add(g, rows, i, step, judged) {
   }
 }
 
+function addSums(g, sums, i, judged) {
+  g.signed += sums.sum_signed_error[i];
+  g.absolute += sums.sum_absolute_reference[i];
+  g.log2 += sums.sum_log2_error_over_noise[i]; // NaN where the noise is not known
+  g.blocks += sums.noise_blocks[i];
+  g.variance += sums.variance[i];
+  g.pooledError += sums.error[i];
+  g.pooledReference += sums.reference[i];
+  g.underflow += sums.underflow[i];
+  g.nonzero += sums.nonzero[i];
+  if (!judged) return;
+  g.cosine += sums.cosine[i];
+  g.cells += sums.cells[i];
+}
+
 function finish(g, rows, wire) {
   let total = 0,
     counted = 0,
-    error = 0,
-    reference = 0,
     skipped = 0,
     overflowed = 0;
   for (let s = 0; s < g.error.length; s++) {
     skipped += g.flags[s] & SKIPPED;
     overflowed += (g.flags[s] & OVERFLOWED) >> 1;
-    error += g.error[s];
-    reference += g.reference[s];
     const over = g.flags[s] & OVERFLOWED;
     if (!over && g.reference[s] === 0) continue;
     const value = g.error[s] / g.reference[s];
     total += over ? Math.max(1, value || 0) : value;
     counted++;
   }
+  const reference = g.pooledReference;
   const worst = g.worstRow < 0 ? NaN : g.worst;
   const rate = g.nonzero ? g.underflow / g.nonzero : NaN;
   const overNoise = g.blocks ? 2 ** (g.log2 / g.blocks) : NaN;
@@ -161,22 +160,24 @@ function finish(g, rows, wire) {
   return {
     scheme: g.scheme,
     topology: g.topology,
-    rank: stepNmse,
     error_over_noise: overNoise,
     step_nmse: stepNmse,
     layer_cosine: g.cells ? g.cosine / g.cells : NaN,
     worst_nmse: worst,
     worst_layer: Number.isNaN(worst) ? null : rows.tensor.levels[rows.tensor.codes[g.worstRow]],
     worst_step: Number.isNaN(worst) ? NaN : rows.step[g.worstRow],
-    nmse: overflowed ? Infinity : reference > 0 ? error / reference : NaN,
+    nmse: overflowed ? Infinity : reference > 0 ? g.pooledError / reference : NaN,
     relative_bias: g.absolute > 0 ? g.signed / g.absolute : NaN,
-    expected_variance: g.varianceKnown && reference > 0 ? g.variance / reference : NaN,
+    expected_variance: reference > 0 ? g.variance / reference : NaN,
     underflow_wire: wire ? (wire[1] ? wire[0] / wire[1] : NaN) : rate,
     underflow_reduced: wire ? rate : NaN,
     skipped,
     overflowed,
   };
 }
+
+// The figure that ranks a record; none after a gap in a scheme's memory, and where a layer is lost.
+export const rankOf = (r) => (r.gaps || r.lost_layers ? NaN : r.step_nmse);
 
 // The topology that ranks a scheme: the selected one, else its own reduction, else exact,
 // else the wire.

@@ -4,7 +4,7 @@ import { charts, figureBox, within } from "./chart.js";
 import { wireGrid } from "./compare.js";
 import { element } from "./dom.js";
 import { drawMap, leftOut, mostOf, placeOf } from "./draw.js";
-import { clip, percent } from "./text.js";
+import { percent } from "./text.js";
 
 const WORST = 5;
 // Degrees by which layers' names are turned, and pixels below the map for them.
@@ -50,7 +50,7 @@ export function underflowPart(box, state) {
     drawn = key;
     sides.forEach((side, k) => {
       const scheme = [state.a, state.b][k];
-      side.caption.textContent = `${side.name} = ${clip(scheme, 80)}, by layer and step`;
+      side.caption.textContent = `${side.name} = ${scheme}, by layer and step`;
       if (view.schemes.has(scheme)) drawSteps(side.place, view, scheme);
     });
   };

@@ -131,7 +131,7 @@ function sentence(view, sides, records) {
     const { scheme, topology } = sides[k],
       sent = view.volumeOf(scheme, topology);
     return (
-      `${"AB"[k]} = ${clip(scheme, 80)}, ${topology ? view.called(topology) : "the wire"}` +
+      `${"AB"[k]} = ${scheme}, ${topology ? view.called(topology) : "the wire"}` +
       (sent > 0 ? `, ${figure(sent)} of fp32's bytes` : "")
     );
   };

@@ -2,12 +2,14 @@
 // kept.
 
 import { rowIndex } from "./compare.js";
-import { front, judged, judgedTopology, spans, summarize } from "./summary.js";
+import { front, judged, judgedTopology, rankOf, spans, summarize } from "./summary.js";
 
 // Data that depends only on the trace.
 export function traceOf(data, name, code) {
   const rows = data.tables.rows,
-    span = spans(rows)[code];
+    sums = data.tables.sums,
+    span = spans(rows)[code],
+    spanOfSums = spans(sums)[sums.trace.levels.indexOf(name)];
   const steps = new Set(),
     layers = new Map(),
     found = new Map();
@@ -22,22 +24,59 @@ export function traceOf(data, name, code) {
   return {
     name,
     span,
+    spanOfSums,
     steps: [...steps].sort((a, b) => a - b),
     layers: [...layers.keys()].map((c) => rows.tensor.levels[c]),
     roles: new Map([...layers].map(([c, role]) => [rows.tensor.levels[c], role])),
     rowsOf: rowIndex(rows, span),
+    sumsOf: rowIndex(sums, spanOfSums),
     topologies: new Map(
       [...found].map(([s, t]) => [
         rows.scheme.levels[s],
         [...t].map((c) => rows.topology.levels[c]),
       ]),
     ),
+    figures: figuresOf(data.tables.figures, name),
     pooled: new Map(),
     numericallyZero: zeroLayers(data, name, rows),
-    modelled: new Map(
-      data.modelled.filter((m) => m.trace === name).map((m) => [`${m.scheme} ${m.topology}`, m]),
-    ),
   };
+}
+
+// The summary of all layers, by scheme and topology.
+function figuresOf(table, trace) {
+  const found = new Map();
+  const cell = (column, i) => (column.codes ? column.levels[column.codes[i]] : column[i]);
+  const columns = Object.entries(table).filter(([name]) => name !== "length");
+  for (let i = 0; i < table.length; i++) {
+    if (cell(table.trace, i) !== trace) continue;
+    const record = Object.fromEntries(columns.map(([name, column]) => [name, cell(column, i)]));
+    found.set(`${record.scheme} ${record.topology}`, {
+      ...record,
+      worst_layer: record.worst_layer || null,
+    });
+  }
+  return found;
+}
+
+// Costs are modelled for whole models and steps are counted of the trace; neither depends on the
+// layers that are kept.
+const OF_THE_TRACE = [
+  "volume",
+  "time",
+  "speedup",
+  "nonfinite",
+  "gaps",
+  "lost_layers",
+];
+
+// The records of the layers that a filter keeps.
+function recordsOf(trace, rows, sums, kept, layer) {
+  if (!kept) return [...trace.figures.values()];
+  const zero = layer.startsWith("layer ") ? null : trace.numericallyZero;
+  return summarize(rows, trace.span, sums, trace.spanOfSums, kept, zero).map((r) => {
+    const whole = trace.figures.get(`${r.scheme} ${r.topology}`);
+    return { ...r, ...Object.fromEntries(OF_THE_TRACE.map((key) => [key, whole?.[key] ?? NaN])) };
+  });
 }
 
 // By code of a layer: 1 for those whose gradients are numerically zero, in this trace.
@@ -75,28 +114,11 @@ export function look(data, trace, state) {
   };
   // Pooling reads every row of the trace, and which schemes are kept does not change it.
   if (!trace.pooled.has(state.layer)) {
-    const records = summarize(
-      rows,
-      trace.span,
-      layers.length === trace.layers.length ? null : mask,
-      state.layer?.startsWith("layer ") ? null : trace.numericallyZero,
-    );
+    const all = layers.length === trace.layers.length;
+    const records = recordsOf(trace, rows, data.tables.sums, all ? null : mask, state.layer);
     trace.pooled.set(
       state.layer,
-      records
-        .map((r) => ({
-          ...r,
-          ...schemes.get(r.scheme),
-          ...pick(trace.modelled.get(`${r.scheme} ${r.topology}`), [
-            "volume",
-            "time",
-            "speedup",
-            "nonfinite",
-            "gaps",
-            "lost_layers",
-          ]),
-        }))
-        .map((r) => (r.gaps || r.lost_layers ? { ...r, rank: NaN } : r)),
+      records.map((r) => ({ ...r, ...schemes.get(r.scheme), rank: rankOf(r) })),
     );
   }
   const topologiesOf = (spec) => (trace.topologies.get(spec) ?? []).filter(Boolean);
@@ -119,16 +141,13 @@ export function look(data, trace, state) {
     span: trace.span,
     steps: trace.steps,
     rowsOf: trace.rowsOf,
+    sums: data.tables.sums,
+    sumsOf: trace.sumsOf,
     histograms: data.tables.histograms,
     formats: data.formats,
     topologiesOf,
     called: (topology) => data.reductionNames[topology] ?? topology,
-    volumeOf: (spec, topology) => trace.modelled.get(`${spec} ${topology}`)?.volume ?? NaN,
+    volumeOf: (spec, topology) => trace.figures.get(`${spec} ${topology}`)?.volume ?? NaN,
     judgedOf: (spec) => judgedTopology(topologiesOf(spec), state.topology),
   };
-}
-
-// Costs are modelled for whole models in Python; they do not depend on the layers that are kept.
-function pick(record, keys) {
-  return Object.fromEntries(keys.map((key) => [key, record?.[key] ?? NaN]));
 }
