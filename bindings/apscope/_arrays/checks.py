@@ -122,8 +122,8 @@ def taken(seed: Any) -> Any:
     return seed.next() if hasattr(seed, "next") else seed
 
 
-def workers_first(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape of one worker's array, of a shape that must be (workers, ...).
+def workers_first(shape: tuple[int, ...], what: str = "x") -> tuple[int, ...]:
+    """The shape of one worker's array, of a shape that must be (workers, ...); `what` has it.
 
     Raises
     ------
@@ -132,7 +132,7 @@ def workers_first(shape: tuple[int, ...]) -> tuple[int, ...]:
     """
     if len(shape) < 2 or not shape[0]:
         said = (
-            f"x has shape {tuple(shape)}; its first axis must be the workers, at least one: "
+            f"{what} has shape {tuple(shape)}; its first axis must be the workers, at least one: "
             "give (workers, ...)"
         )
         if len(shape) == 1 and shape[0]:

@@ -48,11 +48,23 @@ class Rest:
 
 
 def _as_list(name: str, value: Any) -> list[Any]:
-    # The last: a plan.
-    if isinstance(value, (str, os.PathLike, Scheme, Trace)) or hasattr(value, "scheme"):
+    # The last two: a plan, an array.
+    if (
+        isinstance(value, (str, os.PathLike, Scheme, Trace, Mapping))
+        or hasattr(value, "scheme")
+        or hasattr(value, "__array__")
+    ):
         return [value]
     # Invalid values are reported by the reader.
     return listed(name, value) if isinstance(value, Iterable) else [value]
+
+
+def _traces(value: Any) -> list[Trace]:
+    """Every trace; a list of mappings has the steps of one, in memory."""
+    given = _as_list("traces", value)
+    if given and all(isinstance(one, Mapping) for one in given):
+        given = given if isinstance(value, Mapping) else [given]
+    return [as_trace(one) for one in given]
 
 
 def _steps_text(steps: slice | list[int]) -> str:
@@ -144,7 +156,7 @@ def run_replay(
         from .._arrays.gpu import row_device
 
         on_device = row_device()
-    opened = [as_trace(t) for t in _as_list("traces", traces)]
+    opened = _traces(traces)
     if not opened:
         raise ValueError("there is no trace to replay; give at least one")
     names = [t.name for t in opened]

@@ -5,7 +5,6 @@ Every reduction is searched separately, and all of them are ranked together.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -21,8 +20,7 @@ from .._results.noise import zero_layers
 from .._results.pooling import OWN_REDUCTIONS, wire_of
 from .._results.results import Results
 from .._results.summary import headline, summary
-from .._traces.opening import as_trace
-from .._traces.trace import Trace
+from .._traces.opening import TraceLike, as_trace
 from .bounds import FIGURES, Bounds
 from .floor import ends_in_format, least_terms
 from .splits import SCHEMES, Reach, Split, nearest_named, reach_of, splits_of
@@ -56,7 +54,7 @@ COLUMNS = (
 
 @guarded
 def search(
-    trace: Trace | str | os.PathLike[str],
+    trace: TraceLike,
     bits: int = 8,
     *,
     schemes: str | Sequence[str] = SCHEMES,
@@ -75,8 +73,8 @@ def search(
 
     Parameters
     ----------
-    trace : Trace, path-like or URL
-        One recorded trace.
+    trace : Trace, path-like, URL or gradients
+        One recorded trace, or gradients in memory, as for `replay`.
     bits : int, 3 to 16
         Bits of a value, including the sign. One to eight are exponent bits, the others mantissa
         bits.
