@@ -10,13 +10,20 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from .._text import clip
+from .._text import clip, count_of
 
 _Init = TypeVar("_Init", bound=Callable[..., None])
 
 
 def shown(value: Any) -> str:
-    """The value in a message: one line, clipped; its type if it has no repr."""
+    """The value in a message: one line, clipped; its type if it has no repr.
+
+    NumPy's numbers are shown as Python's, arrays by their shape.
+    """
+    if isinstance(value, np.generic):
+        value = value.item()
+    elif isinstance(value, np.ndarray) and value.size > 1:
+        return f"an array of shape {value.shape}"
     try:
         return clip(" ".join(repr(value).split()))
     except ValueError:  # an integer of thousands of digits
@@ -137,8 +144,8 @@ def workers_first(shape: tuple[int, ...], what: str = "x") -> tuple[int, ...]:
         )
         if len(shape) == 1 and shape[0]:
             said += (
-                f"; x[None] is one worker with {shape[0]} values, x[:, None] {shape[0]} "
-                "workers with one value each"
+                f"; x[None] is one worker with {count_of(shape[0], 'value')}, x[:, None] "
+                f"{count_of(shape[0], 'worker')} with one value each"
             )
         raise ValueError(said)
     return tuple(shape[1:])

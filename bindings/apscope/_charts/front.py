@@ -12,6 +12,7 @@ from .._rate_limit.known import Known
 from .._results.pooling import is_own
 from .._results.volume import SIDE
 from .._schemes.titles import reduction
+from .._text import count_of
 from .colours import FAMILIES, REDUCTIONS
 from .describe import Chart, Line, Log, Point, number, powers
 from .fill import step_front
@@ -149,9 +150,9 @@ def front_chart(
                 f"{row.scheme}{reduced}\n{unit} "
                 f"{number(real, 3)}{', below the axis' if real < floor else ''}\n{against} "
                 f"{number(px, 3)}"
-                + (f"\noverflow in {row.overflowed} steps" if row.overflowed else "")
-                + (f"\nskipped {row.skipped} steps" if row.skipped else "")
-                + (f"\n{row.gaps} steps after a gap: no rank" if row.gaps else ""),
+                + (f"\noverflow in {count_of(row.overflowed, 'step')}" if row.overflowed else "")
+                + (f"\nskipped {count_of(row.skipped, 'step')}" if row.skipped else "")
+                + (f"\n{count_of(row.gaps, 'step')} after a gap: no rank" if row.gaps else ""),
                 hollow=not whole,
                 faint=not first,
                 link=links(row.scheme, row.topology),

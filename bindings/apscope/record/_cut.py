@@ -239,7 +239,7 @@ def _write(
     stay = sum(kept[t.name].elements if t.name in kept else t.size for t in manifest.tensors)
     longest = max((k.pieces.length for k in kept.values()), default=0)
     words = (
-        f"runs of at most {longest} elements at random and the largest magnitudes, {stay} of "
+        f"runs of at most {count_of(longest, 'element')} at random and the largest magnitudes, {stay} of "
         f"{whole} elements"
     )
     about = {
