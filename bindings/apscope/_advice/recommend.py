@@ -14,6 +14,7 @@ from .._results.ladder import REDUCTIONS
 from .._results.pooling import one_trace
 from .._results.results import Results
 from .._schemes.scheme import Scheme, as_scheme
+from .._traces.selection import parse_steps
 from ..cost import Network
 from .candidates import DEFAULT, candidates_of
 from .plan import Plan
@@ -138,6 +139,9 @@ def recommend(
     setting = Setting(
         wish, groups, periods, schemes, holdout, simplest, asked, network or Network(), elements
     )
+    steps = parse_steps(steps)
+    if candidates is not None:
+        candidates_of(candidates)  # what is wrong with them is said before the source is opened
     opened = results_or_trace(source)
     if isinstance(opened, Results):
         if steps is not None or workers is not None:

@@ -196,10 +196,8 @@ def convert(
         stacked and no axis is given, or values are not fp32 values. The sentence names the file and
         says what to do.
     """
-    worker_axis, step_axis, workers, accumulation, sample, loss_scale = (
-        given.item() if isinstance(given, np.generic) else given
-        for given in (worker_axis, step_axis, workers, accumulation, sample, loss_scale)
-    )
+    worker_axis, step_axis, workers = map(_python, (worker_axis, step_axis, workers))
+    accumulation, sample, loss_scale = map(_python, (accumulation, sample, loss_scale))
     said = dict(locals())
     say = tell or (lambda _: None)
     _check(said)
@@ -314,6 +312,11 @@ def convert(
         understood,
         tuple(notes),
     )
+
+
+def _python(given: Any) -> Any:
+    """A number of NumPy's as Python's."""
+    return given.item() if isinstance(given, np.generic) else given
 
 
 #: Changes when the same arguments give other values: an older, unfinished trace is not continued.

@@ -229,8 +229,8 @@ def _chosen(
             f"of {len(items)} arrays) pass --pattern '{most[1]}'"
         )
     # Where numbers differ, the sentence proposes a pattern.
-    bare = [Named(item, None, None, item.address) for item in items]
-    check_groups(_plain([n.tensor for n in bare]), bare, BARE_PATTERN, only_numbered=True)
+    unnamed = [Named(item, None, None, item.address) for item in items]
+    check_groups(_plain([n.tensor for n in unnamed]), unnamed, BARE_PATTERN, only_numbered=True)
     raise ValueError(
         f"no default pattern matches all of {count_of(len(items), 'array')}; the first is "
         f"{items[0].address!r}; give one with the named groups step, worker and tensor: --pattern "

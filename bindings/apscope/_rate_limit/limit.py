@@ -197,6 +197,7 @@ def limit(
     block, seed = integer("block", block, 1, 4096), integer("seed", seed, 0, 2**63 - 1)
     threads = integer("threads", threads, 0, 2**20)
     chosen = schemes_of([schemes] if isinstance(schemes, str | Scheme) else schemes)
+    steps = parse_steps(steps)  # before the trace is opened
     part = _part(as_trace(trace), steps, tensors, workers, block)
     noisy = part.workers > 1 and part.trace.manifest.stage == "local"
     with Bar(part.trace.name, flag("progress", progress)) as update:

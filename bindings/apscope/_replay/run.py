@@ -156,13 +156,6 @@ def run_replay(
         from .._arrays.gpu import row_device
 
         on_device = row_device()
-    opened = _traces(traces)
-    if not opened:
-        raise ValueError("there is no trace to replay; give at least one")
-    names = [t.name for t in opened]
-    for name in names:
-        if names.count(name) > 1:
-            raise ValueError(f"two traces are named '{name}'; give them different folder names")
     chosen = schemes_of(["main"] if schemes is None else _as_list("schemes", schemes))
     if not chosen:
         raise ValueError("there is no scheme to replay; give at least one, such as 'aps:e4m3'")
@@ -194,6 +187,13 @@ def run_replay(
         text("tensors", tensors)
 
     steps = parse_steps(steps)  # once: every trace and the command use them
+    opened = _traces(traces)  # now that the other arguments are known to be right
+    if not opened:
+        raise ValueError("there is no trace to replay; give at least one")
+    names = [t.name for t in opened]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"two traces are named '{name}'; give them different folder names")
 
     specs = [s.spec for s in chosen]
     kinds = [

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from .. import _core
 from .._arrays.checks import flag, text
 from .._arrays.float_environment import guarded
 from .._replay.replay import replay
@@ -21,6 +22,7 @@ from .._results.pooling import OWN_REDUCTIONS, wire_of
 from .._results.results import Results
 from .._results.summary import headline, summary
 from .._traces.opening import TraceLike, as_trace
+from .._traces.selection import parse_steps
 from .bounds import FIGURES, Bounds
 from .floor import ends_in_format, least_terms
 from .splits import SCHEMES, Reach, Split, nearest_named, reach_of, splits_of
@@ -142,13 +144,18 @@ def search(
         raise ValueError(f"by='{by}' is unknown; use {' or '.join(BY)}")
     if minimize is not None and minimize not in FIGURES:
         raise ValueError(f"minimize='{minimize}' is unknown; use one of {', '.join(FIGURES)}")
-    stop = flag("stop", stop)
-    opened = as_trace(trace)
-
+    stop, steps = flag("stop", stop), parse_steps(steps)
     reductions = [topology] if isinstance(topology, str) else list(topology)
     reductions = list(dict.fromkeys(text("topology", name) for name in reductions))
     if not reductions:
         raise ValueError("there is no topology to search in; give at least one, such as ring")
+    for name in reductions:
+        _core.parse_topology(name)
+    kinds = specials.split(",") if isinstance(specials, str) else specials
+    templates = [schemes] if isinstance(schemes, str) else list(schemes)
+    # What is wrong with the arguments is said before the trace is opened.
+    splits_of(bits, templates, kinds, Reach(0, 0, 0, 0))
+    opened = as_trace(trace)
 
     def replayed(specs: Sequence[str], on: Any, name: str) -> Results:
         return replay(
@@ -162,10 +169,6 @@ def search(
             progress=progress,
         )
 
-    kinds = specials.split(",") if isinstance(specials, str) else specials
-    templates = [schemes] if isinstance(schemes, str) else list(schemes)
-    # Reports errors in the arguments before any replay.
-    splits_of(bits, templates, kinds, Reach(0, 0, 0, 0))
     survey = replayed(["none:fp32"], steps, reductions[0])
     about = survey.provenance["traces"][0]
     splits = splits_of(

@@ -93,9 +93,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    trace = open_trace(args.trace)
     table = search(
-        trace, args.bits, schemes=args.scheme or SCHEMES, specials=listed(args.specials),
+        args.trace, args.bits, schemes=args.scheme or SCHEMES, specials=listed(args.specials),
         minimize=args.minimize, by=args.by, topology=args.topology or REDUCTIONS,
         steps=args.steps, workers=args.workers, stop=not args.no_stop, threads=args.threads,
         progress=on_terminal(),
@@ -108,7 +107,7 @@ def run(args: argparse.Namespace) -> int:
         figure = args.minimize or (
             "error_over_noise" if table["error_over_noise"].notna().any() else "step_nmse"
         )
-        _print(trace.name, table, figure, args)
+        _print(open_trace(args.trace).name, table, figure, args)
     return 0
 
 
