@@ -75,10 +75,11 @@ def cast_statistics(
 ) -> CastStatistics:
     """Round every element to a value of a format and describe the errors.
 
-    ``underflow_rate`` is the share of nonzero values that became 0, which `quantize` does without a
-    word: gradients are often smaller than a format's smallest number. Scale x beforehand if a
-    scheme would: the counts of ``x * S`` are those of ``quantize(x, format, scale=S)``. One pass
-    over the numbers; docs/performance.md compares its time with that of a cast; `apscope.replay` does that for recorded gradients. The result here
+    ``underflow_rate`` is the share of nonzero values that became 0: gradients are often smaller
+    than a format's smallest number, and `quantize` gives zeros without a warning. Scale x
+    beforehand if a scheme would; the counts of ``x * S`` are those of
+    ``quantize(x, format, scale=S)``, and `apscope.replay` scales recorded gradients. One pass over
+    the numbers; docs/performance.md compares its time with that of a cast. The result here
     equals the wire row of ``none:FORMAT`` for one worker.
 
     Parameters

@@ -166,7 +166,7 @@ def quantize(
     -----
     NaN gives NaN, also in formats without NaN. -0, and values that round to it, give -0 in formats
     that have it. Unsigned formats: a negative result is NaN, or the lowest value when saturating.
-    Empty arrays give empty arrays. Small numbers become 0 without a word: `cast_statistics` tells
+    Empty arrays give empty arrays. Small numbers become 0 without a warning: `cast_statistics` tells
     the share of them, ``underflow_rate``. The rule is docs/definitions.md, section 6 (IEEE 754-2019
     section 4.3; P3109 for its formats).
 
