@@ -156,6 +156,27 @@ bool means_another(std::string_view name, const FloatFormat& f) {
     return false;
 }
 
+// Refuses e3m2fnb3: its bias is the usual one, so only its specials, which a reader does not see,
+// make it another format than e3m2fn.
+void refuse_usual_bias(std::string_view name, const FloatFormat& f) {
+    const std::size_t at = name.rfind('b');
+    if (at == std::string_view::npos || name.find_first_not_of("0123456789", at + 1) != name.npos)
+        return;
+    const std::string_view plain = name.substr(0, at);
+    const std::optional<FloatFormat> without = parse_general(plain);
+    if (!without || *without != f || !means_another(plain, f)) return;
+    const FloatFormat other = parse_format(plain);
+    const auto told = [](const FloatFormat& g) {
+        const std::uint64_t codes = g.nan_codes + (g.nan_at_negative_zero ? 1 : 0);
+        return (codes == 0 ? std::string("no NaN") : "a NaN") +
+               (g.zero == Zero::none ? ", no zero" : "") + ", largest value " +
+               detail::shortest(g.largest());
+    };
+    throw std::invalid_argument("'" + std::string(name) + "' and '" + std::string(plain) +
+                                "' would be two formats: write " + f.name() + " (" + told(f) +
+                                ") or " + other.name() + " (" + told(other) + ")");
+}
+
 // The general form of `f`, starting from the family of specials that needs the fewest words.
 std::string general_name(const FloatFormat& f) {
     std::string best;
@@ -259,6 +280,7 @@ FloatFormat parse_format(std::string_view name) {
                  : near));
     }
     of_name([&] { validate(*f); });
+    refuse_usual_bias(name, *f);
     return *f;
 }
 

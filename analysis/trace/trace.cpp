@@ -197,7 +197,9 @@ TensorView Trace::read(std::int64_t step_number, const std::string& name, int wo
                                    [&](const StepInfo& s) { return s.number == step_number; });
     if (step == manifest.steps.end()) {
         std::string range = "it has none";
-        if (!manifest.steps.empty())
+        if (manifest.steps.size() == 1)
+            range = "its one step is " + std::to_string(manifest.steps.front().number);
+        else if (!manifest.steps.empty())
             range = "its " + std::to_string(manifest.steps.size()) + " steps lie between " +
                     std::to_string(manifest.steps.front().number) + " and " +
                     std::to_string(manifest.steps.back().number);

@@ -142,7 +142,7 @@ StepInfo parse_step(const json& object, const std::string& where, int workers) {
         if (!files.contains(file_name(Kind::gradient, worker)))
             fields.refuse("(number " + std::to_string(step.number) + ") lists no file '" +
                           file_name(Kind::gradient, worker) + "', but the trace has " +
-                          std::to_string(workers) + " workers");
+                          std::to_string(workers) + (workers == 1 ? " worker" : " workers"));
     return step;
 }
 

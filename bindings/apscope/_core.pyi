@@ -8,7 +8,7 @@ import numpy.typing
 import os
 import pathlib
 import typing
-__all__: list[str] = ['AFTER_GAP', 'BlockFormat', 'COLUMNS', 'ChosenRows', 'FileInfo', 'FloatEnvironment', 'FloatFormat', 'LEAST_OBSERVATIONS', 'LIMITS', 'Manifest', 'NOT_MEASURABLE', 'NoiseTable', 'OPTIMIZERS', 'OWN_REDUCTIONS', 'Pairing', 'Projection', 'Quantizer', 'ReplayOptions', 'RowTable', 'SafetensorsFile', 'StepExchange', 'StepInfo', 'TensorInfo', 'Trace', 'TrainingStep', 'WindowTable', 'agreed_bits', 'all_schemes', 'allreduce', 'arithmetic', 'arithmetic_path', 'bench', 'best_simd_level', 'bias_of_log_variance', 'block_squares', 'blur_widths', 'blurred_entropies', 'canonical_topology', 'cast_plan', 'cast_statistics', 'check_memory', 'check_shard', 'collective_cost', 'collective_seconds', 'cpd_cast', 'cpd_exponent', 'cpd_gemm', 'decode', 'decode_blocks', 'encode', 'encode_blocks', 'exchange', 'fixed_exp2', 'fixed_log2', 'fsdp_divisors', 'headline_topology', 'is_one_number', 'is_order', 'is_own_reduction', 'known_links', 'log_bias', 'losses_of_sums', 'machine_memory', 'main_schemes', 'make_scheme', 'named_block_formats', 'named_formats', 'named_side', 'narrow', 'numerically_zero', 'optimal_levels', 'optimizer_told', 'ordered_dot', 'ordered_matmul', 'ordered_sum', 'orders', 'overflow_modes', 'pack', 'packed_size', 'parse_scheme', 'parse_topology', 'part_seconds', 'quantize', 'quantize_blocks', 'rate_limit', 'read_statistics', 'replay', 'rounding_modes', 'rounding_word', 'scheme_definitions', 'set_simd_level', 'simd_level', 'steps_between', 'steps_numbered', 'stream_seed', 'student_t', 'sum_path', 'tensors_matching', 'topologies', 'underflow_modes', 'unpack', 'widen', 'work_costs']
+__all__: list[str] = ['AFTER_GAP', 'BlockFormat', 'COLUMNS', 'ChosenRows', 'FileInfo', 'FloatEnvironment', 'FloatFormat', 'LEAST_OBSERVATIONS', 'LIMITS', 'Manifest', 'NOT_MEASURABLE', 'NoiseTable', 'OPTIMIZERS', 'OWN_REDUCTIONS', 'Pairing', 'Projection', 'Quantizer', 'ReplayOptions', 'RowTable', 'SafetensorsFile', 'StepExchange', 'StepInfo', 'TensorInfo', 'Trace', 'TrainingStep', 'WindowTable', 'agreed_bits', 'all_schemes', 'allreduce', 'arithmetic', 'arithmetic_path', 'bench', 'best_simd_level', 'bias_of_log_variance', 'block_squares', 'blur_widths', 'blurred_entropies', 'canonical_topology', 'cast_plan', 'cast_statistics', 'check_memory', 'check_shard', 'collective_cost', 'collective_seconds', 'cpd_cast', 'cpd_exponent', 'cpd_gemm', 'decode', 'decode_blocks', 'encode', 'encode_blocks', 'exchange', 'fixed_exp2', 'fixed_log2', 'fsdp_divisors', 'headline_topology', 'is_one_number', 'is_order', 'is_own_reduction', 'known_links', 'log_bias', 'losses_of_sums', 'machine_memory', 'main_schemes', 'make_scheme', 'named_block_formats', 'named_formats', 'named_side', 'narrow', 'numerically_zero', 'optimal_levels', 'optimizer_told', 'ordered_dot', 'ordered_matmul', 'ordered_sum', 'orders', 'overflow_modes', 'pack', 'packed_size', 'parse_scheme', 'parse_topology', 'part_seconds', 'quantize', 'quantize_blocks', 'quantize_scaled', 'rate_limit', 'read_statistics', 'replay', 'rounding_modes', 'rounding_word', 'scheme_definitions', 'set_simd_level', 'simd_level', 'steps_between', 'steps_numbered', 'stream_seed', 'student_t', 'sum_path', 'tensors_matching', 'topologies', 'underflow_modes', 'unpack', 'widen', 'work_costs']
 class FloatEnvironment:
     def __enter__(self) -> None:
         ...
@@ -21,9 +21,13 @@ class FloatFormat:
     A floating-point number system as a value.
 
     FloatFormat("e4m3fn") reads a name: a row of `apscope formats`, an alias, a P3109 name such as
-    binary8p3se, or e<E>m<M>[fn|fnuz|finite][u][b<bias>]. FloatFormat(exponent_bits=4, mantissa_bits=3,
-    ...) takes the fields; those left out follow from `specials`. FloatFormat(dtype) is the format of a floating-point
-    dtype of NumPy, ml_dtypes or torch.
+    binary8p3se, or a format of your own in the words that names are printed in,
+    e<E>m<M>[fn|fnuz|finite][u][b<bias>][nosub|sub<exponent>][zero1|zero0][nan<codes>|nannz][inf|noinf][eventies],
+    in this order: the words from `fn` to `b` are specials, is_signed=False and bias, the others the fields
+    below. OCP's e3m2fn, e2m3fn and e2m1fn have no NaN, but before other words fn means one NaN: e3m2fnb4
+    has one, e3m2finiteb4 none; e3m2fnb3, with the usual bias, is refused.
+    FloatFormat(exponent_bits=4, mantissa_bits=3, ...) takes the fields; those left out follow from
+    `specials`. FloatFormat(dtype) is the format of a floating-point dtype of NumPy, ml_dtypes or torch.
 
     Parameters
     ----------
@@ -793,6 +797,12 @@ def quantize_blocks(x: numpy.typing.NDArray[numpy.float32], out: numpy.typing.ND
     ...
 @typing.overload
 def quantize_blocks(x: numpy.typing.NDArray[numpy.float64], out: numpy.typing.NDArray[numpy.float64], shape: tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex], format: BlockFormat, projection: Projection, seed: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
+    ...
+@typing.overload
+def quantize_scaled(x: numpy.typing.NDArray[numpy.float32], out: numpy.typing.NDArray[numpy.float32], format: FloatFormat, projection: Projection, seed: typing.SupportsInt | typing.SupportsIndex, random: numpy.typing.NDArray[numpy.uint64] | None, threads: typing.SupportsInt | typing.SupportsIndex, scale: typing.SupportsFloat | typing.SupportsIndex) -> None:
+    ...
+@typing.overload
+def quantize_scaled(x: numpy.typing.NDArray[numpy.float64], out: numpy.typing.NDArray[numpy.float64], format: FloatFormat, projection: Projection, seed: typing.SupportsInt | typing.SupportsIndex, random: numpy.typing.NDArray[numpy.uint64] | None, threads: typing.SupportsInt | typing.SupportsIndex, scale: typing.SupportsFloat | typing.SupportsIndex) -> None:
     ...
 def rate_limit(entropies: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], widths: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], bits: typing.Annotated[numpy.typing.ArrayLike, numpy.float64]) -> numpy.typing.NDArray[numpy.float64]:
     ...

@@ -14,6 +14,7 @@
 #include "emulation/allreduce/reduce.h"
 #include "emulation/cast/cast_plan.h"
 #include "emulation/cast/quantize.h"
+#include "emulation/cast/quantize_scaled.h"
 #include "emulation/machine/simd.h"
 
 namespace py = pybind11;
@@ -56,6 +57,24 @@ void define_quantize(apscope::python::Module& m) {
           py::arg("threads"));
 }
 
+template <class T>
+void define_quantize_scaled(apscope::python::Module& m) {
+    m.def("quantize_scaled",
+          [](const py::array_t<T>& x, py::array_t<T>& out, const FloatFormat& format,
+             const Projection& projection, std::uint64_t seed, const Words& random, int threads,
+             double scale) {
+        validate(projection, format);
+        const RandomSource source = source_of(seed, random);
+        const auto in = in_span(x);
+        const auto result = out_span(out);
+        const py::gil_scoped_release release;
+        quantize_scaled(in, result, scale, format, projection, source, threads);
+    },
+          py::arg("x").noconvert(), py::arg("out").noconvert(), py::arg("format"),
+          py::arg("projection"), py::arg("seed"), py::arg("random").noconvert(), py::arg("threads"),
+          py::arg("scale"));
+}
+
 template <class T, class Code>
 void define_codes(apscope::python::Module& m) {
     m.def("encode",
@@ -89,6 +108,8 @@ void define_codes(apscope::python::Module& m) {
 void bind_arrays(apscope::python::Module& m) {
     define_quantize<float>(m);
     define_quantize<double>(m);
+    define_quantize_scaled<float>(m);
+    define_quantize_scaled<double>(m);
     define_codes<float, std::uint8_t>(m);
     define_codes<float, std::uint16_t>(m);
     define_codes<float, std::uint32_t>(m);

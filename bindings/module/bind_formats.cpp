@@ -81,9 +81,13 @@ void bind_formats(apscope::python::Module& m) {
     python::Class<FloatFormat>(m, "FloatFormat", R"(A floating-point number system as a value.
 
 FloatFormat("e4m3fn") reads a name: a row of `apscope formats`, an alias, a P3109 name such as
-binary8p3se, or e<E>m<M>[fn|fnuz|finite][u][b<bias>]. FloatFormat(exponent_bits=4, mantissa_bits=3,
-...) takes the fields; those left out follow from `specials`. FloatFormat(dtype) is the format of a floating-point
-dtype of NumPy, ml_dtypes or torch.
+binary8p3se, or a format of your own in the words that names are printed in,
+e<E>m<M>[fn|fnuz|finite][u][b<bias>][nosub|sub<exponent>][zero1|zero0][nan<codes>|nannz][inf|noinf][eventies],
+in this order: the words from `fn` to `b` are specials, is_signed=False and bias, the others the fields
+below. OCP's e3m2fn, e2m3fn and e2m1fn have no NaN, but before other words fn means one NaN: e3m2fnb4
+has one, e3m2finiteb4 none; e3m2fnb3, with the usual bias, is refused.
+FloatFormat(exponent_bits=4, mantissa_bits=3, ...) takes the fields; those left out follow from
+`specials`. FloatFormat(dtype) is the format of a floating-point dtype of NumPy, ml_dtypes or torch.
 
 Parameters
 ----------

@@ -25,7 +25,8 @@ from .wish import LIMITS, Wish, figures, total_of
 class Plan:
     """A scheme for every layer: made by `recommend`, or read by `Plan.open`.
 
-    `replay` and other functions accept a plan, or the path of its file, as a scheme.
+    `replay` and other functions accept a plan, or the path of its file, as a scheme. Has nothing to
+    do with `apscope.plan`, which describes how an operation on arrays is computed.
 
     Attributes
     ----------

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from .._arrays.checks import integer, text
 from .._arrays.float_environment import guarded
-from .._results.folders import check_readable, what_is
+from .._results.given import Given, results_or_trace
 from .._results.ladder import REDUCTIONS
 from .._results.pooling import one_trace
 from .._results.results import Results
 from .._schemes.scheme import Scheme, as_scheme
-from .._traces.opening import is_url, open_trace
-from .._traces.trace import Trace
+from .._traces.selection import parse_steps
 from ..cost import Network
 from .candidates import DEFAULT, candidates_of
 from .plan import Plan
@@ -27,7 +24,7 @@ from .wish import Wish
 
 @guarded
 def recommend(
-    source: Results | Trace | str | os.PathLike[str],
+    source: Given,
     candidates: Scheme | str | Sequence[Scheme | str] | None = None,
     *,
     minimize: str = "step_nmse",
@@ -57,9 +54,9 @@ def recommend(
 
     Parameters
     ----------
-    source : Results, Trace, path-like or URL
-        Results of the candidates; or a trace, which is replayed through them, and then through the
-        plan.
+    source : Results, Trace, path-like, URL or gradients
+        Results of the candidates; or a trace or gradients in memory (as for `replay`), which are
+        replayed through them, and then through the plan.
     candidates : schemes, optional
         Specs, or words for lists: ``main``, ``all``, ``hardware``, ``8-bit``, ``widths``
         (docs/advice.md). By default ``main`` and ``blocks``; for results all that they contain.
@@ -142,7 +139,10 @@ def recommend(
     setting = Setting(
         wish, groups, periods, schemes, holdout, simplest, asked, network or Network(), elements
     )
-    opened = source if isinstance(source, (Results, Trace)) else _opened(source)
+    steps = parse_steps(steps)
+    if candidates is not None:
+        candidates_of(candidates)  # what is wrong with them is said before the source is opened
+    opened = results_or_trace(source)
     if isinstance(opened, Results):
         if steps is not None or workers is not None:
             raise ValueError(
@@ -184,20 +184,6 @@ def recommend(
     )
     results = replays(wanted, asked or REDUCTIONS)
     return planned(results, results.frame, [s.spec for s in wanted], setting, replays)
-
-
-def _opened(source: str | os.PathLike[str]) -> Results | Trace:
-    if is_url(source):
-        return open_trace(source)
-    folder = check_readable(source)
-    if (folder / "manifest.json").is_file():
-        return open_trace(folder)
-    if (folder / "provenance.json").is_file():
-        return Results.open(folder)
-    raise ValueError(
-        f"{Path(folder)} is neither a trace nor a RESULTS folder: "
-        f"{what_is(folder, 'manifest.json and no provenance.json')}"
-    )
 
 
 def _held(frame: pd.DataFrame, candidates: Any) -> list[str]:

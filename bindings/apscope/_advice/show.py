@@ -193,7 +193,7 @@ def _above_their_noise(plan: Plan) -> list[str]:
     worst = int(np.where(high, own, 0.0).argmax())
     limits = "; max_layer_error limits that" if plan.wish.error == "error_over_noise" else ""
     return [
-        f"{high.sum()} of {len(own)} layers, with {elements[high].sum() / elements.sum():.0%} of "
+        f"{high.sum()} of {count_of(len(own), 'layer')}, with {elements[high].sum() / elements.sum():.0%} of "
         f"the elements, have an error above {_HIGH:g} of their noise, at most {own[worst]:.3g} "
         f"({table.units[worst].name}){limits}"
     ]

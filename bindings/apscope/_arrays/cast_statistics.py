@@ -75,8 +75,11 @@ def cast_statistics(
 ) -> CastStatistics:
     """Round every element to a value of a format and describe the errors.
 
-    One pass over the numbers; docs/performance.md compares its time with that of a cast. Scale x
-    beforehand if a scheme would; `apscope.replay` does that for recorded gradients. The result here
+    ``underflow_rate`` is the share of nonzero values that became 0: gradients are often smaller
+    than a format's smallest number, and `quantize` gives zeros without a warning. Scale x
+    beforehand if a scheme would; the counts of ``x * S`` are those of
+    ``quantize(x, format, scale=S)``, and `apscope.replay` scales recorded gradients. One pass over
+    the numbers; docs/performance.md compares its time with that of a cast. The result here
     equals the wire row of ``none:FORMAT`` for one worker.
 
     Parameters
@@ -110,6 +113,11 @@ def cast_statistics(
     >>> lost = apscope.cast_statistics(np.float32([1e-4, 0.3, 300.0]), "e4m3")
     >>> lost.underflow, lost.overflow, lost.max_ulp
     (1, 1, 0.39999961853027344)
+    >>> small = np.float32([1e-5, -3e-6, 0.0, 0.25])
+    >>> apscope.cast_statistics(small, "e4m3").underflow_rate   # 2 of 3 nonzero values
+    0.6666666666666666
+    >>> apscope.cast_statistics(small * np.float32(2**8), "e4m3").underflow_rate
+    0.3333333333333333
     """
     f, s = as_format(format), CAST_STATISTICS.settings(options)
     if type(x) is not np.ndarray and _on_gpu(x):

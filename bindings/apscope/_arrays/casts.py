@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import _core
 from .._core import FloatFormat
-from .checks import flag, integer, taken
+from .checks import flag, integer, number, taken
 from .inputs import (
     FormatLike,
     _as_array,
@@ -107,11 +107,25 @@ def _round_integers(a: np.ndarray, f: FloatFormat, s: Settings, random: Any) -> 
     return result
 
 
+def _scale(scale: Any, x: Any) -> float:
+    """The caller's scale, which x supports."""
+    factor = float(number("scale", scale))
+    if not 0 < factor < float("inf"):
+        raise ValueError(f"scale={factor} must be a positive finite number")
+    a = _as_array(x, "x")
+    if a.dtype.kind in "iu" and beyond_float64(a):
+        raise ValueError(
+            "x has integers beyond 2^53, which do not support scale=; give floating-point numbers"
+        )
+    return factor
+
+
 @QUANTIZE
 def quantize(
     x: Any,
     format: FormatLike,
     *,
+    scale: float | None = None,
     random: Any = None,
     out: Any = None,
     **options: Unpack[CastOptions],
@@ -127,6 +141,14 @@ def quantize(
         ``torch.no_grad()``: the result carries no gradient.
     format : FloatFormat, str or dtype
         The target; a floating-point dtype of NumPy, ml_dtypes or torch is the format of its codes.
+    scale : float, optional
+        A positive finite number S, usually a power of two, that x is multiplied by before it is
+        rounded, and the result divided by: round(x S) / S, as under a loss scale. Product and
+        quotient are float64 numbers, to nearest, ties to even. The product is exact for float32
+        (and narrower) x and an S of at most 29 significant bits, and for every power of two; one
+        beyond float64's range is infinite or 0. The quotient is rounded to float32 once more if
+        the result is float32. A NaN is converted as without a scale. For several scales multiply x yourself, or use
+        `quantize_blocks`. Not on a GPU, nor for integers beyond 2^53.
     random : array_like of integers, of x's shape, optional
         Random integers R, from 0 to 2^random_bits - 1, instead of the stream's.
     out : array or tensor, optional
@@ -144,7 +166,8 @@ def quantize(
     -----
     NaN gives NaN, also in formats without NaN. -0, and values that round to it, give -0 in formats
     that have it. Unsigned formats: a negative result is NaN, or the lowest value when saturating.
-    Empty arrays give empty arrays. The rule is docs/definitions.md, section 6 (IEEE 754-2019
+    Empty arrays give empty arrays. Small numbers become 0 without a warning: `cast_statistics` tells
+    the share of them, ``underflow_rate``. The rule is docs/definitions.md, section 6 (IEEE 754-2019
     section 4.3; P3109 for its formats).
 
     Raises
@@ -152,26 +175,45 @@ def quantize(
     ValueError
         Unknown format, rounding, overflow or underflow; a projection together with its parts; a
         wrong shape of `out` or `random`; a read-only `out`; random integers beyond `random_bits`,
-        or for a rounding that draws none.
+        or for a rounding that draws none; a scale that is not positive and finite.
     TypeError
-        A dtype that is not a number's; a wrong `out` dtype; random numbers that are not integers.
+        A dtype that is not a number's; a wrong `out` dtype; random numbers that are not integers; a
+        scale that is not a number.
 
     Examples
     --------
     >>> import numpy as np, apscope
     >>> apscope.quantize(np.float32([0.1, 247.0, 248.0]), "e4m3")
     array([1.015625e-01, 2.400000e+02,          inf], dtype=float32)
+    >>> small = np.float32([1e-5, -3e-6])
+    >>> apscope.quantize(small, "e4m3"), apscope.quantize(small, "e4m3", scale=2.0**16)
+    (array([ 0., -0.], dtype=float32), array([ 9.5367432e-06, -3.0994415e-06], dtype=float32))
     """
     seed = taken(options.pop("seed", 0)) if options else 0
-    if random is None and (result := _round_at_once(x, format, seed, out, options)) is not None:
+    if (
+        scale is None
+        and random is None
+        and (result := _round_at_once(x, format, seed, out, options)) is not None
+    ):
         return result
     f, s = as_format(format), QUANTIZE.settings({**options, "seed": seed})
     if type(x) is not np.ndarray and _on_gpu(x):
         from . import gpu
 
+        if scale is not None:
+            raise ValueError(
+                "scale= is not supported on a GPU; give x * scale and divide the result, or an array "
+                "in the CPU's memory"
+            )
         return gpu.quantize(x, f, s, random, out)
+    if scale is None:
+        call, values = _rounder(x, f, s, random)
+        return _run(lambda flat: call(_core.quantize, flat), x, values.dtype, out, values.shape)
+    factor = _scale(scale, x)
     call, values = _rounder(x, f, s, random)
-    return _run(lambda flat: call(_core.quantize, flat), x, values.dtype, out, values.shape)
+    return _run(
+        lambda flat: call(_core.quantize_scaled, flat, factor), x, values.dtype, out, values.shape
+    )
 
 
 def _code_dtype(f: FloatFormat) -> np.dtype:

@@ -10,13 +10,20 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from .._text import clip
+from .._text import clip, count_of
 
 _Init = TypeVar("_Init", bound=Callable[..., None])
 
 
 def shown(value: Any) -> str:
-    """The value in a message: one line, clipped; its type if it has no repr."""
+    """The value in a message: one line, clipped; its type if it has no repr.
+
+    NumPy's numbers are shown as Python's, arrays by their shape.
+    """
+    if isinstance(value, np.generic):
+        value = value.item()
+    elif isinstance(value, np.ndarray) and value.size > 1:
+        return f"an array of shape {value.shape}"
     try:
         return clip(" ".join(repr(value).split()))
     except ValueError:  # an integer of thousands of digits
@@ -122,8 +129,8 @@ def taken(seed: Any) -> Any:
     return seed.next() if hasattr(seed, "next") else seed
 
 
-def workers_first(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape of one worker's array, of a shape that must be (workers, ...).
+def workers_first(shape: tuple[int, ...], what: str = "x") -> tuple[int, ...]:
+    """The shape of one worker's array, of a shape that must be (workers, ...); `what` has it.
 
     Raises
     ------
@@ -132,13 +139,13 @@ def workers_first(shape: tuple[int, ...]) -> tuple[int, ...]:
     """
     if len(shape) < 2 or not shape[0]:
         said = (
-            f"x has shape {tuple(shape)}; its first axis must be the workers, at least one: "
+            f"{what} has shape {tuple(shape)}; its first axis must be the workers, at least one: "
             "give (workers, ...)"
         )
         if len(shape) == 1 and shape[0]:
             said += (
-                f"; x[None] is one worker with {shape[0]} values, x[:, None] {shape[0]} "
-                "workers with one value each"
+                f"; x[None] is one worker with {count_of(shape[0], 'value')}, x[:, None] "
+                f"{count_of(shape[0], 'worker')} with one value each"
             )
         raise ValueError(said)
     return tuple(shape[1:])

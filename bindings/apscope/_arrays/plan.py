@@ -8,6 +8,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from .. import _core
+from .checks import shown, text
 from .inputs import FormatLike, as_format
 from .options import CastOptions, Options
 
@@ -68,7 +69,7 @@ _SUMS = {
 
 @dataclass(frozen=True)
 class Plan:
-    """The result of `plan`.
+    """The result of `plan`: an operation's path. `apscope.Plan`, a scheme per layer, is another.
 
     Attributes
     ----------
@@ -117,6 +118,8 @@ def plan(
 ) -> Plan:
     """Describe the path of an operation and why it is exact.
 
+    Has nothing to do with `apscope.Plan`, a scheme for every layer, which `recommend` makes.
+
     Parameters
     ----------
     operation : str
@@ -142,6 +145,8 @@ def plan(
     ------
     ValueError
         An unknown operation, format, order or rounding; a dtype other than these two.
+    TypeError
+        An argument of a wrong kind.
 
     Examples
     --------
@@ -153,13 +158,16 @@ def plan(
     >>> apscope.plan("matmul", "fp16", product="e4m3", operands="e4m3").path, apscope.plan("matmul", "fp16").path
     ('fp32', 'fp64_odd')
     """
-    f = as_format(format)
-    held = np.dtype(dtype)
+    f, order = as_format(format), text("order", order)
+    try:
+        held = np.dtype(dtype)
+    except (TypeError, ValueError):
+        raise TypeError(f"dtype={shown(dtype)} is not a dtype; give float32 or float64") from None
     if held not in (np.float32, np.float64):
         raise ValueError(f"dtype={held} is neither float32 nor float64")
     wide_input = held == np.float64
     s = PLAN.settings(options)
-    if operation in ("quantize", "encode"):
+    if text("operation", operation) in ("quantize", "encode"):
         in_float64 = wide_input or not f.fits_fp32
         path, how, reason = _core.cast_plan(f, s.projection, in_float64)
     elif operation in OPERATIONS:

@@ -10,6 +10,7 @@ import numpy as np
 from .. import _core
 from .._core import FloatFormat
 from .arithmetic import _in_storage, _like_one_of, _operand, _same_storage, _stored
+from .checks import integer, text
 from .inputs import FormatLike, _on_gpu, _run, as_format
 from .options import Options, UnderflowOptions
 
@@ -41,6 +42,7 @@ def _write_result(
 
 def _terms_first(a: np.ndarray, axis: int, what: str) -> np.ndarray:
     """The array with the summed axis in front, in C order."""
+    axis = integer("axis", axis, -(2**31), 2**31 - 1)
     if not -a.ndim <= axis < a.ndim:
         raise ValueError(f"axis={axis} does not exist in {what}, whose shape is {a.shape}")
     return np.ascontiguousarray(np.moveaxis(a, axis, 0))
@@ -107,6 +109,7 @@ def sum(
     96.0
     """
     f, accumulator, s = as_format(format), _optional_format(accumulate), SUMS.settings(options)
+    order = text("order", order)
     a = _operand(x, "x")
     terms = a.reshape(-1) if axis is None else _terms_first(a, axis, "x")
     (terms,) = _same_storage([terms], f, accumulator)
@@ -168,7 +171,7 @@ def dot(
         _optional_format(accumulate),
         _optional_format(product),
     )
-    s = SUMS.settings(options)
+    s, order = SUMS.settings(options), text("order", order)
     x, y = _operand(a, "a"), _operand(b, "b")
     if x.shape != y.shape:
         raise ValueError(f"a has shape {x.shape}, b {y.shape}; they must agree")
@@ -230,7 +233,7 @@ def matmul(
         _optional_format(accumulate),
         _optional_format(product),
     )
-    s = SUMS.settings(options)
+    s, order = SUMS.settings(options), text("order", order)
     if _on_gpu(a) or _on_gpu(b):
         from . import gpu
 

@@ -151,9 +151,9 @@ def front_chart(
                 f"{row.scheme}{reduced}\n{unit} "
                 f"{number(real, 3)}{', below the axis' if real < floor else ''}\n{against} "
                 f"{number(px, 3)}"
-                + (f"\noverflow in {row.overflowed} steps" if row.overflowed else "")
-                + (f"\nskipped {row.skipped} steps" if row.skipped else "")
-                + (f"\n{row.gaps} steps after a gap: no rank" if row.gaps else "")
+                + (f"\noverflow in {count_of(row.overflowed, 'step')}" if row.overflowed else "")
+                + (f"\nskipped {count_of(row.skipped, 'step')}" if row.skipped else "")
+                + (f"\n{count_of(row.gaps, 'step')} after a gap: no rank" if row.gaps else "")
                 + (f"\nloses {count_of(row.lost_layers, 'layer')}" if row.lost_layers else ""),
                 hollow=not whole,
                 faint=not first,

@@ -17,6 +17,7 @@ from .._results.pooling import (
 )
 from .._results.volume import at_most
 from .._schemes.titles import format_of
+from .._text import count_of
 from .describe import Cells, Row, number
 
 #: Number of layers that are framed.
@@ -161,8 +162,8 @@ def layer_map(rows: pd.DataFrame, scheme: str, titles: Callable[[str], str] = st
         made.append(Row(layer, values.tolist(), float(row["error"]), part, remedy, told, says))
     worst = "; ".join(f"{r.name} (at most {_error(r.peak[0])})" for r in made[:WORST] if r.peak)
     return Cells(
-        title=titles(scheme), says=f"{unit} of {scheme} in {len(layers)} layers at {len(steps)} "
-                                   f"steps, the worst layers first: {worst}.",
+        title=titles(scheme), says=f"{unit} of {scheme} in {count_of(len(layers), 'layer')} at "
+                                   f"{count_of(len(steps), 'step')}, the worst layers first: {worst}.",
         rows=made, steps=[int(s) for s in steps], edges=_EDGES[noisy], unit=unit,
         order=np.argsort(order).tolist(),
     )  # fmt: skip

@@ -30,8 +30,12 @@ _PLURAL = {"step": "steps", "worker": "workers", "micro": "micro-batches"}
 _LISTS = re.compile(r"(?i:.*grad.*|dw|deltas?|tensors?|arrays?)")
 
 
-def check_groups(names: Sequence[str], named: Sequence[Named], used: str) -> None:
+def check_groups(
+    names: Sequence[str], named: Sequence[Named], used: str, only_numbered: bool = False
+) -> None:
     """Refuses a dump with the same names several times: steps, ranks, micro-batches, weights.
+
+    `only_numbered`: only where a pattern can be proposed.
 
     Raises
     ------
@@ -49,7 +53,7 @@ def check_groups(names: Sequence[str], named: Sequence[Named], used: str) -> Non
         return
     same = len({frozenset(rest) for rest in groups.values()}) == 1
     remedy = _proposal(names, named, used, known=not same)
-    if not same and not remedy:
+    if not remedy and (only_numbered or not same):
         return
     found = list(groups)
     which = (

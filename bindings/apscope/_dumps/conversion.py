@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import math
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from .._arrays.checks import shown, text
 from .._folders.reading import read_limited
 from .._folders.writing import clear_left, refuse_dangling
 from .._limits import TEXT_LENGTH
@@ -27,11 +29,12 @@ from .._traces.trace import Trace
 from .dtypes import raw_types
 from .dump import Dump
 from .layout import Layout, Options, lay_out
-from .names import Named, name_all
-from .order import order_tensors
+from .names import Named, name_all, of_caller, selecting
+from .order import names_in, order_tensors
 from .sample import BLOCK
 from .sources import Source, is_address
 from .units import Apart, Readers, find_units
+from .weights import names_gradients
 from .write import Head, Workshop, fingerprint, write_trace
 
 
@@ -193,17 +196,11 @@ def convert(
         stacked and no axis is given, or values are not fp32 values. The sentence names the file and
         says what to do.
     """
+    worker_axis, step_axis, workers = map(_python, (worker_axis, step_axis, workers))
+    accumulation, sample, loss_scale = map(_python, (accumulation, sample, loss_scale))
     said = dict(locals())
     say = tell or (lambda _: None)
     _check(said)
-    destination = Path(destination)
-    workshop = Workshop(destination, dry_run)
-    if os.path.lexists(destination):
-        if not dry_run:  # a kill at the end may have left files
-            clear_left(destination, "apscope convert")
-        if not is_address(source):  # what is wrong with the source is said first
-            find_units(Source(source, workshop.fetched), Apart(pattern, tensors))
-        raise ValueError(f"{destination} exists; convert into a new folder")
     options = Options(
         worker_axis=worker_axis,
         step_axis=step_axis,
@@ -214,6 +211,14 @@ def convert(
         accumulate=accumulate,
         missing=missing,
     )
+    destination = Path(destination)
+    workshop = Workshop(destination, dry_run)
+    if os.path.lexists(destination):
+        if not dry_run:  # a kill at the end may have left files
+            clear_left(destination, "apscope convert")
+        if not is_address(source):  # what is wrong with the source is said first
+            find_units(Source(source, workshop.fetched), Apart(pattern, tensors))
+        raise ValueError(f"{destination} exists; convert into a new folder")
     with closing(Source(source, workshop.fetched)) as files, workshop:
         if not dry_run:
             workshop.prepare(
@@ -245,7 +250,7 @@ def convert(
             )
             numbers, scales = dump.numbers(layout, used, loss_scale)
             understood = _understood(layout, names, origin)
-            notes = _assumed(stage, loss_scale, accumulation, accumulate, named)
+            notes = _assumed(stage, loss_scale, accumulation, accumulate, layout, named)
             notes += dump.notes
             notes += _done(layout, scales, accumulate)
             notes += [
@@ -285,7 +290,7 @@ def convert(
                     accumulate=accumulate,
                     check_stage=stage is None,
                 )
-                write_trace(
+                found = write_trace(
                     layout,
                     names,
                     readers,
@@ -296,6 +301,9 @@ def convert(
                     progress=progress,
                     tell=say,
                 )
+                for line in found:
+                    say(line)
+                notes += found
                 workshop.finish()
     return Conversion(
         None if dry_run else open_trace(destination),
@@ -304,6 +312,11 @@ def convert(
         understood,
         tuple(notes),
     )
+
+
+def _python(given: Any) -> Any:
+    """A number of NumPy's as Python's."""
+    return given.item() if isinstance(given, np.generic) else given
 
 
 #: Changes when the same arguments give other values: an older, unfinished trace is not continued.
@@ -340,12 +353,12 @@ def _check(said: Mapping[str, Any]) -> None:
     ):
         if said[key] not in allowed:
             raise ValueError(
-                f"{key} is {said[key]!r}; it must be {' or '.join(repr(a) for a in allowed if a)}"
+                f"{key} is {shown(said[key])}; it must be {' or '.join(repr(a) for a in allowed if a)}"
             )
     for key in ("worker_axis", "step_axis"):
         axis = said[key]
         if not (axis is None or axis == "none" or (isinstance(axis, int) and axis >= 0)):
-            raise ValueError(f"{key} is {axis!r}; it must be an integer, 0 or more, or none")
+            raise ValueError(f"{key} is {shown(axis)}; it must be an integer, 0 or more, or none")
     for key in ("workers", "accumulation"):
         if said[key] is not None and said[key] < 1:
             raise ValueError(f"{key} is {said[key]}; it must be at least 1")
@@ -357,7 +370,13 @@ def _check(said: Mapping[str, Any]) -> None:
         or scale == "recorded"
         or (isinstance(scale, int | float) and math.isfinite(scale) and scale > 0)
     ):
-        raise ValueError(f"loss_scale is {scale!r}; it must be a number above 0, or recorded")
+        raise ValueError(f"loss_scale is {shown(scale)}; it must be a number above 0, or recorded")
+    if said["pattern"] is not None:
+        of_caller(text("pattern", said["pattern"]), said["accumulate"] is not None)
+    if said["tensors"] is not None:
+        selecting(text("tensors", said["tensors"]))
+    if said["order"] is not None:
+        names_in(os.fspath(said["order"]))
 
 
 def _check_last(layout: Layout) -> None:
@@ -391,15 +410,12 @@ def _understood(layout: Layout, names: list[str], origin: str) -> str:
     )
 
 
-#: A word of the names of gradients.
-_GRADIENT = re.compile(r"(?i)grad|(?:^|[/_.-])(?:dw|delta)")
-
-
 def _assumed(
     stage: str | None,
     loss_scale: float | str | None,
     accumulation: int | None,
     accumulate: str | None,
+    layout: Layout,
     named: Sequence[Named],
 ) -> list[str]:
     """The assumptions."""
@@ -407,11 +423,9 @@ def _assumed(
     taken += [] if loss_scale is not None else ["no loss scale in them (--loss-scale)"]
     if accumulation is None and accumulate is None:
         taken.append("one backward pass per step (--accumulation)")
-    if not any(
-        n.step is not None or n.worker is not None or _GRADIENT.search(n.item.address)
-        for n in named
-    ):
-        taken.append("gradients, not weights: no name has a step, a worker or the word grad")
+    # Weights of several workers are equal, and so refused.
+    if layout.workers == 1 and not names_gradients([n.item for n in named]):
+        taken.append("gradients, not weights: no name has the word grad")
     return [f"assumed: {', '.join(taken)}"] if taken else []
 
 

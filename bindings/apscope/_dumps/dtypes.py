@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from .._arrays.casts import decode
+from .._text import count_of
 from ..record._safetensors import BFLOAT16, storable
 
 #: Names of floating-point codes without a NumPy type, and their formats.
@@ -143,8 +144,8 @@ def check_word(word: str, what: str) -> None:
             return
     elif word.startswith("void"):
         raise ValueError(
-            f"{what} has values of {int(word[4:]) // 8} bytes without a type, as NumPy writes "
-            "bfloat16 and fp8; pass --raw-dtype NAME"
+            f"{what} has values of {count_of(int(word[4:]) // 8, 'byte')} without a type, as NumPy "
+            "writes bfloat16 and fp8; pass --raw-dtype NAME"
         )
     elif word in _PLAIN:
         raise ValueError(

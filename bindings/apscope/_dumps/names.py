@@ -6,10 +6,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from .._text import count_of
 from .advice import check_groups
 from .patterns import BARE_PATTERN, DEFAULT_PATTERNS, MICRO_PATTERNS, PLACES, compiled
 from .reader import Entry
 from .units import Unit
+from .weights import check_state
 
 #: Parts that PyTorch's wrappers insert into the names of parameters.
 _WRAPPERS = re.compile(
@@ -94,14 +96,6 @@ def list_of(name: str, shape: Sequence[int] = ()) -> str | None:
     return whole if number_of(whole, (1,)) == "loss_scale" else None
 
 
-#: Optimizers' state of every parameter.
-_OPTIMIZER = re.compile(
-    r"(?:.*[/.])?(?:exp_avg|exp_avg_sq|max_exp_avg_sq|exp_inf|momentum_buffer|square_avg|grad_avg|acc_delta|state[/.][^/]+[/.](?:step|sum|prev))"
-)
-#: Buffers of layers, which have no gradient.
-_BUFFER = re.compile(r"(?:.*[/.])?running_(?:mean|var)")
-
-
 def name_all(
     items: Sequence[Item],
     pattern: str | None,
@@ -132,7 +126,7 @@ def name_all(
         model's.
     """
     if pattern is None and tensors is None:
-        _check_state(items)
+        check_state(items, chosen=False)
     used, matches = _chosen(items, pattern, single, micro)
     named: list[Named] = []
     for item, match in zip(items, matches):
@@ -162,40 +156,54 @@ def name_all(
     if tensors is not None:
         named = _selected(named, plain, tensors)
         plain = _plain([n.tensor for n in named])
-    _check_state([n.item for n in named])
+    check_state([n.item for n in named], chosen=pattern is not None or tensors is not None)
     if pattern is None:
         check_groups(plain, named, used)
     named = [replace(n, tensor=tensor) for n, tensor in zip(named, plain)]
     return used, named, [item.address for item, match in zip(items, matches) if match is None]
 
 
+def of_caller(pattern: str, micro: bool) -> re.Pattern[str]:
+    """The caller's pattern, checked; `micro`: whether micro-batches are added."""
+    try:
+        regex = compiled(pattern)
+    except re.error as error:
+        raise ValueError(f"pattern {pattern!r} is not a regular expression: {error}") from None
+    if unknown := set(regex.groupindex) - {"step", "worker", "micro", "tensor"}:
+        raise ValueError(
+            f"pattern {pattern!r} has the group {min(unknown)!r}; "
+            "it may have step, worker, micro, tensor"
+        )
+    if ("micro" in regex.groupindex) != micro:
+        raise ValueError(
+            f"pattern {pattern!r} has {'no' if micro else 'the'} group 'micro'; "
+            + (
+                "add (?P<micro>...), the number of the micro-batch, or leave out --accumulate"
+                if micro
+                else "pass --accumulate fp32 or own, the type in which micro-batches are added"
+            )
+        )
+    return regex
+
+
+def selecting(tensors: str) -> re.Pattern[str]:
+    """The caller's expression of tensors, checked."""
+    try:
+        return re.compile(tensors)
+    except re.error as error:
+        raise ValueError(f"tensors {tensors!r} is not a regular expression: {error}") from None
+
+
 def _chosen(
     items: Sequence[Item], pattern: str | None, single: bool, micro: bool
 ) -> tuple[str, list[re.Match[str] | None]]:
     if pattern is not None:
-        try:
-            regex = compiled(pattern)
-        except re.error as error:
-            raise ValueError(f"pattern {pattern!r} is not a regular expression: {error}") from None
-        if unknown := set(regex.groupindex) - {"step", "worker", "micro", "tensor"}:
-            raise ValueError(
-                f"pattern {pattern!r} has the group {min(unknown)!r}; "
-                "it may have step, worker, micro, tensor"
-            )
-        if ("micro" in regex.groupindex) != micro:
-            raise ValueError(
-                f"pattern {pattern!r} has {'no' if micro else 'the'} group 'micro'; "
-                + (
-                    "add (?P<micro>...), the number of the micro-batch, or leave out --accumulate"
-                    if micro
-                    else "pass --accumulate fp32 or own, the type in which micro-batches are added"
-                )
-            )
+        regex = of_caller(pattern, micro)
         whole = "tensor" in regex.groupindex
         matches = [regex.fullmatch(item.address if whole else item.unit.stem) for item in items]
         if not any(matches):
             raise ValueError(
-                f"pattern {pattern!r} matches none of the {len(items)} arrays; the first is "
+                f"pattern {pattern!r} matches none of {count_of(len(items), 'array')}; the first is "
                 f"{_first(items[0], whole)}"
             )
         return pattern, matches
@@ -220,18 +228,18 @@ def _chosen(
             f"together with the others; to leave out it and similar ones ({len(items) - most[0]} "
             f"of {len(items)} arrays) pass --pattern '{most[1]}'"
         )
+    # Where numbers differ, the sentence proposes a pattern.
+    unnamed = [Named(item, None, None, item.address) for item in items]
+    check_groups(_plain([n.tensor for n in unnamed]), unnamed, BARE_PATTERN, only_numbered=True)
     raise ValueError(
-        f"no default pattern matches all of the {len(items)} arrays; the first is "
+        f"no default pattern matches all of {count_of(len(items), 'array')}; the first is "
         f"{items[0].address!r}; give one with the named groups step, worker and tensor: --pattern "
         "'it(?P<step>\\d+)/gpu(?P<worker>\\d+)/(?P<tensor>.+)'"
     )
 
 
 def _selected(named: list[Named], plain: list[str], tensors: str) -> list[Named]:
-    try:
-        regex = re.compile(tensors)
-    except re.error as error:
-        raise ValueError(f"tensors {tensors!r} is not a regular expression: {error}") from None
+    regex = selecting(tensors)
     chosen = [
         n for n, tensor in zip(named, plain) if regex.search(tensor) or regex.search(n.tensor)
     ]
@@ -242,22 +250,6 @@ def _selected(named: list[Named], plain: list[str], tensors: str) -> list[Named]
             f"{', '.join(known[:12])}{', ...' if len(known) > 12 else ''}"
         )
     return chosen
-
-
-def _check_state(items: Sequence[Item]) -> None:
-    for item in items:
-        if _OPTIMIZER.fullmatch(item.entry.key):
-            raise ValueError(
-                f"{item.label} is an optimizer's state, as in a checkpoint of weights, and not a "
-                "gradient; save p.grad of every parameter, or, if the gradients are among the "
-                "arrays, select them with --tensors or --pattern"
-            )
-        if _BUFFER.fullmatch(item.entry.key):
-            raise ValueError(
-                f"{item.label} is a buffer of a model, as in a state of weights, and not a "
-                "gradient; save p.grad of every parameter, or, if the gradients are among the "
-                "arrays, select them with --tensors or --pattern"
-            )
 
 
 def _first(item: Item, whole: bool) -> str:

@@ -34,6 +34,18 @@ def order_tensors(
         # layers.10 before layers.2: not intended.
         sorted_keys = list(tensors) == sorted(tensors) != by_name
         return (list(tensors), FILES) if ordered and not sorted_keys else (by_name, NATURAL)
+    names = names_in(given)
+    places = {name: i for i, name in enumerate(names)}
+    if lost := [tensor for tensor in tensors if tensor not in places]:
+        raise ValueError(
+            f"{given} lacks the tensor {lost[0]!r}, and {len(lost) - 1} others; name every tensor "
+            "of the dump, one per line"
+        )
+    return sorted(tensors, key=lambda tensor: places[tensor]), GIVEN
+
+
+def names_in(given: str) -> list[str]:
+    """The names in a caller's file, one per line; ValueError as of `order_tensors`."""
     refuse_special(given)
     try:
         names = [
@@ -45,15 +57,9 @@ def order_tensors(
         ) from None
     except ValueError as error:
         raise ValueError(f"{error}; give a list of names, one per line") from None
-    places = {name: i for i, name in enumerate(names)}
-    if len(places) != len(names):
+    if len(set(names)) != len(names):
         raise ValueError(
             f"{given} has {next(name for name in names if names.count(name) > 1)!r} twice; name "
             "every tensor once"
         )
-    if lost := [tensor for tensor in tensors if tensor not in places]:
-        raise ValueError(
-            f"{given} lacks the tensor {lost[0]!r}, and {len(lost) - 1} others; name every tensor "
-            "of the dump, one per line"
-        )
-    return sorted(tensors, key=lambda tensor: places[tensor]), GIVEN
+    return names

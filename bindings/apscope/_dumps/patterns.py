@@ -11,6 +11,15 @@ _MICRO = r"(?i:micro[_-]?batch|micro[_-]?step|micro|mb)[_.=-]?(?P<micro>\d+)"
 #: Whole parts of a path, which may be one letter: a letter elsewhere belongs to a tensor's name.
 _STEP_PART = r"(?i:(?:global_step|step|iteration|iter|it)[_.=-]?|s)(?P<step>\d+)"
 _WORKER_PART = r"(?i:(?:worker|rank|gpu|device|process|proc|replica)[_.=-]?|w)(?P<worker>\d+)"
+#: The same side by side, which may be words that alone often count something else.
+_STEP_BESIDE = (
+    r"(?i:(?:global_step|step|iteration|iter|it|update|batch|epoch|round)[_.=-]?|[sit])"
+    r"(?P<step>\d+)"
+)
+_WORKER_BESIDE = (
+    r"(?i:(?:worker|rank|gpu|device|process|proc|replica|dev|node|client|learner|tid)[_.=-]?|[wr])"
+    r"(?P<worker>\d+)"
+)
 _BEFORE = r"(?:.*?[/_.-])?"
 _TENSOR = r"(?P<tensor>.+)"
 _SEPARATOR = "[/_.-]"
@@ -27,8 +36,8 @@ DEFAULT_PATTERNS = (
     rf"(?:.*/)?{_WORKER}/(?P<tensor>[^/]+?)[_.-]{_STEP}",
     rf"(?:.*/)?(?P<tensor>[^/]+?)[_.-]{_STEP}[_.-]{_WORKER}",
     rf"(?:.*/)?(?P<tensor>[^/]+?)[_.-]{_WORKER}[_.-]{_STEP}",
-    rf"(?:.*/)?{_STEP_PART}[/_.-]{_WORKER_PART}/{_TENSOR}",
-    rf"(?:.*/)?{_WORKER_PART}[/_.-]{_STEP_PART}/{_TENSOR}",
+    rf"(?:.*/)?{_STEP_BESIDE}[/_.-]{_WORKER_BESIDE}/{_TENSOR}",
+    rf"(?:.*/)?{_WORKER_BESIDE}[/_.-]{_STEP_BESIDE}/{_TENSOR}",
     rf"{_BEFORE}{_STEP}{_SEPARATOR}{_TENSOR}",
     rf"(?:.*/)?(?P<tensor>[^/]+?)[_.-]{_STEP}",
     rf"{_BEFORE}{_WORKER}{_SEPARATOR}{_TENSOR}",
@@ -50,7 +59,10 @@ def _with_micro(pattern: str) -> list[str]:
     )
     step, worker = (
         next((form for form in forms if form in pattern), "")
-        for forms in ((_STEP, _STEP_PART), (_WORKER, _WORKER_PART))
+        for forms in (
+            (_STEP, _STEP_PART, _STEP_BESIDE),
+            (_WORKER, _WORKER_PART, _WORKER_BESIDE),
+        )
     )
     if step and worker:
         second = max(step, worker, key=pattern.index)

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from .._limits import SAFETENSORS_HEADER, SENTENCE
-from .._text import clip
+from .._text import clip, count_of
 from .hdf5 import Hdf5Reader
 from .numpy_files import NpyReader, NpzReader
 from .patterns import compiled
@@ -159,7 +159,7 @@ def find_units(source: Source, apart: Apart) -> tuple[list[Unit], list[str]]:
             raise left
         if apart.left_out:
             raise ValueError(
-                f"pattern {apart.pattern!r} matches none of the {len(apart.left_out)} files; the "
+                f"pattern {apart.pattern!r} matches none of {count_of(len(apart.left_out), 'file')}; the "
                 f"first is {apart.left_out[0]!r}"
             )
         if any(map(is_te_log, others)):

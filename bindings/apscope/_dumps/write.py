@@ -25,6 +25,7 @@ from .sample import chosen_blocks, take_blocks
 from .sources import File
 from .units import Readers, Unit, told
 from .values import stored_values
+from .weights import Changes
 
 
 @dataclass(frozen=True)
@@ -126,8 +127,8 @@ def write_trace(
     round_to_fp32: bool,
     progress: bool,
     tell: Callable[[str], None],
-) -> None:
-    """Writes every missing step.
+) -> list[str]:
+    """Writes every missing step, and returns remarks on the values.
 
     Raises
     ------
@@ -176,6 +177,7 @@ def write_trace(
     done = set(writer.committed)
     if done:
         tell(f"continuing after step {max(done)}, where this conversion was interrupted")
+    changes = Changes()
     unequal = not head.check_stage or layout.workers == 1
     with (
         writer,
@@ -214,17 +216,21 @@ def write_trace(
                         digest.update(tensor.encode(errors="surrogatepass"))
                         digest.update(stored.tobytes())
                     writer.add(step, worker, tensor, stored)
+                    if worker == 0:
+                        changes.see(tensor, stored)
                     bar.update()
                 ranks.append(digest)
             if not unequal and ranks[0] is not None:
                 unequal = _differ(
                     {rank.digest() for rank in ranks if rank is not None}, layout, step
                 )
+            changes.end_step()
             writer.end_step(step, **head.numbers.get(step, {}))
             workshop.sync.begin(step_folder(writer.path, step).iterdir())
             for unit in used_up[step].values():
                 for file in unit.files:
                     file.forget()
+    return changes.notes
 
 
 def _differ(digests: set[bytes], layout: Layout, step: int) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 from .._arrays.casts import decode
 from .._arrays.dtypes import dtype_bits, is_dtype, is_torch_dtype, numpy_dtype
 from .._core import FloatFormat
+from .._text import count_of
 from .blackbox import name_of, same
 from .formats import named_formats
 
@@ -125,7 +126,7 @@ def _width(table: np.ndarray) -> int:
     bits = len(table).bit_length() - 1
     if len(table) != 1 << max(bits, 0) or not 1 <= bits <= WIDEST:
         raise ValueError(
-            f"the table has {len(table)} values; a format of K bits "
+            f"the table has {count_of(len(table), 'value')}; a format of K bits "
             f"has 2^K, with K from 1 to {WIDEST}"
         )
     return bits
@@ -216,7 +217,7 @@ def _log2(value: float) -> int | None:
 
 
 def _what(what: Any, table: np.ndarray) -> str:
-    return name_of(what) if is_dtype(what) else f"the table of {len(table)} values"
+    return name_of(what) if is_dtype(what) else f"the table of {count_of(len(table), 'value')}"
 
 
 def _nearest(table: np.ndarray, bits: int) -> str:

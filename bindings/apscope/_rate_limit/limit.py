@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +17,7 @@ from .._replay.progress import Bar
 from .._replay.selection import selected_steps, selected_tensors
 from .._schemes.lists import schemes_of
 from .._schemes.scheme import Scheme
-from .._traces.opening import as_trace
+from .._traces.opening import TraceLike, as_trace
 from .._traces.selection import parse_steps
 from .._traces.trace import Trace
 from .bound import ENTROPY_CODED, Bound, OfSum, bits_above
@@ -122,7 +121,7 @@ class Limit:
 
 @guarded
 def limit(
-    trace: Trace | str | os.PathLike,
+    trace: TraceLike,
     schemes: Scheme | str | Iterable[Scheme | str] = SCHEMES,
     *,
     bits: Iterable[float] = BITS,
@@ -144,7 +143,8 @@ def limit(
 
     Parameters
     ----------
-    trace : Trace, path or URL
+    trace : Trace, path, URL or gradients
+        A recorded trace, or gradients in memory, as for `replay`.
     schemes : Scheme, str or an iterable of them
         Each worker's gradients are encoded alone, as with one worker, and their bits include the
         scales. Where zeros take fewer bits than other values (Elias' codes), all bits are counted
@@ -197,6 +197,7 @@ def limit(
     block, seed = integer("block", block, 1, 4096), integer("seed", seed, 0, 2**63 - 1)
     threads = integer("threads", threads, 0, 2**20)
     chosen = schemes_of([schemes] if isinstance(schemes, str | Scheme) else schemes)
+    steps = parse_steps(steps)  # before the trace is opened
     part = _part(as_trace(trace), steps, tensors, workers, block)
     noisy = part.workers > 1 and part.trace.manifest.stage == "local"
     with Bar(part.trace.name, flag("progress", progress)) as update:

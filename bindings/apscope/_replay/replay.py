@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +9,7 @@ from .._results.columns import Columns, together
 from .._results.results import Results
 from .._results.stored import OnFile
 from .._schemes.scheme import Scheme
-from .._traces.trace import Trace
+from .._traces.opening import TraceLike
 from .run import run_replay
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ DEFAULT_TOPOLOGIES = ("ring", "two_phase", "tree", "hierarchical:4", "sequential
 
 
 def replay(
-    traces: Trace | str | os.PathLike[str] | Sequence[Trace | str | os.PathLike[str]],
+    traces: TraceLike | Sequence[TraceLike],
     schemes: Scheme | str | Sequence[Scheme | str] | None = None,
     *,
     topology: str | Sequence[str] = DEFAULT_TOPOLOGIES,
@@ -47,8 +46,11 @@ def replay(
 
     Parameters
     ----------
-    traces : Trace, path-like, URL, or a sequence of them
-        Recorded traces, as for `open_trace`.
+    traces : Trace, path-like, URL, gradients, or a sequence of them
+        Recorded traces, as for `open_trace`. Or gradients in memory, float32, float16 or bfloat16:
+        one step ``{"name": array of (workers, ...)}``, or several, ``[{...}, {...}]`` or
+        ``{number: {...}}``, as for `record.from_arrays`, which takes two of them side by side, and
+        training that adds gradients instead of taking their mean.
     schemes : Scheme, spec, or a sequence of them
         ``main``, the default, means `main_schemes`, ``all`` means `all_schemes`. Other schemes are
         replayed alone.
@@ -135,7 +137,7 @@ def replay(
         more workers than recorded; a damaged trace; a trace that a Dask worker does not find;
         `memory` too small for the largest item.
     TypeError
-        `client` is not a Dask client.
+        `client` is not a Dask client; gradients without a name, or with one that is not a string.
     ChildProcessError
         A Dask worker ended during the replay, or has no supported GPU.
     RuntimeError
@@ -143,6 +145,14 @@ def replay(
         CUDA failed.
     MemoryError
         The GPU's memory is too small for 4096 elements of every worker.
+
+    Examples
+    --------
+    >>> import numpy as np, apscope
+    >>> g = np.random.default_rng(0).standard_normal((8, 1000), np.float32)
+    >>> results = apscope.replay({"fc.weight": g}, ["aps:e4m3fn", "aps:e5m2"], topology="ring")
+    >>> sorted(set(results.summary()["scheme"]))
+    ['aps:e4m3fn', 'aps:e5m2']
     """
     found: list[Columns | OnFile] = []
     rest = run_replay(

@@ -48,11 +48,23 @@ class Rest:
 
 
 def _as_list(name: str, value: Any) -> list[Any]:
-    # The last: a plan.
-    if isinstance(value, (str, os.PathLike, Scheme, Trace)) or hasattr(value, "scheme"):
+    # The last two: a plan, an array.
+    if (
+        isinstance(value, (str, os.PathLike, Scheme, Trace, Mapping))
+        or hasattr(value, "scheme")
+        or hasattr(value, "__array__")
+    ):
         return [value]
     # Invalid values are reported by the reader.
     return listed(name, value) if isinstance(value, Iterable) else [value]
+
+
+def _traces(value: Any) -> list[Trace]:
+    """Every trace; a list of mappings has the steps of one, in memory."""
+    given = _as_list("traces", value)
+    if given and all(isinstance(one, Mapping) for one in given):
+        given = given if isinstance(value, Mapping) else [given]
+    return [as_trace(one) for one in given]
 
 
 def _steps_text(steps: slice | list[int]) -> str:
@@ -144,13 +156,6 @@ def run_replay(
         from .._arrays.gpu import row_device
 
         on_device = row_device()
-    opened = [as_trace(t) for t in _as_list("traces", traces)]
-    if not opened:
-        raise ValueError("there is no trace to replay; give at least one")
-    names = [t.name for t in opened]
-    for name in names:
-        if names.count(name) > 1:
-            raise ValueError(f"two traces are named '{name}'; give them different folder names")
     chosen = schemes_of(["main"] if schemes is None else _as_list("schemes", schemes))
     if not chosen:
         raise ValueError("there is no scheme to replay; give at least one, such as 'aps:e4m3'")
@@ -182,6 +187,13 @@ def run_replay(
         text("tensors", tensors)
 
     steps = parse_steps(steps)  # once: every trace and the command use them
+    opened = _traces(traces)  # now that the other arguments are known to be right
+    if not opened:
+        raise ValueError("there is no trace to replay; give at least one")
+    names = [t.name for t in opened]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"two traces are named '{name}'; give them different folder names")
 
     specs = [s.spec for s in chosen]
     kinds = [

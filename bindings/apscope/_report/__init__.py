@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 from .._folders.reading import open_regular
 from .._folders.writing import write_file
+from .._results.given import Given, results_or_trace
 from .._results.results import Results
 
 __all__ = ["check_destination", "page", "report"]
@@ -17,10 +17,10 @@ MARK = '<meta name="generator" content="apscope'
 
 
 def report(
-    results: Any,
+    results: Given,
     out_path: str | os.PathLike,
     *,
-    against: Any = None,
+    against: Given | None = None,
     force: bool = False,
     gained: float | None = None,
 ) -> Path:
@@ -28,11 +28,12 @@ def report(
 
     Parameters
     ----------
-    results : Results or path-like
-        A path is that of a RESULTS folder.
+    results : Results, Trace, path-like, URL or gradients
+        A path is that of a RESULTS folder or a trace. A trace, and gradients in memory (as for
+        `replay`), are first replayed through the schemes ``main`` and the default topologies.
     out_path : path-like
         The HTML file; its folder must exist. An earlier report is replaced.
-    against : Results or path-like, optional
+    against : likewise, optional
         Other results, of another seed, recording or format: a section says what changed.
     force : bool
         Whether a file that is not a report may be replaced too.
@@ -63,12 +64,16 @@ def report(
     return out_path
 
 
-def page(results: Any, against: Any = None, *, gained: float | None = None) -> str:
+def page(results: Given, against: Given | None = None, *, gained: float | None = None) -> str:
     """The report of a replay as HTML text; arguments as of `report` and `document.page`."""
+    from .._training.expected import checked
     from .document import page as text
 
-    other = None if against is None else _results(against)
-    return text(_results(results), other, gained=gained)
+    if gained is not None:
+        checked(gained)  # before a replay
+    persistence = gained is not None
+    other = None if against is None else _results(against, persistence)
+    return text(_results(results, persistence), other, gained=gained)
 
 
 def check_destination(out_path: str | os.PathLike, *, force: bool = False) -> Path:
@@ -98,12 +103,11 @@ def check_destination(out_path: str | os.PathLike, *, force: bool = False) -> Pa
     return out_path
 
 
-def _results(results: Any) -> Results:
-    if isinstance(results, (str, os.PathLike)):
-        return Results.open(results)
-    if not isinstance(results, Results):
-        raise TypeError(
-            f"results is of type {type(results).__name__}; give "
-            "Results, or the path of a RESULTS folder"
-        )
-    return results
+def _results(given: Given, persistence: bool) -> Results:
+    """Results as they are, opened, or of a replay of a trace."""
+    found = results_or_trace(given)
+    if isinstance(found, Results):
+        return found
+    from .._replay.replay import replay
+
+    return replay(found, limit=True, persistence=persistence)

@@ -41,9 +41,9 @@ def explore(results: Any, *, against: Any = None, height: int = 800) -> Explorer
 
     Parameters
     ----------
-    results : Results or path-like
-        A path is that of a RESULTS folder.
-    against : Results or path-like, optional
+    results : Results, Trace, path-like, URL or gradients
+        As for `apscope.report`.
+    against : likewise, optional
         Other results, for the section that compares the two; as in `apscope.report`.
     height : int
         Height of the frame, in CSS pixels, 200 to 10000.

@@ -171,8 +171,9 @@ def ladder(
 
     Parameters
     ----------
-    results : Results, DataFrame, Trace or path
-        A RESULTS table, whose rungs are used; or a trace, which is replayed through all rungs.
+    results : Results, DataFrame, Trace, path-like, URL or gradients
+        A RESULTS table, whose rungs are used; or a trace or gradients in memory (as for `replay`),
+        which are replayed through all rungs.
     formats : sequence of formats, optional
         By default `FORMATS` for a trace, all formats for results.
     rule : {"tight", "ceil"}
@@ -213,7 +214,8 @@ def ladder(
         Results without a rung; an unknown format, rule, topology; no topology; a `batch_factor`
         that is not positive.
     """
-    from .._traces.trace import Trace
+    from .given import results_or_trace
+    from .results import Results
 
     asked = None
     if topology is not None:
@@ -222,7 +224,9 @@ def ladder(
         raise ValueError(
             "there is no topology to make a ladder of; give at least one, such as ring"
         )
-    if isinstance(results, Trace):
+    if not isinstance(results, pd.DataFrame):
+        results = results_or_trace(results)
+    if not isinstance(results, pd.DataFrame | Results):
         from .._replay.replay import replay
 
         specs = list(

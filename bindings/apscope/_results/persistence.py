@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from .. import _core
+from .._text import count_of
 from .codes import coded_of
 
 __all__ = ["COLUMNS", "LENGTHS", "UPDATES", "windows_of", "wrong_windows"]
@@ -81,7 +82,7 @@ def wrong_windows(
         table[["trace", "step", "steps"]].drop_duplicates().itertuples(index=False)
     ):
         if length not in LENGTHS:
-            yield f"has windows of {length} steps, not {', '.join(map(str, LENGTHS))}"
+            yield f"has windows of {count_of(length, 'step')}, not {', '.join(map(str, LENGTHS))}"
             return
         if not steps[trace].issuperset(range(step, step + length)):
             yield f"has a window of the {length} steps from {step} of {trace}, which was not replayed"

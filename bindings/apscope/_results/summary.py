@@ -181,8 +181,7 @@ def summary(
         of_type("network", network, Network, "a cost.Network")
     if elements is not None:
         number("elements", elements)
-    if not 0 < number("batch_factor", batch_factor) < float("inf"):
-        raise ValueError(f"batch_factor={batch_factor} is not a positive number, such as 4")
+    check_batch_factor(batch_factor)
     if optimizer is not None:
         text("optimizer", optimizer)
     rows = rows_of(results, USED)
@@ -283,3 +282,9 @@ def family_of(spec: str) -> str:
         return as_scheme(spec).family
     except ValueError:
         return "other"
+
+
+def check_batch_factor(batch_factor: float) -> None:
+    """Refuses a factor that is not positive and finite."""
+    if not 0 < number("batch_factor", batch_factor) < float("inf"):
+        raise ValueError(f"batch_factor={batch_factor} is not a positive number, such as 4")

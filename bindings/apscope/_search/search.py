@@ -5,13 +5,13 @@ Every reduction is searched separately, and all of them are ranked together.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from .. import _core
 from .._arrays.checks import flag, integer, text
 from .._arrays.float_environment import guarded
 from .._replay.replay import replay
@@ -22,8 +22,8 @@ from .._results.pooling import OWN_REDUCTIONS, wire_of
 from .._results.ranking import RANKS
 from .._results.results import Results
 from .._results.summary import headline, summary
-from .._traces.opening import as_trace
-from .._traces.trace import Trace
+from .._traces.opening import TraceLike, as_trace
+from .._traces.selection import parse_steps
 from .bounds import FIGURES, Bounds
 from .floor import ends_in_format, least_terms
 from .splits import BITS, Reach, Split, nearest_named, reach_of, schemes_for, splits_of
@@ -57,7 +57,7 @@ COLUMNS = (
 
 @guarded
 def search(
-    trace: Trace | str | os.PathLike[str],
+    trace: TraceLike,
     bits: int = 8,
     *,
     schemes: str | Sequence[str] | None = None,
@@ -76,8 +76,8 @@ def search(
 
     Parameters
     ----------
-    trace : Trace, path-like or URL
-        One recorded trace.
+    trace : Trace, path-like, URL or gradients
+        One recorded trace, or gradients in memory, as for `replay`.
     bits : int, 3 to 16
         Bits of a value, including the sign. One to eight are exponent bits, the others mantissa
         bits.
@@ -144,13 +144,19 @@ def search(
         raise ValueError(f"by='{by}' is unknown; use {' or '.join(BY)}")
     if minimize not in FIGURES:
         raise ValueError(f"minimize='{minimize}' is unknown; use one of {', '.join(FIGURES)}")
-    stop = flag("stop", stop)
-    opened = as_trace(trace)
-
+    stop, steps = flag("stop", stop), parse_steps(steps)
     reductions = [topology] if isinstance(topology, str) else list(topology)
     reductions = list(dict.fromkeys(text("topology", name) for name in reductions))
     if not reductions:
         raise ValueError("there is no topology to search in; give at least one, such as ring")
+    for name in reductions:
+        _core.parse_topology(name)
+    kinds = specials.split(",") if isinstance(specials, str) else specials
+    bits = integer("bits", bits, *BITS)
+    templates = [schemes] if isinstance(schemes, str) else list(schemes or schemes_for(bits))
+    # What is wrong with the arguments is said before the trace is opened.
+    splits_of(bits, templates, kinds, Reach(0, 0, 0, 0))
+    opened = as_trace(trace)
 
     def replayed(specs: Sequence[str], on: Any, name: str) -> Results:
         return replay(
@@ -164,11 +170,6 @@ def search(
             progress=progress,
         )
 
-    kinds = specials.split(",") if isinstance(specials, str) else specials
-    bits = integer("bits", bits, *BITS)
-    templates = [schemes] if isinstance(schemes, str) else list(schemes or schemes_for(bits))
-    # Reports errors in the arguments before any replay.
-    splits_of(bits, templates, kinds, Reach(0, 0, 0, 0))
     survey = replayed(["none:fp32"], steps, reductions[0])
     about = survey.provenance["traces"][0]
     splits = splits_of(

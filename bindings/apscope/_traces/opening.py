@@ -5,12 +5,19 @@ from __future__ import annotations
 import copyreg
 import os
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from .. import _core
+from .._arrays.checks import shown
 from .._results.folders import check_readable, what_is
 from .remote import RemoteTrace, open_remote
 from .trace import Trace
+
+if TYPE_CHECKING:
+    from ..record._arrays import Gradients
+
+#: What functions of one trace accept.
+TraceLike: TypeAlias = "Trace | str | os.PathLike[str] | Gradients"
 
 
 def is_url(path: str | os.PathLike) -> bool:
@@ -18,9 +25,15 @@ def is_url(path: str | os.PathLike) -> bool:
     return isinstance(path, str) and re.match(r"[A-Za-z][A-Za-z0-9+.:-]*://", path) is not None
 
 
-def as_trace(trace: Trace | str | os.PathLike) -> Trace:
-    """The trace, or that of a path or URL."""
-    return trace if isinstance(trace, Trace) else open_trace(trace)
+def as_trace(trace: TraceLike) -> Trace:
+    """The trace, or that of a path or URL, or of gradients in memory."""
+    if isinstance(trace, Trace):
+        return trace
+    if isinstance(trace, str | os.PathLike):
+        return open_trace(trace)
+    from ..record._arrays import from_arrays
+
+    return from_arrays(trace)
 
 
 def open_trace(path: str | os.PathLike) -> Trace:
@@ -48,9 +61,16 @@ def open_trace(path: str | os.PathLike) -> Trace:
         sentence names the file. Or a package for its URL is not installed.
     OSError
         A file cannot be read.
+    TypeError
+        `path` is neither a text nor a path.
     """
     if is_url(path):
         return open_remote(str(path))
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(
+            f"path is {shown(path)}, of type {type(path).__name__}; give a trace's folder or URL; "
+            "apscope.record.from_arrays makes a trace of arrays"
+        )
     path = check_readable(path)
     if not (path / "manifest.json").exists():
         raise ValueError(f"{path} is not a trace: {what_is(path, 'manifest.json')}")

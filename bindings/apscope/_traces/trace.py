@@ -14,6 +14,7 @@ import numpy as np
 from .. import _core
 from .._arrays.checks import integer, made_by, of_type, text
 from .._folders.reading import open_regular
+from .._text import count_of
 
 KINDS = ("gradient", "weights", "full_batch", "activation_gradient", "layer_input")
 #: Files with fewer bytes are read one after the other: starting threads would take longer.
@@ -239,8 +240,8 @@ class Trace:
 
     def __repr__(self) -> str:
         return (
-            f"<Trace {self.name!r}: {len(self.steps)} steps, {self.workers} workers, "
-            f"{len(self.tensors)} tensors, stage {self.manifest.stage}, reduction "
+            f"<Trace {self.name!r}: {count_of(len(self.steps), 'step')}, "
+            f"{count_of(self.workers, 'worker')}, {count_of(len(self.tensors), 'tensor')}, stage {self.manifest.stage}, reduction "
             f"{self.manifest.reduction}>"
         )
 

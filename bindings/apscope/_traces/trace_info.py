@@ -24,7 +24,7 @@ def describe(trace: Trace) -> str:
         f"workers    {trace.workers}",
         f"stage      {manifest.stage}",
         f"reduction  {manifest.reduction} (loss {divided} by the number of workers)",
-        f"size       {size:,} bytes in {sum(1 for _ in trace.files())} files",
+        f"size       {size:,} bytes in {count_of(sum(1 for _ in trace.files()), 'file')}",
         f"steps      {_steps(trace)}",
         f"tensors    {len(trace.tensors)}",
     ]
@@ -50,8 +50,8 @@ def describe(trace: Trace) -> str:
         for key, value in manifest.metadata.items()
         if key not in listed[_SHOWN:]
     ]
-    if len(listed) > _SHOWN:
-        lines.append(f"... and {len(listed) - _SHOWN} more tensors with zeros, in manifest.json")
+    if (more := len(listed) - _SHOWN) > 0:
+        lines.append(f"... and {more} more tensor{'s' * (more > 1)} with zeros, in manifest.json")
     return "\n".join(lines)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from .. import _core
 from .._replay.replay import replay
 from .._results.results import Results
-from .._text import printable
+from .._text import count_of, printable
 from .trace import Trace
 
 BARS = 20  # of the histogram, at most
@@ -194,7 +194,7 @@ def _oddities(values: Values) -> list[str]:
     odd = values.nan + values.infinite
     if odd:
         return [
-            f"{odd:,} of {values.count:,} values are NaN or infinite: a replay omits them from "
+            f"{odd:,} of {count_of(values.count, 'value')} are NaN or infinite: a replay omits them from "
             "every error"
         ]
     return (

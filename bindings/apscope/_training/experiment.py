@@ -16,7 +16,7 @@ from .._folders.reading import read_utf8
 from .._json import TEXT, is_integer, is_number
 from .._limits import EXPERIMENT_LENGTH
 from .._schemes.scheme import as_scheme
-from .._text import clip, hint
+from .._text import clip, count_of, hint
 from .constant import constant, in_hindsight
 from .texts import NAMED
 from .texts import read as read_named
@@ -298,12 +298,12 @@ def _task(told: Mapping[str, Any], workers: int) -> Task:
         )
     if task.batch % workers:
         raise ValueError(
-            f"task.batch={task.batch} cannot be divided among {workers} workers; "
+            f"task.batch={task.batch} cannot be divided among {count_of(workers, 'worker')}; "
             "give a multiple of them"
         )
     if task.warmup > task.steps:
         raise ValueError(
-            f"task.warmup={task.warmup} is more than the {task.steps} steps of the "
+            f"task.warmup={task.warmup} is more than the {count_of(task.steps, 'step')} of the "
             "task; give at most that"
         )
     return task

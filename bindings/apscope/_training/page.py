@@ -190,7 +190,7 @@ def excess_chart(own: pd.DataFrame, gate: float, named: Named = _both) -> Chart:
     ]
     return Chart(
         "Excess loss against volume",
-        f"Excess training loss in nats of {len(points)} schemes "
+        f"Excess training loss in nats of {count_of(len(points), 'scheme')} "
         f"against the bytes sent; gate {gate:g}.",
         Log("bytes sent, of fp32's", low, high, ticks),
         Log("excess, nats", floor / 1.5, top * 1.5, powers(floor, top)),
@@ -228,7 +228,7 @@ def relation_chart(own: pd.DataFrame, gate: float, named: Named = _both) -> Char
     top = max([gate * 10, *(2 * held["excess"])])
     return Chart(
         "Excess loss against error over noise",
-        f"Excess training loss in nats of {len(points)} schemes "
+        f"Excess training loss in nats of {count_of(len(points), 'scheme')} "
         "against the typical error over noise.",
         Log(
             "typical error over noise, of the fp32 run's recorded steps",

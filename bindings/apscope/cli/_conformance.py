@@ -8,6 +8,7 @@ import json
 
 from .._formats.blackbox import load
 from .._proof.conformance_peers import peer_table
+from .._text import count_of
 from ..conformance import OVERFLOWS, ROUNDINGS, check, write
 from ._arguments import adder
 from ._table import say
@@ -50,7 +51,7 @@ def run_write(args: argparse.Namespace) -> int:
     manifest = write(args.directory, args.format)
     total = sum(entry["count"] for entry in manifest["formats"].values())
     say(
-        f"{args.directory}: {len(manifest['formats'])} formats, {total} inputs, "
+        f"{args.directory}: {count_of(len(manifest['formats']), 'format')}, {count_of(total, 'input')}, "
         f"{len(ROUNDINGS) * len(OVERFLOWS)} results each"
     )
     return 0

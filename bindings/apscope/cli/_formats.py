@@ -18,11 +18,27 @@ EXAMPLE = "apscope formats e4m3fn e5m2 mxfp4"
 HELP = "tables of formats: bits, precision, limits, specials; block formats"
 
 
+_GRAMMAR = """\
+Names. Those of the table, their aliases, P3109's such as binary8p3se, and for any other format the
+general name, of these words in this order and without spaces:
+
+  e<E>m<M> [fn|fnuz|finite] [u] [b<bias>] [nosub|sub<exponent>] [zero1|zero0]
+           [nan<codes>|nannz] [inf|noinf] [eventies]
+
+e3m0noinf is e3m0 without its infinity, e3m2nan1noinf has one NaN and no infinity, e3m4b6 the bias 6.
+OCP's e3m2fn, e2m3fn and e2m1fn have no NaN; before other words fn means one NaN (e3m2fnb4), finite
+none (e3m2finiteb4).
+"""
+
+
 def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = _GRAMMAR
     add = adder(parser)
     add(
         "names NAME",
-        "a named format, e<E>m<M>[fn|fnuz|finite][u][b<bias>] or a block format; by default all",
+        "a named format, a block format, or your own: e<E>m<M>[fn|fnuz|finite][u][b<bias>]; by "
+        "default all",
         nargs="*",
     )
     add("--json", "the fields of each float format, or of those named, as JSON")
@@ -48,7 +64,7 @@ def _asked(names: list[str]) -> tuple[list[FloatFormat], list[BlockFormat]]:
 
 
 def _other_specials(name: str) -> str:
-    """A sentence on e3m2fnb3 beside OCP's e3m2fn: before other words, fn is a NaN; else empty."""
+    """A sentence on e3m2fnb4 beside OCP's e3m2fn: before other words, fn is a NaN; else empty."""
     found = re.fullmatch(r"(e\d+m\d+)fn(?!uz)[a-z].*", name)
     if found is None or f"{found[1]}fn" not in named_formats():
         return ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from .._text import count_of
 from .._traces.opening import open_trace
 from .._traces.trace import Trace
 from .._traces.trace_info import check, describe
@@ -41,7 +42,9 @@ def run(args: argparse.Namespace) -> int:
 
         print("\n" + describe_values(trace, 0 if args.all else 20))
     if args.check:
-        print(f"\n{check(trace, progress=on_terminal())} files agree with the manifest")
+        found = check(trace, progress=on_terminal())
+        agree = "agrees" if found == 1 else "agree"
+        print(f"\n{count_of(found, 'file')} {agree} with the manifest")
     return 0
 
 

@@ -9,9 +9,21 @@ from collections.abc import Callable, Sequence
 import pandas as pd
 
 from .._arrays.inputs import as_format
-from .._results.ladder import FORMATS, REDUCTIONS, RULES, RUNGS, Rung, better_reduction, ladder
+from .._core import parse_topology
+from .._results.ladder import (
+    FORMATS,
+    REDUCTIONS,
+    RULES,
+    RUNGS,
+    Rung,
+    better_reduction,
+    ladder,
+    ladder_schemes,
+)  # fmt: skip
+from .._results.summary import check_batch_factor
 from .._results.winners import winners
-from .._text import printable
+from .._text import count_of, printable
+from .._traces.selection import parse_steps
 from ._arguments import add_part_of_trace, add_shape, add_threads, adder, listed, open_results
 from ._table import (
     line_width,
@@ -60,6 +72,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     formats = listed(args.formats)
+    ladder_schemes(FORMATS if formats is None else formats, args.rule)
+    parse_steps(args.steps)
+    check_batch_factor(args.batch_factor)
     results = open_results(args.source)
     if results is not None:
         if args.steps or args.workers is not None:
@@ -68,8 +83,9 @@ def run(args: argparse.Namespace) -> int:
             )
     else:
         from .._replay.replay import replay
-        from .._results.ladder import ladder_schemes
 
+        for name in args.topology or []:
+            parse_topology(name)
         schemes = ladder_schemes(FORMATS if formats is None else formats, args.rule)
         specs = list(dict.fromkeys(schemes.values()))
         results = replay(
@@ -107,7 +123,9 @@ def _print(trace: str, table: pd.DataFrame) -> None:
     reductions = list(dict.fromkeys(table["topology"]))
     for reduction in reductions:
         part = table[table["topology"] == reduction]
-        print(f"{trace}: {unit}, {reduction or 'the wire'}, {part['steps'].max()} steps")
+        print(
+            f"{trace}: {unit}, {reduction or 'the wire'}, {count_of(part['steps'].max(), 'step')}"
+        )
         _print_cells("one scale per", part, lambda row: _error(row, noisy), lambda rung: rung.name)
     for line in marks_told(table):
         print(line)

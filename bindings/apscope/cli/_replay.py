@@ -11,6 +11,7 @@ from .._core import OPTIMIZERS, parse_topology
 from .._replay.memory import memory_bytes
 from .._replay.replay import DEFAULT_TOPOLOGIES
 from .._replay.run import Rest, Take, run_replay
+from .._replay.selection import check_shard
 from .._results.folders import writing_results
 from .._results.saving import NewResults, csv_left_out
 from .._schemes.lists import schemes_of
@@ -128,14 +129,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _look_at(args: argparse.Namespace) -> None:
-    """Opens the traces and reads the schemes, so that what is wrong with them is said first."""
-    args.traces = [open_trace(trace) for trace in args.traces]
+    """Reads the arguments, then opens the traces, before a folder of results is looked at."""
     args.scheme = schemes_of(["main"] if args.scheme is None else args.scheme)
     for name in args.topology or []:
         parse_topology(name)
-    _shard(args.shard)
+    check_shard(_shard(args.shard))
     parse_steps(args.steps)
     memory_bytes(args.memory)
+    args.traces = [open_trace(trace) for trace in args.traces]
 
 
 def _say_without_limit(rest: Rest) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from .._replay.memory import memory_bytes
 from .._replay.replay import replay
 from .._report import check_destination, report
 from .._results.folders import check_readable, what_is
@@ -104,6 +105,7 @@ def run(args: argparse.Namespace) -> int:
     _reserve_blas()
     if args.gained is not None:
         checked(args.gained)
+    memory_bytes(args.memory)
     is_trace = _is_trace(args.source)
     if is_trace and args.output is None:
         raise ValueError(

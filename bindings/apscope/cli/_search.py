@@ -94,9 +94,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    trace = open_trace(args.trace)
     table = search(
-        trace, args.bits, schemes=args.scheme, specials=listed(args.specials),
+        args.trace, args.bits, schemes=args.scheme, specials=listed(args.specials),
         minimize=args.minimize, by=args.by, topology=args.topology or REDUCTIONS,
         steps=args.steps, workers=args.workers, stop=not args.no_stop, threads=args.threads,
         progress=on_terminal(),
@@ -106,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
     elif args.csv:
         print_csv(table)
     else:
-        _print(trace.name, table, args.minimize, args)
+        _print(open_trace(args.trace).name, table, args.minimize, args)
     return 0
 
 

@@ -12,7 +12,7 @@ from .._results.overflow import tight_overflows
 from .._results.pooling import headline_topology, held_topology
 from .._results.ranking import RANKS, UNSOUND
 from .._results.results import Results
-from .._results.summary import COLUMNS, front, of_topology
+from .._results.summary import COLUMNS, check_batch_factor, front, of_topology
 from .._results.winners import bits_of, winners
 from .._schemes.scheme import as_scheme
 from .._text import clip, count_of, hint, printable, wrapped
@@ -119,7 +119,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    results = Results.open(args.results)
     if args.column is not None and args.by is None:
         figures = [c for c in COLUMNS if c not in ("trace", "scheme")]
         if args.column not in figures:
@@ -136,6 +135,9 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f"--nodes and --links are for whole schemes, without --by {args.by}")
     if args.by is not None and args.gained is not None:
         raise ValueError(f"--gained {args.gained:g} is for whole schemes, without --by {args.by}")
+    check_batch_factor(args.batch_factor)
+    network = network_of(args) if args.by is None else None
+    results = Results.open(args.results)
     table = (
         _whole(results, args)
         if args.by is None
@@ -154,7 +156,6 @@ def run(args: argparse.Namespace) -> int:
     if args.csv or args.json:
         (print_csv if args.csv else print_json)(table)
         return 0
-    network = network_of(args) if args.by is None else None
     bits = bits_of(results._coded(["scheme", "stage", "wire_bits", "count", "workers"]))
     for trace, part in table.groupby("trace", sort=False):
         if args.by is None:

@@ -11,6 +11,7 @@ from matplotlib.ticker import MaxNLocator
 from .._charts.kinds import KINDS
 from .._results.comparison import scheme_in
 from .._results.pooling import headline_topology, wire_of
+from .._text import count_of
 from ._asked import layers_of, rows_of, steps_of
 from ._maps import TITLE
 from ._names import shown, wrapped
@@ -92,7 +93,7 @@ def scale_series(
             markersize=5,
             markeredgewidth=1.4,
         )
-        lines_of_title.append(f"{len(skipped)} of {len(steps)} steps skipped")
+        lines_of_title.append(f"{len(skipped)} of {count_of(len(steps), 'step')} skipped")
     ax.set_title("\n".join(lines_of_title), parse_math=False)
     ax.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
     ax.grid(axis="y")

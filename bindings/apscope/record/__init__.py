@@ -1,4 +1,4 @@
-"""Making traces: a writer without frameworks, a converter of dumps, cuts, adapters for PyTorch.
+"""Making traces: of arrays, step by step without frameworks, of dumps, cuts; adapters for PyTorch.
 
 The adapters import torch, so they are imported by name: ``apscope.record.torch_ddp``,
 ``torch_workers``, ``torch_optimizer`` and ``torch_layers``.
@@ -16,11 +16,12 @@ from ._writer import TraceWriter
 if _TYPE_CHECKING:
     from .._dumps.conversion import Conversion, convert
     from .._dumps.te_statistics import beside_te_statistics, te_statistics
+    from ._arrays import from_arrays
     from ._cut import cut
 
 __all__ = [
     "Conversion", "Overhead", "Recorder", "TraceWriter", "beside_te_statistics", "convert",
-    "cut", "guess_role", "te_statistics",
+    "cut", "from_arrays", "guess_role", "te_statistics",
 ]  # fmt: skip
 __dir__ = __all__.copy
 
@@ -29,6 +30,7 @@ _LAZY = {
     "convert": "_dumps.conversion",
     "beside_te_statistics": "_dumps.te_statistics",
     "cut": "record._cut",
+    "from_arrays": "record._arrays",
     "te_statistics": "_dumps.te_statistics",
 }
 

@@ -15,7 +15,7 @@ from .._arrays.checks import integer
 from .._folders.writing import Writing, refuse_dangling
 from .._replay.memory import number_of_bytes
 from .._text import count_of
-from .._traces.opening import open_trace
+from .._traces.opening import TraceLike, as_trace, open_trace
 from .._traces.trace import Trace
 from ._cut_choice import LEAST, Pieces, is_bfloat16
 from ._safetensors import BFLOAT16
@@ -42,7 +42,7 @@ class Kept:
 
 
 def cut(
-    trace: str | os.PathLike[str] | Trace,
+    trace: TraceLike,
     destination: str | os.PathLike[str],
     *,
     size: int | str,
@@ -74,7 +74,8 @@ def cut(
 
     Parameters
     ----------
-    trace : path-like, URL or Trace
+    trace : path-like, URL, Trace or gradients
+        Gradients in memory as for `from_arrays`.
     destination : path-like
         The trace's folder; must not exist. It is written whole or not at all.
     size : int or str
@@ -102,7 +103,7 @@ def cut(
     longest = integer("longest", longest, 1, 2**31 - 1)
     if name is not None and not isinstance(name, str):
         raise ValueError(f"name is {name!r}; it must be a string")
-    source = trace if isinstance(trace, Trace) else open_trace(trace)
+    source = as_trace(trace)
     if "cut_from" in source.manifest.metadata:
         raise ValueError(f"{source.source} is a cut already; cut the whole trace again")
     refuse_dangling(destination)
@@ -238,7 +239,7 @@ def _write(
     stay = sum(kept[t.name].elements if t.name in kept else t.size for t in manifest.tensors)
     longest = max((k.pieces.length for k in kept.values()), default=0)
     words = (
-        f"runs of at most {longest} elements at random and the largest magnitudes, {stay} of "
+        f"runs of at most {count_of(longest, 'element')} at random and the largest magnitudes, {stay} of "
         f"{whole} elements"
     )
     about = {

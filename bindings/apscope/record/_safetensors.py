@@ -68,6 +68,26 @@ class Storable(Protocol):
     def __array__(self) -> np.ndarray: ...
 
 
+def host_array(array: object, what: str) -> np.ndarray:
+    """`array` in the host's memory, copied only if needed; errors begin with `what`."""
+    torch = sys.modules.get("torch")
+    if isinstance(array, np.ma.MaskedArray):
+        raise TypeError(
+            f"{what} is a masked array, whose mask a trace cannot keep; give its .filled(value)"
+        )
+    try:
+        return (
+            torch_array(array)
+            if torch is not None and isinstance(array, torch.Tensor)
+            else np.asarray(array)
+        )
+    except TypeError:  # packed fp4, quantized integers
+        raise ValueError(
+            f"{what} has dtype {getattr(array, 'dtype', type(array).__name__)}; "
+            "a trace has real numbers"
+        ) from None
+
+
 def storable(
     array: object, what: str, round_to_fp32: bool = False, remedy: str = "round it to float32 first"
 ) -> np.ndarray:
@@ -78,18 +98,7 @@ def storable(
     and token numbers below 2^24) or if `round_to_fp32` allows rounding float64, ties to even.
     Otherwise raises ValueError, beginning with `what` and ending with `remedy`.
     """
-    torch = sys.modules.get("torch")
-    try:
-        values = (
-            torch_array(array)
-            if torch is not None and isinstance(array, torch.Tensor)
-            else np.asarray(array)
-        )
-    except TypeError:  # packed fp4, quantized integers
-        raise ValueError(
-            f"{what} has dtype {getattr(array, 'dtype', type(array).__name__)}; "
-            "a trace has real numbers"
-        ) from None
+    values = host_array(array, what)
     if values.dtype.name.startswith("float8_"):  # ml_dtypes', JAX's
         values = widened(values.astype(np.float32), values.dtype.name)
     if values.dtype.kind == "c":

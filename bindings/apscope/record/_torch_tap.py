@@ -18,6 +18,7 @@ import torch
 import torch.distributed as dist
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
+from .._text import count_of
 from .._traces.roles import plain_name
 from . import _grad_scaler
 from ._background import logger
@@ -87,7 +88,7 @@ class TorchTap:
         if not picked:
             what = "requires a gradient" if chosen is None else "is selected by tensors="
             raise ValueError(
-                f"none of the model's {len(named)} parameters {what}; the first is "
+                f"none of the model's {count_of(len(named), 'parameter')} {what}; the first is "
                 f"{next(iter(named), 'missing')!r}"
             )
         self.parameters = picked

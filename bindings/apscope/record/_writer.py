@@ -159,7 +159,7 @@ class TraceWriter:
             Another step is open, the step is committed, the tensor was added already, the worker or
             kind does not exist, the step is out of range, or the values are not fp32 values.
         TypeError
-            Step or worker is not an integer.
+            Step or worker is not an integer; a masked array, whose mask a trace cannot keep.
         """
         what = f"{kind} {name!r} of step {step}, worker {worker},"
         if kind not in ("gradient", *_PER_STEP, *_PER_LAYER):

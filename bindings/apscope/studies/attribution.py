@@ -15,9 +15,8 @@ from .._arrays.float_environment import guarded
 from .._replay.selection import selected_steps, selected_tensors
 from .._schemes.exchange import exchange
 from .._schemes.scheme import Scheme, as_scheme
-from .._traces.opening import as_trace
+from .._traces.opening import TraceLike, as_trace
 from .._traces.selection import parse_steps
-from .._traces.trace import Trace
 
 __all__ = ["PathLossChange", "loss_change", "path_loss_change"]
 __dir__ = __all__.copy
@@ -25,7 +24,7 @@ __dir__ = __all__.copy
 
 @guarded
 def loss_change(
-    trace: Trace | str,
+    trace: TraceLike,
     scheme: Scheme | str,
     *,
     topology: str = "ring",
@@ -46,8 +45,9 @@ def loss_change(
 
     Parameters
     ----------
-    trace : Trace or path-like
-        Local gradients, and the learning rate if none is given.
+    trace : Trace, path-like or gradients
+        Local gradients, and the learning rate if none is given; gradients in memory as for
+        `replay`.
     scheme : Scheme or str
         Any except ``hybrid``. Its state continues from step to step. As in `exchange`, it gets one
         tensor at a time: ``scale=largest`` and ``best`` are those of the tensor and step, and a

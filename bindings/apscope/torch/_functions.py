@@ -28,8 +28,9 @@ def quantize(
         The gradient is rounded to this format, with the same options; by default it passes
         unchanged (straight-through).
     **options
-        Those of `apscope.quantize`: projection or rounding, overflow, underflow, random_bits; seed
-        (a `Draws` draws other words at every call), threads. Neither out nor random.
+        Those of `apscope.quantize`: scale, projection or rounding, overflow, underflow,
+        random_bits; seed (a `Draws` draws other words at every call), threads. Neither out nor
+        random.
 
     Returns
     -------

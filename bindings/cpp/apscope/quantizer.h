@@ -85,7 +85,18 @@ public:
     void operator()(std::span<const float> in, std::span<float> out, std::uint64_t first = 0) const;
     void operator()(std::span<const double> in, std::span<double> out,
                     std::uint64_t first = 0) const;
-    /// The same for arrays of any layout; elements count in C order. `out` has the layout of `in`
+    /// out[i] = c / scale, c = in[i] * scale rounded, at element first + i: a cast under a loss
+    /// scale. Results equal `apscope.quantize(..., scale=)` in Python, bit for bit. Product and
+    /// quotient are fp64 numbers, to nearest: the product is exact for floats and a scale of at
+    /// most 29 significant bits, and for every power of two within fp64's range; a product beyond
+    /// it is infinite. A quotient for a float is rounded to fp32 once more. A NaN is converted as
+    /// without a scale.
+    /// @throws std::invalid_argument  As above; `scale` is not a positive finite number.
+    void scaled(double scale, std::span<const float> in, std::span<float> out,
+                std::uint64_t first = 0) const;
+    void scaled(double scale, std::span<const double> in, std::span<double> out,
+                std::uint64_t first = 0) const;
+    /// The same as without a scale for arrays of any layout; elements count in C order. `out` has the layout of `in`
     /// at the same place, or does not overlap it.
     /// @throws std::invalid_argument  As above; shapes that differ; a shape and strides of
     ///                                different length.

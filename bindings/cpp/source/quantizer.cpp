@@ -20,6 +20,7 @@
 #include "core/wide_number.h"
 #include "emulation/cast/code_types.h"
 #include "emulation/cast/quantize.h"
+#include "emulation/cast/quantize_scaled.h"
 
 namespace apscope {
 
@@ -207,6 +208,16 @@ void Quantizer::operator()(std::span<const float> in, std::span<float> out,
 void Quantizer::operator()(std::span<const double> in, std::span<double> out,
                            std::uint64_t first) const {
     prepared_->round(in, out, {prepared_->seed, first, {}});
+}
+void Quantizer::scaled(double scale, std::span<const float> in, std::span<float> out,
+                       std::uint64_t first) const {
+    const Prepared& p = *prepared_;
+    detail::quantize_scaled(in, out, scale, p.format, p.projection, {p.seed, first, {}}, p.threads);
+}
+void Quantizer::scaled(double scale, std::span<const double> in, std::span<double> out,
+                       std::uint64_t first) const {
+    const Prepared& p = *prepared_;
+    detail::quantize_scaled(in, out, scale, p.format, p.projection, {p.seed, first, {}}, p.threads);
 }
 void Quantizer::operator()(const StridedView<const float>& in,
                            const StridedView<float>& out) const {

@@ -109,18 +109,64 @@ TEST(CppQuantizer, TheCallersFloatEnvironmentChangesNothing) {
             _mm_setcsr(control | 0x8040);  // flush subnormal results and inputs
 #endif
             q(x, y);
-            std::vector<float> one(x.size());
+            std::vector<float> one(x.size()), scaled(x.size());
+            q.scaled(3.0, x, scaled);
             for (std::size_t i = 0; i < x.size(); ++i) one[i] = q(x[i], i);
 #if defined(__SSE__)
             _mm_setcsr(control);
 #endif
             std::fesetround(FE_TONEAREST);
+            std::vector<float> expected_scaled(x.size());
+            q.scaled(3.0, x, expected_scaled);
             for (std::size_t i = 0; i < x.size(); ++i) {
+                ASSERT_TRUE(same_bits(scaled[i], expected_scaled[i])) << name << " " << x[i];
                 ASSERT_TRUE(same_bits(y[i], expected[i])) << name << " " << x[i];
                 ASSERT_TRUE(same_bits(one[i], expected[i])) << name << " " << x[i];
             }
         }
     }
+}
+
+// The rule for one fp64 number, between a product and a quotient.
+template <class Real>
+void scaled_arrays_follow_the_rule(const FloatFormat& f, const Projection& p, double scale) {
+    const Quantizer q(f, p, 5, 2);
+    const std::vector<Real> x = numbers<Real>(70'000);  // two threads' pieces
+    std::vector<Real> y(x.size()), plain(x.size());
+    q.scaled(scale, x, y, 11);
+    q(std::span<const Real>(x), std::span<Real>(plain), 11);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+        const double rounded = q(static_cast<double>(x[i]) * scale, 11 + i);
+        const Real expected =
+            std::isnan(x[i]) ? plain[i] : static_cast<Real>(rounded / scale);
+        ASSERT_TRUE(std::isnan(expected) ? std::isnan(y[i]) : same_bits(y[i], expected))
+            << f.name() << " " << to_string(p.rounding) << " " << x[i] << " by " << scale;
+    }
+    q.scaled(1.0, x, y, 11);
+    for (std::size_t i = 0; i < x.size(); ++i) ASSERT_TRUE(same_bits(y[i], plain[i])) << x[i];
+}
+
+TEST(CppQuantizer, AScaleMultipliesBeforeAndDividesAfter) {
+    for (const RoundingMode mode : modes) {
+        for (const double scale : {0x1p16, 3.0, 0.1, 0x1p-300}) {
+            scaled_arrays_follow_the_rule<float>(format("e4m3"), {.rounding = mode}, scale);
+            scaled_arrays_follow_the_rule<double>(format("e5m10"), {.rounding = mode}, scale);
+        }
+    }
+    const Projection kept{.overflow = Overflow::saturate, .keep_payload = true};
+    scaled_arrays_follow_the_rule<float>(format("bf16"), kept, 7.0);
+    const Quantizer q{format("e4m3")};
+    std::vector<float> x = {1e-5f, -3e-6f}, y(2), none;
+    q.scaled(65536.0, x, x);  // in place
+    EXPECT_EQ(x, (std::vector<float>{0x1.4p-17f, -0x1.ap-19f}));
+    q.scaled(2.0, none, none);
+    for (const double wrong : {0.0, -1.0, std::numeric_limits<double>::infinity(),
+                               std::numeric_limits<double>::quiet_NaN()})
+        EXPECT_THROW(q.scaled(wrong, x, y), std::invalid_argument) << wrong;
+    EXPECT_THROW(q.scaled(2.0, x, none), std::invalid_argument);
+    std::vector<float> narrow(1);
+    EXPECT_THROW(Quantizer{format("e11m30")}.scaled(2.0, std::span<const float>(narrow), narrow),
+                 std::invalid_argument);
 }
 
 TEST(CppQuantizer, ViewsOfAnyLayout) {

@@ -127,8 +127,8 @@ def test_what_is_wrong_with_arguments_is_said_before_the_folder_is_looked_at(
 
 
 @pytest.mark.parametrize(("name", "note"), [
-    ("e3m2fnb3", "e3m2fnb3 has a NaN, which e3m2fn has not: before other words fn means one NaN; "
-                 "without NaN it is e3m2finiteb3"),
+    ("e3m2fnb4", "e3m2fnb4 has a NaN, which e3m2fn has not: before other words fn means one NaN; "
+                 "without NaN it is e3m2finiteb4"),
     ("e2m1fnu", "e2m1fnu has a NaN, which e2m1fn has not: before other words fn means one NaN; "
                 "without NaN it is e2m1finiteu"),
     ("e4m3fnb8", ""), ("e3m2fn", ""), ("e3m2finiteb3", ""), ("e3m2fnuz", ""),

@@ -191,7 +191,7 @@ def test_other_refusals(tmp_path):
     folder = dump(tmp_path / "dump")
     assert "is not a regular expression" in refusal(tmp_path, folder, pattern="(")
     assert "has the group 'layer'" in refusal(tmp_path, folder, pattern="(?P<layer>.*)")
-    assert "matches none of the 6 files; the first is " in refusal(
+    assert "matches none of 6 files; the first is " in refusal(
         tmp_path, folder, pattern="x(?P<step>1)"
     )
     assert "are both step 2, worker 0" in refusal(

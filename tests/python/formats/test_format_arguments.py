@@ -2,12 +2,15 @@
 format."""
 
 import pickle
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import apscope
 from apscope import FloatFormat
+from apscope.cli import main
 
 CASES = [
     (
@@ -127,3 +130,56 @@ def test_no_infinity_beside_a_binade_of_nans_is_refused(widths, codes, one_nan, 
         FloatFormat(exponent_bits=4, mantissa_bits=3, specials="ieee", has_infinity=False)
     odd = FloatFormat("e4m3noinf")  # all of it spelled: 256, the first code of the last binade
     assert odd.largest == 256 and odd.nan_codes == 7 and FloatFormat(**odd.to_dict()) == odd
+
+
+@pytest.mark.parametrize(("name", "own", "plain", "told"), [
+    ("e3m2fnb3", "e3m2nan1noinf", "e3m2fn", ("a NaN, largest value 24", "no NaN, largest value 28")),
+    ("e2m3fnb1", "e2m3nan1noinf", "e2m3fn", ("a NaN, largest value 7", "no NaN, largest value 7.5")),
+    ("e2m1fnb1", "e2m1noinf", "e2m1fn", ("a NaN, largest value 4", "no NaN, largest value 6")),
+])  # fmt: skip
+def test_the_usual_bias_does_not_make_another_format_of_a_near_name(name, own, plain, told):
+    """e3m2fnb3 had a NaN and overflow to it, e3m2fn has neither: two formats, and no word said so."""
+    sentence = f"'{name}' and '{plain}' would be two formats: write {own} ({told[0]}) or {plain} ({told[1]})"
+    for call in (
+        lambda: FloatFormat(name),
+        lambda: apscope.quantize(1.0, name),
+        lambda: apscope.schemes.Scheme(f"none:{name}"),
+    ):
+        with pytest.raises(ValueError) as caught:
+            call()
+        assert sentence in str(caught.value)
+    for written, largest in zip((own, plain), told):
+        f = FloatFormat(written)
+        assert f"{'a' if f.has_nan else 'no'} NaN, largest value {f.largest:g}" == largest
+        assert f.name == written
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["e3m2fnb4", "e3m2fn", "e3m2finiteb3", "e4m3fnb7", "e4m3fnb8", "e3m2nan1noinf", "e3m0noinf",
+     "e2m1noinf", "e3m2noinf", "e5m2b15", "e8m0fnu", "e3m2fnu", "e4m3fnuzb8", "e2m5fnb1"],
+)  # fmt: skip
+def test_other_names_are_read_and_printed_as_one_format(name):
+    f = FloatFormat(name)
+    assert FloatFormat(f.name) == f and FloatFormat(f.name).name == f.name
+
+
+def test_the_stated_grammar_has_every_word_of_printed_names(capsys):
+    """e3m0noinf and e3m2nan1noinf were printed, and their words stated nowhere."""
+    words = ["fn", "fnuz", "finite", "u", "b<bias>", "nosub", "sub<exponent>", "zero1", "zero0",
+             "nan<codes>", "nannz", "inf", "noinf", "eventies"]  # fmt: skip
+    with pytest.raises(SystemExit):
+        main(["formats", "--help"])
+    root = Path(apscope.__file__).resolve().parents[2]
+    for text in (
+        capsys.readouterr().out,
+        FloatFormat.__doc__,
+        (root / "docs" / "definitions.md").read_text(),
+    ):
+        grammar = "".join(text.rpartition("e<E>m<M>")[2].splitlines(keepends=True)[:2])
+        stated = re.findall(r"[a-z]+[01]?(?:<\w+>)?", grammar)
+        assert set(words) <= set(stated), set(words) - set(stated)
+    for form in ("e4m3nosub", "e4m3b5sub-5", "e3m2fnzero1", "e3m2unosubzero0", "e4m3zero1nannz", "e4m3nan3noinf",
+                 "e4m3fnnan2inf", "e5m0eventies"):  # fmt: skip
+        f = FloatFormat(form)
+        assert FloatFormat(f.name) == f

@@ -1,12 +1,14 @@
 """Arguments of the wrong kind: TypeError or ValueError in our own words."""
 
+import inspect
+import re
 import warnings
 
 import numpy as np
 import pytest
 
 import apscope
-from apscope import conformance, cost, hybrid, schemes
+from apscope import conformance, cost, hybrid, p3109, record, schemes, studies
 
 HALF = "\ud800"
 
@@ -124,3 +126,78 @@ def test_odd_arguments_of_public_callables(trace, results):
                         f"{type(error).__name__}: {str(error)[:80]}"
                     )
     assert not strange, "\n".join(strange)
+
+
+#: Right arguments, so that the one wrong argument of a call is reached.
+RIGHT = {
+    "x": np.float32([[1, 2], [3, 4]]), "a": np.float32([[1, 2], [3, 4]]),
+    "b": np.float32([[1, 2], [3, 4]]), "c": np.float32([[1, 2], [3, 4]]),
+    "codes": np.uint8([[1, 2], [3, 4]]), "format": "e4m3", "scheme": "aps:e4m3",
+    "spec": "aps:e4m3", "operation": "sum",
+}  # fmt: skip
+BLOCKS = ("quantize_blocks", "encode_blocks", "decode_blocks")
+
+
+def public_functions():
+    for module in (apscope, cost, hybrid, record, studies, p3109, conformance, schemes):
+        for name in module.__all__ if hasattr(module, "__all__") else dir(module):
+            function = getattr(module, name)
+            if name.startswith("_") or inspect.ismodule(function) or not callable(function):
+                continue
+            if function in (apscope.FloatFormat, apscope.BlockFormat):
+                continue  # classes of C++, which test_format_arguments has
+            yield f"{module.__name__}.{name}", function
+
+
+def test_one_odd_argument_of_a_right_call_is_answered_in_our_words(tmp_path, monkeypatch):
+    """apscope.sum(x, "e4m3", order=3) printed pybind11's list of C++ signatures."""
+    monkeypatch.chdir(tmp_path)
+    strange, calls = [], 0
+    for name, function in public_functions():
+        parameters = [
+            p
+            for p in inspect.signature(function).parameters.values()
+            if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)
+        ]
+        right = {p.name: RIGHT.get(p.name, "x") for p in parameters if p.default is p.empty}
+        if name.rpartition(".")[2] in BLOCKS:
+            right["format"] = "mxfp4"
+        for p in parameters:
+            for odd in (None, 3, 1.5, "x", b"x", [], {}, object(), np.zeros(3)):
+                calls += 1
+                try:
+                    with warnings.catch_warnings():
+                        warnings.simplefilter("ignore")
+                        function(**(right | {p.name: odd}))
+                except Exception as error:  # noqa: BLE001  # of any kind: its words are looked at
+                    if re.search("incompatible|Invoked with|overload|pybind", str(error)):
+                        strange.append(f"{name}({p.name}={odd!r:.30}): {str(error)[:90]}")
+    assert calls > 3000 and not strange, "\n".join(strange)
+
+
+ROUNDING = (
+    apscope.quantize, apscope.encode, apscope.add, apscope.sqrt, apscope.fma, apscope.sum,
+    apscope.dot, apscope.matmul, apscope.allreduce, apscope.cast_statistics,
+    apscope.quantize_blocks, apscope.encode_blocks,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("function", ROUNDING, ids=lambda f: f.__name__)
+def test_the_keywords_of_a_sentence_are_those_of_the_signature(function):
+    """allreduce's sentence lacked topology, quantize's random and out."""
+    named = {
+        p.name: RIGHT.get(p.name)
+        for p in inspect.signature(function).parameters.values()
+        if p.default is p.empty
+    }
+    if "blocks" in function.__name__:
+        named["format"] = "mxfp4"
+    keywords = [
+        p.name for p in inspect.signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY
+    ]
+    with pytest.raises(TypeError) as told:
+        function(**named, zzz=1)
+    assert str(told.value) == (
+        f"unexpected keyword argument 'zzz'; there are {', '.join(keywords)}"
+    )
+    assert keywords

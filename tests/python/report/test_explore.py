@@ -86,7 +86,7 @@ def test_what_is_no_results_is_one_sentence(folder):
         apscope.explore(5)
     with pytest.raises(ValueError, match="height=10 is not between 200 and 10000"):
         apscope.explore(folder, height=10)
-    with pytest.raises(ValueError, match="is not a RESULTS folder"):
+    with pytest.raises(ValueError, match="is neither a trace nor a RESULTS folder"):
         apscope.explore(folder.parent)
 
 

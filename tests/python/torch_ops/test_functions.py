@@ -33,6 +33,7 @@ def values(*shape, seed=0, dtype=torch.float32):
         {},
         {"rounding": "stochastic", "seed": 7},
         {"rounding": "to_odd", "overflow": "saturate"},
+        {"scale": 1.5, "overflow": "saturate"},
         {"projection": apscope.Projection(rounding="toward_zero")},
     ],
 )

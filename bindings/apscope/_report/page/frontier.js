@@ -81,15 +81,16 @@ function drawOne(place, key, view, measure) {
     p.name = p.scheme + reduced;
     p.label = view.schemes.get(p.scheme).name + reduced;
   }
+  const steps = (n) => `${n} step${n === 1 ? "" : "s"}`;
   const text = (p) =>
     [
       p.name,
       `${unit} ${figure(p.y)}${p.y < low ? " (below the axis)" : ""}`,
       `${key} ${key === "time" ? seconds(p.x) : figure(p.x)}`,
       `underflow on the wire ${percent(p.underflow_wire)}`,
-      ...(p.skipped ? [`skipped ${p.skipped} steps`] : []),
-      ...(p.overflowed ? [`overflow in ${p.overflowed} steps`] : []),
-      ...(p.gaps ? [`${p.gaps} steps after a gap: no rank`] : []),
+      ...(p.skipped ? [`skipped ${steps(p.skipped)}`] : []),
+      ...(p.overflowed ? [`overflow in ${steps(p.overflowed)}`] : []),
+      ...(p.gaps ? [`${steps(p.gaps)} after a gap: no rank`] : []),
       ...(p.lost_layers ? [`layers lost: ${p.lost_layers}`] : []),
     ].join("\n");
   const families = [...new Set(points.map((p) => p.family))];

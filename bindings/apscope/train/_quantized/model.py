@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from ..._arrays.checks import integer
+from ..._text import count_of
 from ...torch._states import check_model, check_optimizer, check_state, load_optimizer
 from ...torch._weights import LowPrecisionWeights
 from .matching import Found, check_matched, kept_in, parts_of, schedule_of, weights_of
@@ -380,4 +381,4 @@ class QuantizedModel:
 
     def __repr__(self) -> str:
         count = sum(len(parts) for _, _, parts in self._parts)
-        return f"QuantizedModel({len(self._parts)} layers, {count} parts, step {self.steps})"
+        return f"QuantizedModel({count_of(len(self._parts), 'layer')}, {count_of(count, 'part')}, step {self.steps})"

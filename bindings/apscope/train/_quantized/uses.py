@@ -15,6 +15,7 @@ import torch
 from ..._arrays.blocks import quantize_blocks
 from ..._arrays.casts import quantize
 from ..._core import stream_seed
+from ..._text import count_of
 from ...torch._states import check_state
 from .._exchanger import STATE, Exchanger
 from .specs import Cast
@@ -174,7 +175,7 @@ class Use:
             except ValueError as error:
                 raise ValueError(
                     f"{self.name}, {self.role}: {cast.format} keeps a memory per element, but the "
-                    f"tensor now has {size} elements: {error}"
+                    f"tensor now has {count_of(size, 'element')}: {error}"
                 ) from None
         self._memory[phase] = size, made
         return made
