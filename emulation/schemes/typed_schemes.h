@@ -26,9 +26,9 @@ std::string key_hint(const SchemeDefinition& definition, std::string_view key,
 // What follows a word without a key, such as "tight": "; did you mean rule=tight?"; empty: nothing.
 std::string bare_hint(const SchemeDefinition& definition, std::string_view word);
 
-// The canonical spelling of a value of the keys unit, block_format and accumulate, such as mxfp4 for
-// MXFP4; another text as it is. Throws std::invalid_argument for a word with another spelling, such
-// as unit=layer.
+// The canonical spelling of a value of the keys unit, block_format and accumulate, such as mxfp4
+// for MXFP4; another text as it is. Throws std::invalid_argument for a word with another spelling,
+// such as unit=layer.
 std::string value_word(std::string_view key, std::string_view value);
 
 }  // namespace apscope::detail

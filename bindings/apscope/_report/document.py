@@ -83,10 +83,7 @@ def page(
     )  # fmt: skip
     summary = summary_of(held, gained=gained)
     rows = answer.front(summary, topology)
-    worths = {
-        trace: worth(rows[rows["trace"] == trace], bits)
-        for trace in frame["trace"].unique()
-    }
+    worths = {trace: worth(rows[rows["trace"] == trace], bits) for trace in frame["trace"].unique()}
     best = [spec for table in worths.values() if len(table) for spec in table["scheme"]]
     pairs = answer.pairs(list(frame["scheme"].unique()), rows, bits)
     duels = answer.duels(frame, answer.sided(pairs, rows, topology, best), rows)

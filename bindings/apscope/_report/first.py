@@ -23,7 +23,6 @@ from .._results.summary import of_topology
 from .._results.volume import at_most, in_class
 from .._results.winners import least, scale_of, seconds, within
 from .._schemes.titles import reduction, titles
-from . import answer
 from .text import figure
 
 #: Shares of fp32's bytes for which the best scheme is named, and their names.

@@ -130,7 +130,9 @@ def ladder_schemes(
     found = {}
     for given in [formats] if isinstance(formats, str) else formats:
         name = _float_format(given)
-        rungs = [r for r in RUNGS if r.name != "16" or finest_block(as_format(name).storage_bits) == 16]
+        rungs = [
+            r for r in RUNGS if r.name != "16" or finest_block(as_format(name).storage_bits) == 16
+        ]
         for rung in rungs:
             scheme = as_scheme(rung.spec.format(format=name, rule=rule))
             found[scheme.format, rung.name] = scheme.spec

@@ -143,8 +143,7 @@ def _columns(ranking: pd.DataFrame, wanted: tuple[str, ...]) -> list[str]:
     return [
         c
         for c in wanted
-        if ranking[c].notna().any()
-        and (c not in ("nonfinite", *UNSOUND) or ranking[c].any())
+        if ranking[c].notna().any() and (c not in ("nonfinite", *UNSOUND) or ranking[c].any())
     ]
 
 

@@ -176,9 +176,7 @@ def seconds(held: pd.DataFrame, best: pd.Series, bits: Mapping[str, int]) -> lis
             continue
         row = least(held, bits, figure)
         if row[figure] * LEVEL < best[figure]:
-            found.append(
-                Second(figure, row["scheme"], row["topology"], row[figure], best[figure])
-            )
+            found.append(Second(figure, row["scheme"], row["topology"], row[figure], best[figure]))
     return found
 
 

@@ -194,7 +194,12 @@ def search(
             else [layer for names in zero_layers(survey).values() for layer in names],
         )
         exact = [k for k, s in enumerate(here) if ends_in_format(s.scheme.spec, s.format, name)]
-        if stop and exact and minimize != "layer_cosine" and (survey.frame["noise_blocks"] > 0).any():
+        if (
+            stop
+            and exact
+            and minimize != "layer_cosine"
+            and (survey.frame["noise_blocks"] > 0).any()
+        ):
             formats = [here[k].format for k in exact]
             terms = least_terms(
                 opened, minimize, about["steps"], layers, about["workers"], formats, threads
@@ -358,7 +363,5 @@ def _ranked(table: pd.DataFrame, figure: str) -> pd.DataFrame:
         .reset_index(drop=True)
         .astype(
             dict.fromkeys(("skipped", "overflowed", "nonfinite", "gaps", "lost_layers"), "Int64")
-        )[
-            list(COLUMNS)
-        ]
+        )[list(COLUMNS)]
     )

@@ -96,8 +96,8 @@ public:
                 std::uint64_t first = 0) const;
     void scaled(double scale, std::span<const double> in, std::span<double> out,
                 std::uint64_t first = 0) const;
-    /// The same as without a scale for arrays of any layout; elements count in C order. `out` has the layout of `in`
-    /// at the same place, or does not overlap it.
+    /// The same as without a scale for arrays of any layout; elements count in C order. `out` has
+    /// the layout of `in` at the same place, or does not overlap it.
     /// @throws std::invalid_argument  As above; shapes that differ; a shape and strides of
     ///                                different length.
     void operator()(const StridedView<const float>& in, const StridedView<float>& out) const;

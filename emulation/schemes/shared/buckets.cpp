@@ -97,10 +97,10 @@ std::size_t lead_of(const TrainingStep& step, std::size_t size, std::size_t bloc
     // An exchange of some of the workers has no rows of theirs.
     if (const std::size_t rows = step.bucket->rows.size();
         rows != static_cast<std::size_t>(step.workers))
-        throw std::invalid_argument("the bucket of '" + step.tensor + "' is that of " +
-                                    std::to_string(rows) + (rows == 1 ? " worker, but " : " workers, but ") +
-                                    std::to_string(step.workers) +
-                                    " exchange it by themselves; leave bucket out");
+        throw std::invalid_argument(
+            "the bucket of '" + step.tensor + "' is that of " + std::to_string(rows) +
+            (rows == 1 ? " worker, but " : " workers, but ") + std::to_string(step.workers) +
+            " exchange it by themselves; leave bucket out");
     return step.bucket->first % block;
 }
 

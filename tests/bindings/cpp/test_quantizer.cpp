@@ -137,8 +137,7 @@ void scaled_arrays_follow_the_rule(const FloatFormat& f, const Projection& p, do
     q(std::span<const Real>(x), std::span<Real>(plain), 11);
     for (std::size_t i = 0; i < x.size(); ++i) {
         const double rounded = q(static_cast<double>(x[i]) * scale, 11 + i);
-        const Real expected =
-            std::isnan(x[i]) ? plain[i] : static_cast<Real>(rounded / scale);
+        const Real expected = std::isnan(x[i]) ? plain[i] : static_cast<Real>(rounded / scale);
         ASSERT_TRUE(std::isnan(expected) ? std::isnan(y[i]) : same_bits(y[i], expected))
             << f.name() << " " << to_string(p.rounding) << " " << x[i] << " by " << scale;
     }

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-import apscope
 from apscope.record import convert
 from tests.python.argv import command
 

@@ -169,8 +169,7 @@ def test_the_text_names_the_best_and_the_nearest(capsys, digits, table):
     head, _, best, *_ = out.splitlines()
     assert (
         head
-        == "digits: 199 splits of 8 bits, ring and two_phase, 52 steps; the best 10 by "
-        "step_nmse"
+        == "digits: 199 splits of 8 bits, ring and two_phase, 52 steps; the best 10 by step_nmse"
         and best.split()[:2] == ["aps:e2m5finite,rule=tight,unit=32", "two_phase"]
     )
     lines = [line.split() for line in out.splitlines() if line.startswith("all ")]

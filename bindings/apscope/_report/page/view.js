@@ -60,14 +60,7 @@ function figuresOf(table, trace) {
 
 // Costs are modelled for whole models and steps are counted of the trace; neither depends on the
 // layers that are kept.
-const OF_THE_TRACE = [
-  "volume",
-  "time",
-  "speedup",
-  "nonfinite",
-  "gaps",
-  "lost_layers",
-];
+const OF_THE_TRACE = ["volume", "time", "speedup", "nonfinite", "gaps", "lost_layers"];
 
 // The records of the layers that a filter keeps.
 function recordsOf(trace, rows, sums, kept, layer) {
