@@ -179,12 +179,16 @@ def test_the_ladder_is_its_table(results):
     assert chart.lines[0].label == f"e3m4 ÷{number(errors[0] / errors[-1])}"
     assert chart.y.label == "step NMSE" and not chart.rules
     assert ladder_chart(table.assign(step_nmse=[2e-3, 1.9e-3, 1.5e-3])).lines[0].label == "e3m4"
-    # A rung that overflows has a step NMSE, of which a lost step is 1, and is not on the line.
+    # A rung that overflows has a step NMSE, in which a lost step counts as 1: it is marked.
     lost = ladder_chart(table.assign(overflowed=np.where(table["rung"] == "step", 2, 0)))
     assert [p.hollow for p in lost.points] == [False, True, False]
-    assert [p.beyond for p in lost.points] == ["", "above", ""]
-    assert lost.points[1].y == lost.y.high and "overflow" in lost.points[1].says
-    assert [y for _, y in lost.lines[0].points] == [errors[0], errors[-1]]
+    assert [p.y for p in lost.points] == errors and "hollow: overflow" in lost.x.label
+    assert "overflow in 2 steps" in lost.points[1].says
+    beyond = ladder_chart(
+        table.assign(step_nmse=np.where(table["rung"] == "step", np.inf, table["step_nmse"]))
+    )
+    assert [p.beyond for p in beyond.points] == ["", "above", ""]
+    assert beyond.points[1].y == beyond.y.high and len(beyond.lines[0].points) == 2
     # The figure does not need the noise of the batch.
     one = ladder_chart(table.assign(error_over_noise=np.nan))
     assert [y for _, y in one.lines[0].points] == errors
@@ -494,3 +498,15 @@ def test_titles_say_what_differs():
     named = titles(specs)
     assert len({named(s) for s in specs}) == len(specs)
     assert titles(["a", "b"])("c") == "c"
+
+
+def test_no_share_of_underflow_has_the_colour_of_a_warning():
+    """The schemes that lose least at few bits send most values as 0."""
+    from apscope._charts.kinds import KINDS
+
+    bands = KINDS["underflow"].bands
+    for colours in (bands.light, bands.dark):
+        for colour in colours:
+            red, blue = (int(colour[k : k + 2], 16) for k in (1, 5))
+            assert red <= blue, colour
+    assert "not a fault" in KINDS["underflow"].caption
