@@ -37,8 +37,7 @@ def ladder_chart(table: pd.DataFrame) -> Chart:
     Returns
     -------
     Chart
-        One point per measured rung; with overflow it is hollow, and without a finite error an
-        arrow at the upper edge. Diamonds: the
+        One point per measured rung; with overflow it is an arrow at the upper edge. Diamonds: the
         best constant, which may clip; the line begins with the largest that never saturates. The
         rule at 1 is
         the noise of the batch, the rule at 0.1 the cost of a batch smaller by 9 %; without the
@@ -82,7 +81,7 @@ def ladder_chart(table: pd.DataFrame) -> Chart:
                 look,
                 "circle",
                 _says(r, y, unit),
-                hollow=not np.isfinite(y) or r.overflowed > 0,
+                hollow=not np.isfinite(y),
                 beyond="" if np.isfinite(y) else "above",
                 faint=reduction != best,
             )
@@ -117,16 +116,10 @@ def ladder_chart(table: pd.DataFrame) -> Chart:
     return Chart(
         title="Finer scales", says=f"{unit} by reduction and format, from one scale for all "
                                    f"steps to finer ones: {said}. Diamonds: the best constant.",
-        x=Band(_label(points), [_NAMES[r] for r in rungs]),
+        x=Band("one scale for ...\n÷N: N times less error at the right than at the left", [_NAMES[r] for r in rungs]),
         y=Log(unit, low, high, powers(low, high)),
         lines=lines, points=points, rules=[rule for rule in rules if rule.y >= low],
     )  # fmt: skip
-
-
-def _label(points: list[Point]) -> str:
-    """The name of the axis, which says what the picture's signs are."""
-    signs = "÷N: N times less error at the right than at the left"
-    return f"one scale for ...\n{signs}" + ("; hollow: overflow" * any(p.hollow for p in points))
 
 
 def _says(row: Any, value: float, unit: str) -> str:
