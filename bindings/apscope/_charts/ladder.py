@@ -9,7 +9,6 @@ import pandas as pd
 
 from .._results.ladder import RUNGS, better_reduction
 from .._results.ranking import RANKS
-from .._text import count_of
 from .colours import FORMATS
 from .describe import Band, Chart, Line, Log, Point, number, powers
 from .front import MEASURES
@@ -40,14 +39,15 @@ def ladder_chart(table: pd.DataFrame) -> Chart:
     Returns
     -------
     Chart
-        One point per measured rung; with overflow it is hollow, and without a finite error an
-        arrow at the upper edge. Diamonds: the
+        One point per measured rung; with overflow it is an arrow at the upper edge. Diamonds: the
         best constant, which may clip; the line begins with the largest that never saturates. A
         line's name says how many times smaller the error of the finest
         scale is than that of the coarsest, if that is more than `NO_MATTER`; the axis says so. With several
         reductions, lines of the one that has the least error are solid, others dashed and named.
     """
     column, unit = RANKS, MEASURES[RANKS]
+    # A step with overflow counts as lost in the figure; a point that never wins is not on the line.
+    table = table.assign(**{column: table[column].where(table["overflowed"] == 0, np.inf)})
     rungs = [r.name for r in RUNGS if r.name in _NAMES and (table["rung"] == r.name).any()]
     places = {name: i for i, name in enumerate(rungs)}
     clipping = table[(table["rung"] == "best constant") & (table[column] > 0)]
@@ -80,7 +80,7 @@ def ladder_chart(table: pd.DataFrame) -> Chart:
                 look,
                 "circle",
                 _says(r, y, unit),
-                hollow=not np.isfinite(y) or r.overflowed > 0,
+                hollow=not np.isfinite(y),
                 beyond="" if np.isfinite(y) else "above",
                 faint=reduction != best,
             )
@@ -110,16 +110,10 @@ def ladder_chart(table: pd.DataFrame) -> Chart:
     return Chart(
         title="Finer scales", says=f"{unit} by reduction and format, from one scale for all "
                                    f"steps to finer ones: {said}. Diamonds: the best constant.",
-        x=Band(_label(points), [_NAMES[r] for r in rungs]),
+        x=Band("one scale for ...\n÷N: N times less error at the right than at the left", [_NAMES[r] for r in rungs]),
         y=Log(unit, low, high, powers(low, high)),
         lines=lines, points=points,
     )  # fmt: skip
-
-
-def _label(points: list[Point]) -> str:
-    """The name of the axis, which says what the picture's signs are."""
-    signs = "÷N: N times less error at the right than at the left"
-    return f"one scale for ...\n{signs}" + ("; hollow: overflow" * any(p.hollow for p in points))
 
 
 def _says(row: Any, value: float, unit: str) -> str:
@@ -131,7 +125,5 @@ def _says(row: Any, value: float, unit: str) -> str:
         )
     if row.reduction_factor == row.reduction_factor:
         spread += f"\n÷ {row.reduction_factor:.2g} of {row.other_reduction}"
-    if row.overflowed and np.isfinite(value):
-        spread += f"\noverflow in {count_of(row.overflowed, 'step')}"
     reduction = f", {row.topology}" if row.topology else ""
     return f"{row.scheme}{reduction}\n{unit} {number(value, 3) if np.isfinite(value) else 'overflow'}{spread}"

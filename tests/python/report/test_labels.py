@@ -84,9 +84,7 @@ def test_every_label_of_a_report_with_long_names_can_be_read(browser, parts, tmp
     assert told(browser, apscope.merge(hostile), tmp_path) == []
 
 
-def test_every_label_of_readmes_picture_can_be_read(
-    browser, parts, request, tmp_path, monkeypatch
-):
+def test_every_label_of_readmes_picture_can_be_read(browser, parts, request, tmp_path, monkeypatch):
     docs = request.config.rootpath / "docs"
     assert lines(faults(browser, docs / "picture.svg")) == []
     monkeypatch.syspath_prepend(docs)
