@@ -52,13 +52,14 @@ def paths(names: list[str] | None = None) -> list[Path]:
     ]
 
 
-def executed(path: Path) -> NotebookNode:
-    """A notebook as it is after a run, in the folder of notebooks."""
+def executed(path: Path, before: str = "") -> NotebookNode:
+    """A notebook as it is after a run, in the folder of notebooks; `before` is code to run first."""
     os.environ["PET_LOCAL_ADDR"] = (
         "127.0.0.1"  # torchrun's: a machine's own name need not be one that it can reach
     )
     OutputWidget.sync_state = lambda _: None  # a front end's echo, which can stall the next reply
     notebook = nbformat.read(path, 4)
+    notebook.cells.insert(0, nbformat.v4.new_code_cell(before))
     NotebookClient(
         notebook,
         timeout=300,
@@ -66,6 +67,7 @@ def executed(path: Path) -> NotebookNode:
         kernel_name="python3",
         resources={"metadata": {"path": str(FOLDER)}},
     ).execute()
+    del notebook.cells[0]
     return notebook
 
 

@@ -59,8 +59,8 @@ class Kind:
 #: The kinds, by the names that the page and the plots use.
 KINDS = {
     "underflow": Kind(
-        "Nonzero values sent as 0, by layer and step; small values are, in narrow formats, and a "
-        "dark cell is no fault: their part of the squared error tells what they are worth",
+        "Nonzero values sent as 0, by layer and step; small values are, in narrow formats, so a "
+        "high share is not a fault: their part of the squared error tells what they are worth",
         Bands(  # the first three bands are the range of training logs
             "nonzero values sent as 0, %",
             (0.005, 0.02, 0.04, 0.1, 0.25, 0.5),

@@ -23,7 +23,7 @@ from .._schemes.titles import reduction
 from .text import gap
 
 __all__ = [
-    "LEVEL", "best_of_families", "bits_of", "duels", "front", "headline", "ladder_of", "measure",
+    "LEVEL", "best_of_families", "bits_of", "duels", "front", "headline", "ladder_of",
     "pairs", "sided",
 ]  # fmt: skip
 
@@ -33,11 +33,6 @@ LEVEL = 0.05
 ALL_SCHEMES = 15
 #: Families that the first table names; all others are "others".
 FAMILIES = ("APS", "loss scaling", "stochastic", "others")
-
-
-def measure(table: pd.DataFrame) -> str:
-    """The column that ranks."""
-    return RANKS
 
 
 def ladder_of(results: Any, topology: str) -> dict[str, pd.DataFrame]:
@@ -81,12 +76,11 @@ def best_of_families(rows: pd.DataFrame, bits: dict[str, int]) -> pd.DataFrame:
     baselines = rows[rows["group"] == "baseline"].sort_values(
         "bits", ascending=False, kind="stable"
     )
-    error = measure(rows)
     all_of_them = shows_all(rows)
-    ranked = rows[error].notna() & (rows["gaps"] == 0) & (rows["lost_layers"] == 0)
+    ranked = rows[RANKS].notna() & (rows["gaps"] == 0) & (rows["lost_layers"] == 0)
     others = rows[(rows["group"] != "baseline") & (all_of_them | (rows["bits"] < 32) & ranked)]
     others = others.assign(
-        beaten_by=[_beaten_by(row, baselines, error) for row in others.itertuples()]
+        beaten_by=[_beaten_by(row, baselines) for row in others.itertuples()]
     )
     best = others.sort_values(
         "beaten_by", key=lambda names: names != "", kind="stable"
@@ -102,11 +96,11 @@ def best_of_families(rows: pd.DataFrame, bits: dict[str, int]) -> pd.DataFrame:
     return out
 
 
-def _beaten_by(row: Any, baselines: pd.DataFrame, error: str) -> str:
+def _beaten_by(row: Any, baselines: pd.DataFrame) -> str:
     if not row.volume > 0:
         return ""
     better = baselines[
-        (baselines[error] <= getattr(row, error))
+        (baselines[RANKS] <= getattr(row, RANKS))
         & (baselines["volume"] <= row.volume)
         & (baselines["overflowed"] == 0)
     ]
@@ -163,7 +157,7 @@ def pairs(schemes: list[str], rows: pd.DataFrame, bits: dict[str, int]) -> list[
         return sorted(
             found, key=lambda pair: (family_of(pair[1]) == "stochastic", not one_scale(pair[1]))
         )
-    rest = rows[(rows["family"] != "baseline") & rows[measure(rows)].notna()]
+    rest = rows[(rows["family"] != "baseline") & rows[RANKS].notna()]
     if not len(rest):
         return []
     best = rest["scheme"].iloc[0]

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from .. import _core
 from .._arrays.checks import integer, listed, shown, text, workers_first
 from .._folders.temporary import TemporaryFolder
 from .._text import count_of
@@ -96,8 +97,6 @@ def _written(
     model: str,
     folder: TemporaryFolder,
 ) -> Trace:
-    from .._traces.opening import open_trace
-
     place = folder.path / "arrays"
     writer: TraceWriter | None = None
     first = ""  # the array that determines the number of workers
@@ -127,7 +126,7 @@ def _written(
         writer.end_step(number)
     assert writer is not None  # there is a step
     writer.close()
-    trace = open_trace(place)
+    trace = Trace(_core.Trace.open(str(place)))
     trace.source = f"arrays in memory/{name}"
     weakref.finalize(trace, folder.remove)
     return trace

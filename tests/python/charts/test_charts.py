@@ -494,3 +494,15 @@ def test_titles_say_what_differs():
     named = titles(specs)
     assert len({named(s) for s in specs}) == len(specs)
     assert titles(["a", "b"])("c") == "c"
+
+
+def test_no_share_of_underflow_has_the_colour_of_a_warning():
+    """The schemes that lose least at few bits send most values as 0."""
+    from apscope._charts.kinds import KINDS
+
+    bands = KINDS["underflow"].bands
+    for colours in (bands.light, bands.dark):
+        for colour in colours:
+            red, blue = (int(colour[k : k + 2], 16) for k in (1, 5))
+            assert red <= blue, colour
+    assert "not a fault" in KINDS["underflow"].caption

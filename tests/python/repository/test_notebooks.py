@@ -134,12 +134,33 @@ def test_links_lead_to_files(path):
             assert (FOLDER / target).exists(), target
 
 
+#: Writes the faults of pyplot's pictures into a file, as they are shown.
+CHECKED = """
+import sys
+sys.path.insert(0, {root!r})
+from matplotlib_inline import backend_inline
+from tests.python.drawn_labels import faults
+
+def checked(figure, *args, show=backend_inline.display, **named):
+    with open({told!r}, "a") as file:
+        file.writelines(f"{{line}}\\n" for line in ["shown", *faults(figure)])
+    return show(figure, *args, **named)
+
+backend_inline.display = checked
+"""
+
+
 @every
 def test_it_runs_and_prints_what_is_stored(path, notebooks, tmp_path, monkeypatch):
     if "import torch" in "".join(code_of(nbformat.read(path, 4))):
         pytest.importorskip("torch")
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    notebook = notebooks.executed(path)
+    told = tmp_path / "faults"
+    told.touch()
+    notebook = notebooks.executed(path, CHECKED.format(root=str(ROOT), told=str(told)))
+    shown = told.read_text().splitlines()
+    assert set(shown) <= {"shown"}, shown  # every label can be read
+    assert shown or "plt.subplots" not in "".join(code_of(notebook))
 
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
     outputs = [output for cell in cells for output in cell.outputs]

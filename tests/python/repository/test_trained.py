@@ -1,8 +1,12 @@
 """docs/advice.md has the tables that docs/trained.py computes from docs/trained.csv, and they compare
 what they say."""
 
+import re
+
 import pandas as pd
 import pytest
+
+import apscope
 
 TASK = "tokens"
 
@@ -78,3 +82,70 @@ def test_every_pair_of_the_factors_is_in_the_experiment_and_differs_in_what_is_s
         assert {worse, better} <= held
         (a, one), (b, other) = (name.rsplit(" ", 1) for name in (worse, better))
         assert (a == b) == what.endswith("the reduction") and (one == other) == (a != b)
+
+
+def counted(line):
+    """The numbers of right and wrong pairs: by the figure that ranks, by error over noise."""
+    return [int(n) for n in re.findall(r"\d+", line)]
+
+
+def test_what_pages_say_of_the_order(script, request):
+    docs = request.config.rootpath / "docs"
+    lines = script.order(pd.read_csv(docs / "trained.csv"))
+    (total,) = (line for line in lines if line.startswith("Together"))
+    right, wrong, noise_right, noise_wrong = counted(total)
+    wrong_pairs = [line for line in lines if line.startswith("- ")]
+    assert len(wrong_pairs) == wrong
+    pages = {
+        name: re.sub(r"\s+", " ", (docs / name).read_text())
+        for name in ("advice.md", "definitions.md", "design.md")
+    }
+    assert (
+        f"it orders {right} as the loss does and {wrong} otherwise, `error_over_noise` "
+        in (pages["definitions.md"])
+    )
+    assert f"`error_over_noise` {noise_right} and {noise_wrong}." in pages["definitions.md"]
+    assert (
+        f"{right} are right and {wrong} wrong, by error over noise {noise_right} and {noise_wrong}."
+        in pages["design.md"]
+    )
+    losses = sorted(float(re.search(r"ends -([\d.]+)", line)[1]) for line in wrong_pairs)
+    assert losses[-3:] == [0.062, 0.642, 0.669] and losses[-4] < 0.02
+    said = "Two wrong pairs differ by 0.64 and 0.67 nats"
+    assert said in pages["advice.md"] and "One, of 0.062 nats" in pages["advice.md"]
+    ring = [line for line in wrong_pairs if ": `e2m1fn`, a scale for 16, `ring` ends" in line]
+    assert len(ring) == 4 == wrong - noise_wrong
+    rounded = [line for line in wrong_pairs if "stochastic" in line or "nvfp4" in line]
+    assert len(rounded) == 4 and "In four of the nine" in pages["advice.md"]
+    assert len([line for line in wrong_pairs if line.startswith("- mnist-sgd")]) == 3
+
+
+def test_what_the_page_says_of_rare_tokens(script, request):
+    docs = request.config.rootpath / "docs"
+    found = {one.name: one for one in script.trained(pd.read_csv(docs / "trained.csv"), TASK)}
+    text = re.sub(r"\s+", " ", (docs / "advice.md").read_text())
+
+    def of(name):
+        return f"{found[name].error:.2g}", f"{found[name].excess.mean():.2f}"
+
+    fine = "aps:e2m1fn,rule=tight,unit=16"
+    assert "in a ring has {} and loses {} nats".format(*of("aps:e3m4,rule=tight ring")) in text
+    assert f"have {of(fine + ',rounding=stochastic two_phase')[0]} and lose nothing" in text
+    layers = [of(f"aps:{name},rule=tight two_phase") for name in ("e3m0", "e2m1fn")]
+    (a, loss), (b, other) = layers
+    assert f"have {a} and {b} and lose {loss} and {other}" in text
+    assert "has {} and loses {}.".format(*of(f"{fine} ring")) in text
+    noise = [found[name].over_noise for name in (f"{fine} ring", "aps:e3m4,rule=tight ring")]
+    assert f"{noise[0]:.2g} (that ring) loses less than the {noise[1]:.2g} of `aps:e3m4`" in text
+
+
+def test_what_the_page_says_of_the_format_that_was_not_trained(request):
+    root = request.config.rootpath
+    names = ("digits", "digits_w64", "characters", "resnet18", "gpt")
+    specs = [f"aps:{name},rule=tight,unit=32" for name in ("e2m5", "e2m5finite")]
+    traces = [root / "notebooks/data" / name for name in names]
+    error = apscope.replay(traces, specs, topology="two_phase").summary()
+    error = error[error["topology"] == "two_phase"].set_index(["scheme", "trace"])["step_nmse"]
+    times = error[specs[0]] / error[specs[1]]
+    text = re.sub(r"\s+", " ", (root / "docs/advice.md").read_text())
+    assert f"its step NMSE is {times.min():.1f} to {times.max():.1f} times smaller" in text

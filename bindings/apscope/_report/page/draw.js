@@ -52,6 +52,7 @@ export function drawMap(place, says, cells, about) {
   } = about;
   const width = place.clientWidth || 600;
   const { margin, fit } = beside(rows, width);
+  const ink = colour.edges ? (c) => inkOn(bandOf(colour, c.value)) : "currentColor";
   const at = { x: "column", y: "row" };
   return chart(place, says, {
     height: bottom + 30 + rows.length * Math.max(13, Math.min(24, 340 / rows.length)),
@@ -68,8 +69,8 @@ export function drawMap(place, says, cells, about) {
     },
     marks: [
       Plot.cell(cells, { ...at, fill: "value", inset: 0.3 }),
-      Plot.text(crossed, { ...at, text: () => "×", fill: (c) => inkOn(bandOf(colour, c.value)) }),
-      Plot.cell(framed, { ...at, fill: "none", stroke: "currentColor", strokeWidth: 1.8 }),
+      Plot.text(crossed, { ...at, text: () => "×", fill: ink }),
+      Plot.cell(framed, { ...at, fill: "none", stroke: ink, strokeWidth: 1.8 }),
       Plot.tip(cells, Plot.pointer({ ...at, title })),
     ],
   });

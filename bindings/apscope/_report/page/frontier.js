@@ -130,7 +130,12 @@ function drawOne(place, key, view, measure) {
     },
     color: { domain: families, range: families.map(colourOf), legend: mixed },
     symbol: mixed
-      ? { domain: kinds, range: kinds.map((k) => charts.reductions[k]), legend: true }
+      ? {
+          domain: kinds,
+          range: kinds.map((k) => charts.reductions[k]),
+          legend: true,
+          tickFormat: (kind) => calledAs(kind, points, view),
+        }
       : { domain: families, range: families.map(symbolOf), legend: true },
     marks: [
       Plot.line(front, {
@@ -186,6 +191,14 @@ function drawOne(place, key, view, measure) {
         `Not drawn, because values overflowed and no finite error is left: ${beyond}.`,
       ),
     );
+}
+
+// A kind of reduction, as the legend of the first screen calls it.
+function calledAs(kind, points, view) {
+  if (kind === "own") return "scheme's own";
+  if (kind !== "rounded sums") return kind;
+  const names = points.filter((p) => p.kind === kind).map((p) => view.called(p.topology));
+  return [...new Set(names)].join(" or ");
 }
 
 // Shares of fp32's bytes.

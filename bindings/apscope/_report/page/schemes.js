@@ -38,8 +38,8 @@ export function schemesPart(box, state, redraw) {
     name: "schemes",
     caption:
       "Schemes. † steps with overflow, which count at least 1; ‡ skipped steps, which count 1; " +
-      "§ steps at which a scheme's memory is of an earlier step; ¶ layers of which less than half " +
-      "arrives, over all steps: no rank, last",
+      "§ steps at which a scheme's memory is of an earlier step; ¶ layers of which less than " +
+      "half arrives, over all steps: no rank, last",
     sort: "rank",
     search: true,
     columns: [

@@ -23,8 +23,8 @@ export function underflowPart(box, state) {
     figureBox(
       "Every scheme of the selection, by layer, all steps pooled, on the wire. " +
         "Boxed: the worst layer of each of the five worst schemes. Narrow formats send small " +
-        "values as 0, and a dark cell is no fault: their part of the squared error, in A against " +
-        "B, tells what they are worth.",
+        "values as 0, so a high share is not a fault: their part of the squared error, in A " +
+        "against B, tells what they are worth.",
       overview,
     ),
     element(

@@ -1,0 +1,69 @@
+"""docs/reductions.md has the tables that its command writes, and its sentences are their numbers."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs/reductions.md").read_text()
+PROSE = re.sub(r"\s+", " ", PAGE)
+
+
+@pytest.fixture(scope="module")
+def script():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(ROOT / "docs")
+        import reductions
+
+        yield reductions
+
+
+@pytest.fixture(scope="module")
+def found(script):
+    """The NMSE of a step by trace, format and elements that share a scale, in two phases."""
+    names = ("e5m2", "e4m3fn", "e3m4", "e2m5finite")
+    specs = {
+        (name, unit): script.canonical(f"aps:{name},rule=tight{key}")
+        for name in names
+        for unit, key in script.UNITS.items()
+    }
+    table = script.errors(script.TRACES, list(specs.values()), topology=["ring", "two_phase"])
+    return {
+        place: table.xs((spec, "two_phase"), level=("scheme", "topology"))[script.RANKS]
+        for place, spec in specs.items()
+    }, table
+
+
+@pytest.mark.parametrize("name", ["reductions", "workers", "blocks", "units", "levels", "channels"])
+def test_a_table_is_what_the_command_writes(script, name):
+    begin, end = f"<!-- {name}: written by make tables -->\n\n", f"\n\n<!-- end of {name} -->"
+    written = PAGE.partition(begin)[2].partition(end)[0].splitlines()
+    assert written == script.PAGE[name](), "run make tables"
+
+
+def test_what_it_says_of_scales(found):
+    errors, _ = found
+
+    def gain(name, unit):
+        return errors[name, "layer"] / errors[name, unit]
+
+    for name in ("e5m2", "e4m3fn"):
+        assert all(gain(name, unit).max() < 1.005 for unit in ("row", "1,024", "32"))
+    three = gain("e3m4", "32")
+    assert three.drop("gpt").max() < 1.05
+    assert f"where a finer one is worth a factor of {three['gpt']:.1f}." in PROSE
+    row, block = gain("e2m5finite", "row"), gain("e2m5finite", "32")
+    assert (
+        f"With two a row's scale is worth a factor of {row.min():.1f} to {row.max():.0f}, one for 32 "
+        f"elements of {block.min():.1f} to {block.max():.0f}." in PROSE
+    )
+
+
+def test_what_it_says_of_bytes(script, found):
+    """Two phases send what a ring does, but for the scales of 64 shards of small layers."""
+    _, table = found
+    volume = table.xs(script.canonical("aps:e3m4,rule=tight"), level="scheme")["volume"].unstack()
+    more = volume["two_phase"] / volume["ring"]
+    assert more.drop("digits_w64").max() < 1.05 and 1.17 < more["digits_w64"] < 1.23
+    assert "a fifth more on `digits_w64` with a layer's scale" in PROSE
