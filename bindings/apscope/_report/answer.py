@@ -79,9 +79,7 @@ def best_of_families(rows: pd.DataFrame, bits: dict[str, int]) -> pd.DataFrame:
     all_of_them = shows_all(rows)
     ranked = rows[RANKS].notna() & (rows["gaps"] == 0) & (rows["lost_layers"] == 0)
     others = rows[(rows["group"] != "baseline") & (all_of_them | (rows["bits"] < 32) & ranked)]
-    others = others.assign(
-        beaten_by=[_beaten_by(row, baselines) for row in others.itertuples()]
-    )
+    others = others.assign(beaten_by=[_beaten_by(row, baselines) for row in others.itertuples()])
     best = others.sort_values(
         "beaten_by", key=lambda names: names != "", kind="stable"
     ).drop_duplicates(["scheme"] if all_of_them else ["bits", "group"])

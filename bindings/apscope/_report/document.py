@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +12,13 @@ import numpy as np
 import pandas as pd
 
 from .._charts.choices import named
-from .._charts.front import legend_of
+from .._charts.front import front_chart, legend_of
 from .._charts.kinds import as_json
 from .._charts.layers import worst_of
 from .._charts.reference import LEGEND, SAYS
-from .._charts.svg import symbol_path
+from .._charts.svg import chart_svg, symbol_path
 from .._core import FloatFormat
+from .._rate_limit.known import Known
 from .._results.choices import worth
 from .._results.limits import limits_of
 from .._results.noise import zero_layers
@@ -104,8 +105,9 @@ def page(
         section["first"] = first.row_of(
             trace, own, compared, choices, bits, results.provenance,
             {(row["scheme"], row["topology"]): row["id"] for row in section["families"]},
-            alone=section["alone"], limit=limits.get(trace),
+            alone=section["alone"],
         )  # fmt: skip
+        section["limit"] = _limit(own, limits.get(trace))
         section["use"] = use_of(results, trace, own, gained)
     overview = _overview([s["trace"] for s in sections], duels)
     tables = tables_of(frame, summary) | {"histograms": histograms_of(results.histograms)}
@@ -146,7 +148,8 @@ def page(
         against=None if against is None else changes(results, against),
         gained=gained,
         noisy=bool(rows["error_over_noise"].notna().any()),
-        families=_legend(rows, bool(limits)),
+        families=_looks(legend_of(rows)),
+        limit_marks=_looks(LEGEND),
         limit=SAYS if limits else "",
         style=Markup((_HERE / "page/style.css").read_text(encoding="utf-8")),
         licences=(_HERE / "licences.txt").read_text(encoding="utf-8"),
@@ -180,12 +183,21 @@ def _excess(row: dict[str, Any]) -> str:
     return str(expected_excess(row["scheme"], row["error_over_noise"]))
 
 
-def _legend(rows: pd.DataFrame, limited: bool) -> list[tuple[str, dict[str, str]]]:
-    """The families and reductions among the results and the limit, with colours and marks."""
+def _looks(legend: Iterable[tuple[str, str, str]]) -> list[tuple[str, dict[str, str]]]:
+    """The names of a legend with colours and marks."""
     return [
-        (name, {"colour": colour, "path": symbol_path(symbol)})
-        for name, colour, symbol in [*legend_of(rows), *(LEGEND if limited else ())]
+        (name, {"colour": colour, "path": symbol_path(symbol)}) for name, colour, symbol in legend
     ]
+
+
+def _limit(rows: pd.DataFrame, limit: Known | None) -> str:
+    """The picture of one trace's schemes beside the least possible error, in units of the noise."""
+    from markupsafe import Markup
+
+    if limit is None or not (rows["volume"] > 0).any():
+        return ""
+    chart = front_chart(rows, titles(rows["scheme"]), error="error_over_noise", limit=limit)
+    return Markup(chart_svg(chart, 520.0, 300.0))
 
 
 def _choices(table: pd.DataFrame) -> list[dict[str, Any]]:

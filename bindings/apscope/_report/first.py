@@ -15,7 +15,6 @@ from .._charts.describe import Row
 from .._charts.front import FLOOR, MEASURES, front_chart
 from .._charts.layers import WORST, layer_map
 from .._charts.svg import bars_svg, cells_svg, chart_svg
-from .._rate_limit.known import Known
 from .._results.noise import told_error
 from .._results.pooling import is_own
 from .._results.ranking import RANKS
@@ -168,7 +167,6 @@ def row_of(
     trace: str, rows: pd.DataFrame, compared: pd.DataFrame, choices: pd.DataFrame,
     bits: dict[str, int],
     provenance: dict[str, Any], links: dict[tuple[str, str], str], *, alone: bool,
-    limit: Known | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """One trace's row of the first screen.
 
@@ -188,8 +186,6 @@ def row_of(
         Scheme and topology -> the id of their row in the tables below.
     alone : bool
         Whether it is the only trace, so that its charts are large.
-    limit : Known, optional
-        The limit of the trace.
     """
     from markupsafe import Markup
 
@@ -208,7 +204,6 @@ def row_of(
                     lambda *row: links.get(row, ""),
                     floor=_floor(rows),
                     prefer=said.get("scheme", ""),
-                    limit=limit,
                 ),
                 width,
                 height,

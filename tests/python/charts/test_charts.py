@@ -103,7 +103,7 @@ def test_the_front_of_results_has_a_point_a_scheme(results):
     assert set(held) == set(rows["scheme"])
     for row in rows.itertuples():
         point = held[row.scheme]
-        assert (point.x, point.y) == (row.volume, max(row.error_over_noise, FLOOR))
+        assert (point.x, point.y) == (row.volume, max(row.step_nmse, FLOOR))
         assert (
             point.colour == FAMILIES[row.family].colour and point.link == f"row-{row.scheme}-ring"
         )

@@ -21,6 +21,8 @@ from apscope._schemes.lists import schemes_of
 from apscope._schemes.titles import title
 
 TRACE = str(Path(__file__).parents[3] / "notebooks/data/characters")
+#: Of an axis in the units of the limit.
+NOISE = "error_over_noise"
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +46,7 @@ def marks(chart):
 
 
 def test_lines_are_the_limit_and_a_quarter_of_a_bit_above_it(results, known):
-    chart = front_chart(front(results.summary(), "ring"), limit=known)
+    chart = front_chart(front(results.summary(), "ring"), error=NOISE, limit=known)
     (solid, dashed), grids = marks(chart)
     assert (solid.label, solid.dashed, dashed.label, dashed.dashed) == ("limit", False, "", True)
     for line, factor in ((solid, 1.0), (dashed, 4**ENTROPY_CODED)):
@@ -76,10 +78,10 @@ def test_grids_are_what_a_code_with_them_would_lose(known, results):
 def test_other_axes_and_other_results_have_no_limit(results, known):
     rows = front(results.summary(), "ring")
     for chart in (
-        front_chart(rows),
-        front_chart(rows, limit=known, error="step_nmse"),
-        front_chart(rows, limit=known, against="time"),
-        front_chart(rows.assign(error_over_noise=np.nan), limit=known),
+        front_chart(rows, error=NOISE),
+        front_chart(rows, limit=known),
+        front_chart(rows, limit=known, error=NOISE, against="time"),
+        front_chart(rows.assign(error_over_noise=np.nan), error=NOISE, limit=known),
     ):
         assert marks(chart) == ([], []) and SAYS not in chart.says
         assert not {name for name, *_ in LEGEND} & {name for name, *_ in chart.legend}
@@ -98,7 +100,7 @@ def test_lines_end_where_they_cross_the_edges(known):
 
 @pytest.mark.parametrize("size", [(350.0, 158.0), (440.0, 300.0), (600.0, 400.0)])
 def test_the_lines_name_stands_inside_and_under_the_line(results, known, size):
-    chart = front_chart(front(results.summary(), "ring"), limit=known)
+    chart = front_chart(front(results.summary(), "ring"), error=NOISE, limit=known)
     svg = chart_svg(chart, *size)
     (name,) = re.findall(r'<text x="([\d.]+)" y="([\d.]+)"[^>]*>limit</text>', svg)
     right, base = map(float, name)
@@ -158,4 +160,4 @@ def test_the_limits_chart_has_these_names():
 
 def test_rows_without_a_limit_have_none_in_the_picture(results, known):
     rows = front(results.summary(), "ring").assign(bits_above_limit=math.nan)
-    assert not any(marks(front_chart(rows, limit=known)))
+    assert not any(marks(front_chart(rows, error=NOISE, limit=known)))
