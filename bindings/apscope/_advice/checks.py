@@ -92,6 +92,8 @@ def check_plan(told: dict[str, Any]) -> None:
     check_keys(about, _ABOUT, "about.")
     if "changed" in about:
         check_keys(about, {"changed": (_texts, "texts")}, "about.")
+    if "numerically_zero" in about:
+        check_keys(about, {"numerically_zero": (_texts, "texts")}, "about.")
     if "reductions" in about:
         check_keys(about, {"reductions": (_objects, "objects")}, "about.")
     for row in about.get("reductions", ()):

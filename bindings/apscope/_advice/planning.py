@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from .._results.noise import zero_layers
 from .._results.pooling import headline_topology, held_topology, is_on_front, is_own
 from .._results.results import Results
 from .._results.volume import SIDE
@@ -94,6 +95,8 @@ def planned(
         "replay": results.provenance["command"], "version": results.provenance["version"],
         "tensors": [{"name": t.name, "role": t.role, "size": t.size} for t in tensors],
     }  # fmt: skip
+    if zero := zero_layers(frame).get(name):
+        about["numerically_zero"] = zero
     places = {spec: k for k, spec in enumerate(specs)}
     pins = np.array([places[held[u.tensors[0]]] if u.tensors[0] in held else -1 for u in units])
     plans: dict[str, Plan] = {}

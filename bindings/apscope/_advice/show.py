@@ -182,20 +182,24 @@ def notes(plan: Plan, in_training: bool = True) -> list[str]:
 
 
 def _above_their_noise(plan: Plan) -> list[str]:
-    """That layers have an error above `_HIGH` of their own noise."""
+    """That layers have an error above `_HIGH` of their own noise, without numerically zero ones."""
     table = plan._table
     errors = unit_errors(table.chosen, "error_over_noise")
     own = errors[np.arange(len(errors)), plan._options]
-    high = own > _HIGH
+    zero = set(plan.about.get("numerically_zero", ()))
+    judged = np.array([not zero.issuperset(unit.tensors) for unit in table.units])
+    high = (own > _HIGH) & judged
     if not high.any():
         return []
     elements = table.chosen.elements
     worst = int(np.where(high, own, 0.0).argmax())
+    out = f"; without {', '.join(sorted(zero))}, numerically zero" if zero else ""
     limits = "; max_layer_error limits that" if plan.wish.error == "error_over_noise" else ""
     return [
-        f"{high.sum()} of {count_of(len(own), 'layer')}, with {elements[high].sum() / elements.sum():.0%} of "
+        f"{high.sum()} of {count_of(int(judged.sum()), 'layer')}, with "
+        f"{elements[high].sum() / elements.sum():.0%} of "
         f"the elements, have an error above {_HIGH:g} of their noise, at most {own[worst]:.3g} "
-        f"({table.units[worst].name}){limits}"
+        f"({table.units[worst].name}){limits}{out}"
     ]
 
 

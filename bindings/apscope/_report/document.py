@@ -100,6 +100,7 @@ def page(
         worst = worst_of(compared)
         for row in section["families"]:
             row["worst"] = worst.get((row["scheme"], row["topology"]))
+        section["zero"] = zeros.get(trace, [])
         section["ladder"] = _ladder(ladders.get(trace), topology)
         section["choices"] = _choices(choices := worths[trace])
         section["first"] = first.row_of(

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 import apscope
+from apscope._report import page
 from apscope.cli import main
 from apscope.record import TraceWriter
 from tests.python.summary_tables import random_results
@@ -251,3 +252,17 @@ def test_a_number_is_in_its_own_interval(digits):
 def test_a_bare_table_without_notes_still_has_a_summary(digits):
     frame = apscope.replay(digits, "aps:e3m4", topology="ring", steps="0:2").frame
     assert isinstance(apscope.Results(frame, frame.iloc[:0], {}).summary(), pd.DataFrame)
+
+
+def test_the_page_and_a_plan_name_it_beside_the_worst_layers_and_leave_it_out(normed):
+    results = apscope.replay(
+        normed, ["none:e4m3", "none:e5m2", "aps:e4m3,unit=model"], topology="ring"
+    )
+    text = page(results)
+    worst = text[text.index('aria-label="The worst layers, ') :].split("</table>")[0]
+    assert "Without layers that are numerically zero: shift</caption>" in worst
+    assert '<th scope="row" class="text">shift</th>' not in worst and ">small</th>" in worst
+    plan = apscope.recommend(results, max_volume=0.3)
+    (said,) = [line for line in str(plan).splitlines() if "of their noise" in line]
+    assert said.startswith(("1 of 3 layers, ", "2 of 3 layers, "))
+    assert "(small)" in said and said.endswith("; without shift, numerically zero")
