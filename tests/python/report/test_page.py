@@ -47,7 +47,7 @@ def test_the_ladder_stands_in_a_table_with_its_factors(results):
     table = text[text.index("The gain of finer scales") :]
     row = re.search(r'class="text">e3m4, 3 exponent bits</th>(.*?)</tr>', table)[1]
     layer = ladder.loc[("layer", "e3m4")]
-    assert f"<b>{figure(layer['error_over_noise'], 2)}</b>" in row
+    assert f"<b>{figure(layer['step_nmse'], 2)}</b>" in row
     assert (
         text.index('<svg class="chart xy"')
         < text.index("Baselines, and the best of each family")
@@ -64,7 +64,7 @@ def test_comparisons_say_in_what_two_schemes_differ_and_have_one_rule(results):
     assert row["differ"] == [
         ("scale", "one per layer and step", "one for all steps, the largest that never saturates")
     ]
-    assert row["ratio"] == pytest.approx(row["error_over_noise_a"] / row["error_over_noise_b"])
+    assert row["ratio"] == pytest.approx(row["step_nmse_a"] / row["step_nmse_b"])
     one_scale = duels[duels["b"].map(answer.one_scale)]
     assert all(
         apscope.schemes.as_scheme(a).keys["rule"] == apscope.schemes.as_scheme(b).keys["rule"]
@@ -97,7 +97,7 @@ def test_reductions_are_compared_and_whatever_differs_is_named(reduced):
         "two phases",
         "ring",
     )
-    error = reduced.summary().set_index(["scheme", "topology"])["error_over_noise"]
+    error = reduced.summary().set_index(["scheme", "topology"])["step_nmse"]
     assert both["ratio"] == pytest.approx(
         error["aps:e4m3", "two_phase"] / error["aps:e4m3", "ring"], rel=1e-12
     )
@@ -326,10 +326,10 @@ def test_changes_are_those_of_every_reduction(trace, reduced):
     assert found["alone"] == []
     for row in met.values():
         assert row["topology"] == row["other_topology"] and row["differ"] == []
-    there = other.summary().set_index(["scheme", "topology"])["error_over_noise"]
-    here = reduced.summary().set_index(["scheme", "topology"])["error_over_noise"]
+    there = other.summary().set_index(["scheme", "topology"])["step_nmse"]
+    here = reduced.summary().set_index(["scheme", "topology"])["step_nmse"]
     at = ("aps:e3m4", "two_phase")
-    assert met[at]["error_over_noise"] == (here[at], there[at])
+    assert met[at]["step_nmse"] == (here[at], there[at])
     assert met[at]["ratio"] == here[at] / there[at]
 
 
