@@ -12,7 +12,7 @@ import pandas as pd
 from .._html import name, paragraphs, table
 from .._results.noise import told_error
 from .._results.volume import SIDE
-from .._text import aligned, clip, numbered, printable
+from .._text import aligned, clip, count_of, numbered, printable
 from .._training.expected import expected_excess
 from .wish import unit_errors
 
@@ -191,7 +191,7 @@ def _above_their_noise(plan: Plan) -> list[str]:
     out = f"; without {', '.join(sorted(zero))}, numerically zero" if zero else ""
     limits = "; max_layer_error limits that" if plan.wish.error == "error_over_noise" else ""
     return [
-        f"{high.sum()} of {judged.sum()} layers, with {elements[high].sum() / elements.sum():.0%} of "
+        f"{high.sum()} of {count_of(int(judged.sum()), 'layer')}, with {elements[high].sum() / elements.sum():.0%} of "
         f"the elements, have an error above {_HIGH:g} of their noise, at most {own[worst]:.3g} "
         f"({table.units[worst].name}){limits}{out}"
     ]
