@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 import apscope
-from apscope._charts.front import FLOOR, front_chart
+from apscope._charts.front import FLOOR, MEASURES, front_chart
 from apscope._charts.svg import chart_svg, symbol_path
 from apscope._report import answer, page
 from tests.python.browser import CHROMIUM, Browser
@@ -144,8 +144,9 @@ def test_every_point_beyond_a_frame_is_an_arrow_that_tells_its_value(browser, pa
     table = parts["digits"].summary()
     rows = answer.front(table, "ring")
     chart = front_chart(rows, floor=1e-5)
+    column = next(name for name, unit in MEASURES.items() if unit == chart.y.label)
     low = {p.says.splitlines()[0]: p for p in chart.points if p.beyond}
-    beyond = rows[(rows["error_over_noise"] < 1e-5) & (rows["volume"] > 0)]
+    beyond = rows[(rows[column] < 1e-5) & (rows["volume"] > 0)]
     assert len(low) == len(beyond) > 1  # fp32 and fp16
     assert all(p.says.splitlines()[1].endswith("below the axis") for p in low.values())
     picture = ElementTree.fromstring(chart_svg(chart, 350.0, 158.0))
@@ -157,11 +158,12 @@ def test_every_point_beyond_a_frame_is_an_arrow_that_tells_its_value(browser, pa
     path.write_text(page(parts["digits"]), encoding="utf-8")
     browser.open(path.as_uri(), READY)
     browser.run("apscopePage.drawAll()")
-    wanted = rows[(rows["error_over_noise"] < FLOOR) & (rows["volume"] > 0)]
+    column = browser.run("apscopePage.state.measure")
+    wanted = rows[(rows[column] < FLOOR) & (rows["volume"] > 0)]
     arrows = "document.querySelectorAll('#frontier figure')[0].querySelectorAll('g[aria-label=vector] path').length"
     assert browser.run(arrows) == len(wanted) > 0
     told = browser.run("document.querySelector('#frontier .note').textContent")
-    assert told == "Arrows: error over noise below 10⁻⁷; tips have it."
+    assert told == f"Arrows: {MEASURES[column]} below 10⁻⁷; tips have it."
 
 
 def test_text_on_a_cell_is_black_on_light_ones_and_white_on_dark_ones(browser, parts, tmp_path):
