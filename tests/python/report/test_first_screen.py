@@ -297,8 +297,7 @@ def test_the_first_chart_says_what_each_choice_is_worth(both, page_of_both):
         assert names[1:3] == ["e4m3fn, not e3m4", names[2]] and "elements" in names[2]
         scheme = "aps:e3m4,rule=tight" + (",unit=32" if heads[0].endswith("elements") else "")
         factor = (
-            rows.at[(scheme, "ring"), "step_nmse"]
-            / rows.at[(scheme, "two_phase"), "step_nmse"]
+            rows.at[(scheme, "ring"), "step_nmse"] / rows.at[(scheme, "two_phase"), "step_nmse"]
         )
         told = [e.text for e in texts if not e.get("class")]
         assert factor > 2 and told[0] == number(factor)
