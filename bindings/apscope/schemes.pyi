@@ -227,7 +227,7 @@ class LossScaling(Scheme):
         scale: float | Literal["largest", "best"] = 1024,
         headroom: str = "workers",
         rule: str = "ceil",
-        by: str = "error_over_noise",
+        by: str = "step_nmse",
         projection: Projection | None = None,
         rounding: _Rounding = "ties_to_even",
         overflow: _Overflow = "ieee",
