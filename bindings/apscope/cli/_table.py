@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .._text import aligned, escaped, numbered, printable
+from .._text import aligned, escaped, numbered, printable, wrapped
 from ._output import exactly, give_up
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 #: Letters of a line where the output is no terminal, and of a shortened spec at least.
 _WIDTH, _SHORTEST = 100, 24
+#: Letters of a spec at the head of a column, in lines as `wrapped` makes them.
+_HEAD = 80
 #: What follows a figure that is not that of a run: steps with overflow, skipped steps, a gap.
 _MARKS = {"overflowed": "o{}", "skipped": "s{}", "gaps": "*"}
 MARKED = {
@@ -106,6 +108,12 @@ def print_ranking(
     if left := heads[shown:]:
         whole += textwrap.wrap(f"not shown: {', '.join(left)}; {more}", line_width())
     return whole, heads[:shown]
+
+
+def heads_of(specs: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Heads of several lines, and lines for below the table with the specs that they shorten."""
+    told, whole = numbered(specs, _HEAD)
+    return ["\n".join(wrapped(spec)) for spec in told], whole
 
 
 def _words_of(table: pd.DataFrame) -> list[str]:
