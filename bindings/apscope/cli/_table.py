@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 #: Letters of a line where the output is no terminal, and of a shortened spec at least.
 _WIDTH, _SHORTEST = 100, 24
-#: Letters of a spec at the head of a column, in lines as `wrapped` makes them.
-_HEAD = 80
 #: What follows a figure that is not that of a run: steps with overflow, skipped steps, a gap.
 _MARKS = {"overflowed": "o{}", "skipped": "s{}", "gaps": "*"}
 MARKED = {
@@ -108,6 +106,10 @@ def print_ranking(
     if left := heads[shown:]:
         whole += textwrap.wrap(f"not shown: {', '.join(left)}; {more}", line_width())
     return whole, heads[:shown]
+
+
+#: Letters of a spec at the head of a column, in lines as `wrapped` makes them.
+_HEAD = 80
 
 
 def heads_of(specs: Sequence[str]) -> tuple[list[str], list[str]]:
