@@ -11,9 +11,9 @@ from .._results.against import meeting, only, settings
 from .._results.differences import Sent, cause, chain, sides_differ
 from .._results.pooling import PARTS, headline_topology, is_on_front
 from .._results.results import Results
-from .._text import count_of, printable, wrapped
+from .._text import count_of, printable
 from ._arguments import add_results, add_shape, adder
-from ._table import REMARKS, cell, print_csv, print_frame, print_json, print_table, warn
+from ._table import REMARKS, cell, heads_of, print_csv, print_frame, print_json, print_table, warn
 
 EXAMPLE = """\
 apscope compare results aps:e4m3fn none:e4m3fn
@@ -229,9 +229,10 @@ def _print_several(table: pd.DataFrame, args: argparse.Namespace) -> None:
             for layer, row in zip(wide.index, wide.to_numpy())
         ]
         print(f"{printable(str(trace))}: geometric_ratio by layer, the NMSE of a over that of each")
-        heads = ["layer", *("\n".join(wrapped(spec)) for spec in wide.columns)]
-        shown = print_table(heads, rows, ["layer"], fit=True)
-        print(f"and {count_of(len(heads) - shown, 'more scheme')}\n" if shown < len(heads) else "")
+        specs, long = heads_of(list(wide.columns))
+        shown = print_table(["layer", *specs], rows, ["layer"], fit=True)
+        left = 1 + len(specs) - shown
+        print("\n".join([*long, f"and {count_of(left, 'more scheme')}\n" if left else ""]))
 
 
 def _print_results(

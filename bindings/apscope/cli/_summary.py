@@ -15,7 +15,7 @@ from .._results.results import Results
 from .._results.summary import COLUMNS, check_batch_factor, front, of_topology
 from .._results.winners import bits_of, winners
 from .._schemes.scheme import as_scheme
-from .._text import clip, count_of, hint, printable, wrapped
+from .._text import clip, count_of, hint, printable
 from .._training.expected import COLUMNS as EXPECTED
 from ..cost import Network, step_time
 from ._arguments import (
@@ -31,6 +31,7 @@ from ._arguments import (
 from ._table import (
     MARKED,
     cell,
+    heads_of,
     marks_of,
     marks_told,
     print_csv,
@@ -321,9 +322,12 @@ def _print_across(trace: str, table: pd.DataFrame, args: argparse.Namespace) -> 
         [str(place), *(cell(column, value) for value in row)]
         for (_, place), row in zip(wide.index, wide.to_numpy(object))
     ]
-    heads = [args.by, *("\n".join(wrapped(spec)) for spec in wide.columns)]
+    specs, whole = heads_of(list(wide.columns))
+    heads = [args.by, *specs]
     print(f"{printable(trace)}: {column} by {args.by}{_order(*topologies)}")
     shown = print_table(heads, rows, [args.by], fit=True)
+    for line in whole:
+        print(line)
     if shown < len(heads):
         print(
             f"and {count_of(len(heads) - shown, 'more scheme')} with larger errors; --scheme "

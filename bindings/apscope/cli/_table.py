@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .._text import aligned, escaped, numbered, printable
+from .._text import aligned, escaped, numbered, printable, wrapped
 from ._output import exactly, give_up
 
 if TYPE_CHECKING:
@@ -107,6 +107,16 @@ def print_ranking(
     if left := heads[shown:]:
         whole += textwrap.wrap(f"not shown: {', '.join(left)}; {more}", line_width())
     return whole, heads[:shown]
+
+
+#: Letters of a spec at the head of a column, in lines as `wrapped` makes them.
+_HEAD = 80
+
+
+def heads_of(specs: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Heads of several lines, and lines for below the table with the specs that they shorten."""
+    told, whole = numbered(specs, _HEAD)
+    return ["\n".join(wrapped(spec)) for spec in told], whole
 
 
 def _words_of(table: pd.DataFrame) -> list[str]:

@@ -72,6 +72,17 @@ def lines_of(out):
     return "\n".join(line for line in out.splitlines() if not re.fullmatch(r"\[\d+\] \S+", line))
 
 
+def test_schemes_across_can_be_copied_too(folder, capsys):
+    specs = set(Results.open(folder).frame["scheme"])
+    for out in (
+        printed(capsys, "summary", folder, "--by", "layer"),
+        printed(capsys, "compare", folder, SHORT[5], *sorted(specs - {SHORT[5]})),
+    ):
+        numbered = re.findall(r"^\[\d+\] ([^\s@]+)\S*$", out, re.MULTILINE)
+        assert set(numbered) <= specs and bool(numbered) == ("long" in str(folder))
+        assert {spec for spec in specs if len(spec) > 80} <= set(numbered)
+
+
 def test_columns_are_chosen_by_name(folder, capsys):
     out = printed(capsys, "summary", folder, "--columns", "speedup,nmse", "--columns", "time")
     heads = out.splitlines()[1].split()
