@@ -20,7 +20,7 @@ from .._results.pooling import is_own
 from .._results.ranking import RANKS
 from .._results.summary import of_topology
 from .._results.volume import at_most, in_class
-from .._results.winners import least, scale_of, seconds, within
+from .._results.winners import WIDTHS, least, scale_of, seconds, winner, within
 from .._schemes.titles import reduction, titles
 from .text import figure
 
@@ -88,6 +88,24 @@ def verdict(rows: pd.DataFrame, bits: dict[str, int]) -> dict[str, Any]:
         "error": error,
         "interval": interval,
         "seconds": _seconds(rows, bits, best),
+        "narrow": _narrow(rows, bits, best),
+    }
+
+
+def _narrow(rows: pd.DataFrame, bits: dict[str, int], best: pd.Series) -> dict[str, str]:
+    """The best of the narrowest width that is told, if it is not the best of the bytes above."""
+    found = winner(rows, bits, min(WIDTHS))
+    if found is None or (found.scheme, found.topology) == (best["scheme"], best["topology"]):
+        return {}
+    row = rows[rows["scheme"].eq(found.scheme) & rows["topology"].eq(found.topology)].iloc[0]
+    told, _ = _corrected(row) if not math.isnan(row["error_over_noise"]) else ("", "")
+    return {
+        "bits": str(found.bits),
+        "scheme": found.scheme,
+        "scale": _scale(found.scheme),
+        "reduction": reduction(found.topology),
+        "nmse": figure(found.error, 2),
+        "error": told,
     }
 
 
@@ -98,11 +116,11 @@ def _corrected(row: pd.Series) -> tuple[str, str]:
 
 
 def _scale(spec: str) -> str:
-    """What shares a scale, in two words; "" if a name says it or the scheme has none or its own."""
+    """What shares a scale, in few words; "" if a name says it or the scheme has none or its own."""
     kind, _, unit = scale_of(spec).partition(",")[0].removeprefix("one ").partition(" ")
     if kind not in ("per", "for") or unit.startswith("all steps"):
         return ""
-    return f"per {unit.partition(' ')[0]}"
+    return f"a scale for {unit}" if kind == "for" else f"a scale per {unit.partition(' ')[0]}"
 
 
 def _seconds(rows: pd.DataFrame, bits: dict[str, int], best: pd.Series) -> list[dict[str, str]]:
@@ -115,15 +133,10 @@ def _seconds(rows: pd.DataFrame, bits: dict[str, int], best: pd.Series) -> list[
             "scheme": other.scheme,
             "name": named(other.scheme)
             + (f", {reduction(other.topology)}" if other.topology != best["topology"] else ""),
-            "error": _figure(other.figure, other.error),
-            "best": _figure(other.figure, other.best),
+            "times": figure(other.best / other.error, 2),
         }
         for other in seconds(held, best, bits)
     ]
-
-
-def _figure(name: str, value: float) -> str:
-    return _told(value, name == "error_over_noise")
 
 
 def _sent(volume: float, share: str) -> str:
