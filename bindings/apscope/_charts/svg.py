@@ -432,6 +432,10 @@ def _legend(pen: _Pen, cells: Cells, width: float) -> None:
     wide = 26.0
     start = width - wide * len(BANDS) - 4
     named = f"{cells.unit}, {cells.title}"
+    least, label = cells.edges[0]
+    known = [v for row in cells.rows for v in row.values if not math.isnan(v)]
+    if known and max(known) < least:  # one colour: a map that looks empty says why
+        named = f"{cells.unit}, all below {label}"
     pen.add(
         "text",
         fit(named, start - 8, _SIZE),

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from .._charts.choices import named
+from .._charts.colours import FAMILIES
 from .._charts.front import front_chart, legend_of
 from .._charts.kinds import as_json
 from .._charts.layers import worst_of
@@ -151,6 +152,7 @@ def page(
         noisy=bool(rows["error_over_noise"].notna().any()),
         families=_looks(legend_of(rows)),
         limit_marks=_looks(LEGEND),
+        looks=FAMILIES,
         limit=SAYS if limits else "",
         style=Markup((_HERE / "page/style.css").read_text(encoding="utf-8")),
         licences=(_HERE / "licences.txt").read_text(encoding="utf-8"),

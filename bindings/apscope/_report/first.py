@@ -70,7 +70,7 @@ def verdict(rows: pd.DataFrame, bits: dict[str, int]) -> dict[str, Any]:
         return {}
     noisy = not math.isnan(best["error_over_noise"])
     name = titles(rows["scheme"])(best["scheme"])
-    error, interval = _corrected(best) if noisy else ("", "")
+    corrected, interval = _corrected(best) if noisy else ("", "")
     return {
         "scheme": best["scheme"],
         "name": name if len(name.split()) <= _WORDS else best["scheme"],
@@ -84,8 +84,8 @@ def verdict(rows: pd.DataFrame, bits: dict[str, int]) -> dict[str, Any]:
         "what": "bytes" if rows["volume"].notna().any() else "bits",
         "noisy": noisy,
         "nmse": figure(best["step_nmse"], 2),
-        "plain": fraction(best["error_over_noise"]),
-        "error": error,
+        "error": fraction(best["error_over_noise"]) if noisy else "",
+        "corrected": corrected,
         "interval": interval,
         "seconds": _seconds(rows, bits, best),
         "narrow": _narrow(rows, bits, best),
@@ -98,19 +98,18 @@ def _narrow(rows: pd.DataFrame, bits: dict[str, int], best: pd.Series) -> dict[s
     if found is None or (found.scheme, found.topology) == (best["scheme"], best["topology"]):
         return {}
     row = rows[rows["scheme"].eq(found.scheme) & rows["topology"].eq(found.topology)].iloc[0]
-    told, _ = _corrected(row) if not math.isnan(row["error_over_noise"]) else ("", "")
     return {
         "bits": str(found.bits),
         "scheme": found.scheme,
         "scale": _scale(found.scheme),
         "reduction": reduction(found.topology),
         "nmse": figure(found.error, 2),
-        "error": told,
+        "error": "" if math.isnan(row["error_over_noise"]) else fraction(row["error_over_noise"]),
     }
 
 
 def _corrected(row: pd.Series) -> tuple[str, str]:
-    """The error over noise of a row as it is printed, and its interval."""
+    """The error over noise of a row without the bias of few workers, and its interval."""
     value, low, high = told_error(row)
     return fraction(value), "" if math.isnan(low) else f"{fraction(low)}–{fraction(high)}"
 

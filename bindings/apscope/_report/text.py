@@ -42,7 +42,7 @@ def percent(rate: float | None) -> str:
     if p == 0:
         return "0\u00a0%"
     if p < 0.005:
-        return f"{'> −' if rate < 0 else '< '}0.01\u00a0%"
+        return "< 0.01\u00a0%"  # of either sign
     if 99.5 <= p < 100:
         return f"{sign}{'> 99.99' if p >= 99.995 else f'{p:.2f}'}\u00a0%"
     return f"{sign}{f'{p:.2f}' if p < 1 else f'{p:.1f}' if p < 10 else f'{p:.0f}'}\u00a0%"

@@ -51,7 +51,7 @@ def use_of(
             "elements": row.elements,
             "scheme": row.scheme,
             "name": named(row.scheme),
-            "group": family_of(row.scheme).replace(" ", "-"),
+            "family": family_of(row.scheme),
             "error": row.error,
             "why": row.loses_by,
             "sure": None if pd.isna(row.sure) else row.sure,

@@ -39,7 +39,7 @@ class ExpectedExcess(NamedTuple):
         if math.isnan(self.high):
             return ""
         if math.isnan(self.loss):
-            return f"below {self.high:.1g}"
+            return f"0 to {self.high:.1g}"
         return f"{self.loss:.1g} ({self.low:.1g} to {self.high:.1g})"
 
 

@@ -80,7 +80,8 @@ def test_the_verdict_is_that_of_the_summary(results):
         own = sound.loc[said["scheme"]]
         assert own["step_nmse"] <= 1.01 * sound["step_nmse"].min() and said["share"] == "¼"
         low, shown, high = (own[f"error_over_noise_{n}"] for n in ("low", "corrected", "high"))
-        assert low < shown < high and said["error"] == first.fraction(shown)
+        assert low < shown < high and said["corrected"] == first.fraction(shown)
+        assert said["error"] == first.fraction(own["error_over_noise"])  # as in the tables
         assert said["interval"] == f"{first.fraction(low)}–{first.fraction(high)}"
         assert said["nmse"] == figure(own["step_nmse"], 2)
         least = sound["error_over_noise"].min()
@@ -381,7 +382,7 @@ def test_what_to_use_is_the_plan_of_recommend(results, text):
         plan = apscope.recommend(results, max_volume=0.28, trace=trace)
         assert plan.verdict().replace("'", "&#39;")[:100] in part
         shown = re.findall(
-            r'<td class="text"><span class="dot" aria-hidden="true"></span><span class="spec" '
+            r'<td class="text"><span class="dot" style="[^"]*" aria-hidden="true"></span><span class="spec" '
             r'title="(.*?)">',
             part,
         )
@@ -393,7 +394,9 @@ def test_results_of_which_no_plan_can_be_made_say_why(results):
         (results.frame["trace"] == "digits") & (results.frame["scheme"] == "none:fp32")
     ].reset_index(drop=True)
     text = page(apscope.Results(frame, results.histograms, results.provenance, results.noise))
-    assert "at all of fp32&#39;s bytes" in text or "at all of fp32's bytes" in text and "What to use, layer by layer" in text
+    assert "at all of fp32&#39;s bytes" in text or (
+        "at all of fp32's bytes" in text and "What to use, layer by layer" in text
+    )
 
 
 # ---- In a browser -----------------------------------------------------------------------------

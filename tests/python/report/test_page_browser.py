@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(
 SCHEMES = ["none:fp32", "none:bf16", "none:e4m3", "loss_scaling:e4m3,scale=largest", "aps:e4m3",
            "aps:e4m3,rounding=stochastic", "stochastic:e4m3",
            "loss_scaling:e3m4,scale=largest", "aps:e3m4", "dynamic_loss_scaling:e4m3", "qsgd",
-               "hybrid(last=qsgd;else=aps:e4m3)"]  # fmt: skip
+           "hybrid(last=qsgd;else=aps:e4m3)"]  # fmt: skip
 READY = "document.documentElement?.classList.contains('ready')"
 
 
@@ -278,17 +278,12 @@ def test_a_layer_filter_recomputes_the_numbers(opened, results):
 
 def test_a_click_on_a_head_sorts_and_says_so(opened):
     numbers = "apscopePage.view().records.map((r) => r.underflow_wire)"
-    opened.run("document.querySelector('#schemes th[data-key=underflow_wire] button').click()")
-    assert (
-        opened.run(
-            "document.querySelector('#schemes "
-            "th[data-key=underflow_wire]').getAttribute('aria-sort')"
-        )
-        == "ascending"
-    )
+    head = "document.querySelector('#schemes th[data-key=underflow_wire]')"
+    opened.run(f"{head}.querySelector('button').click()")
+    assert opened.run(f"{head}.getAttribute('aria-sort')") == "ascending"
     order = "[...document.querySelectorAll('#schemes tbody th')].map((th) => th.textContent)"
     up = opened.run(order)
-    opened.run("document.querySelector('#schemes th[data-key=underflow_wire] button').click()")
+    opened.run(f"{head}.querySelector('button').click()")
     down = opened.run(order)
     rates = dict(
         zip(opened.run("apscopePage.view().records.map((r) => r.scheme)"), opened.run(numbers))

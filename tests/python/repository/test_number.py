@@ -213,5 +213,5 @@ def test_nothing_that_was_trained_lies_below_the_range_and_costs_more_than_is_to
         )  # fmt: skip
         if np.isnan(told.loss) and not told.refused:
             below += 1
-            assert row["excess_low"] <= told.high and str(told).startswith("below ")
+            assert row["excess_low"] <= told.high and str(told).startswith("0 to ")
     assert below

@@ -32,7 +32,7 @@ def test_it_grows_with_the_error_and_has_no_gap_below_what_was_trained():
     told = [apscope.expected_excess("aps:e3m4", e) for e in errors]
     highs = [t.high for t in told]
     assert highs == sorted(highs) and told[0] == told[1]
-    assert math.isnan(told[0].loss) and told[0].low == 0 and str(told[0]).startswith("below ")
+    assert math.isnan(told[0].loss) and told[0].low == 0 and str(told[0]).startswith("0 to ")
     assert all(t.low < t.loss < t.high for t in told[-2:])
 
 

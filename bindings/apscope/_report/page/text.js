@@ -39,7 +39,7 @@ export function percent(rate) {
   const p = 100 * Math.abs(rate),
     sign = rate < 0 ? "−" : "";
   if (p === 0) return "0 %";
-  if (p < 0.005) return `${rate < 0 ? "> −" : "< "}0.01 %`;
+  if (p < 0.005) return "< 0.01 %"; // of either sign
   if (p >= 99.5 && p < 100) return `${sign}${p >= 99.995 ? "> 99.99" : p.toFixed(2)} %`;
   return `${sign}${p < 1 ? p.toFixed(2) : p < 10 ? p.toFixed(1) : p.toFixed(0)} %`;
 }
