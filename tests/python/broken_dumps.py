@@ -442,7 +442,7 @@ BROKEN = {
     "--worker-axis N .*--workers 1 if",
     stacked_by_step: "rank_0.npz: array 'w' has shape .6, 2, 3., .*no name contains a step, so "
     "they look stacked; pass --step-axis N",
-    names_say_nothing: "no default pattern matches all of the 4 arrays; the first is 'a/w'",
+    names_say_nothing: "no default pattern matches all of 4 arrays; the first is 'a/w'",
     not_fp32: "step_0.npz: array 'w' has dtype float64 and its element 1 .* is not an fp32 value; "
     "pass --round-to-fp32",
     all_the_same: "step_0/rank_0.npz: all 2 workers have the same gradients at step 0, as after an "

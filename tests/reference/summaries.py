@@ -145,6 +145,11 @@ def lost_gain(rows):
     return 1.0 if overflowed(rows) else abs(1 - gain(rows)["gain"])
 
 
+def is_lost(rows):
+    """Whether less than half of one layer arrives; not of a layer with nothing to lose."""
+    return loss(rows) is not None and (overflowed(rows) or gain(rows)["gain"] < 0.5)
+
+
 def mean(values):
     values = [v for v in values if v is not None]
     return math.fsum(values) / len(values) if values else math.nan
@@ -231,6 +236,10 @@ def summed_up(frame, trace, scheme, topology):
         **gain(rows),
         "lost_gain": mean(
             lost_gain([r for r in judged if r["tensor"] == layer])
+            for layer in {r["tensor"] for r in judged}
+        ),
+        "lost_layers": sum(
+            is_lost([r for r in judged if r["tensor"] == layer])
             for layer in {r["tensor"] for r in judged}
         ),
         "worst_nmse": worst[0],

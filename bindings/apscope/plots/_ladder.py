@@ -17,14 +17,12 @@ from ._style import styled
 
 @styled
 def ladder(results: Any, *, trace: str | None = None, ax: Axes | None = None) -> Axes:
-    """Error over the noise against the rung of the ladder of scales, by reduction and format.
+    """Step NMSE against the rung of the ladder of scales, by reduction and format.
 
     One line per reduction and format: those of the reduction with the least error are solid, others
     dashed.
 
-    The line at 1 is the noise of the batch, the dotted line at 0.1 the cost of a batch smaller by 9
-    %. For a trace of one worker the axis is the NMSE of a step. Hollow marks at the upper edge:
-    something overflowed. Only rungs in the table are drawn.
+    Hollow marks at the upper edge: something overflowed. Only rungs in the table are drawn.
 
     Parameters
     ----------

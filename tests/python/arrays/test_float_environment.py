@@ -112,6 +112,8 @@ def casts() -> list:
         for x in (FLOATS, DOUBLES):
             for mode in ("ties_to_even", "toward_positive", "stochastic", "stochastic_exact"):
                 made.append(apscope.quantize(x, name, rounding=mode))
+            for scale in (2.0**20, 1000 / 3):  # the product exact, and rounded
+                made.append(apscope.quantize(x, name, scale=scale))
             codes = apscope.encode(x, name)
             made += [codes, apscope.decode(codes, name)]
     made += [

@@ -246,8 +246,8 @@ def test_a_draws_is_taken_from_once_a_call_whatever_else_is_given():
 def test_signatures_and_docstrings_write_the_options_out():
     shown = inspect.signature(apscope.quantize).parameters
     assert [n for n, p in shown.items() if p.default is not p.empty] == [
-        "random", "out", "projection", "rounding", "overflow", "underflow", "keep_payload",
-        "random_bits", "seed", "threads",
+        "scale", "random", "out", "projection", "rounding", "overflow", "underflow",
+        "keep_payload", "random_bits", "seed", "threads",
     ]  # fmt: skip
     assert inspect.signature(apscope.quantize_blocks).parameters["overflow"].default == "saturate"
     for function in (apscope.quantize, apscope.allreduce, apscope.plan, conformance.check):

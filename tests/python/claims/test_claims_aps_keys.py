@@ -136,7 +136,7 @@ def test_both_engines_remember_the_same_tensor_by_tensor(tmp_path, keys):
     assert rest.scale_exponent.tolist() == one[one.step >= 3].scale_exponent.tolist()
 
 
-@pytest.mark.parametrize("bad", ["unit=0", "unit=rows", "rule=floor", "delay=2", "frozen=-1"])
+@pytest.mark.parametrize("bad", ["unit=0", "unit=columns", "rule=floor", "delay=2", "frozen=-1"])
 def test_wrong_keys_are_named(bad):
     with pytest.raises(ValueError, match=bad.split("=")[0]):
         apscope.schemes.Scheme(f"aps:e4m3,{bad}")

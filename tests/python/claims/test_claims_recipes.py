@@ -37,10 +37,11 @@ def exponents(trace, spec):
 
 
 def run_steps(spec, rows):
-    """(exchange, scale afterwards) of each step."""
+    """(exchange, scale afterwards) of each step; summed rank by rank."""
     state, out = {}, []
     for number, g in enumerate(rows):
-        e = apscope.exchange(spec, np.asarray(g, np.float32), step=number, state=state)
+        x = np.asarray(g, np.float32)
+        e = apscope.exchange(spec, x, topology="sequential", step=number, state=state)
         state = e.state
         out.append((e, float(state["scale/x"][0])))
     return out

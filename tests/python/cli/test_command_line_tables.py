@@ -41,9 +41,6 @@ def test_the_summary_is_a_ranked_table_a_trace(capsys, folder, results):
             front(results.summary().query("trace == 'digits'"), "ring"), bits_of(results.frame)
         )
     )
-    assert best.startswith(
-        "digits: best of 8 bits by error_over_noise, 0.0071: loss_scaling:e4m3,scale=largest in ring"
-    )
     assert digits.startswith("digits\n") and characters.startswith("characters\n")
     facts = dict(zip(*(line.split() for line in noise.splitlines()[1:])))
     assert noise.startswith("digits: noise of the batch; ") and float(
@@ -57,9 +54,14 @@ def test_the_summary_is_a_ranked_table_a_trace(capsys, folder, results):
     ranked = table[(table.trace == "digits") & table.topology.isin(["ring", "gather"])]
     assert [line.split()[0] for line in lines[1:]] == ranked.scheme.tolist()
     assert [line.split()[1] for line in lines[1:]] == ranked.topology.tolist()
-    assert [float(line.split()[3]) for line in lines[1:]] == [
-        float(f"{v:.3g}") for v in ranked.error_over_noise
-    ]
+    first = ranked[ranked.scheme.str.contains("e4m3")].nsmallest(1, "step_nmse").iloc[0]
+    assert ranked.step_nmse.is_monotonic_increasing and best.startswith(
+        f"digits: best of 8 bits by step_nmse, {first.step_nmse:.3g}: {first.scheme} in ring; "
+    )
+    for place, name in ((2, "step_nmse"), (3, "error_over_noise")):
+        assert [float(line.split()[place]) for line in lines[1:]] == [
+            float(f"{v:.3g}") for v in ranked[name]
+        ]
     assert max(map(len, lines)) <= 100
 
 
@@ -173,16 +175,16 @@ def tables_of(out):
 def test_the_summary_by_layer_has_schemes_across_and_of_one_all_columns(capsys, folder, results):
     tables = tables_of(printed(capsys, "summary", folder, "--by", "layer"))
     assert list(tables) == [
-        "digits: error_over_noise by layer, ring or gather",
-        "characters: error_over_noise by layer, ring or gather",
+        "digits: step_nmse by layer, ring or gather",
+        "characters: step_nmse by layer, ring or gather",
     ]
-    wanted = results.by("layer", "error_over_noise").loc["digits"]
-    above, heads, *lines = tables["digits: error_over_noise by layer, ring or gather"]
+    wanted = results.by("layer", "step_nmse").loc["digits"]
+    above, heads, *lines = tables["digits: step_nmse by layer, ring or gather"]
     assert above.split() == ["loss_scaling:e4m3,"] and heads.split() == [
         "layer",
         "none:fp32",
-        "scale=largest",
         "aps:e4m3",
+        "scale=largest",
         "qsgd",
     ]
     for line, (layer, row) in zip(lines, wanted.iterrows(), strict=True):

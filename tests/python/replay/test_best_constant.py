@@ -82,6 +82,7 @@ def test_the_best_constant_is_that_of_the_loop_over_all(request, name, by):
         assert exponent(best, topology) == by_loop(trace, keys, topology, by), topology
 
 
+@pytest.mark.parametrize("by", ["", ",by=error_over_noise"])
 @pytest.mark.parametrize("workers", [1, 2, 5])
 @pytest.mark.parametrize(
     "keys",
@@ -94,11 +95,12 @@ def test_the_best_constant_is_that_of_the_loop_over_all(request, name, by):
         "e2m3fn,overflow=saturate,hop_rounding=toward_zero,accumulate=bf16",
     ],
 )
-def test_every_reduction_and_rounding_has_its_own_best(tmp_path, workers, keys):
+def test_every_reduction_and_rounding_has_its_own_best(tmp_path, workers, keys, by):
     trace = written(tmp_path / "t", workers, seed=workers)
     topologies = ["ring", "tree", "sequential+kahan", "pat", "fp32_accumulate", "nccl:nvls"]
-    best = apscope.replay(trace, f"loss_scaling:{keys},scale=best", topology=topologies)
-    figure = "error_over_noise" if workers > 1 else "step_nmse"
+    best = apscope.replay(trace, f"loss_scaling:{keys},scale=best{by}", topology=topologies)
+    # One worker has no noise.
+    figure = "error_over_noise" if by and workers > 1 else "step_nmse"
     for topology in (*topologies, "exact"):
         assert exponent(best, topology) == by_loop(trace, keys, topology, figure), topology
 
@@ -224,7 +226,7 @@ def test_an_exchange_searches_for_one_tensor():
     [
         ("loss_scaling:e3m4,scale=best,rule=tight", "rule=tight belongs to scale=largest"),
         ("loss_scaling:e3m4,scale=best,headroom=one", "headroom=one belongs to scale=largest"),
-        ("loss_scaling:e3m4,by=step_nmse", "by=step_nmse belongs to scale=best"),
+        ("loss_scaling:e3m4,by=error_over_noise", "by=error_over_noise belongs to scale=best"),
         ("loss_scaling:e3m4,scale=best,by=cosine", "by=cosine"),
         ("loss_scaling:e3m4,scale=middle", "scale=middle.*largest, best or a positive"),
     ],
@@ -274,35 +276,39 @@ def test_error_feedback_keeps_the_memory_of_a_scale(tmp_path, inner):
     pd.testing.assert_frame_equal(around[columns], own[columns])
 
 
+#: No rung of the ladder, but a scheme that it could have.
+BY_NOISE = "best constant by error over noise"
 #: Error over noise and step NMSE of constants and of APS, as another programme measured them: the
-#: largest that never saturates; the best by either figure, with its scale; one per layer.
+#: largest that never saturates; the best by NMSE and by error over noise, with its scale; one per
+#: layer.
 MEASURED = {
     ("digits", "e3m4"): {
         "largest constant": (None, 0.019, 0.109),
         "best constant": (8, 0.0035, 0.018),
+        BY_NOISE: (8, 0.0035, 0.018),
         "layer": (None, 0.0036, 0.0013),
     },
     ("characters", "e3m4"): {
         "largest constant": (None, 0.033, 0.0058),
-        "best constant": (64, 0.0021, 0.081),
-        "best constant, NMSE": (8, 0.0103, 0.0021),
+        BY_NOISE: (64, 0.0021, 0.081),
+        "best constant": (8, 0.0103, 0.0021),
         "layer": (None, 0.0034, 0.0019),
     },
     ("resnet18", "e3m4"): {
         "largest constant": (None, 0.197, 0.104),
-        "best constant": (64, 0.0021, 0.115),
-        "best constant, NMSE": (8, 0.0128, 0.0090),
+        BY_NOISE: (64, 0.0021, 0.115),
+        "best constant": (8, 0.0128, 0.0090),
         "layer": (None, 0.0140, 0.0047),
     },
     ("gpt", "e3m4"): {
         "largest constant": (None, 2.51, 0.0774),
-        "best constant": (1024, 0.0099, 0.583),
-        "best constant, NMSE": (32, 0.445, 0.0093),
+        BY_NOISE: (1024, 0.0099, 0.583),
+        "best constant": (32, 0.445, 0.0093),
         "layer": (None, 0.0788, 0.0159),
     },
     ("digits", "e2m5"): {
         "largest constant": (None, 0.35, 0.218),
-        "best constant": (4, 0.013, 0.12),
+        BY_NOISE: (4, 0.013, 0.12),
         "layer": (None, 0.077, 0.028),
     },
 }
@@ -313,6 +319,10 @@ def test_the_ladder_has_constants_that_clip_as_measured_elsewhere(request, capsy
     path = str(request.config.rootpath / "notebooks/data" / trace)
     assert main(["ladder", path, "--formats", name, "--topology", "ring", "--json"]) == 0
     rows = {row["rung"]: row for row in json.loads(capsys.readouterr().out)}
+    spec = f"loss_scaling:{name},scale=best,overflow=saturate,by=error_over_noise"
+    results = apscope.replay(path, spec, topology="ring")
+    (row,) = results.summary().query("topology == 'ring'").to_dict("records")
+    rows[BY_NOISE] = row | {"scale_exponent": exponent(results, "ring")}
     for rung, (scale, noise, nmse) in MEASURED[trace, name].items():
         row = rows[rung]
         if scale is not None:

@@ -211,13 +211,16 @@ def test_without_aps_the_best_meets_the_best_of_other_families(trace):
         "none:e4m3",
         "loss_scaling:e4m3,scale=largest",
     }
-    assert "at ¼ of the bytes" in page(results) or "at all of the bytes" in page(results)
+    said = page(results).split('<p class="verdict">')[1].split("</p>")[0]
+    assert 'title="loss_scaling:e4m3,scale=largest"' in said and "at ¼ of fp32's bytes" in said
 
 
 def test_a_trace_without_local_gradients_has_a_page(results):
     frame = results.frame[results.frame["stage"] == "wire"].reset_index(drop=True)
     text = page(apscope.Results(frame, results.histograms, results.provenance))
-    assert "at the wire: nothing was reduced" in text and "of the bits" in text
+    assert "at the wire: nothing was reduced" in text and "at ¼ of fp32's bits" in text
+    narrow = text.split('<p class="narrow">')[1].split("</p>")[0]
+    assert re.fullmatch(r'4 bits: <b class="spec">qsgd</b>: NMSE <b>[\d.]+</b>', narrow)
 
 
 def test_an_incomplete_shard_is_said_first(trace):

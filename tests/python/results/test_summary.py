@@ -105,11 +105,11 @@ def test_schemes_with_overflow_rank_last_and_those_without_numbers_after_the_oth
     found = results.summary()
     assert found.trace.tolist() == sorted(found.trace)
     for _, part in found.groupby(["trace", found.topology == "exact"]):
-        sound = part[part.overflowed == 0]
-        assert part.index.tolist() == [*sound.index, *part[part.overflowed > 0].index]
-        known = (
-            sound.step_nmse if sound.error_over_noise.isna().all() else sound.error_over_noise
-        ).dropna()
+        whole = part[part.overflowed == 0]
+        sound, losing = whole[whole.lost_layers == 0], whole[whole.lost_layers > 0]
+        over = part[part.overflowed > 0]
+        assert part.index.tolist() == [*sound.index, *losing.index, *over.index]
+        known = sound.step_nmse.dropna()
         assert (
             known.is_monotonic_increasing
             and known.index.tolist() == sound.index[: len(known)].tolist()

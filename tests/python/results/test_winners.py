@@ -1,4 +1,7 @@
-"""The best within the bytes of a width: one rule, so that every command names the same."""
+"""The best within the bytes of a width: one rule, and what every command prints by it.
+
+That they choose the same: test_one_winner.py.
+"""
 
 import re
 
@@ -9,16 +12,14 @@ import pytest
 import apscope
 from apscope._results.ladder import ladder_schemes
 from apscope._results.summary import front
-from apscope._results.winners import Winner, bits_of, scale_of, winners
+from apscope._results.winners import Second, Winner, bits_of, scale_of, winners
 from apscope.cli import main
 
 BEST = re.compile(
-    r"^characters: best of (\d) bits by error_over_noise, (\S+): (\S+) in (\S+); format (\S+), "
+    r"^characters: best of (\d) bits by step_nmse, (\S+): (\S+) in (\S+); format (\S+), "
     r"scale one for (\d+) elements, (\S+) of fp32's bytes, of .*$",
     re.MULTILINE,
 )
-#: Of both widths, candidates that search and the ladder have in common.
-UNITS = [f"aps:{{format}},rule=tight,unit={n}" for n in (16, 32)]
 #: Bytes of 8 and of 4 bits with the scales of blocks.
 SHARES = {8: 0.28125, 4: 0.140625}
 
@@ -37,13 +38,13 @@ def output(capsys):
     return run
 
 
-def test_five_commands_name_the_same_winners(trace, output, tmp_path):
-    asked = [word for spec in UNITS for word in ("--scheme", spec)]
+def test_five_commands_print_the_same_winners(trace, output, tmp_path):
     searched = {
-        bits: BEST.search(output("search", trace, "--bits", str(bits), *asked)).groups()
-        for bits in SHARES
+        bits: BEST.search(output("search", trace, "--bits", str(bits))).groups() for bits in SHARES
     }
-    formats = dict.fromkeys(["e3m4", "e2m5", "e2m1fn", *(found[4] for found in searched.values())])
+    formats = dict.fromkeys(
+        ["e3m4", "e2m5finite", "e2m1fn", *(found[4] for found in searched.values())]
+    )
     specs = [*ladder_schemes(formats, "tight").values(), "none:bf16"]
     results = apscope.replay(trace, list(dict.fromkeys(specs)), topology=["ring", "two_phase"])
     folder = str(results.save(tmp_path / "results"))
@@ -54,32 +55,31 @@ def test_five_commands_name_the_same_winners(trace, output, tmp_path):
             assert found in lines, command
         words = ["--groups", "model", "--holdout", "none", "--max-volume", str(SHARES[bits])]
         plan = str(tmp_path / f"{bits}.json")
-        over_noise = output(
-            "recommend", folder, "--minimize", "error_over_noise", *words, "-o", plan
-        )
         _, _, spec, topology, grid, block, volume = found
-        first, reduction, *_ = over_noise.splitlines()
-        assert first.startswith(f"{spec} for every layer, {topology}: error_over_noise ")
+        told_by = output("recommend", folder, *words, "-o", plan)
+        first, reduction, *_ = told_by.splitlines()
+        assert first.startswith(f"{spec} for every layer, {topology}: step_nmse ")
         assert f" at volume {float(volume):.3g}" in first and reduction.startswith(
             f"reduction: {topology}; the same in ring "
         )
-        assert f"\ngrid: {grid}" in over_noise and f"\nscale: one for {block} el" in over_noise
-        # By default it ranks by another figure, and says by which.
-        by_nmse = output("recommend", folder, *words, "-o", str(tmp_path / "nmse.json"))
-        assert re.match(r"\S+ for every layer, two_phase: step_nmse \S+ at volume ", by_nmse)
+        assert f"\ngrid: {grid}" in told_by and f"\nscale: one for {block} el" in told_by
+        # By another figure, and it says by which.
+        by = ["--minimize", "error_over_noise"]
+        asked_for = output("recommend", folder, *by, *words, "-o", plan)
+        assert re.match(r"\S+ for every layer, two_phase: error_over_noise \S+ at vol", asked_for)
     output("report", folder, "-o", str(tmp_path / "report.html"))
     page = (tmp_path / "report.html").read_text()
     verdict = re.search(r'<p class="verdict">(.*?)</p>', page, re.DOTALL)[1]
     _, _, spec, _, _, block, _ = searched[8]
     assert re.match(rf'<b class="spec" title="{re.escape(spec)}">', verdict)
-    assert f">per {block}</span>, two phases, at 0.27 of the bytes" in verdict
+    assert f"a scale for {block} elements, two phases, at 0.26 of fp32's bytes" in verdict
 
 
 def row(scheme, topology, volume, error, **others):
-    flaws = {"overflowed": 0, "skipped": 0, "gaps": 0}
+    flaws = {"overflowed": 0, "skipped": 0, "gaps": 0, "lost_layers": 0}
     return {
-        "scheme": scheme, "topology": topology, "volume": volume, "error_over_noise": error,
-        "step_nmse": 2 * error,
+        "scheme": scheme, "topology": topology, "volume": volume, "step_nmse": error,
+        "error_over_noise": 2 * error,
     } | flaws | others  # fmt: skip
 
 
@@ -87,19 +87,24 @@ def test_a_winner_is_sound_and_sends_no_more():
     rows = pd.DataFrame([
         row("none:fp32", "ring", 1.0, 1e-9), row("aps:e3m4", "exact", np.nan, 1e-6),
         row("aps:e3m4,rule=tight", "ring", 0.25, 1e-5, overflowed=1),
+        row("none:e3m4", "ring", 0.25, 1e-5, lost_layers=1),
         row("aps:e4m3", "ring", 0.25, 1e-5, gaps=1), row("qsgd", "gather", 0.5, 1e-5),
-        row("mx", "two_phase", 0.258, 2e-4), row("aps:e3m4", "two_phase", 0.2525, 1e-4),
+        row("mx", "two_phase", 0.258, 2e-4, error_over_noise=1e-4),
+        row("aps:e3m4", "two_phase", 0.2525, 1e-4),
         row("aps:e4m3fn", "two_phase", 0.2525, 1e-4),
         row("aps:e2m1fn", "two_phase", 0.128, 3e-2), row("aps:e3m0", "ring", 0.125, 2e-2, skipped=2),
     ])  # fmt: skip
     bits = {"aps:e4m3fn": 8, "aps:e3m4": 8}  # the order of the request, for equal errors
-    assert winners(rows, bits) == [
-        Winner(8, "aps:e4m3fn", "two_phase", 0.2525, "error_over_noise", 1e-4),
-        Winner(4, "aps:e2m1fn", "two_phase", 0.128, "error_over_noise", 3e-2),
-    ]
+    eight, four = winners(rows, bits)
+    assert eight[:-1] == (8, "aps:e4m3fn", "two_phase", 0.2525, "step_nmse", 1e-4)
+    assert four == Winner(4, "aps:e2m1fn", "two_phase", 0.128, "step_nmse", 3e-2)
+    # Another figure does not rank, and its other opinion is told.
+    assert eight.seconds == (Second("error_over_noise", "mx", "two_phase", 1e-4, 2e-4),)
     # One worker: the noise is unknown. Only narrow rows: told once.
     unknown = rows.assign(error_over_noise=np.nan)
-    assert [w.measure for w in winners(unknown, bits)] == ["step_nmse"] * 2
+    assert [(w.scheme, w.seconds) for w in winners(unknown, bits)] == [
+        ("aps:e4m3fn", ()), ("aps:e2m1fn", ()),
+    ]  # fmt: skip
     narrow = rows[rows["volume"] < 0.2]
     assert [w.bits for w in winners(narrow, bits)] == [4]
     assert winners(rows[rows["topology"] == "exact"], bits) == []

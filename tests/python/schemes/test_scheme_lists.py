@@ -25,7 +25,13 @@ def test_main_has_the_baselines_blocks_and_the_rivals_at_five_exponent_widths():
         assert {f"none:{f}", f"loss_scaling:{f},scale=largest", f"aps:{f}"} < set(specs)
         assert f == "e5m2" or f"stochastic:{f}" in specs
     # Blocks and layers, at 8 and at 4 bits: formats of both that differ in nothing else.
-    for f, unit in (("e4m3fn", 32), ("e3m4", 32), ("e2m5", 32), ("e2m1fn", 16), ("e3m0noinf", 16)):
+    for f, unit in (
+        ("e4m3fn", 32),
+        ("e3m4", 32),
+        ("e2m5finite", 32),
+        ("e2m1fn", 16),
+        ("e3m0noinf", 16),
+    ):
         assert {f"aps:{f},rule=tight", f"aps:{f},rule=tight,unit={unit}"} < set(specs)
     for f in ("e4m3fn", "e3m4"):  # rungs of the ladder that differ in nothing but the scale
         assert {
@@ -49,6 +55,13 @@ def test_main_has_the_baselines_blocks_and_the_rivals_at_five_exponent_widths():
     assert {"qsgd", "qsgd:levels=127", "dynamic_loss_scaling:e5m2"} < set(specs)
     best = "loss_scaling:e3m4,scale=best,overflow=saturate"
     assert [s for s in specs if "best" in s] == [best]
+    # A block has the elements of the hardware's formats of as many bits, and no list has another.
+    units = {
+        (apscope.FloatFormat(s.format).storage_bits, int(s.spec.rpartition("unit=")[2]))
+        for s in apscope.schemes.main_schemes()
+        if s.spec.rpartition("unit=")[2].isdigit()
+    }
+    assert units == {(8, 32), (4, 16)}
 
 
 def test_all_begins_with_main_and_has_every_scheme_of_the_registry():

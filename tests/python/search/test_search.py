@@ -261,7 +261,7 @@ def test_the_text_has_a_row_a_layer(capsys, digits):
         ),
         (
             ["{}", "--bits", "8", "--minimize", "volume"],
-            "minimize='volume' is unknown; use one of error_over_noise, step_nmse, worst_nmse, "
+            "minimize='volume' is unknown; use one of step_nmse, error_over_noise, worst_nmse, "
             "layer_cosine",
         ),
         (["{}", "--bits", "8", "--by", "step"], "by='step' is unknown; use all or layer"),

@@ -6,8 +6,16 @@ import pytest
 
 import apscope
 from apscope import FloatFormat
-from apscope._search.splits import SCHEMES, SPECIALS, Reach, nearest_named, reach_of, splits_of
+from apscope._search.splits import (
+    SPECIALS,
+    Reach,
+    nearest_named,
+    reach_of,
+    schemes_for,
+    splits_of,
+)
 
+SCHEMES = schemes_for(8)
 REACH = Reach(above=4, amax=0, middle=-8, smallest=-40)
 
 
