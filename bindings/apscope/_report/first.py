@@ -56,8 +56,8 @@ def chosen(rows: pd.DataFrame, bits: dict[str, int]) -> tuple[pd.Series | None, 
     Returns
     -------
     tuple
-        None if every scheme overflowed, skipped a step, lost a layer or has no rank. Of equal errors, the scheme
-        that was requested first.
+        None if every scheme overflowed, skipped a step, lost a layer or has no rank. Of equal
+        errors, the scheme that was requested first.
     """
     held, called = _within(rows, bits)
     return (least(held, bits) if len(held) else None), called

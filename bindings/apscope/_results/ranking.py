@@ -1,4 +1,4 @@
-"""The figure that ranks schemes, and which rows may win: one rule for every table, chart and answer.
+"""The figure that ranks schemes, and which rows may win: one rule for tables, charts and answers.
 
 The core ranks a summary by the same rule (`ranked` in analysis/summary/summary.cpp). Why this
 figure: docs/definitions.md, section 14.
@@ -19,8 +19,8 @@ UNSOUND = ("overflowed", "skipped", "gaps", "lost_layers")
 def finest_block(bits: int) -> int:
     """Elements that share the finest scale that is compared, by the bits of a value.
 
-    That of the hardware's block formats, whose scales cost about as much of the bytes: MX has 32 for
-    8 bits, NVFP4 16 for 4.
+    That of the hardware's block formats, whose scales cost about as much of the bytes: MX has 32
+    for 8 bits, NVFP4 16 for 4.
     """
     return 16 if bits <= 4 else 32
 
