@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -49,6 +50,16 @@ def test_it_is_one_screen():
     code = re.findall(r"^```\w+[^\n]*\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
     assert "pip install ." in code[0] and "make report" in code[0] and "make test" in code[0]
     assert README.index("## The answer") < README.index("## Install") < README.index("## Your")
+
+
+def test_arrays_in_memory_have_a_report_as_it_says(tmp_path):
+    call = 'apscope.report({"fc.weight": g}, "report.html")'
+    assert call in README
+    g = np.random.default_rng(0).standard_normal((4, 200)).astype(np.float32)
+    page = eval(call.replace('"report.html"', "tmp_path / 'report.html'"), {
+        "apscope": apscope, "g": g, "tmp_path": tmp_path,
+    })  # fmt: skip
+    assert "fc.weight" in page.read_text(encoding="utf-8")
 
 
 def test_its_answer_is_what_the_command_writes(answer):
