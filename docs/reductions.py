@@ -191,6 +191,9 @@ def answer() -> list[str]:
         few = of.drop("digits_w64")
         return f"{span(few)} times ({figure(of['digits_w64'], 2)} with 64 workers)"
 
+    def sent(spec: str) -> str:
+        return f"{at(spec, column='volume')[TRACES[-1]]:.3f}"
+
     scale = {f: at(layer[f]) / at(fine[f]) for f in WIDER}
     noise = {spec: span(at(spec, column="error_over_noise")) for spec in (EIGHT, FOUR)}
     return [
@@ -203,9 +206,10 @@ def answer() -> list[str]:
         "NaN, and one power of two for 32 elements, the largest that fits (`tight`): an NMSE of "
         f"{span(at(EIGHT))}. At the same bytes MXINT8 has {span(at(INTEGERS) / at(EIGHT))} times as "
         f"much, MXFP8 (E4M3) {span(at('mx') / at(EIGHT))} times.",
-        f"3. **4 bits**: `{FOUR}`, E2M1 with one for 16 elements: {span(at(FOUR))}. MXFP4, whose scale "
-        f"is for 32, has {span(at(MXFP4) / at(FOUR))} times as much, NVFP4 by its recipe "
-        f"{span(at('nvfp4') / at(FOUR))} times.",
+        f"3. **4 bits**: `{FOUR}`, E2M1 and a power of two for 16 elements: {span(at(FOUR))}. NVFP4 by "
+        f"its recipe has {span(at('nvfp4') / at(FOUR))} times as much, MXFP4, whose scale is for 32 "
+        f"elements ({sent(MXFP4)} of fp32's bytes instead of {sent(FOUR)}), "
+        f"{span(at(MXFP4) / at(FOUR))} times.",
         "4. **Which scale**: at 8 bits one for 32 elements instead of one for a layer divides the error "
         f"by {span(scale['e2m5finite'])} with `e2m5finite`, {span(scale['e3m4'])} with `e3m4`, "
         f"{span(scale['e4m3fn'])} with `e4m3fn`.",
