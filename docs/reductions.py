@@ -165,6 +165,7 @@ def channels() -> list[str]:
 #: What README says first: the best of 8 and of 4 bits, and what differs from them in one choice.
 EIGHT, FOUR = "aps:e2m5finite,rule=tight,unit=32", "aps:e2m1fn,rule=tight,unit=16"
 INTEGERS, MXFP4 = "mx:block_format=mxint8", "mx:block_format=mxfp4"
+NEAREST = "nvfp4:rounding=ties_to_even,rht=false"
 WIDER = ("e4m3fn", "e3m4", "e2m5finite")
 
 
@@ -174,7 +175,7 @@ def answer() -> list[str]:
     fine = {f: canonical(f"aps:{f},rule=tight,unit=32") for f in WIDER}
     found = errors(
         TRACES,
-        [*layer.values(), *fine.values(), FOUR, INTEGERS, "mx", MXFP4, "nvfp4"],
+        [*layer.values(), *fine.values(), FOUR, INTEGERS, "mx", MXFP4, "nvfp4", NEAREST],
         topology=["ring", "two_phase"],
     )
 
@@ -206,10 +207,12 @@ def answer() -> list[str]:
         "NaN, and one power of two for 32 elements, the largest that fits (`tight`): an NMSE of "
         f"{span(at(EIGHT))}. At the same bytes MXINT8 has {span(at(INTEGERS) / at(EIGHT))} times as "
         f"much, MXFP8 (E4M3) {span(at('mx') / at(EIGHT))} times.",
-        f"3. **4 bits**: `{FOUR}`, E2M1 and a power of two for 16 elements: {span(at(FOUR))}. NVFP4 by "
-        f"its recipe has {span(at('nvfp4') / at(FOUR))} times as much, MXFP4, whose scale is for 32 "
-        f"elements ({sent(MXFP4)} of fp32's bytes instead of {sent(FOUR)}), "
-        f"{span(at(MXFP4) / at(FOUR))} times.",
+        f"3. **4 bits**: with powers of two `{FOUR}`, E2M1 and one for 16 elements: "
+        f"{span(at(FOUR))}; MXFP4, one for 32 ({sent(MXFP4)} of fp32's bytes instead of "
+        f"{sent(FOUR)}), has {span(at(MXFP4) / at(FOUR))} times as much. NVFP4, E4M3 scales for 16, has "
+        f"{span(at(NEAREST) / at(FOUR))} times as much to nearest without its rotation "
+        f"(`{NEAREST}`), and {span(at('nvfp4') / at(FOUR))} times by its recipe, which "
+        "rounds stochastically.",
         "4. **Which scale**: at 8 bits one for 32 elements instead of one for a layer divides the error "
         f"by {span(scale['e2m5finite'])} with `e2m5finite`, {span(scale['e3m4'])} with `e3m4`, "
         f"{span(scale['e4m3fn'])} with `e4m3fn`.",
