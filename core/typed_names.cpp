@@ -12,10 +12,8 @@ namespace apscope::detail {
 
 namespace {
 
-// Folded words, separated by spaces, and the name that is meant.
-struct Words {
-    std::string_view words, meant;
-};
+// Letters; no word is longer.
+constexpr std::size_t longest_word = 64;
 
 constexpr auto spellings = std::to_array<Words>({
     {"f64 fp64 float64 double doubleprecision", "fp64"},
@@ -80,14 +78,6 @@ constexpr auto block_words = std::to_array<Words>({
     {"nvfp nv4 nvidiafp4", "nvfp4"},
 });
 
-template <std::size_t count>
-std::string found(const std::array<Words, count>& rows, std::string_view word) {
-    const std::string plain = folded(word);
-    for (const Words& row : rows)
-        if (lists_word(row.words, plain)) return std::string(row.meant);
-    return "";
-}
-
 bool is_block_format(const std::string& plain) {
     return std::ranges::any_of(named_block_formats(), [&](const NamedBlockFormat& row) {
         return folded(row.name) == plain;
@@ -95,6 +85,14 @@ bool is_block_format(const std::string& plain) {
 }
 
 }  // namespace
+
+std::string_view meant_by(std::span<const Words> rows, std::string_view word) {
+    if (word.size() > longest_word) return {};
+    const std::string plain = folded(word);
+    for (const Words& row : rows)
+        if (lists_word(row.words, plain)) return row.meant;
+    return {};
+}
 
 std::string folded(std::string_view word) {
     std::string out;
@@ -116,7 +114,7 @@ bool lists_word(std::string_view words, std::string_view word) {
 
 std::string format_spelling(std::string_view word) {
     if (word.size() > 64 || formats_meant(word) != nullptr) return "";
-    if (std::string meant = found(spellings, word); !meant.empty()) return meant;
+    if (const auto meant = meant_by(spellings, word); !meant.empty()) return std::string(meant);
     const std::string plain = folded(word);
     for (const NamedFormat& row : named_formats()) {
         if (folded(row.name) == plain) return std::string(row.name);
@@ -151,11 +149,11 @@ int integer_bits(std::string_view word) {
 
 std::string not_a_float_format(std::string_view word) {
     if (word.size() > 64) return "";
-    const std::string text(word), what = found(not_floats, word);
+    const std::string text(word), what(meant_by(not_floats, word));
     if (!what.empty()) return "; " + text + " " + what;
     if (is_block_format(folded(word)))
         return "; " + text + " is a block format, whose elements share scales (quantize_blocks)";
-    const std::string plain = folded(word), blocks = found(block_words, word);
+    const std::string plain = folded(word), blocks(meant_by(block_words, word));
     if (!blocks.empty() && (plain.starts_with("mx") || plain.starts_with("nv")))
         return "; " + text + " is a word for a block format, " + blocks;
     if (const int bits = integer_bits(word); bits != 0) {
@@ -169,7 +167,7 @@ std::string not_a_float_format(std::string_view word) {
 }
 
 std::string block_formats_meant(std::string_view word) {
-    const std::string meant = word.size() > 64 ? "" : found(block_words, word);
+    const std::string meant(meant_by(block_words, word));
     return meant.empty() ? "" : "; did you mean " + meant + "?";
 }
 

@@ -2,6 +2,7 @@
 // and their keys are in emulation/schemes/typed_schemes.cpp.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -11,6 +12,13 @@ namespace apscope::detail {
 std::string folded(std::string_view word);
 // Is `word` in a list of words separated by spaces?
 bool lists_word(std::string_view words, std::string_view word);
+
+// Folded words, separated by spaces, and what is meant by them.
+struct Words {
+    std::string_view words, meant;
+};
+// What is meant by a word, of the first row that lists it folded; empty: no such word.
+std::string_view meant_by(std::span<const Words> rows, std::string_view word);
 
 // A name of the table of formats for the folded spelling of one, such as bf16 for BF16 and e5m2
 // for FP8E5M2; else empty. A word with two meanings has none: E4M3 ends at 448 (OCP) or at 240.
@@ -24,7 +32,7 @@ struct SeveralFormats {
 };
 const SeveralFormats* formats_meant(std::string_view word);  // null: no such word
 
-// What a word is that is no float format, with what to type instead, as "; int8 is ..."; else
+// What a word is that is not a float format, with what to type instead, as "; int8 is ..."; else
 // empty.
 std::string not_a_float_format(std::string_view word);
 // For an unknown block format: "; did you mean mxfp8_e4m3 or mxfp8_e5m2?"; else empty.

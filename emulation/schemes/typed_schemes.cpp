@@ -14,11 +14,6 @@ namespace apscope::detail {
 
 namespace {
 
-// Folded words (core/typed_names.h), separated by spaces, and what is meant by them.
-struct Words {
-    std::string_view words, meant;
-};
-
 // Other names of a scheme: each has one meaning, whatever follows it in the spec.
 constexpr auto schemes_meant = std::to_array<Words>({
     {"ef errorfeed memory", "error_feedback"},
@@ -141,15 +136,6 @@ constexpr auto units_meant = std::to_array<Words>({
     {"element", "an element is unit=1"},
 });
 
-template <std::size_t count>
-std::string_view found(const std::array<Words, count>& rows, std::string_view word) {
-    if (word.size() > 64) return {};
-    const std::string plain = folded(word);
-    for (const Words& row : rows)
-        if (lists_word(row.words, plain)) return row.meant;
-    return {};
-}
-
 // A float format's canonical name; empty: none.
 std::string format_name(std::string_view text) {
     try {
@@ -181,9 +167,9 @@ std::string block_format_name(std::string_view text) {
 }
 
 std::string unit_word(std::string_view value) {
-    if (const std::string_view meant = found(units_accepted, value); !meant.empty())
+    if (const std::string_view meant = meant_by(units_accepted, value); !meant.empty())
         return std::string(meant);
-    if (const std::string_view meant = found(units_meant, value); !meant.empty())
+    if (const std::string_view meant = meant_by(units_meant, value); !meant.empty())
         throw std::invalid_argument("unit=" + limits::clipped(value) + ": " + std::string(meant));
     return std::string(value);
 }
@@ -194,7 +180,7 @@ bool has_key(const SchemeDefinition& d, std::string_view key) {
 
 std::string integers(int bits) {
     const std::string n = std::to_string(bits);
-    if (bits == 1) return std::string(found(hints, "1bit"));
+    if (bits == 1) return std::string(meant_by(hints, "1bit"));
     if (bits > 32) return "integers have up to 32 bits, such as integer_allreduce:bits=16";
     return "integers of " + n + " bits have integer_allreduce:bits=" + n +
            (bits > 8 ? ""
@@ -209,7 +195,7 @@ std::string spec_begun_by(std::string_view name) {
     const std::string plain = folded(name);
     for (const SchemeDefinition& d : scheme_definitions())
         if (folded(d.name) == plain || folded(d.class_name) == plain) return std::string(d.name);
-    if (const std::string_view meant = found(schemes_meant, name); !meant.empty())
+    if (const std::string_view meant = meant_by(schemes_meant, name); !meant.empty())
         return std::string(meant);
     const std::string block = block_format_name(name);
     return block.empty() ? "" : "mx:block_format=" + block;
@@ -217,7 +203,7 @@ std::string spec_begun_by(std::string_view name) {
 
 std::string scheme_hint(std::string_view name) {
     if (name.size() > 64) return "";
-    const std::string_view known = found(hints, name);
+    const std::string_view known = meant_by(hints, name);
     if (!known.empty()) return "; " + std::string(known);
     if (const SeveralFormats* formats = formats_meant(name); formats != nullptr) {
         const std::string one(formats->one), other(formats->other);
@@ -248,7 +234,7 @@ std::string format_hint(const SchemeDefinition& definition, std::string_view hea
     const std::string plain = folded(head);
     for (const std::string_view word : {"mxfp8", "mxfp6", "8bit", "4bit", "nf4", "bfp"}) {
         if (plain != word) continue;
-        return start + std::string(found(hints, word == "bfp" ? "msfp" : word));
+        return start + std::string(meant_by(hints, word == "bfp" ? "msfp" : word));
     }
     return "";
 }
@@ -271,7 +257,7 @@ std::string key_hint(const SchemeDefinition& definition, std::string_view key,
 }
 
 std::string bare_hint(const SchemeDefinition& definition, std::string_view word) {
-    std::string meant(found(values_meant, word));
+    std::string meant(meant_by(values_meant, word));
     if (meant == "rule") meant += "=" + folded(word);
     const std::string key = meant.substr(0, meant.find('='));
     return meant.empty() || !has_key(definition, key) ? "" : "; did you mean " + meant + "?";

@@ -65,8 +65,8 @@ KINDS = {
             "nonzero values sent as 0, %",
             (0.005, 0.02, 0.04, 0.1, 0.25, 0.5),
             ("0.5", "2", "4", "10", "25", "50"),
-            # One hue: a large share is no fault by itself. What the lost values are worth is their
-            # part of the squared error.
+            # One hue: a large share is not a fault by itself. What the lost values are worth is
+            # their part of the squared error.
             ("#f2f4f7", "#dbe7f2", "#bad3e8", "#8fb4d6", "#5f8fbd", "#386a9c", "#1f4470"),
             ("#262b31", "#2a3d50", "#305572", "#3d7196", "#5590b8", "#7db3d6", "#b5daf0"),
             percent=True,

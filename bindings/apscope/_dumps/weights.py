@@ -42,7 +42,7 @@ def names_gradients(items: Sequence[Item]) -> bool:
 def check_state(items: Sequence[Item], chosen: bool) -> None:
     """Refuses names of an optimizer's state, of buffers and of a dict of weights.
 
-    `chosen`: whether the caller selects arrays, so that a name of such a dict is no question.
+    `chosen`: whether the caller selects arrays, so that a name of such a dict is not asked about.
     """
     for item in items:
         if _OPTIMIZER.fullmatch(item.entry.key):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .._results.winners import Winner
 
 
-#: Letters of a line where the output is no terminal, and of a shortened spec at least.
+#: Letters of a line where the output is not a terminal, and of a shortened spec at least.
 _WIDTH, _SHORTEST = 100, 24
 #: What follows a figure that cannot win: steps with overflow, skipped steps, lost layers, a gap.
 _MARKS = {"overflowed": "o{}", "skipped": "s{}", "lost_layers": "l{}", "gaps": "*"}

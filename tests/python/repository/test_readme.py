@@ -18,24 +18,15 @@ TOUR = (ROOT / "docs/tour.md").read_text()
 
 
 @pytest.fixture(scope="module")
-def script():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(ROOT / "docs")
-        import reductions
-
-        yield reductions
-
-
-@pytest.fixture(scope="module")
-def answer(script):
+def answer(reductions):
     """What the command writes, of a replay of all traces."""
-    return script.answer()
+    return reductions.answer()
 
 
 @pytest.fixture(scope="module")
-def main(script):
+def main(reductions):
     """The list of schemes of every table, on all traces in both reductions."""
-    traces = [script.DATA / name for name in script.TRACES]
+    traces = [reductions.DATA / name for name in reductions.TRACES]
     return apscope.replay(traces, "main", topology=["ring", "two_phase"])
 
 
@@ -67,32 +58,32 @@ def test_its_answer_is_what_the_command_writes(answer):
     assert [line[:2] for line in answer] == ["1.", "2.", "3.", "4.", "5."]
 
 
-def test_it_is_of_all_recorded_traces(script):
-    recorded = {path.parent.name for path in script.DATA.glob("*/manifest.json")}
-    assert set(script.TRACES) == recorded and len(recorded) == 5
+def test_it_is_of_all_recorded_traces(reductions):
+    recorded = {path.parent.name for path in reductions.DATA.glob("*/manifest.json")}
+    assert set(reductions.TRACES) == recorded and len(recorded) == 5
     assert "On all five recorded traces" in README
-    workers = {name: apscope.open_trace(script.DATA / name).workers for name in recorded}
+    workers = {name: apscope.open_trace(reductions.DATA / name).workers for name in recorded}
     assert workers == dict.fromkeys(recorded, 8) | {"digits_w64": 64}
 
 
-def test_its_schemes_are_the_best_of_their_bits_on_every_trace(script, main):
+def test_its_schemes_are_the_best_of_their_bits_on_every_trace(reductions, main):
     table, bits = main.summary(), bits_of(main.frame)
-    for name in script.TRACES:
+    for name in reductions.TRACES:
         best = {one.bits: one for one in winners(table[table["trace"] == name], bits)}
-        for width, spec in ((8, script.EIGHT), (4, script.FOUR)):
+        for width, spec in ((8, reductions.EIGHT), (4, reductions.FOUR)):
             assert best[width].measure == RANKS
-            assert best[width].scheme == script.canonical(spec), name
+            assert best[width].scheme == reductions.canonical(spec), name
             assert best[width].topology == "two_phase", name
 
 
-def test_what_four_bits_cost_in_training(script):
+def test_what_four_bits_cost_in_training(reductions):
     import trained
 
     runs = pd.read_csv(ROOT / "docs/trained.csv")
     ends = {"two_phase": [], "ring": []}
     for task in runs["task"].unique():
         for one in trained.trained(runs, task):
-            if one.scheme == script.FOUR:
+            if one.scheme == reductions.FOUR:
                 ends[one.reduction].append(one.excess.mean())
     assert [len(of) for of in ends.values()] == [9, 9]
     least, most = (f"{end(ends['two_phase']):.3f}" for end in (min, max))
@@ -101,10 +92,10 @@ def test_what_four_bits_cost_in_training(script):
     assert said in " ".join(README.split())
 
 
-def test_every_factor_has_everything_else_equal(script, main):
+def test_every_factor_has_everything_else_equal(reductions, main):
     """The same bytes but for scales, of which 64 shards of small layers have most."""
     table = main.summary().set_index("scheme")
-    for spec in ("aps:e4m3fn,rule=tight", script.EIGHT, script.FOUR):
+    for spec in ("aps:e4m3fn,rule=tight", reductions.EIGHT, reductions.FOUR):
         scheme = apscope.schemes.as_scheme(spec)
         rows = table.loc[scheme.spec].set_index(["trace", "topology"])["volume"].unstack()
         codes = apscope.FloatFormat(scheme.format).storage_bits / 32
@@ -112,11 +103,11 @@ def test_every_factor_has_everything_else_equal(script, main):
         assert (extra > 0).all(axis=None) and (extra < 0.06).all(axis=None), spec
 
 
-def test_the_error_is_far_below_the_noise_where_it_says_so(script, main):
+def test_the_error_is_far_below_the_noise_where_it_says_so(reductions, main):
     table = main.summary().query("topology == 'two_phase'").set_index("scheme")
     eight, four = (
-        table.loc[script.canonical(spec), "error_over_noise"]
-        for spec in (script.EIGHT, script.FOUR)
+        table.loc[reductions.canonical(spec), "error_over_noise"]
+        for spec in (reductions.EIGHT, reductions.FOUR)
     )
     # Below 0.02 none of the trained combinations failed (docs/reading.md).
     assert eight.max() < 0.02 and four.max() < 0.1

@@ -11,35 +11,28 @@ PROSE = re.sub(r"\s+", " ", PAGE)
 
 
 @pytest.fixture(scope="module")
-def script():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(ROOT / "docs")
-        import reductions
-
-        yield reductions
-
-
-@pytest.fixture(scope="module")
-def found(script):
+def found(reductions):
     """The NMSE of a step by trace, format and elements that share a scale, in two phases."""
     names = ("e5m2", "e4m3fn", "e3m4", "e2m5finite")
     specs = {
-        (name, unit): script.canonical(f"aps:{name},rule=tight{key}")
+        (name, unit): reductions.canonical(f"aps:{name},rule=tight{key}")
         for name in names
-        for unit, key in script.UNITS.items()
+        for unit, key in reductions.UNITS.items()
     }
-    table = script.errors(script.TRACES, list(specs.values()), topology=["ring", "two_phase"])
+    table = reductions.errors(
+        reductions.TRACES, list(specs.values()), topology=["ring", "two_phase"]
+    )
     return {
-        place: table.xs((spec, "two_phase"), level=("scheme", "topology"))[script.RANKS]
+        place: table.xs((spec, "two_phase"), level=("scheme", "topology"))[reductions.RANKS]
         for place, spec in specs.items()
     }, table
 
 
 @pytest.mark.parametrize("name", ["reductions", "workers", "blocks", "units", "levels", "channels"])
-def test_a_table_is_what_the_command_writes(script, name):
+def test_a_table_is_what_the_command_writes(reductions, name):
     begin, end = f"<!-- {name}: written by make tables -->\n\n", f"\n\n<!-- end of {name} -->"
     written = PAGE.partition(begin)[2].partition(end)[0].splitlines()
-    assert written == script.PAGE[name](), "run make tables"
+    assert written == reductions.PAGE[name](), "run make tables"
 
 
 def test_what_it_says_of_scales(found):
@@ -60,10 +53,12 @@ def test_what_it_says_of_scales(found):
     )
 
 
-def test_what_it_says_of_bytes(script, found):
+def test_what_it_says_of_bytes(reductions, found):
     """Two phases send what a ring does, but for the scales of 64 shards of small layers."""
     _, table = found
-    volume = table.xs(script.canonical("aps:e3m4,rule=tight"), level="scheme")["volume"].unstack()
+    volume = table.xs(reductions.canonical("aps:e3m4,rule=tight"), level="scheme")[
+        "volume"
+    ].unstack()
     more = volume["two_phase"] / volume["ring"]
     assert more.drop("digits_w64").max() < 1.05 and 1.17 < more["digits_w64"] < 1.23
     assert "a fifth more on `digits_w64` with a layer's scale" in PROSE
