@@ -26,6 +26,7 @@ std::vector<std::string> main_schemes() {
                                    "mx:block_format=mxint8",
                                    "mx:block_format=mxfp4",
                                    "nvfp4",
+                                   "nvfp4:rounding=ties_to_even,rht=false",
                                    "mx:block_format=bfp:4:32"};
     // Hardware's two (e4m3fn ends at 448, IEEE's e4m3 at 240), then fewer exponent bits; 8 bits,
     // then 4. The scale of a coarse format hardly matters, so e5m2 has none but the usual ones.

@@ -48,6 +48,7 @@ WORDS = {
         "mx",
         "mx:block_format=mxfp4",
         "nvfp4",
+        "nvfp4:rounding=ties_to_even,rht=false",
         *(
             f"aps:{f},rule=tight{unit}"
             for f, block in _BLOCKS.items()

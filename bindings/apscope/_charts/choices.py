@@ -42,7 +42,8 @@ def choices_chart(table: pd.DataFrame, unit: str) -> Bars:
         best = rows.iloc[0]
         chosen = {r.choice: _alone(r.choice, r.of) for r in rows.itertuples()}
         chosen.setdefault("reduction", reduction(best["topology"]))
-        heading = f"{count_of(int(bits), 'bit')}: " + ", ".join(
+        compared = " that a ring can add" if best["less"] and best["topology"] != "ring" else ""
+        heading = f"{count_of(int(bits), 'bit')}{compared}: " + ", ".join(
             chosen[c] for c in _COLOUR if chosen.get(c)
         )
         bars = [

@@ -83,7 +83,8 @@ def worth(rows: pd.DataFrame, bits: dict[str, int], error: str = RANKS) -> pd.Da
         Ascending by `CHOICES`, most bits first: ``bits``, ``choice``, ``of`` and ``other`` (what is
         chosen, and what instead), ``scheme``, ``topology``, ``error``, ``volume`` of the best and
         with the prefix ``other_`` of the other, ``factor`` (the other's error over the best's;
-        infinite where it overflowed). The best of a width is the sound row with the least error
+        infinite where it overflowed), ``less`` (whether a sound row of about as many bytes, which
+        has no such rows, errs less). The best of a width is the sound row with the least error
         among those whose scheme was also replayed with another reduction at the same bytes; without
         any, among those with another row that differs in one choice. Baselines are left out.
     """
@@ -109,6 +110,10 @@ def worth(rows: pd.DataFrame, bits: dict[str, int], error: str = RANKS) -> pd.Da
         if not (some := both or [s for s in sound if s[2]]):
             continue
         best, chosen, changed = min(some, key=lambda s: s[0][error])
+        less = any(
+            row[error] < best[error] and same_bytes(row["volume"], best["volume"])
+            for row, _, _ in sound
+        )
         for choice, row, c in sorted(changed, key=_order(error)):
             other = np.inf if row["overflowed"] else row[error]
             records.append(
@@ -122,6 +127,7 @@ def worth(rows: pd.DataFrame, bits: dict[str, int], error: str = RANKS) -> pd.Da
                     **{f"other_{name}": row[name] for name in ("scheme", "topology", "volume")},
                     "other_error": other,
                     "factor": other / best[error],
+                    "less": less,
                 }
             )
     return pd.DataFrame(records)

@@ -8,7 +8,14 @@ from __future__ import annotations
 
 import pandas as pd
 
-__all__ = ["RANKS", "UNSOUND", "finest_block", "sound"]
+__all__ = ["BLOCK_FORMATS", "RANKS", "UNSOUND", "finest_block", "sound"]
+
+#: Block formats of the hardware, to nearest, and the bits of their elements. Their scale belongs to
+#: the format, so that a ladder of scales and a search of splits rank them beside their own schemes.
+BLOCK_FORMATS = {
+    "mx": 8, "mx:block_format=mxint8": 8, "mx:block_format=mxfp4": 4,
+    "nvfp4:rounding=ties_to_even,rht=false": 4,
+}  # fmt: skip
 
 #: The column of a summary by which schemes are ranked.
 RANKS = "step_nmse"

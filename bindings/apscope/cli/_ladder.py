@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 
 import pandas as pd
 
-from .._arrays.inputs import as_format
 from .._core import parse_topology
 from .._results.ladder import (
     FORMATS,
@@ -20,8 +19,11 @@ from .._results.ladder import (
     ladder,
     ladder_schemes,
 )  # fmt: skip
+from .._results.pooling import is_own
+from .._results.ranking import BLOCK_FORMATS
+from .._results.results import Results
 from .._results.summary import check_batch_factor
-from .._results.winners import winners
+from .._results.winners import bits_of, winners
 from .._text import count_of, printable
 from .._traces.selection import parse_steps
 from ._arguments import add_part_of_trace, add_shape, add_threads, adder, listed, open_results
@@ -87,7 +89,9 @@ def run(args: argparse.Namespace) -> int:
         for name in args.topology or []:
             parse_topology(name)
         schemes = ladder_schemes(FORMATS if formats is None else formats, args.rule)
-        specs = list(dict.fromkeys(schemes.values()))
+        specs = list(
+            dict.fromkeys([*schemes.values(), *(BLOCK_FORMATS if formats is None else ())])
+        )
         results = replay(
             args.source, specs, topology=args.topology or REDUCTIONS, steps=args.steps,
             workers=args.workers, threads=args.threads,
@@ -106,13 +110,31 @@ def run(args: argparse.Namespace) -> int:
     elif args.csv:
         print_csv(table)
     else:
+        rivals = list(BLOCK_FORMATS) if formats is None else []
+        ranked = _ranked(results, table, rivals, args.batch_factor)
+        bits = bits_of(results._coded(["scheme", "stage", "wire_bits", "count", "workers"]))
         for trace, part in table.groupby("trace", sort=False):
+            own = ranked[ranked["trace"] == trace]
+            among = "the ladder's rungs" + (
+                " and the hardware's block formats" if own["scheme"].isin(rivals).any() else ""
+            )
             _print(str(trace), part)
+            print_winners(str(trace), winners(own, bits), among)
+            _print_rungs(part)
     return 0
 
 
+def _ranked(
+    results: Results, table: pd.DataFrame, rivals: Sequence[str], batch_factor: float
+) -> pd.DataFrame:
+    """The rows that the best of a width is chosen from: those of the ladder, and block formats."""
+    found = results.summary(batch_factor=batch_factor)
+    rows = found[found["scheme"].isin([*table["scheme"], *rivals])]
+    return rows[[t in set(table["topology"]) or is_own(t) for t in rows["topology"]]]
+
+
 def _print(trace: str, table: pd.DataFrame) -> None:
-    """A trace's errors, a table per reduction; what each choice is worth; what the rungs are."""
+    """A trace's errors, a table per reduction; what each choice is worth."""
     noisy = table["error_over_noise"].notna().any()
     unit = (
         "step NMSE / typical error over the noise of the batch"
@@ -158,8 +180,9 @@ def _print(trace: str, table: pd.DataFrame) -> None:
         lambda rung: f"{rung.finer_than} -> {rung.name}",
     )
     print()
-    bits = {row.scheme: as_format(row.format).storage_bits for row in table.itertuples()}
-    print_winners(trace, winners(table, bits), "the ladder's rungs")
+
+
+def _print_rungs(table: pd.DataFrame) -> None:
     rungs = [rung for rung in RUNGS if (table["rung"] == rung.name).any()]
     room = line_width() - 2 - max(len(rung.name) for rung in rungs)
     lines = [

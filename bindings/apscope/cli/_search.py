@@ -10,9 +10,8 @@ import shlex
 import pandas as pd
 
 from .._results.ladder import REDUCTIONS
-from .._results.ranking import RANKS, sound
-from .._results.volume import in_class
-from .._results.winners import Winner
+from .._results.ranking import BLOCK_FORMATS, RANKS
+from .._results.winners import Winner, seconds, within
 from .._schemes.scheme import as_scheme
 from .._search.bounds import FIGURES
 from .._search.search import BY, search
@@ -128,7 +127,12 @@ def _print(name: str, table: pd.DataFrame, figure: str, args: argparse.Namespace
             best.dropna(axis="columns", how="all"),
             fit=True,
         )
-        print_winners(name, _winner(first, args.bits, figure), "the splits searched")
+        rivals = _rivals(args)
+        print_winners(
+            name,
+            _winner(first, rivals, args.bits, figure),
+            "the splits searched" + (" and the hardware's block formats" if len(rivals) else ""),
+        )
         title = name
     widths = sorted(table["exponent_bits"].unique())
     heads = [
@@ -162,14 +166,31 @@ def _print(name: str, table: pd.DataFrame, figure: str, args: argparse.Namespace
     print(f"again: {shlex.join(['apscope', *args.words])}")
 
 
-def _winner(table: pd.DataFrame, bits: int, figure: str) -> list[Winner]:
-    """The first row of those that send no more than that many bits a value, if it is sound."""
-    sent = in_class(table["volume"], bits / 32) | table["volume"].isna()
-    best = table[~table["stopped"] & sound(table) & sent & table[figure].notna()]
+def _rivals(args: argparse.Namespace) -> pd.DataFrame:
+    """Rows of the hardware's block formats of as many bits, beside the schemes by default."""
+    from .._replay.replay import replay
+
+    specs = [] if args.scheme else [s for s, bits in BLOCK_FORMATS.items() if bits == args.bits]
+    if not specs:
+        return pd.DataFrame()
+    return replay(
+        args.trace, specs, topology=args.topology or REDUCTIONS, steps=args.steps,
+        workers=args.workers, threads=args.threads,
+    ).summary()  # fmt: skip
+
+
+def _winner(table: pd.DataFrame, rivals: pd.DataFrame, bits: int, figure: str) -> list[Winner]:
+    """The best of the splits that were not stopped and of `rivals` within the bytes of `bits`."""
+    rows = pd.concat([table[~table["stopped"]], rivals], ignore_index=True)
+    held = within(rows, {}, bits / 32, figure)
+    best = held.sort_values(figure, ascending=figure != "layer_cosine", kind="stable")
     return [
-        Winner(bits, row["scheme"], row["topology"], row["volume"], figure, row[figure])
+        Winner(
+            bits, row["scheme"], row["topology"], row["volume"], figure, row[figure],
+            tuple(seconds(held, row, {})) if figure == RANKS else (),
+        )
         for _, row in best.head(1).iterrows()
-    ]
+    ]  # fmt: skip
 
 
 def _line(named: list[str], table: pd.DataFrame, widths: list[int], figure: str) -> list[str]:

@@ -134,7 +134,9 @@ def test_bars_have_the_lengths_of_their_factors():
         scheme="a<b", topology="two_phase", error=1e-3, volume=0.25, other_scheme="c",
         other_topology="ring", other_volume=0.26,
     )  # fmt: skip
-    bars = choices_chart(table.assign(other_error=table["factor"] * 1e-3), "error over noise")
+    bars = choices_chart(
+        table.assign(other_error=table["factor"] * 1e-3, less=False), "error over noise"
+    )
     assert [heading for heading, _ in bars.groups] == [
         "8 bits: two phases, e2m5, a scale for 32 elements",
         "4 bits: two phases",

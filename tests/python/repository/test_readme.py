@@ -83,19 +83,22 @@ def test_what_four_bits_cost_in_training(reductions):
     ends = {"two_phase": [], "ring": []}
     for task in runs["task"].unique():
         for one in trained.trained(runs, task):
-            if one.scheme == reductions.FOUR:
+            if one.scheme == reductions.POWERS:
                 ends[one.reduction].append(one.excess.mean())
     assert [len(of) for of in ends.values()] == [9, 9]
     least, most = (f"{end(ends['two_phase']):.3f}" for end in (min, max))
     ring = f"{min(ends['ring']):.3f} to {max(ends['ring']):.2f}"
-    said = f"these 4 bits end {least} to {most} nats above fp32, in a ring {ring} (means over seeds"
+    said = (
+        f"4 bits with the powers of two of item 3 end {least} to {most} nats above fp32, in a ring "
+        f"{ring} (means over seeds"
+    )
     assert said in " ".join(README.split())
 
 
 def test_every_factor_has_everything_else_equal(reductions, main):
     """The same bytes but for scales, of which 64 shards of small layers have most."""
     table = main.summary().set_index("scheme")
-    for spec in ("aps:e4m3fn,rule=tight", reductions.EIGHT, reductions.FOUR):
+    for spec in ("aps:e4m3fn,rule=tight", reductions.EIGHT, reductions.POWERS):
         scheme = apscope.schemes.as_scheme(spec)
         rows = table.loc[scheme.spec].set_index(["trace", "topology"])["volume"].unstack()
         codes = apscope.FloatFormat(scheme.format).storage_bits / 32

@@ -1,9 +1,9 @@
 """Summary, ladder, search, recommend and the report name one best scheme of a width."""
 
+import re
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import apscope
@@ -11,34 +11,38 @@ from apscope._report.answer import front, topology_of
 from apscope._report.first import chosen
 from apscope._results.ranking import RANKS, UNSOUND, finest_block
 from apscope._results.winners import bits_of, winner, winners
-from apscope.cli._search import _winner as of_search
+from apscope.cli import main
 
 DATA = Path(__file__).parents[3] / "notebooks" / "data"
 #: A plan's bytes of a width, with the scales of the finest blocks.
 VOLUMES = {8: 0.28, 4: 0.15}
 
 
-def _ladder_bits(table: pd.DataFrame) -> dict[str, int]:
-    return {r.scheme: apscope.FloatFormat(r.format).storage_bits for r in table.itertuples()}
+def _told(capsys, *words) -> dict[int, tuple[str, str]]:
+    """By width, the scheme and the reduction that a command names as the best."""
+    assert main([str(word) for word in words]) == 0
+    found = re.findall(
+        r"best of (\d+) bits by (\w+), [^:]+: (\S+) in (\w+);", capsys.readouterr().out
+    )
+    assert {figure for _, figure, *_ in found} == {RANKS}
+    return {int(bits): (scheme, topology) for bits, _, scheme, topology in found}
 
 
 @pytest.mark.parametrize("name", ["digits", "digits_w64", "characters", "resnet18", "gpt"])
-def test_every_answer_names_the_same_scheme(name):
+def test_every_answer_names_the_same_scheme(name, capsys):
     trace = apscope.open_trace(DATA / name)
     results = apscope.replay(trace, ["main"], topology=["ring", "two_phase"])
     bits = bits_of(results.frame)
     table = results.summary()
     told = {best.bits: best for best in winners(table, bits)}
     assert sorted(told) == [4, 8]
-    ladder = apscope.ladder(trace)
-    of_ladder = {best.bits: best for best in winners(ladder, _ladder_bits(ladder))}
+    of_ladder = _told(capsys, "ladder", DATA / name)
     headline, _ = chosen(front(table, topology_of(results.frame)), bits)
     for width, best in told.items():
         side = (best.scheme, best.topology)
         assert best.measure == RANKS
-        assert (of_ladder[width].scheme, of_ladder[width].topology) == side
-        (found,) = of_search(apscope.search(trace, width), width, RANKS)
-        assert (found.scheme, found.topology) == side
+        assert of_ladder[width] == side
+        assert _told(capsys, "search", DATA / name, "--bits", width) == {width: side}
         plan = apscope.recommend(results, max_volume=VOLUMES[width])
         assert plan.single == best.scheme
         if width == 8:
@@ -90,8 +94,6 @@ def test_what_loses_a_layer_is_never_the_best(tmp_path):
 
 
 def test_another_figure_that_disagrees_is_told(capsys, tmp_path):
-    from apscope.cli import main
-
     apscope.replay(DATA / "resnet18", ["main"], topology="two_phase").save(tmp_path / "r")
     assert main(["summary", str(tmp_path / "r")]) == 0
     out = capsys.readouterr().out

@@ -4,6 +4,7 @@ import pytest
 
 import apscope
 from apscope import schemes
+from apscope._results.ranking import BLOCK_FORMATS
 from apscope.schemes import all_schemes
 
 BASELINES = ["none:fp32", "none:bf16", "none:fp16"]
@@ -11,15 +12,17 @@ BASELINES = ["none:fp32", "none:bf16", "none:fp16"]
 
 def test_main_has_the_baselines_blocks_and_the_rivals_at_five_exponent_widths():
     specs = [s.spec for s in apscope.schemes.main_schemes()]
-    assert specs[:3] == BASELINES and len(specs) == len(set(specs)) == 38
+    assert specs[:3] == BASELINES and len(specs) == len(set(specs)) == 39
     # Hardware's first: blocks of 8 and of 4 bits, then one scale for more.
-    assert specs[3:8] == [
+    assert specs[3:9] == [
         "mx",
         "mx:block_format=mxint8",
         "mx:block_format=mxfp4",
         "nvfp4",
+        "nvfp4:rounding=ties_to_even,rht=false",
         "mx:block_format=bfp:4:32",
     ]
+    assert set(BLOCK_FORMATS) < set(specs)
     assert specs.index("aps:e5m2") < specs.index("aps:e4m3fn") < specs.index("aps:e3m4")
     for f in ("e5m2", "e4m3fn", "e3m4"):
         assert {f"none:{f}", f"loss_scaling:{f},scale=largest", f"aps:{f}"} < set(specs)
