@@ -42,10 +42,11 @@ def choices_chart(table: pd.DataFrame, unit: str) -> Bars:
         best = rows.iloc[0]
         chosen = {r.choice: _alone(r.choice, r.of) for r in rows.itertuples()}
         chosen.setdefault("reduction", reduction(best["topology"]))
-        compared = " that a ring can add" if best["less"] and best["topology"] != "ring" else ""
-        heading = f"{count_of(int(bits), 'bit')}{compared}: " + ", ".join(
-            chosen[c] for c in _COLOUR if chosen.get(c)
-        )
+        # Another scheme errs less, whose codes no ring can add.
+        apart = best["less"] and best["topology"] != "ring"
+        said = [chosen[c] for c in _COLOUR if chosen.get(c) and not (apart and c == "reduction")]
+        width = count_of(int(bits), "bit") + (" a ring can add" if apart else "")
+        heading = ": ".join([width, ", ".join(said)]) if said else width
         bars = [
             Bar(
                 f"{_alone(r.choice, r.other)}, not {named(r.choice, r.of)}",

@@ -141,6 +141,12 @@ def test_bars_have_the_lengths_of_their_factors():
         "8 bits: two phases, e2m5, a scale for 32 elements",
         "4 bits: two phases",
     ]
+    # Where a scheme whose codes no ring can add errs less, the heading says what these are.
+    less = table.assign(other_error=table["factor"] * 1e-3, less=table["bits"] > 2)
+    assert [heading for heading, _ in choices_chart(less, "step NMSE").groups] == [
+        "8 bits a ring can add: e2m5, a scale for 32 elements",
+        "4 bits a ring can add",
+    ]
     assert [b.name for b in bars.groups[0][1]] == [
         "ring, not two phases",
         "e3m4, not e2m5",
