@@ -1,7 +1,7 @@
 """Writes the tables of docs/reductions.md and README.md's answer: python docs/reductions.py README.md docs/reductions.md
 
-Every figure is the NMSE of a step (docs/definitions.md, section 14), and every table differs in what
-its heads name, in nothing else.
+Every figure is the NMSE of a step (docs/definitions.md, section 14), and every table differs in
+what its heads name, in nothing else.
 """
 
 import argparse
@@ -198,26 +198,26 @@ def answer() -> list[str]:
     scale = {f: at(layer[f]) / at(fine[f]) for f in WIDER}
     noise = {spec: span(at(spec, column="error_over_noise")) for spec in (EIGHT, FOUR)}
     return [
-        "1. **Which reduction**: two phases (every worker rounds once, the owner of a shard adds in "
-        "fp32 and rounds the sum once), not a ring that rounds every partial sum. At the same format, "
-        f"scale and bytes, but for those of scales, the error is smaller by {gain(layer['e4m3fn'])} "
-        f"with `e4m3fn` and a scale for a layer, {gain(EIGHT)} with the 8 bits of item 2, "
-        f"{gain(POWERS)} with the powers of two of item 3.",
-        f"2. **8 bits**: `{EIGHT}`, a sign, 2 exponent and 5 mantissa bits, no code for infinity or "
-        "NaN, and one power of two for 32 elements, the largest that fits (`tight`): an NMSE of "
-        f"{span(at(EIGHT))}. At the same bytes MXINT8 has {span(at(INTEGERS) / at(EIGHT))} times as "
-        f"much, MXFP8 (E4M3) {span(at('mx') / at(EIGHT))} times.",
-        f"3. **4 bits**: `{FOUR}`, NVFP4 (E2M1, an E4M3 scale for 16 elements) without its recipe's "
-        f"rotation and stochastic rounding: {span(at(FOUR))}. By its recipe NVFP4 has "
+        "1. **Which reduction**: two phases (every worker rounds once, the owner of a shard adds "
+        "in fp32 and rounds the sum once), not a ring that rounds every partial sum. At the same "
+        "format, scale and bytes, but for those of scales, the error is smaller by "
+        f"{gain(layer['e4m3fn'])} with `e4m3fn` and a scale for a layer, {gain(EIGHT)} with the 8 "
+        f"bits of item 2, {gain(POWERS)} with the powers of two of item 3.",
+        f"2. **8 bits**: `{EIGHT}`, a sign, 2 exponent and 5 mantissa bits, no code for infinity "
+        "or NaN, and one power of two for 32 elements, the largest that fits (`tight`): an NMSE of "
+        f"{span(at(EIGHT))}. At the same bytes MXINT8 has {span(at(INTEGERS) / at(EIGHT))} times "
+        f"as much, MXFP8 (E4M3) {span(at('mx') / at(EIGHT))} times.",
+        f"3. **4 bits**: `{FOUR}`, NVFP4 (E2M1, an E4M3 scale for 16 elements) without its "
+        f"recipe's rotation and stochastic rounding: {span(at(FOUR))}. By its recipe NVFP4 has "
         f"{span(at('nvfp4') / at(FOUR))} times as much, E2M1 with a power of two for 16 "
         f"(`{POWERS}`) {span(at(POWERS) / at(FOUR))} times, MXFP4, which has one for 32 and "
         f"{sent(MXFP4)} of fp32's bytes instead of {sent(FOUR)}, {span(at(MXFP4) / at(FOUR))} times.",
-        "4. **Which scale**: at 8 bits one for 32 elements instead of one for a layer divides the error "
-        f"by {span(scale['e2m5finite'])} with `e2m5finite`, {span(scale['e3m4'])} with `e3m4`, "
-        f"{span(scale['e4m3fn'])} with `e4m3fn`.",
-        "5. **When none matters**: where the error is far below the noise that the gradient has from "
-        f"its batch. Of that noise, in the typical block, it is {noise[EIGHT]} with these 8 bits, "
-        f"{noise[FOUR]} with these 4.",
+        "4. **Which scale**: at 8 bits one for 32 elements instead of one for a layer divides the "
+        f"error by {span(scale['e2m5finite'])} with `e2m5finite`, {span(scale['e3m4'])} with "
+        f"`e3m4`, {span(scale['e4m3fn'])} with `e4m3fn`.",
+        "5. **When none matters**: where the error is far below the noise that the gradient has "
+        f"from its batch. Of that noise, in the typical block, it is {noise[EIGHT]} with these 8 "
+        f"bits, {noise[FOUR]} with these 4.",
     ]
 
 

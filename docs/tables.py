@@ -27,8 +27,8 @@ FORMATS = ("e5m2", "e4m3fn", "e3m4")
 RUNGS = ("largest constant", "step", "layer")
 #: A constant that may clip gradients or their sums.
 CLIPPING = "best constant"
-#: In each format: the three rungs by one rule, the best constant; stochastic rounding with sums rounded in the ring,
-#: and gathered. Between them APS by its own rule.
+#: In each format: the three rungs by one rule, the best constant; stochastic rounding with sums
+#: rounded in the ring, and gathered. Between them APS by its own rule.
 SCHEMES = (
     "loss_scaling:{},scale=largest,rule=tight", "aps:{},rule=tight,unit=model", "aps:{},rule=tight",
     "loss_scaling:{},scale=best,overflow=saturate", "aps:{}", "aps:{},rounding=stochastic", "stochastic:{}",
@@ -214,8 +214,9 @@ def clipping(ladder: pd.DataFrame) -> str:
     less = [t for t in TRACES if e3m4.loc[t, CLIPPING] < e3m4.loc[t, "layer"]]
     return (
         "- **APS against a constant, at `e3m4`**, chosen with all steps known. The NMSE of a step "
-        f"with the largest that never saturates is that of APS times {largest}; with the best, which "
-        f"may clip gradients or their sums, times {best}: less than with APS on {names(less)}."
+        f"with the largest that never saturates is that of APS times {largest}; with the best, "
+        f"which may clip gradients or their sums, times {best}: less than with APS on "
+        f"{names(less)}."
     )
 
 
@@ -250,8 +251,8 @@ def matters(results: apscope.Results, ladder: pd.DataFrame) -> str:
     return (
         f"- **Whether that matters for `e3m4`**: on {names(list(below.index))} the typical block's "
         "error is below 0.1 of the noise with each of the three scales, though with the largest "
-        f"constant the layer `{lost['worst_layer']}` of `digits` is lost entirely at one step (NMSE "
-        f"{figure(lost['worst_nmse'], 2)}). On {names(list(around.index))} it is "
+        f"constant the layer `{lost['worst_layer']}` of `digits` is lost entirely at one step "
+        f"(NMSE {figure(lost['worst_nmse'], 2)}). On {names(list(around.index))} it is "
         f"{listed([figure(error, 2) for error in around['largest constant']])} with the largest "
         "constant, "
         f"{listed([figure(error, 2) for error in around['layer']])} with one scale per layer. In "

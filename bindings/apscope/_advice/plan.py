@@ -354,10 +354,10 @@ class Plan:
     def choices(self) -> list[str]:
         """A sentence each on the reduction, the grid and the scale, in this order.
 
-        The factors are those of the errors with another one, all else equal: of the plan's schemes in
-        another reduction, and of the scheme with most elements, used alone, and the candidates that
-        differ from it in one thing. On the held-out steps if there are any. Without the reduction if
-        nothing was reduced.
+        The factors are those of the errors with another one, all else equal: of the plan's schemes
+        in another reduction, and of the scheme with most elements, used alone, and the candidates
+        that differ from it in one thing. On the held-out steps if there are any. Without the
+        reduction if nothing was reduced.
         """
         from .choices import choices
 

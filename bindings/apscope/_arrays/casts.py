@@ -147,8 +147,8 @@ def quantize(
         quotient are float64 numbers, to nearest, ties to even. The product is exact for float32
         (and narrower) x and an S of at most 29 significant bits, and for every power of two; one
         beyond float64's range is infinite or 0. The quotient is rounded to float32 once more if
-        the result is float32. A NaN is converted as without a scale. For several scales multiply x yourself, or use
-        `quantize_blocks`. Not on a GPU, nor for integers beyond 2^53.
+        the result is float32. A NaN is converted as without a scale. For several scales multiply x
+        yourself, or use `quantize_blocks`. Not on a GPU, nor for integers beyond 2^53.
     random : array_like of integers, of x's shape, optional
         Random integers R, from 0 to 2^random_bits - 1, instead of the stream's.
     out : array or tensor, optional
@@ -166,9 +166,9 @@ def quantize(
     -----
     NaN gives NaN, also in formats without NaN. -0, and values that round to it, give -0 in formats
     that have it. Unsigned formats: a negative result is NaN, or the lowest value when saturating.
-    Empty arrays give empty arrays. Small numbers become 0 without a warning: `cast_statistics` tells
-    the share of them, ``underflow_rate``. The rule is docs/definitions.md, section 6 (IEEE 754-2019
-    section 4.3; P3109 for its formats).
+    Empty arrays give empty arrays. Small numbers become 0 without a warning: `cast_statistics`
+    tells the share of them, ``underflow_rate``. The rule is docs/definitions.md, section 6 (IEEE
+    754-2019 section 4.3; P3109 for its formats).
 
     Raises
     ------
@@ -202,8 +202,8 @@ def quantize(
 
         if scale is not None:
             raise ValueError(
-                "scale= is not supported on a GPU; give x * scale and divide the result, or an array "
-                "in the CPU's memory"
+                "scale= is not supported on a GPU; give x * scale and divide the result, or an "
+                "array in the CPU's memory"
             )
         return gpu.quantize(x, f, s, random, out)
     if scale is None:

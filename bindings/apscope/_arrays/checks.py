@@ -50,7 +50,8 @@ def text(name: str, value: Any) -> str:
     """The value, which must be a str that UTF-8 can encode."""
     if not isinstance(value, str):
         raise TypeError(
-            f"{name}={shown(value)} must be a string, such as the names that docs/definitions.md lists"
+            f"{name}={shown(value)} must be a string, such as the names that docs/definitions.md "
+            "lists"
         )
     if not value.isascii():
         try:

@@ -20,8 +20,8 @@ from .describe import Chart, Line, Log, Point, number, powers
 from .fill import step_front
 from .reference import SAYS, Reference, reference_of
 
-#: Smaller errors are arrows at the lower edge: they are useless for narrow formats and would flatten
-#: the rest.
+#: Smaller errors are arrows at the lower edge: they are useless for narrow formats and would
+#: flatten the rest.
 FLOOR = 1e-7
 #: Errors within this factor are level.
 LEVEL = 1.01
@@ -107,9 +107,9 @@ def front_chart(
     -------
     Chart
         Hollow points: a step overflowed or was skipped, a layer is lost, or the scheme has memory
-        and steps are missing; such schemes are not in the front. With reductions of several kinds the symbol is
-        that of the kind, a family has only its colour, a scheme with several is named with its
-        reduction; beside two phases the front of rounded sums alone is dashed.
+        and steps are missing; such schemes are not in the front. With reductions of several kinds
+        the symbol is that of the kind, a family has only its colour, a scheme with several is named
+        with its reduction; beside two phases the front of rounded sums alone is dashed.
     """
     column = error or RANKS
     unit = MEASURES.get(column, column)

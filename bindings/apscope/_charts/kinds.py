@@ -114,8 +114,8 @@ KINDS = {
     ),
     "order": Kind(
         "Bar: the sent values summed exactly, the error of encoding alone. Mark: the error that "
-        "the rounded additions of an order add (accumulation); hollow if they reduce it; an arrow at "
-        "the left if it is smaller than the axis. × overflow",
+        "the rounded additions of an order add (accumulation); hollow if they reduce it; an arrow "
+        "at the left if it is smaller than the axis. × overflow",
         x=Axis("NMSE: bar = encoding, marker = accumulation", log=True),
         marks=(("exact", "bar"), ("added", "symbols")),
     ),

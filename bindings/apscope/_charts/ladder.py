@@ -42,8 +42,9 @@ def ladder_chart(table: pd.DataFrame) -> Chart:
         One point per measured rung; with overflow it is an arrow at the upper edge. Diamonds: the
         best constant, which may clip; the line begins with the largest that never saturates. A
         line's name says how many times smaller the error of the finest
-        scale is than that of the coarsest, if that is more than `NO_MATTER`; the axis says so. With several
-        reductions, lines of the one that has the least error are solid, others dashed and named.
+        scale is than that of the coarsest, if that is more than `NO_MATTER`; the axis says so. With
+        several reductions, lines of the one that has the least error are solid, others dashed and
+        named.
     """
     column, unit = RANKS, MEASURES[RANKS]
     # A step with overflow counts as lost in the figure; a point that never wins is not on the line.

@@ -95,8 +95,8 @@ def _check_lists(named: Sequence[Named], used: str) -> None:
     before = re.escape(begin.pop()) if len(begin) == 1 else ".*"
     pattern = f"{before}/(?P<tensor>[^/]+)/(?P<step>\\d+)"
     raise ValueError(
-        f"{named[0].item.label} is one of {count} arrays of the same shape under {parents[0]!r}; if "
-        f"they are steps, pass --pattern {shlex.quote(pattern)}; replace step by worker if they "
+        f"{named[0].item.label} is one of {count} arrays of the same shape under {parents[0]!r}; "
+        f"if they are steps, pass --pattern {shlex.quote(pattern)}; replace step by worker if they "
         f"are workers, or pass --pattern {shlex.quote(BARE_PATTERN)} if they are tensors"
     )
 

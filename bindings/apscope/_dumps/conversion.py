@@ -353,7 +353,8 @@ def _check(said: Mapping[str, Any]) -> None:
     ):
         if said[key] not in allowed:
             raise ValueError(
-                f"{key} is {shown(said[key])}; it must be {' or '.join(repr(a) for a in allowed if a)}"
+                f"{key} is {shown(said[key])}; it must be "
+                f"{' or '.join(repr(a) for a in allowed if a)}"
             )
     for key in ("worker_axis", "step_axis"):
         axis = said[key]

@@ -335,8 +335,8 @@ def _workers(places: dict[tuple[int, int, str], Place], options: Options, source
         )
     if options.workers is not None and options.workers != len(found):
         raise ValueError(
-            f"{source} has {count_of(len(found), 'worker')}, not {options.workers}; give --worker-axis or "
-            "--pattern so that all are found, or another --workers"
+            f"{source} has {count_of(len(found), 'worker')}, not {options.workers}; give "
+            "--worker-axis or --pattern so that all are found, or another --workers"
         )
     return len(found)
 

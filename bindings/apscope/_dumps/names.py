@@ -203,8 +203,8 @@ def _chosen(
         matches = [regex.fullmatch(item.address if whole else item.unit.stem) for item in items]
         if not any(matches):
             raise ValueError(
-                f"pattern {pattern!r} matches none of {count_of(len(items), 'array')}; the first is "
-                f"{_first(items[0], whole)}"
+                f"pattern {pattern!r} matches none of {count_of(len(items), 'array')}; the first "
+                f"is {_first(items[0], whole)}"
             )
         return pattern, matches
     bare = [BARE_PATTERN] if single or all(not item.entry.key for item in items) else []

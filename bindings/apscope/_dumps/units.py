@@ -159,8 +159,8 @@ def find_units(source: Source, apart: Apart) -> tuple[list[Unit], list[str]]:
             raise left
         if apart.left_out:
             raise ValueError(
-                f"pattern {apart.pattern!r} matches none of {count_of(len(apart.left_out), 'file')}; the "
-                f"first is {apart.left_out[0]!r}"
+                f"pattern {apart.pattern!r} matches none of "
+                f"{count_of(len(apart.left_out), 'file')}; the first is {apart.left_out[0]!r}"
             )
         if any(map(is_te_log, others)):
             raise ValueError(

@@ -60,8 +60,8 @@ def check_state(items: Sequence[Item], chosen: bool) -> None:
     for item in items:
         if found := _STATE.fullmatch(item.entry.key):
             raise ValueError(
-                f"{item.label} is in {found['name']!r}, as weights are in a checkpoint, and no name "
-                f"says that it is a gradient; {_SAVE} these are gradients, {_SELECT}"
+                f"{item.label} is in {found['name']!r}, as weights are in a checkpoint, and no "
+                f"name says that it is a gradient; {_SAVE} these are gradients, {_SELECT}"
             )
 
 

@@ -88,13 +88,13 @@ def replay(
         Whether every file is compared with its SHA-256 in the manifest before it is read (once for
         a `Trace` object).
     device : str
-        ``cpu``, or ``cuda``: the first GPU that CUDA finds does the work of schemes that round scaled
-        gradients to a float format (their specs name one: ``aps:e4m3``), except the choice of the
-        scales: casts, hops, statistics, draws. The rows are the same, byte for byte. Everything
-        else runs on the CPU: reading and statistics of the traces, ``qsgd``, and schemes that work
-        on whole tensors or have memory of elements (blocks, codebooks, signs, sparse ones,
-        transforms, ``error_feedback``, ``cpd``). A large tensor goes through the GPU in pieces.
-        With `client` the Dask workers' GPUs are used. Needs the CUDA module, built with
+        ``cpu``, or ``cuda``: the first GPU that CUDA finds does the work of schemes that round
+        scaled gradients to a float format (their specs name one: ``aps:e4m3``), except the choice
+        of the scales: casts, hops, statistics, draws. The rows are the same, byte for byte.
+        Everything else runs on the CPU: reading and statistics of the traces, ``qsgd``, and schemes
+        that work on whole tensors or have memory of elements (blocks, codebooks, signs, sparse
+        ones, transforms, ``error_feedback``, ``cpd``). A large tensor goes through the GPU in
+        pieces. With `client` the Dask workers' GPUs are used. Needs the CUDA module, built with
         ``-DAPSCOPE_CUDA=ON``.
     progress : bool
         A progress bar on standard error: visited values (once by the statistics, once by every

@@ -56,8 +56,8 @@ def best_of_families(rows: pd.DataFrame, bits: dict[str, int]) -> pd.DataFrame:
 
     Of up to `ALL_SCHEMES` schemes all, each in its best reduction, those without a rank last. The
     best of all reductions is the first in the order of the summary, if possible among those that no
-    baseline beats: a scheme that sends as much as fp32, because it gathers or adds in fp32, does not answer
-    which narrow format to send.
+    baseline beats: a scheme that sends as much as fp32, because it gathers or adds in fp32, does
+    not answer which narrow format to send.
 
     Returns
     -------

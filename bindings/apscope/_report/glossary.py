@@ -15,9 +15,9 @@ WORDS = {
     "if the noise is unknown; in the table of all schemes always with the largest NMSE",
     "layer-step": "one layer at one step",
     "error over noise": "squared error over the variance of the gradient from the batch, in the "
-    "typical block of 32 elements; unbiased, 0.1 of it costs as much as 9 % fewer samples per step; "
-    "in training runs of eight small tasks it predicted the order of the losses among schemes that "
-    "round to nearest, not across other roundings",
+    "typical block of 32 elements; unbiased, 0.1 of it costs as much as 9 % fewer samples per "
+    "step; in training runs of eight small tasks it predicted the order of the losses among "
+    "schemes that round to nearest, not across other roundings",
     "charts of the first screen": "a bar changes one choice of the scheme above it, on a "
     "logarithmic scale; a dashed staircase is the front of rounded sums; boxes mark the worst "
     "layers; gaps are missing steps",

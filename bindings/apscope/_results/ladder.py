@@ -153,8 +153,8 @@ def _float_format(given: Any) -> str:
         own = "nvfp4" if block.tensor_scale else f"mx:block_format={block.name.replace(',', '/')}"
         raise ValueError(
             f"'{given}' is a block format, and a ladder puts scales of several sizes over a float "
-            f"format: give that of its elements, {block.element.name}, and replay {own} for its own "
-            "scale"
+            f"format: give that of its elements, {block.element.name}, and replay {own} for its "
+            "own scale"
         ) from None
 
 

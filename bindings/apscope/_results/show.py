@@ -47,7 +47,8 @@ _AT_A_PROMPT = (
 )
 _PERCENT = ("underflow_wire", "relative_bias")
 _NAMES = ("trace", "scheme", "topology", "worst_layer")
-#: Letters of a name in a table; a longer spec stands whole below it. In a cell of HTML it is broken.
+#: Letters of a name in a table; a longer spec stands whole below it. In a cell of HTML it is
+#: broken.
 _LONGEST, _LONGEST_IN_HTML = 48, 190
 #: Number of rows at a prompt, for one trace and for each of several.
 _ROWS = (10, 5)

@@ -110,25 +110,25 @@ def summary(
           its noise.
         - ``..._corrected``: both without the bias of the noise's estimate, which is low in the
           typical block; ``..._low``, ``..._high``: their 95 % intervals, because the noise is
-          estimated from the workers; the error is taken as exact. NaN for fewer than three workers, and for a bare
-          table of rows.
+          estimated from the workers; the error is taken as exact. NaN for fewer than three workers,
+          and for a bare table of rows.
         - ``step_nmse``: mean over the steps of the step's NMSE, its squared errors divided by its
           squared references, all layers. 1 if a scheme skipped the step, at least 1 with overflow.
           Steps with a reference of zero are omitted.
         - ``layer_cosine``: mean over layers and steps of the cosine; 0 if skipped, overflowed or
           all zero.
         - ``gain``: the share of the gradient that arrives: sum of x y over sum of x x, x the
-          reference, y the result, over all layers and steps; y = 0 if skipped, NaN with overflow. SGD's
-          learning rate times this factor. ``gain_low``, ``gain_high``: its 95 % interval over the
-          steps, as independent draws; NaN for fewer than four steps.
+          reference, y the result, over all layers and steps; y = 0 if skipped, NaN with overflow.
+          SGD's learning rate times this factor. ``gain_low``, ``gain_high``: its 95 % interval over
+          the steps, as independent draws; NaN for fewer than four steps.
         - ``lost_gain``: the mean over the layers of abs(1 - the layer's ``gain`` over all steps):
           the share of the layers that is lost, where the others keep their gain; 1 for a layer with
           overflow. Layers whose gradients are 0 are omitted.
         - ``orthogonal_error_over_noise``: the squared error without the part along x, in every
           layer and step, over the noise; ``inf`` with overflow, NaN if the noise is unknown.
         - ``persistence_k``, k = 1, 3, 10, 30: how much of the error stays over k steps: the squares
-          of its sums over windows of k consecutive steps, over the sums of their noise. The same for every k if
-          the error averages out; k times that of one step if it stays.
+          of its sums over windows of k consecutive steps, over the sums of their noise. The same
+          for every k if the error averages out; k times that of one step if it stays.
           ``..._low``, ``..._high``: the 95 % interval over the windows, NaN for fewer than four;
           ``typical_...``: the geometric mean over blocks of 32 elements in the place of the sums.
           NaN without `Results.persistence`, and by step.
@@ -151,8 +151,8 @@ def summary(
         - ``underflow_wire``, ``underflow_reduced``: shares of nonzero values that became 0, without
           skipped rows.
         - ``volume``: bytes of the busiest rank divided by those of an fp32 ring all-reduce.
-        - ``bits_above_limit``: by how many bits per value an ideal code could be shorter at the same
-          ``error_over_noise``, 1/2 log2 of it over the limit of 32 ``volume`` bits. Only of
+        - ``bits_above_limit``: by how many bits per value an ideal code could be shorter at the
+          same ``error_over_noise``, 1/2 log2 of it over the limit of 32 ``volume`` bits. Only of
           reductions in which each value is sent once to the sum and once back, NaN for others, and
           for results without a `Results.limit`. docs/limit.md.
         - ``time``, ``speedup``: modelled seconds per step, and relative to the fp32 ring;
@@ -166,8 +166,8 @@ def summary(
         - ``lost_layers``: number of layers of which less than half arrives: their ``gain`` over all
           steps is below 1/2, or a result overflows. Such a scheme is never the best of its bytes.
 
-        ``layer_cosine``, ``lost_gain``, ``lost_layers`` and the worst layer omit layers whose gradients are
-        numerically zero.
+        ``layer_cosine``, ``lost_gain``, ``lost_layers`` and the worst layer omit layers whose
+        gradients are numerically zero.
 
         NaN if a scheme needs inputs that the trace lacks, or a column of one of the rows is empty.
 

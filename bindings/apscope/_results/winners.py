@@ -67,8 +67,9 @@ class Winner(NamedTuple):
         reduced = f" in {self.topology}" if self.topology else ", at the wire"
         sent = "" if math.isnan(self.volume) else f", {self.volume:.3g} of fp32's bytes"
         return (
-            f"best of {self.bits} bits by {self.measure}, {self.error:.3g}: {self.scheme}{reduced}; "
-            f"{_format(self.scheme, self.topology)}scale {scale_of(self.scheme)}{sent}"
+            f"best of {self.bits} bits by {self.measure}, {self.error:.3g}: "
+            f"{self.scheme}{reduced}; {_format(self.scheme, self.topology)}scale "
+            f"{scale_of(self.scheme)}{sent}"
         )
 
 

@@ -69,7 +69,8 @@ def _text(key: str, value: Any) -> str:
 def _signature(d: SchemeDefinition) -> inspect.Signature:
     """The constructor's signature without self: a first parameter, if any, and keyword-only keys.
 
-    A block format may be given first, without its name. Before the key `rounding` comes the projection that may replace it and other keys.
+    A block format may be given first, without its name. Before the key `rounding` comes the
+    projection that may replace it and other keys.
     """
     parameters = []
     if kind := _kind(d):

@@ -96,8 +96,8 @@ def search(
         Whether to rank splits for all layers together, or for each layer.
     topology : str or sequence of str
         The reductions, which are ranked side by side. A scheme with its own reduction has that in
-        place of the first, if it does not have the first. A scheme that does not have a reduction has
-        no row there.
+        place of the first, if it does not have the first. A scheme that does not have a reduction
+        has no row there.
     steps, workers, seed, threads, progress
         As for `replay`.
     stop : bool
@@ -110,9 +110,9 @@ def search(
         One row per layer (``all`` by default), split and reduction, layer by layer; the best first,
         then
         splits that lose layers, then those with overflow, then schemes with memory on steps with
-        ``gaps``, then those that were stopped. Ties are in the order of the reductions, then of `schemes`,
-        named formats first, then by exponent bits, special values (``ieee``, ``fn``, ``finite``)
-        and bias. `COLUMNS`:
+        ``gaps``, then those that were stopped. Ties are in the order of the reductions, then of
+        `schemes`, named formats first, then by exponent bits, special values (``ieee``, ``fn``,
+        ``finite``) and bias. `COLUMNS`:
 
         - ``scheme``, ``topology``, ``format``, ``exponent_bits``, ``mantissa_bits``, ``bias``;
         - ``nearest_named``: the named signed format that differs least from the split; itself if it

@@ -241,8 +241,8 @@ class Trace:
     def __repr__(self) -> str:
         return (
             f"<Trace {self.name!r}: {count_of(len(self.steps), 'step')}, "
-            f"{count_of(self.workers, 'worker')}, {count_of(len(self.tensors), 'tensor')}, stage {self.manifest.stage}, reduction "
-            f"{self.manifest.reduction}>"
+            f"{count_of(self.workers, 'worker')}, {count_of(len(self.tensors), 'tensor')}, stage "
+            f"{self.manifest.stage}, reduction {self.manifest.reduction}>"
         )
 
     def _repr_html_(self) -> str:

@@ -194,8 +194,8 @@ def _oddities(values: Values) -> list[str]:
     odd = values.nan + values.infinite
     if odd:
         return [
-            f"{odd:,} of {count_of(values.count, 'value')} are NaN or infinite: a replay omits them from "
-            "every error"
+            f"{odd:,} of {count_of(values.count, 'value')} are NaN or infinite: a replay omits "
+            "them from every error"
         ]
     return (
         ["all of these gradients are zero"] if values.count and values.zeros == values.count else []

@@ -133,7 +133,8 @@ def _said(own: pd.DataFrame, experiment: Experiment) -> str:
         ["volume", "excess"], kind="stable"
     )
     least = (
-        f"the least volume that passes: {_both(passed['scheme'].iloc[0], passed['topology'].iloc[0])}, "
+        "the least volume that passes: "
+        f"{_both(passed['scheme'].iloc[0], passed['topology'].iloc[0])}, "
         f"{text.figure(passed['volume'].iloc[0])} of fp32's bytes"
         if len(passed)
         else "nothing passed"
@@ -217,8 +218,8 @@ def relation_chart(own: pd.DataFrame, gate: float, named: Named = _both) -> Char
         Point(
             row.typical_32, max(row.excess, floor), FAMILIES[family_of(row.scheme)].colour,
             FAMILIES[family_of(row.scheme)].symbol,
-            f"{_both(row.scheme, row.topology)}\nexcess {number(row.excess)} nats\nerror over noise "
-            f"{number(row.typical_32, 3)}",
+            f"{_both(row.scheme, row.topology)}\nexcess {number(row.excess)} nats\nerror over "
+            f"noise {number(row.typical_32, 3)}",
             hollow=not row.excess_low > 0, label=named(row.scheme, row.topology),
         )
         for row in held.itertuples()

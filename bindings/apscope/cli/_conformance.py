@@ -51,8 +51,8 @@ def run_write(args: argparse.Namespace) -> int:
     manifest = write(args.directory, args.format)
     total = sum(entry["count"] for entry in manifest["formats"].values())
     say(
-        f"{args.directory}: {count_of(len(manifest['formats']), 'format')}, {count_of(total, 'input')}, "
-        f"{len(ROUNDINGS) * len(OVERFLOWS)} results each"
+        f"{args.directory}: {count_of(len(manifest['formats']), 'format')}, "
+        f"{count_of(total, 'input')}, {len(ROUNDINGS) * len(OVERFLOWS)} results each"
     )
     return 0
 

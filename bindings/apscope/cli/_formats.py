@@ -25,7 +25,7 @@ general name, of these words in this order and without spaces:
   e<E>m<M> [fn|fnuz|finite] [u] [b<bias>] [nosub|sub<exponent>] [zero1|zero0]
            [nan<codes>|nannz] [inf|noinf] [eventies]
 
-e3m0noinf is e3m0 without its infinity, e3m2nan1noinf has one NaN and no infinity, e3m4b6 the bias 6.
+e3m0noinf is e3m0 without infinity, e3m2nan1noinf has one NaN and no infinity, e3m4b6 has bias 6.
 OCP's e3m2fn, e2m3fn and e2m1fn have no NaN; before other words fn means one NaN (e3m2fnb4), finite
 none (e3m2finiteb4).
 """
@@ -73,8 +73,8 @@ def _other_specials(name: str) -> str:
         return ""
     right = name.replace("fn", "finite", 1)
     return (
-        f"{name} has a NaN, which {short.name} has not: before other words fn means one NaN; without "
-        f"NaN it is {right}"
+        f"{name} has a NaN, which {short.name} has not: before other words fn means one NaN; "
+        f"without NaN it is {right}"
     )
 
 

@@ -147,13 +147,13 @@ def _say_without_limit(rest: Rest) -> None:
             continue
         if any("sampled_from" in tensor for tensor in trace["tensors"]):
             say(
-                f"{trace['name']} has no limit, because it is a sample, and blocks of the whole are "
-                "unknown"
+                f"{trace['name']} has no limit, because it is a sample, and blocks of the whole "
+                "are unknown"
             )
             continue
         say(
-            f"{trace['name']} has no limit, because the limit is relative to the noise of the batch, "
-            f"which is unknown: {_why_no_noise(trace)}"
+            f"{trace['name']} has no limit, because the limit is relative to the noise of the "
+            f"batch, which is unknown: {_why_no_noise(trace)}"
         )
 
 

@@ -58,8 +58,8 @@ DESCRIPTION = (
     "--by shows layers, roles or steps: one --column, schemes across; all columns for a single "
     "--scheme. --nodes adds ms, the modelled milliseconds of a step's exchange, and node_MB, what "
     "a node sends to the others. docs/definitions.md, sections 12, 14 "
-    "and 16, defines the columns. Columns that do not fit into 100 letters or the terminal are named "
-    "below the table."
+    "and 16, defines the columns. Columns that do not fit into 100 letters or the terminal are "
+    "named below the table."
 )
 
 #: Columns of a table, the most important first.

@@ -28,7 +28,8 @@ from ._numbers import plain_numbers
 #: Inches; 4.6 in are 442 CSS pixels, so a phone shows the figure at four fifths of its size.
 WIDTH, HEIGHT = 4.6, 3.0
 
-#: A smaller NMSE is that of fp32 sums; it is an arrow at the axis' end, to leave room for the others.
+#: A smaller NMSE is that of fp32 sums; it is an arrow at the axis' end, to leave room for the
+#: others.
 FLOOR = 1e-8
 
 STYLE = {

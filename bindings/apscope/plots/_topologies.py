@@ -36,9 +36,9 @@ def accumulation_error(
     The bar is the row ``exact`` (codes added without rounding): the error of encoding alone. A
     marker is a topology's reduced NMSE minus that of ``exact``: the error of its rounded additions.
     Hollow: the difference is negative (its size is drawn). Differences that are too small for the
-    axis are arrows at its left end, such as those of schemes that gather and add in fp32. A cross at
-    the right: values overflowed in that topology's sums, or on the wire, so it has no finite NMSE.
-    All layers, or one, `layer`, and all steps pooled.
+    axis are arrows at its left end, such as those of schemes that gather and add in fp32. A cross
+    at the right: values overflowed in that topology's sums, or on the wire, so it has no finite
+    NMSE. All layers, or one, `layer`, and all steps pooled.
     """
     frame = rows_of(results, trace, layer)
     specs = specs_in(frame, schemes)

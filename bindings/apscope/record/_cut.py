@@ -182,8 +182,8 @@ def _choose(trace: Trace, size: int, longest: int, bar: tqdm[Any]) -> dict[str, 
         widest = max(tensors, key=lambda tensor: tensor.length)
         raise ValueError(
             f"{size} bytes may be too few for {LEAST} rows of each of the "
-            f"{count_of(len(tensors), 'tensor')}, the longest of which has {widest.length} elements "
-            f"({widest.name}); give {least} or more, or a smaller longest"
+            f"{count_of(len(tensors), 'tensor')}, the longest of which has {widest.length} "
+            f"elements ({widest.name}); give {least} or more, or a smaller longest"
         )
     if needed({}) <= size:
         return {}
@@ -239,8 +239,8 @@ def _write(
     stay = sum(kept[t.name].elements if t.name in kept else t.size for t in manifest.tensors)
     longest = max((k.pieces.length for k in kept.values()), default=0)
     words = (
-        f"runs of at most {count_of(longest, 'element')} at random and the largest magnitudes, {stay} of "
-        f"{whole} elements"
+        f"runs of at most {count_of(longest, 'element')} at random and the largest magnitudes, "
+        f"{stay} of {whole} elements"
     )
     about = {
         "cut": words,

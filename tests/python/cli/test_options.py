@@ -70,8 +70,8 @@ def test_another_trace_than_the_source_is_refused(capsys, digits, tmp_path):
     """It was left out in silence."""
     words = ["recommend", digits, "--trace", "gpt", "-o", tmp_path / "plan.json"]
     assert refused(capsys, *words) == (
-        "no trace 'gpt' in the trace 'digits'; trace= (--trace) selects one of the traces of results, "
-        "so leave it out"
+        "no trace 'gpt' in the trace 'digits'; trace= (--trace) selects one of the traces of "
+        "results, so leave it out"
     )
 
 
@@ -86,8 +86,8 @@ def test_formats_of_a_ladder_repeat(capsys, digits):
 @pytest.mark.parametrize(("name", "own"), [("mxfp4", "mx:block_format=mxfp4"), ("nvfp4", "nvfp4")])
 def test_a_ladder_of_a_block_format_names_its_elements(capsys, digits, name, own):
     assert refused(capsys, "ladder", digits, "--formats", name) == (
-        f"'{name}' is a block format, and a ladder puts scales of several sizes over a float format: "
-        f"give that of its elements, e2m1fn, and replay {own} for its own scale"
+        f"'{name}' is a block format, and a ladder puts scales of several sizes over a float "
+        f"format: give that of its elements, e2m1fn, and replay {own} for its own scale"
     )
     assert Scheme(own).spec == own
 

@@ -48,8 +48,8 @@ def test_what_it_says_of_scales(found):
     assert f"where a finer one is worth a factor of {three['gpt']:.1f}." in PROSE
     row, block = gain("e2m5finite", "row"), gain("e2m5finite", "32")
     assert (
-        f"With two a row's scale is worth a factor of {row.min():.1f} to {row.max():.0f}, one for 32 "
-        f"elements of {block.min():.1f} to {block.max():.0f}." in PROSE
+        f"With two a row's scale is worth a factor of {row.min():.1f} to {row.max():.0f}, one for "
+        f"32 elements of {block.min():.1f} to {block.max():.0f}." in PROSE
     )
 
 
