@@ -145,15 +145,20 @@ class Problem:
         return None
 
     @cached_property
-    def single(self) -> int | None:
-        """The candidate that is best for all units within the limits; the first of equals.
+    def fitting(self) -> list[int]:
+        """The candidates that alone are within the limits.
 
-        One that loses units that another keeps only where all such do.
+        Those that lose units that another keeps only where all such do.
         """
         units = len(self.table.units)
         fit = [k for k in range(len(self.table.candidates)) if self.holds(np.full(units, k))]
-        fit = [k for k in fit if self.keeps[:, k].all()] or fit
-        return min(fit, key=lambda k: self.objective(np.full(units, k)), default=None)
+        return [k for k in fit if self.keeps[:, k].all()] or fit
+
+    @cached_property
+    def single(self) -> int | None:
+        """The candidate that is best for all units within the limits; the first of equals."""
+        units = len(self.table.units)
+        return min(self.fitting, key=lambda k: self.objective(np.full(units, k)), default=None)
 
 
 def choose(problem: Problem, simplest: bool = True) -> Choice:

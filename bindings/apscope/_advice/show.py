@@ -12,9 +12,11 @@ import pandas as pd
 from .._html import name, paragraphs, table
 from .._results.noise import told_error
 from .._results.volume import SIDE
+from .._results.winners import LEVEL, Second
 from .._text import aligned, clip, count_of, numbered, printable
 from .._training.expected import expected_excess
-from .wish import unit_errors
+from .choose import Problem
+from .wish import ERRORS, figures, unit_errors
 
 if TYPE_CHECKING:
     from .plan import Plan
@@ -148,6 +150,7 @@ def notes(plan: Plan, in_training: bool = True) -> list[str]:
     said = [f"asked for: {plan.wish}"]
     if plan.wish.max_volume is not None:
         said += _near_the_limit(plan, plan.wish.max_volume)
+    said += _by_the_other_figure(plan)
     if plan.gap:
         said.append(
             f"not proved to be the optimum of the table, which is at most {plan.gap:.2%} better"
@@ -179,6 +182,25 @@ def notes(plan: Plan, in_training: bool = True) -> list[str]:
             f"{', '.join(plan._table.candidates[k] for k in sorted(plan._banned))}"
         )
     return said
+
+
+def _by_the_other_figure(plan: Plan) -> list[str]:
+    """The single candidate within the limits that is better by the error not minimized."""
+    table, wish, best = plan._table, plan.wish, plan._single
+    if wish.minimize not in ERRORS or not table.chosen.noisy or best is None:
+        return []
+    (figure,) = (error for error in ERRORS if error != wish.minimize)
+    fitting = Problem(table, wish, plan._pinned, plan._banned).fitting
+    errors = {
+        k: figures(table, table.chosen, np.full(len(table.units), k))[figure] for k in fitting
+    }
+    other = min(fitting, key=lambda k: errors[k])
+    if not errors[other] * LEVEL < errors[best]:
+        return []
+    second = Second(
+        figure, table.candidates[other], table.reductions[other], errors[other], errors[best]
+    )
+    return [f"of the single candidates, {second}, on the steps it was chosen by"]
 
 
 def _above_their_noise(plan: Plan) -> list[str]:
