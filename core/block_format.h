@@ -20,30 +20,30 @@ namespace apscope {
 // five give a power of two, 2^k before it is clamped to the scales that exist; emax and largest are
 // the element format's.
 enum class ScaleRule {
-    floor,  // k = floor(log2 amax) - emax (OCP)
-    ceil,  // k = ceil(log2 amax) - emax
-    rceil,  // the least k with largest 2^k >= amax: no element is above the largest
-    even,  // k = floor(log2 r) - emax, r = amax rounded to nearest at the element's precision
+    floor,    // k = floor(log2 amax) - emax (OCP)
+    ceil,     // k = ceil(log2 amax) - emax
+    rceil,    // the least k with largest 2^k >= amax: no element is above the largest
+    even,     // k = floor(log2 r) - emax, r = amax rounded to nearest at the element's precision
     nearest,  // k = log2(amax / largest) to the nearest integer (MLX)
-    ratio,  // amax / largest, rounded to a value of the scale's format (NVFP4)
+    ratio,    // amax / largest, rounded to a value of the scale's format (NVFP4)
 };
 inline constexpr int scale_rule_count = 6;
 
 // What an infinity or a NaN does to its block: OCP leaves it open, and libraries differ.
 // docs/definitions.md, section 11, has the sources.
 enum class BlockNonfinite {
-    apart,  // not in amax; a NaN stays alone if elements have NaN, else the scale is NaN
-    torchao,  // either makes the scale NaN
+    apart,         // not in amax; a NaN stays alone if elements have NaN, else the scale is NaN
+    torchao,       // either makes the scale NaN
     torchao_0_18,  // a NaN makes the scale NaN; an infinity counts in amax, as 2^128
     transformer_engine,  // a NaN is not in amax; an infinity gives the largest scale
 };
 inline constexpr int block_nonfinite_count = 4;
 
 struct BlockFormat {
-    FloatFormat element;  // at most 8 bits
+    FloatFormat element;           // at most 8 bits
     bool twos_complement = false;  // element codes are integers in two's complement, not sign and
                                    // magnitude; the element format is then fixed-point
-    FloatFormat scale;  // at most 8 bits
+    FloatFormat scale;             // at most 8 bits
     int block_size = 32;  // elements that share a scale; the last block of a line may be shorter
     ScaleRule rule = ScaleRule::floor;
     bool tensor_scale = false;  // one additional fp32 scale for the whole array (rule ratio only)

@@ -16,14 +16,14 @@ struct BasicCodec {
     int mantissa_bits, exponent_bits, bias;
     int subnormal_exponent;  // of exponent field 0
     bool subnormals, is_signed, code_zero_is_zero;
-    Bits sign_code;  // the sign bit's place, 0 if unsigned
-    Bits top_finite;  // magnitude code of the largest finite value
+    Bits sign_code;                // the sign bit's place, 0 if unsigned
+    Bits top_finite;               // magnitude code of the largest finite value
     Bits infinity_code, nan_code;  // meaningless if absent
     bool has_infinity, has_nan, nan_at_negative_zero;
     bool has_negative_zero;  // otherwise the code of -0 is NaN or a second code of 0
-    bool nan_has_sign;  // a NaN code for either sign, and no other
-    bool nan_has_payload;  // all significands but 0 of the top exponent field are NaN (IEEE 754)
-    bool keep_payload;  // decode_one() gives a NaN its code's sign and payload
+    bool nan_has_sign;       // a NaN code for either sign, and no other
+    bool nan_has_payload;    // all significands but 0 of the top exponent field are NaN (IEEE 754)
+    bool keep_payload;       // decode_one() gives a NaN its code's sign and payload
 };
 using Codec = BasicCodec<float>;
 

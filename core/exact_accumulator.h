@@ -117,7 +117,7 @@ private:
 
 // Normalised, the least significands count units of 2^-350 and 2^-2252.
 using Fp32ProductSum =
-    ExactAccumulator<400, 24>;   // of fp32 numbers, or of products of two, held in fp64
+    ExactAccumulator<400, 24>;  // of fp32 numbers, or of products of two, held in fp64
 using Fp64ProductSum = ExactAccumulator<2272, 139>;  // of any fp64 numbers and their products
 
 }  // namespace apscope::detail

@@ -26,18 +26,18 @@ enum class Zero {
 };
 
 struct FloatFormat {
-    int exponent_bits = 8;            // width of the exponent field, 0..11
-    int mantissa_bits = 23;           // stored significand bits, precision - 1, 0..52
-    int bias = 127;                   // value = 2^(field - bias) * (1 + fraction)
-    bool is_signed = true;            // unsigned formats have no sign bit
-    bool subnormals = true;           // false: exponent field 0 is an ordinary binade
-    int subnormal_exponent = -126;    // exponent of field 0 if subnormals; usually 1 - bias
-    Zero zero = Zero::both_signs;     //
-    std::uint64_t nan_codes = 0;      // codes per sign, at the top, that are NaN
-    bool has_infinity = false;        // one code per sign, just below the NaN codes
+    int exponent_bits = 8;              // width of the exponent field, 0..11
+    int mantissa_bits = 23;             // stored significand bits, precision - 1, 0..52
+    int bias = 127;                     // value = 2^(field - bias) * (1 + fraction)
+    bool is_signed = true;              // unsigned formats have no sign bit
+    bool subnormals = true;             // false: exponent field 0 is an ordinary binade
+    int subnormal_exponent = -126;      // exponent of field 0 if subnormals; usually 1 - bias
+    Zero zero = Zero::both_signs;       //
+    std::uint64_t nan_codes = 0;        // codes per sign, at the top, that are NaN
+    bool has_infinity = false;          // one code per sign, just below the NaN codes
     bool nan_at_negative_zero = false;  // the code of -0 is NaN
-    bool even_code_ties = false;      // precision 1 only: ties go to the even code (P3109), not
-                                  // to the larger magnitude (IEEE 754)
+    bool even_code_ties = false;        // precision 1 only: ties go to the even code (P3109), not
+                                        // to the larger magnitude (IEEE 754)
 
     friend constexpr bool operator==(const FloatFormat&, const FloatFormat&) = default;
 
@@ -66,7 +66,7 @@ struct FloatFormat {
     // The value of a code without its sign bit; `code` must be at most top_finite_code().
     constexpr double magnitude(std::uint64_t code) const;
     constexpr double largest() const { return magnitude(top_finite_code()); }
-    constexpr double smallest_normal() const;  // 0 if the format has no normal number
+    constexpr double smallest_normal() const;    // 0 if the format has no normal number
     constexpr double smallest_positive() const;  // the smallest subnormal if there is one
     // Whether every finite value is an fp32 number: such formats are stored in fp32, the others,
     // whose values are fp64 numbers, in fp64.
@@ -80,13 +80,13 @@ struct FloatFormat {
 
 // Families of special values, the usual presets of the fields above.
 enum class Specials {
-    ieee,  // top exponent field: infinity and NaNs; both zeros
-    fn,  // finite + NaN: the top code of each sign is NaN, no infinity (OCP E4M3)
-    fnuz,  // finite, NaN at the code of -0, one zero
-    finite,  // no NaN, no infinity (OCP FP4 and FP6 elements)
-    e8m0,  // unsigned powers of two, top code NaN, no zero (OCP scale)
+    ieee,            // top exponent field: infinity and NaNs; both zeros
+    fn,              // finite + NaN: the top code of each sign is NaN, no infinity (OCP E4M3)
+    fnuz,            // finite, NaN at the code of -0, one zero
+    finite,          // no NaN, no infinity (OCP FP4 and FP6 elements)
+    e8m0,            // unsigned powers of two, top code NaN, no zero (OCP scale)
     p3109_extended,  // IEEE P3109: one zero, one NaN, infinities
-    p3109_finite,  // IEEE P3109: one zero, one NaN, no infinity
+    p3109_finite,    // IEEE P3109: one zero, one NaN, no infinity
 };
 
 // A format with the special values of `specials` and the usual bias of that family.

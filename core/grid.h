@@ -26,7 +26,7 @@ template <class Real>
 struct GridConstants {
     using Bits = BitsOf<Real>;
     Bits least = 0;  // 2^emin
-    Bits lift = 0;  // from the bits of a binade to those of its c
+    Bits lift = 0;   // from the bits of a binade to those of its c
 };
 
 template <class Real>

@@ -11,12 +11,12 @@ namespace apscope::detail::limits {
 
 // Schemes nested in a spec, by parentheses: the parser recurses once per level.
 inline constexpr std::size_t spec_depth = 64;
-inline constexpr std::size_t spec_length = 1'000'000;   // bytes of a spec
+inline constexpr std::size_t spec_length = 1'000'000;  // bytes of a spec
 inline constexpr std::size_t pattern_length =
     100'000;  // bytes of a regular expression: hybrid.exactly writes names of many tensors into one
 inline constexpr std::int64_t pattern_memory = 1
                                                << 26;  // bytes that one regular expression may take
-inline constexpr std::size_t name_length = 4'096;  // bytes of a tensor's name in a manifest
+inline constexpr std::size_t name_length = 4'096;      // bytes of a tensor's name in a manifest
 inline constexpr int json_depth = 64;  // printing a value takes stack for every level
 inline constexpr std::uint64_t safetensors_header =
     100'000'000;  // bytes, the format's own: one beyond it is a damaged length

@@ -25,9 +25,9 @@ std::string word_or(std::string_view word) {
 
 long parse_integer(std::string_view key, std::string_view text, long min, long max,
                    std::string_view word) {
-    return parse_value<long>(key, text, [&](long number) {
-        return number >= min && number <= max;
-    }, word_or(word) + "an integer from " + std::to_string(min) + " to " + std::to_string(max));
+    return parse_value<long>(
+        key, text, [&](long number) { return number >= min && number <= max; },
+        word_or(word) + "an integer from " + std::to_string(min) + " to " + std::to_string(max));
 }
 
 double parse_real(std::string_view key, std::string_view text, double min, double max) {

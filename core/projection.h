@@ -11,12 +11,12 @@ namespace apscope {
 
 // The result for a rounded magnitude above the largest finite value, and for an infinity.
 enum class Overflow {
-    ieee,  // by direction: infinity, or the largest value when rounding points towards zero;
-           // a format without infinity gives NaN, without both the largest value
-    saturate,  // the largest finite value, for infinities too (P3109 SatFinite)
+    ieee,       // by direction: infinity, or the largest value when rounding points towards zero;
+                // a format without infinity gives NaN, without both the largest value
+    saturate,   // the largest finite value, for infinities too (P3109 SatFinite)
     propagate,  // the largest finite value; infinities stay if the format has them (SatPropagate)
-    infinity,  // always infinity
-    nan,  // always NaN
+    infinity,   // always infinity
+    nan,        // always NaN
 };
 inline constexpr int overflow_count = 5;
 // Whether finite numbers beyond the largest become the largest.
@@ -27,10 +27,10 @@ constexpr bool clamps(Overflow overflow) {
 // The result for magnitudes below the format's smallest normal number. Formats without subnormals
 // round them to zero or to the smallest number: that depends on the format.
 enum class Underflow {
-    gradual,  // subnormal numbers, if the format has them
+    gradual,       // subnormal numbers, if the format has them
     flush_result,  // a rounded result there is a zero of its sign
-    flush_input,  // an input there counts as a zero of its sign, before rounding
-    flush_both,  // both; for a cast the same as flush_input
+    flush_input,   // an input there counts as a zero of its sign, before rounding
+    flush_both,    // both; for a cast the same as flush_input
 };
 inline constexpr int underflow_count = 4;
 

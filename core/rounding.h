@@ -32,29 +32,29 @@ template <class Real>
 struct Cast {
     using Bits = BitsOf<Real>;
     RoundingMode rounding;
-    bool saturates;  // finite numbers beyond the largest become the largest
-    int mantissa_bits;  // stored significand bits of the target
-    int emin;  // exponent below which the quantum no longer shrinks
-    int bias;  // for the parity of codes at precision 1
-    int random_bits;  // N of stochastic rounding
-    bool even_code_ties;  // precision 1 rounds ties to the even code
-    bool is_signed;  //
-    Bits one;  // 1, unknown to the compiler: g++ makes no vector shift of a constant
-    Bits quantum;  // 2^(emin - mantissa_bits), one unit below emin
-    Bits largest;  // largest finite magnitude
+    bool saturates;          // finite numbers beyond the largest become the largest
+    int mantissa_bits;       // stored significand bits of the target
+    int emin;                // exponent below which the quantum no longer shrinks
+    int bias;                // for the parity of codes at precision 1
+    int random_bits;         // N of stochastic rounding
+    bool even_code_ties;     // precision 1 rounds ties to the even code
+    bool is_signed;          //
+    Bits one;                // 1, unknown to the compiler: g++ makes no vector shift of a constant
+    Bits quantum;            // 2^(emin - mantissa_bits), one unit below emin
+    Bits largest;            // largest finite magnitude
     Bits gap_low, gap_high;  // the one irregular gap between neighbours, if gap_high != 0
-    bool gap_low_odd;  // parity of gap_low's code
+    bool gap_low_odd;        // parity of gap_low's code
     Bits gap_up_positive, gap_up_negative;  // deterministic roundings: the first magnitude in the
                                             // gap that rounds up, by sign
-    Bits exact_zero;  // result for a zero, without its sign (formats without zero)
-    Bits rounded_zero;  // result for a magnitude that rounds to zero
+    Bits exact_zero;     // result for a zero, without its sign (formats without zero)
+    Bits rounded_zero;   // result for a magnitude that rounds to zero
     Bits negative_zero;  // sign bit if the format has a -0
     Bits overflow_positive, overflow_negative;  // finite overflow, by sign
     Bits infinite_positive, infinite_negative;  // infinite input, by sign
-    Bits below_zero;  // unsigned formats: a negative result
-    Bits input_floor;  // smaller inputs count as zero: the smallest normal number, or 0
+    Bits below_zero;                            // unsigned formats: a negative result
+    Bits input_floor;   // smaller inputs count as zero: the smallest normal number, or 0
     Bits result_floor;  // smaller results become zero: the smallest normal number, or 0
-    Bits nan_kept;  // the bits of a NaN that stay: sign and leading payload, or none
+    Bits nan_kept;      // the bits of a NaN that stay: sign and leading payload, or none
 };
 
 // Most casts have no irregular gap, flush nothing and keep no payload. Loops take such a Cast by

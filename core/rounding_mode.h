@@ -11,19 +11,19 @@
 namespace apscope {
 
 enum class RoundingMode {
-    ties_to_even,      // nearest, ties to the even significand (IEEE 754 roundTiesToEven)
-    ties_to_away,      // nearest, ties to the larger magnitude (roundTiesToAway)
-    ties_to_zero,      // nearest, ties to the smaller magnitude
-    toward_zero,       // truncate (roundTowardZero)
-    toward_positive,   // up (roundTowardPositive)
-    toward_negative,   // down (roundTowardNegative)
-    away_from_zero,    // inexact: the neighbour with the larger magnitude
-    to_odd,            // inexact: the neighbour with the odd significand
+    ties_to_even,     // nearest, ties to the even significand (IEEE 754 roundTiesToEven)
+    ties_to_away,     // nearest, ties to the larger magnitude (roundTiesToAway)
+    ties_to_zero,     // nearest, ties to the smaller magnitude
+    toward_zero,      // truncate (roundTowardZero)
+    toward_positive,  // up (roundTowardPositive)
+    toward_negative,  // down (roundTowardNegative)
+    away_from_zero,   // inexact: the neighbour with the larger magnitude
+    to_odd,           // inexact: the neighbour with the odd significand
     // To the larger magnitude with a probability that depends on eta, the discarded fraction, by a
     // random integer R of N bits: if count + R >= 2^N, with the count
-    stochastic,  //   floor(eta 2^N)                    P3109 StochasticA
-    stochastic_b,  //   floor(eta 2^N + 1/2)              P3109 StochasticB
-    stochastic_c,  //   eta 2^N to nearest, ties to even  P3109 StochasticC
+    stochastic,        //   floor(eta 2^N)                    P3109 StochasticA
+    stochastic_b,      //   floor(eta 2^N + 1/2)              P3109 StochasticB
+    stochastic_c,      //   eta 2^N to nearest, ties to even  P3109 StochasticC
     stochastic_equal,  //   2^(N-1) if eta is not 0: both neighbours equally likely
     stochastic_exact,  // with probability eta: if U < eta, with as many bits of U as needed
 };

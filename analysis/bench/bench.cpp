@@ -95,7 +95,8 @@ void add_array_jobs(Jobs& jobs, const std::string& where, std::size_t count, int
     };
     job("memcpy", 8, [a, threads] { copy_in_pieces(a->in, a->out, threads, false); }, "");
     if (where == "DRAM")
-        job("streaming copy", 8, [a, threads] { copy_in_pieces(a->in, a->out, threads, true); },
+        job(
+            "streaming copy", 8, [a, threads] { copy_in_pieces(a->in, a->out, threads, true); },
             "");
     const auto quantize_job = [&](const char* name, Projection p) {
         const FloatFormat f = parse_format(name);
@@ -121,9 +122,9 @@ void add_array_jobs(Jobs& jobs, const std::string& where, std::size_t count, int
     constexpr std::size_t behind = 4;
     jobs.add({"quantize e4m3 ties_to_even, unaligned", where, "memcpy", threads, n - behind, 8, 0.0,
               [a, threads, e4m3 = parse_format("e4m3")] {
-        quantize(std::span<const float>(a->in).subspan(behind),
-                 std::span<float>(a->out).subspan(behind), e4m3, {}, {}, threads);
-    }});
+                  quantize(std::span<const float>(a->in).subspan(behind),
+                           std::span<float>(a->out).subspan(behind), e4m3, {}, {}, threads);
+              }});
     if (every_format) quantize_job("dlfloat16", {});
     for (const char* name : {"e4m3", "e5m2", "fp16", "bf16"}) {
         if (every_format || std::string(name) == "e4m3")
@@ -150,9 +151,9 @@ void add_array_jobs(Jobs& jobs, const std::string& where, std::size_t count, int
         job("quantize fp64 e4m3 " + std::string(to_string(p.rounding)) +
                 (is_stochastic(p.rounding) ? " 16 bits" : ""),
             16, [a, e4m3, p, threads] {
-            quantize(std::span<const double>(a->in64), std::span<double>(a->out64), e4m3, p, {},
-                     threads);
-        });
+                quantize(std::span<const double>(a->in64), std::span<double>(a->out64), e4m3, p, {},
+                         threads);
+            });
     }
     // Lines of 1024 elements; "columns": blocks along the other axis of the same array.
     const std::size_t rows = count / 1024;
@@ -247,8 +248,8 @@ void add_operations(Jobs& jobs, const BenchSizes& sizes) {
         options.projection = rounding(mode);
         jobs.add({name, "CPU", "fp32 multiply-add peak", 1, static_cast<double>(m * m), 0.0,
                   static_cast<double>(m), [of, m, options] {
-            ordered_matmul<float>(of->in, of->in, 1, m, m, of->out, options);
-        }});
+                      ordered_matmul<float>(of->in, of->in, 1, m, m, of->out, options);
+                  }});
     };
     const FloatFormat fp32 = parse_format("fp32");
     matmul("matmul e4m3 products, fp16 sums", e4m3, fp16, a);
@@ -273,8 +274,8 @@ void add_operations(Jobs& jobs, const BenchSizes& sizes) {
         if (draws) options.projection = rounding(RoundingMode::stochastic, 16);
         jobs.add({"allreduce " + name + " of 8", "CPU", "", 1, static_cast<double>(n), 0.0,
                   workers - 1.0, [rows, sum, e4m3, options] {
-            all_reduce(rows->in, workers, *sum, e4m3, options);
-        }});
+                      all_reduce(rows->in, workers, *sum, e4m3, options);
+                  }});
     }
     for (const char* spec : {"aps:e4m3", "aps:e4m3,rounding=stochastic"}) {
         const Scheme scheme = parse_scheme(spec);
@@ -287,9 +288,9 @@ void add_operations(Jobs& jobs, const BenchSizes& sizes) {
                                const std::shared_ptr<Arrays>& of, const Projection& p = {}) {
         jobs.add({name, "CPU", "fp32 multiply-add peak", 1, static_cast<double>(sizes.l2_elements),
                   0.0, 1.0, [of, op, f, p] {
-            const std::span<const float> in(of->in);
-            arithmetic(op, in, in, in, std::span<float>(of->out), f, p);
-        }});
+                      const std::span<const float> in(of->in);
+                      arithmetic(op, in, in, in, std::span<float>(of->out), f, p);
+                  }});
     };
     const auto numbers = make_arrays(sizes.l2_elements, false);  // of e4m3
     quantize(std::span<const float>(numbers->in), std::span<float>(numbers->in), e4m3, {});
@@ -307,11 +308,12 @@ void add_operations(Jobs& jobs, const BenchSizes& sizes) {
         if (products) options.product = e4m3;
         jobs.add({name, "CPU", "fp32 multiply-add peak", 1, static_cast<double>(columns * 64), 0.0,
                   1.0, [of, columns, options, products] {
-            const std::span<const float> in = std::span<const float>(of->in).first(columns * 64);
-            const std::span<float> out = std::span<float>(of->out).first(columns);
-            products ? ordered_dot<float>(in, in, 64, out, options)
-                     : ordered_sum<float>(in, 64, out, options);
-        }});
+                      const std::span<const float> in =
+                          std::span<const float>(of->in).first(columns * 64);
+                      const std::span<float> out = std::span<float>(of->out).first(columns);
+                      products ? ordered_dot<float>(in, in, 64, out, options)
+                               : ordered_sum<float>(in, 64, out, options);
+                  }});
     };
     column_sums("sum fp16", x, false);
     column_sums("sum fp16 of e4m3 numbers", numbers, false);

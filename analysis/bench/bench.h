@@ -13,13 +13,13 @@
 namespace apscope::detail {
 
 struct BenchJob {
-    std::string name;     // what is timed, with its format
-    std::string where;    // "L2", "DRAM" or "CPU"
+    std::string name;   // what is timed, with its format
+    std::string where;  // "L2", "DRAM" or "CPU"
     std::string floor;  // the name of its reference job, with the same `where` and threads; empty:
                         // it is one
     int threads = 1;
-    double elements = 0;  // per call
-    double bytes = 0;  // read and written per element; 0 where operations count
+    double elements = 0;    // per call
+    double bytes = 0;       // read and written per element; 0 where operations count
     double operations = 0;  // per element: multiply-adds, additions
     std::function<void()> run;
 };
@@ -30,9 +30,9 @@ struct BenchTimes {
 };
 
 struct BenchSizes {
-    std::size_t l2_elements = std::size_t{1} << 16;  // of fp32: 256 KiB in, 256 KiB out
+    std::size_t l2_elements = std::size_t{1} << 16;    // of fp32: 256 KiB in, 256 KiB out
     std::size_t dram_elements = std::size_t{1} << 25;  // 128 MiB in, 128 MiB out
-    std::size_t matrix = 192;  // rows, columns and terms
+    std::size_t matrix = 192;                          // rows, columns and terms
     int threads = 1;  // the most that DRAM jobs take: 1 and this many
 };
 

@@ -30,14 +30,14 @@ struct Cost {
     // (nodes.h). Without nodes, or a hierarchy's group, every worker is a node.
     Traffic inter, intra;
     std::array<CostStage, 2> stages;  // the same bytes, one stage after another
-    double added = 0.0;    // bytes that one worker adds up, or counts
+    double added = 0.0;               // bytes that one worker adds up, or counts
     double decoded = 0.0;  // bytes that one worker decodes: the result, or the others' messages
     // Bytes that the busiest worker sends between the nodes. `inter` has the sequential messages,
     // which in a tree belong to several workers.
     double busiest = 0.0;
     double busiest_inside = 0.0;  // the same inside a node, of a hierarchy
-    double node = 0.0;  // bytes that the busiest node sends to the others
-    int workers_of_node = 1;  // where workers are placed on nodes
+    double node = 0.0;            // bytes that the busiest node sends to the others
+    int workers_of_node = 1;      // where workers are placed on nodes
 };
 
 // The bytes per element of workers' messages, partial sums and the result may differ. `side` is
@@ -52,16 +52,16 @@ struct MessageBytes {
 };
 
 enum class CollectiveAlgorithm {
-    ring,  // reduce-scatter and all-gather around a ring
-    tree,  // whole messages up a binary tree, and down
+    ring,     // reduce-scatter and all-gather around a ring
+    tree,     // whole messages up a binary tree, and down
     halving,  // recursive halving, then doubling, among a power of two of workers; the others give
               // their messages to one of those before, and get the result from it after
-    pat,  // NCCL's reduce-scatter and all-gather in logarithmic steps, any number of workers
+    pat,      // NCCL's reduce-scatter and all-gather in logarithmic steps, any number of workers
     double_tree,  // NCCL's: half a message up each of two binary trees, and down
-    all_gather,  // every worker gets every message, and adds itself
+    all_gather,   // every worker gets every message, and adds itself
     shards,  // an all-to-all: worker k gets the k-th part of all messages and reduces it; then an
              // all-gather of the results, if there are any (two-phase, votes, integer sums)
-    hierarchical,  // reduce-scatter inside a node, ring between nodes, all-gather inside
+    hierarchical,         // reduce-scatter inside a node, ring between nodes, all-gather inside
     hierarchical_shards,  // the same with `shards` between nodes: partial sums are encoded there
 };
 

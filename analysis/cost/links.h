@@ -9,9 +9,9 @@ namespace apscope::detail {
 
 struct KnownLink {
     std::string_view name;
-    double bandwidth;  // bytes per second in one direction, as reached
-    double rated;      // the same by the data sheet
-    double latency;    // seconds per message
+    double bandwidth;               // bytes per second in one direction, as reached
+    double rated;                   // the same by the data sheet
+    double latency;                 // seconds per message
     std::optional<int> interfaces;  // of a node; none: each worker has one
     std::string_view source;
 };

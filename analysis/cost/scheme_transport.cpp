@@ -47,10 +47,10 @@ TransportOf transports(const MadeSchemes* made) {
     return
         [made, known = std::map<Key, Transport>()](const std::string& spec, const std::string& grid,
                                                    const std::string& topology) mutable {
-        const auto [at, is_new] = known.try_emplace({spec, grid, topology});
-        if (is_new) at->second = transport_of(spec, grid, topology, made);
-        return at->second;
-    };
+            const auto [at, is_new] = known.try_emplace({spec, grid, topology});
+            if (is_new) at->second = transport_of(spec, grid, topology, made);
+            return at->second;
+        };
 }
 
 }  // namespace apscope::detail

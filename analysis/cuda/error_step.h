@@ -29,7 +29,7 @@ struct ErrorCounts {
 };
 
 struct ErrorPartials {
-    double* sums;  // error_sums quantities
+    double* sums;           // error_sums quantities
     std::uint64_t* counts;  // ErrorCounts::size quantities
     double* max_ulp;
     double* moments;  // moment_sums quantities, or null

@@ -30,10 +30,10 @@ namespace apscope::detail {
 // The quantities that a lane adds up, each as a double: integers up to 4096 are exact.
 struct RowQuantities {
     enum : int {
-        sums = 0,  // ErrorStatistics::Sum
-        split = ErrorStatistics::sum_count,  // ErrorSplit::Part
+        sums = 0,                                 // ErrorStatistics::Sum
+        split = ErrorStatistics::sum_count,       // ErrorSplit::Part
         counts = split + ErrorSplit::part_count,  // ErrorCounts::Count
-        undefined = counts + ErrorCounts::size,  // roundings without moments
+        undefined = counts + ErrorCounts::size,   // roundings without moments
         max_ulp,
         size
     };
@@ -114,8 +114,8 @@ struct WireStep {
     Rounding rounding;  // its stream is each worker's own
     WireCast cast;
     PhiloxKey key;
-    bool moments;  // of the roundings, for the wire's row
-    float* kept;  // as `rows`
+    bool moments;   // of the roundings, for the wire's row
+    float* kept;    // as `rows`
     double* lanes;  // null: only values are kept. Worker w's place p at w * places + p.
     std::uint64_t pitch;
 
@@ -274,7 +274,7 @@ struct ReducedStep {
     const double *reference, *wire_bias, *wire_variance;
     SplitRows split;
     FloatScale scale;  // of results: its units are the divisor
-    double* lanes;  // row r's place p at r * places + p
+    double* lanes;     // row r's place p at r * places + p
     std::uint64_t pitch;
     double* squares;  // null, or of noise block b of a place, after one another: the lane's part of
                       // its squared errors
@@ -285,21 +285,22 @@ struct ReducedStep {
         const ReducedRow row = reducer.rows[item / places];
         RowLane lane;
         NoiseLane noise{squares + item, count()};
-        reducer.each(row, item % places, item, row.closed_form != 0,
-                     [&](std::uint64_t i, double y, const HopSumMoments& hops) {
-            const double x = reference[i];
-            if (squares != nullptr) noise.add(y - x);
-            lane.pairs.add_pair(x, y, scale);
-            update_reduced_split(x, split.exact[i], y, split.lost[i], split.clipped[i],
-                                 [&](int k) -> double& { return lane.split[k]; });
-            if (row.closed_form == 0) return;
-            const double divisor = reducer.divisor;
-            const double bias = (wire_bias[i] + reducer.cast.decode(hops.bias)) / divisor;
-            const double variance =
-                (wire_variance[i] + reducer.cast.decode(reducer.cast.decode(hops.variance))) /
-                (divisor * divisor);
-            lane.moments.add(x, y, {bias, variance, hops.defined});
-        });
+        reducer.each(
+            row, item % places, item, row.closed_form != 0,
+            [&](std::uint64_t i, double y, const HopSumMoments& hops) {
+                const double x = reference[i];
+                if (squares != nullptr) noise.add(y - x);
+                lane.pairs.add_pair(x, y, scale);
+                update_reduced_split(x, split.exact[i], y, split.lost[i], split.clipped[i],
+                                     [&](int k) -> double& { return lane.split[k]; });
+                if (row.closed_form == 0) return;
+                const double divisor = reducer.divisor;
+                const double bias = (wire_bias[i] + reducer.cast.decode(hops.bias)) / divisor;
+                const double variance =
+                    (wire_variance[i] + reducer.cast.decode(reducer.cast.decode(hops.variance))) /
+                    (divisor * divisor);
+                lane.moments.add(x, y, {bias, variance, hops.defined});
+            });
         lane.store(lanes + item, pitch);
     }
 };

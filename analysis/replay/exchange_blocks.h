@@ -52,7 +52,7 @@ private:
     const Exchange* e_ = nullptr;
     std::size_t first_ = 0, at_ = 0;
     bool sum_moments_ = false;  // it has those of what the sum draws
-    bool drawing_ = false;  // it is compared later
+    bool drawing_ = false;      // it is compared later
     Row truth_, bias_, nothing_;
     Row marked_;  // 1 an element that saturated
 };

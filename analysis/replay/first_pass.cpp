@@ -51,8 +51,9 @@ FirstPass first_pass(const Trace& trace, const ReplayOptions& options, const Wor
         pass.agreed[place] = read_item(item, pass.histograms[place], wanted);
         visited(values_of(pair));
     };
-    parallel_for(order.size(), options.threads, [&](std::size_t) { queue.do_one(read_one); },
-                 [&](std::size_t) { report(); });
+    parallel_for(
+        order.size(), options.threads, [&](std::size_t) { queue.do_one(read_one); },
+        [&](std::size_t) { report(); });
     return pass;
 }
 

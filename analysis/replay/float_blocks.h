@@ -38,14 +38,14 @@ private:
     Decision decision_;
     ItemContext item_;
     std::vector<Topology> topologies_;  // a reduced row each
-    bool draws_;  // the wire
+    bool draws_;                        // the wire
     BlockBuffers& buffers_;
     ItemAccount account_;
     FloatExchange exchange_;
     bool hops_draw_;  // some topology's
     FloatSender sender_;
     std::size_t first_ = 0;  // of the block at hand
-    PhiloxKey key_;  // of the draw at hand
+    PhiloxKey key_;          // of the draw at hand
 };
 
 }  // namespace apscope::detail

@@ -18,7 +18,7 @@ namespace apscope::detail {
 struct BlockBuffers {
     explicit BlockBuffers(int workers) : exchange(workers), ahead(workers) {}
 
-    FloatBuffers exchange, ahead;  // of the block at hand, of those that come before their turn
+    FloatBuffers exchange, ahead;      // of the block at hand, of those that come before their turn
     Buffer<double> x, bias, variance;  // of one worker; moments of its roundings, scaled back
     AccountBuffers account;
 };

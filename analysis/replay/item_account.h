@@ -38,23 +38,23 @@ namespace apscope::detail {
 struct SentItem {
     const Transport& transport;
     std::uint64_t wire_bits = 0, side_bits = 0;  // of one worker
-    std::uint64_t tensor_bits = 0;  // of side_bits, those of a tensor of any length
+    std::uint64_t tensor_bits = 0;               // of side_bits, those of a tensor of any length
     std::optional<int> scale_exponent;
     bool skipped = false;  // statistics are then of a reference with itself
 };
 
 // One row in the making.
 struct RowSums {
-    std::string topology;  // empty at the wire
-    bool exact = false;  // of a reduced row: the fp64 sum of what was sent
+    std::string topology;       // empty at the wire
+    bool exact = false;         // of a reduced row: the fp64 sum of what was sent
     bool adds_moments = false;  // and its moments are the sums of the messages', its hops' added
     bool hops_draw = false;
     Moments moments = Moments::none;
     bool float_grid = false;  // the statistics count limits and ulps of a float format
     ErrorStatistics statistics;
-    ErrorStatistics own;  // against the scheme's own truth
+    ErrorStatistics own;             // against the scheme's own truth
     std::optional<BlockUse> blocks;  // of the wire, of schemes whose scales are blocks' own
-    DrawSamples samples;  // empty where none are taken
+    DrawSamples samples;             // empty where none are taken
 };
 
 class ItemAccount;
@@ -76,10 +76,10 @@ protected:
 
 // What a block is worked on in. All items of a thread may share it, one after another.
 struct AccountBuffers {
-    Buffer<double> lost, clipped;  // of the exact sum's error: underflow and saturation
+    Buffer<double> lost, clipped;   // of the exact sum's error: underflow and saturation
     Buffer<double> bias, variance;  // of the messages, added up
-    Buffer<double> own;  // the sum of what the workers meant to send, divided
-    Buffer<double> exact, y;  // the exact row's result, another's
+    Buffer<double> own;             // the sum of what the workers meant to send, divided
+    Buffer<double> exact, y;        // the exact row's result, another's
     Buffer<double> result_bias, result_variance;
     std::vector<Buffer<double>> drawn;  // K draws: of every worker's messages, every reduced row
 };
@@ -147,7 +147,7 @@ private:
     ItemContext item_;
     AccountBuffers& buffers_;
     std::vector<RowSums> rows_;  // the wire's, without what is each worker's, and the reduced ones
-    std::vector<ErrorStatistics> sent_;  // one a worker
+    std::vector<ErrorStatistics> sent_;      // one a worker
     std::vector<ErrorStatistics> own_sent_;  // the same, or none
     std::vector<DrawSamples> sent_samples_;  // one a worker, or none
     // Of the block at hand.
@@ -155,7 +155,7 @@ private:
     std::span<const double> reference_, noise_;
     ReferenceSums known_;
     std::size_t drawn_ = 0;  // elements of the draws at hand
-    bool classed_ = false;  // some worker's value underflowed or saturated
+    bool classed_ = false;   // some worker's value underflowed or saturated
     bool has_moments_ = false, moments_defined_ = true;  // of the messages
 };
 

@@ -19,15 +19,15 @@ class ReductionWindows;
 struct ItemContext {
     std::string_view tensor;
     std::int64_t step_number = 0;
-    bool divide = false;   // results and the reference are divided by the number of workers
-    bool reduces = true;   // false where the trace holds reduced gradients: wire rows only
+    bool divide = false;  // results and the reference are divided by the number of workers
+    bool reduces = true;  // false where the trace holds reduced gradients: wire rows only
     std::uint64_t seed = 0;
-    int draws = 1;  // K >= 3: sample what has no closed form
-    std::span<const Topology> topologies;  // the requested ones, without exact
+    int draws = 1;                                      // K >= 3: sample what has no closed form
+    std::span<const Topology> topologies;               // the requested ones, without exact
     std::span<const std::span<const float>> gradients;  // one row a worker, as recorded
     bool last_alone = false;  // the rows of the last topology, and the wire's under its name
     double stands_for = 1.0;  // elements of the whole tensor for one of a sample
-    const BatchNoise* noise = nullptr;  // of these gradients, where the rows are to have it
+    const BatchNoise* noise = nullptr;    // of these gradients, where the rows are to have it
     ReductionWindows* windows = nullptr;  // that errors are added to, where they are wanted
 
     int workers() const { return static_cast<int>(gradients.size()); }

@@ -37,10 +37,10 @@ private:
     std::condition_variable changed_;
     std::vector<char> taken_;
     std::size_t first_ = 0;  // all before are taken
-    std::size_t open_;  // items before this one may begin
+    std::size_t open_;       // items before this one may begin
     bool failed_ = false;
     std::size_t running_ = 0;  // items
-    std::size_t used_ = 0;  // by them, including what their workspaces held before
+    std::size_t used_ = 0;     // by them, including what their workspaces held before
     std::vector<std::unique_ptr<Workspace>> idle_;
 };
 

@@ -65,7 +65,7 @@ private:
     ItemAccount account_;
     PhaseExchange exchange_;
     std::vector<FloatSender> senders_;  // one a wire of phase 1
-    std::size_t first_ = 0;  // of the block at hand
+    std::size_t first_ = 0;             // of the block at hand
 };
 
 }  // namespace

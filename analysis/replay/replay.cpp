@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
-#include <functional>
 #include <iterator>
-#include <memory>
 #include <numeric>
 #include <stdexcept>
 #include <tuple>
@@ -72,8 +70,8 @@ private:
     // The result of an item of pass 2.
     struct Made {
         std::vector<std::vector<ResultRow>> rows;  // of each of its steps
-        std::optional<ItemNoise> noise;  // of an item of one step
-        std::vector<ItemWindow> windows;  // of an item of all steps
+        std::optional<ItemNoise> noise;            // of an item of one step
+        std::vector<ItemWindow> windows;           // of an item of all steps
         std::map<std::string, State> states;
     };
 
@@ -442,8 +440,9 @@ ReplayResult Replay::run() {
         stream.add(items[j], std::move(made.rows));
         done_.fetch_add(work_.visits(items[j]), std::memory_order_relaxed);
     };
-    parallel_for(items.size(), options_.threads, [&](std::size_t) { queue.do_one(do_one); },
-                 [&](std::size_t) { report(); });
+    parallel_for(
+        items.size(), options_.threads, [&](std::size_t) { queue.do_one(do_one); },
+        [&](std::size_t) { report(); });
     report();  // what the other threads did last
     trace_.check_unchanged();
     stream.end();

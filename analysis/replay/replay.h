@@ -29,9 +29,9 @@
 namespace apscope::detail {
 
 struct ReplayOptions {
-    std::vector<std::size_t> steps;  // indices into the manifest's steps, ascending
+    std::vector<std::size_t> steps;    // indices into the manifest's steps, ascending
     std::vector<std::size_t> tensors;  // indices into the manifest's tensors, ascending
-    int workers = 0;  // ranks 0..workers-1
+    int workers = 0;                   // ranks 0..workers-1
     std::vector<Scheme> schemes;
     std::vector<Topology> topologies;
     std::uint64_t seed = 0;
@@ -104,7 +104,7 @@ void check_memory(const Trace& trace, ReplayOptions options);
 
 // Pass 1 alone, of some (step, tensor) pairs of the selection, step * tensors + tensor, ascending.
 struct SelectionStatistics {
-    std::vector<AgreedStatistics> agreed;  // of each of them
+    std::vector<AgreedStatistics> agreed;   // of each of them
     std::vector<ItemHistogram> histograms;  // of those that are the shard's
 };
 SelectionStatistics read_statistics(const Trace& trace, ReplayOptions options,
@@ -113,9 +113,9 @@ SelectionStatistics read_statistics(const Trace& trace, ReplayOptions options,
 // The work that a cluster divides: the items of the shard, and their costs.
 struct WorkCost {
     std::optional<std::size_t> step;  // place in ReplayOptions::steps; none: all of them, in order
-    std::size_t tensor;  // place in ReplayOptions::tensors
-    std::size_t values;  // that its schemes visit, as progress counts them
-    double seconds;  // of one thread of this machine
+    std::size_t tensor;               // place in ReplayOptions::tensors
+    std::size_t values;               // that its schemes visit, as progress counts them
+    double seconds;                   // of one thread of this machine
 };
 std::vector<WorkCost> work_costs(const Trace& trace, const ReplayOptions& options);
 

@@ -22,25 +22,25 @@ namespace apscope::detail {
 // One scheme that rounds to a format of fp32 numbers. Every worker sends round(scale x), which
 // decodes to itself times `inverse`, or divided by the scale.
 struct RowTask {
-    FloatScale wire;  // the cast and the scale
+    FloatScale wire;        // the cast and the scale
     Projection projection;  // of the cast
     // If the decoded values are fp32 numbers: the format of such values, whose cast includes the
     // scale; and if their sums can be added in fp32, each rounded by a step
     // (emulation/allreduce/fp32_sums.h), the step.
     std::optional<FloatFormat> narrow;
     std::optional<StepCast<float>> step;
-    double inverse = 1.0;  // of a scale that is a power of two; 0 for others
-    Cast<double> accumulator;  // of the hops, whatever the step
-    bool wire_draws = false;  // the wire's rows have moments
+    double inverse = 1.0;        // of a scale that is a power of two; 0 for others
+    Cast<double> accumulator;    // of the hops, whatever the step
+    bool wire_draws = false;     // the wire's rows have moments
     bool wants_moments = false;  // some reduced row has a closed form with draws in it
     // Of draw 0, which makes the rows, and of all K if some row is sampled.
     std::vector<PhiloxKey> keys;
 
     struct Reduced {
         Topology topology;
-        bool exact = false;  // decoded values are added in fp64, whatever the topology
+        bool exact = false;        // decoded values are added in fp64, whatever the topology
         bool closed_form = false;  // moments of wire and hops
-        bool sampled = false;  // all K draws are compared
+        bool sampled = false;      // all K draws are compared
     };
     std::vector<Reduced> reduced;
 };

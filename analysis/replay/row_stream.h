@@ -36,10 +36,10 @@ private:
     std::mutex mutex_;
     std::vector<std::vector<std::vector<ResultRow>>> parts_;  // of each step, in any order
     std::vector<std::size_t> left_;  // items whose rows of the step are missing
-    std::size_t next_ = 0;  // the first step that was not given out
-    bool giving_ = false;  // a thread passes on steps, or failed to
-    std::vector<ResultRow> ready_;  // of that thread
-    bool taken_ = false;  // `take` was called
+    std::size_t next_ = 0;           // the first step that was not given out
+    bool giving_ = false;            // a thread passes on steps, or failed to
+    std::vector<ResultRow> ready_;   // of that thread
+    bool taken_ = false;             // `take` was called
 };
 
 }  // namespace apscope::detail

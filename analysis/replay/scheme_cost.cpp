@@ -110,11 +110,11 @@ Run run_of(const ResolvedScheme& resolved, std::span<const Topology> topologies,
         // A tensor that is all of its bucket.
         std::optional<Bucket> bucket;
         if (scheme.bucket != 0)
-            bucket = bucket_around(scheme, 0, 1, [&](std::size_t) {
-                return std::optional(item.elements());
-            }, gradients.size(), [&](std::size_t, std::size_t worker) {
-                return gradients[worker];
-            }, [](std::size_t) { return std::make_shared<ArrayTotals>(); });
+            bucket = bucket_around(
+                scheme, 0, 1, [&](std::size_t) { return std::optional(item.elements()); },
+                gradients.size(),
+                [&](std::size_t, std::size_t worker) { return gradients[worker]; },
+                [](std::size_t) { return std::make_shared<ArrayTotals>(); });
         step.bucket = bucket ? &*bucket : nullptr;
         BlockBuffers buffers(item.workers());
         tensor_rows(scheme, step, state, item, buffers);

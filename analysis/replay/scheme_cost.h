@@ -18,8 +18,8 @@ struct Bytes {
 };
 
 struct SchemeCost {
-    Bytes most;  // at once on a tensor at a step, including the scheme's memory, but not the
-                 // tables that it names itself
+    Bytes most;   // at once on a tensor at a step, including the scheme's memory, but not the
+                  // tables that it names itself
     Bytes state;  // its memory of the tensor
     double seconds_a_value = 0.0;  // on one thread of this machine
 };

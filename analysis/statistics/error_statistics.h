@@ -17,8 +17,8 @@ namespace apscope::detail {
 // Inputs of the columns about a float format's limits; absent for other grids.
 struct FloatScale {
     Cast<double> cast;
-    double scale = 1.0;  // S
-    double units = 1.0;  // W if the reference was divided, else 1: x represents units x
+    double scale = 1.0;            // S
+    double units = 1.0;            // W if the reference was divided, else 1: x represents units x
     double smallest_normal = 0.0;  // of the format, in scaled units
     double largest = 0.0;
 };
@@ -49,7 +49,7 @@ struct ErrorStatistics {
     std::uint64_t count = 0, counted = 0, nonzero = 0, underflow = 0, subnormal = 0, saturated = 0,
                   overflow = 0, nan = 0, infinite = 0;
     std::array<double, sum_count> sums{};
-    ErrorSplit split;  // of float grids: split_kernels.h fills it in
+    ErrorSplit split;      // of float grids: split_kernels.h fills it in
     OverNoise over_noise;  // of reduced rows with several workers: their caller adds it
     double max_ulp = 0.0;
     bool moments_defined = true;  // expected_* hold; false once a draw could have overflowed

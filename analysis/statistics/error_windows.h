@@ -28,7 +28,7 @@ inline constexpr std::array window_lengths{1, 3, 10, 30};  // k
 
 // A finished window.
 struct WindowSums {
-    int steps = 0;  // k
+    int steps = 0;           // k
     std::int64_t first = 0;  // number of its first step
     // The sum over the elements of the square of the sum over the steps of the error; infinite with
     // overflow in one of the steps.
@@ -65,7 +65,7 @@ public:
 private:
     // The windows of one length.
     struct Length {
-        int done = 0;  // steps of the window at hand before this one
+        int done = 0;                            // steps of the window at hand before this one
         Buffer<double> error, reference, noise;  // summed over them: of elements, of noise blocks
         bool overflows = false;
         WindowSums sums;
@@ -79,9 +79,9 @@ private:
     std::optional<std::int64_t> last_;  // step
     std::array<Length, window_lengths.size()> lengths_;
     Buffer<double> reference_squares_, result_squares_;  // of every element, over all steps so far
-    int steps_ = 0;  // so far
-    Buffer<double> error_, reference_;  // of the block at hand
-    Buffer<double> of_reference_, of_result_;  // the updates, of the block at hand
+    int steps_ = 0;                                      // so far
+    Buffer<double> error_, reference_;                   // of the block at hand
+    Buffer<double> of_reference_, of_result_;            // the updates, of the block at hand
 };
 
 // Those of every reduction of a tensor by a scheme, in the order in which they come.

@@ -51,8 +51,8 @@ struct CastAndCompare {
         std::uint32_t zero[sum_lanes] = {}, lost[sum_lanes] = {}, below[sum_lanes] = {},
                       max[sum_lanes] = {}, ulps[sum_lanes] = {};
         const NearestCast cast = *given;
-        const auto add = [&](const float* from, float* to, std::size_t lane)
-                             __attribute__((always_inline)) {
+        const auto add = [&](const float* from, float* to,
+                             std::size_t lane) __attribute__((always_inline)) {
             const float x = from[lane];
             const std::uint32_t bits = bits_cast<std::uint32_t>(x), magnitude = bits & 0x7FFFFFFF,
                                 binade = bits & 0x7F800000;
@@ -72,8 +72,8 @@ struct CastAndCompare {
             const double a = x, e = narrow_error, b = a + e;
             update_sums<PairTraits{Fused, Fused, false}>(
                 a, b, e, false, [&](int k) __attribute__((always_inline)) -> double& {
-                return sums.lane[k][lane];
-            });
+                    return sums.lane[k][lane];
+                });
         };
         const auto sixteen = [&](const float* from, float* to) __attribute__((always_inline)) {
             __builtin_prefetch(from + ahead);

@@ -61,8 +61,8 @@ struct AddFinitePairs {
             const bool is_zero = x[i] == 0, is_lost = (x[i] != 0) & (y[i] == 0);
             update_sums<PairTraits{Fused, false, Known}>(
                 a, b, e, is_zero, [&](int k) __attribute__((always_inline)) -> double& {
-                return sums.lane[k][lane];
-            });
+                    return sums.lane[k][lane];
+                });
             if constexpr (!Known) zero[lane] += is_zero;
             lost[lane] += is_lost;
             if constexpr (U != Ulps::none) {

@@ -14,7 +14,7 @@ inline constexpr int error_sums = 7;  // the first of ErrorStatistics::Sum: thos
 // Properties of a loop's numbers.
 struct PairTraits {
     bool fuses = false;  // x x, x y, y y are exact: fused with their addition, which changes no bit
-    bool fuses_error = false;  // e e likewise
+    bool fuses_error = false;      // e e likewise
     bool knows_reference = false;  // sums of x alone are known
 };
 

@@ -37,11 +37,10 @@ public:
         for (const std::string& name : names) own_.push_back(is_own_name(name));
         if (std::ranges::none_of(own_, [](bool own) { return own; })) return;
         pairs_ = pairs_
-                     .divided(table.trace.levels, [&](std::size_t i) {
-            return table.trace.of_row[rows[i]];
-        }).divided(table.scheme.levels, [&](std::size_t i) {
-            return table.scheme.of_row[rows[i]];
-        });
+                     .divided(table.trace.levels,
+                              [&](std::size_t i) { return table.trace.of_row[rows[i]]; })
+                     .divided(table.scheme.levels,
+                              [&](std::size_t i) { return table.scheme.of_row[rows[i]]; });
         tensors_ = pairs_.divided(table.tensor.levels,
                                   [&](std::size_t i) { return table.tensor.of_row[rows[i]]; });
         const std::vector<std::uint32_t> pair_of = tensors_.owners(pairs_);
@@ -67,10 +66,10 @@ public:
         for (std::size_t t = 0; t < own.size(); ++t) {
             std::vector<std::int32_t> covered;
             if (name[pair_of[t]] >= 0) covered.push_back(name[pair_of[t]]);
-            std::ranges::copy_if(crossing[pair_of[t]], std::back_inserter(covered),
-                                 [&](std::int32_t code) {
-                return std::ranges::find(covering_[t], code) == covering_[t].end();
-            });
+            std::ranges::copy_if(
+                crossing[pair_of[t]], std::back_inserter(covered), [&](std::int32_t code) {
+                    return std::ranges::find(covering_[t], code) == covering_[t].end();
+                });
             covering_[t] = std::move(covered);
         }
     }

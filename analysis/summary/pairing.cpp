@@ -167,8 +167,8 @@ std::vector<Cell> cells_of(const RowTable& table, const SchemeRows& scheme, cons
     // What an addition does is known if the sum that is exact is that of the same messages.
     const bool same_messages =
         topology == "exact" || std::ranges::none_of(sent, [&](std::uint32_t row) {
-        return table.topology[row] == topology;
-    });
+            return table.topology[row] == topology;
+        });
     const Places wire(table, sent),
         exact(table, reduced && same_messages ? scheme.rows_of("exact") : Rows());
     const auto sent_only = [&](std::uint32_t row, const Cells& values) {

@@ -19,7 +19,7 @@ namespace {
 
 // A window in a group, layers added up.
 struct OfWindow {
-    Ratio error{0, 0};  // squared errors and noise
+    Ratio error{0, 0};           // squared errors and noise
     UpdateSums update{0, 0, 0};  // NaN if the optimizer is unknown
     bool overflows = false;
 

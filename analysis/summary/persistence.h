@@ -18,7 +18,7 @@ namespace apscope::detail {
 // over a window of consecutive steps (analysis/statistics/error_windows.h).
 struct WindowRow {
     std::int32_t trace = 0, tensor = 0, scheme = 0, topology = 0;  // codes
-    std::int64_t step = 0, steps = 0;  // the number of the first, how many
+    std::int64_t step = 0, steps = 0;     // the number of the first, how many
     double squared_error = 0, noise = 0;  // infinite with overflow; NaN if unknown
     std::int64_t noise_blocks = 0;
     double log2_over_noise = 0;

@@ -40,12 +40,12 @@ struct StepInfo {
 
 struct Manifest {
     int schema_version = trace_schema_version;
-    std::string name;  // the folder's name if the manifest gives none
+    std::string name;   // the folder's name if the manifest gives none
     std::string model;  // free text
     std::vector<TensorInfo> tensors;
     std::vector<StepInfo> steps;  // by ascending number
     int workers = 0;
-    std::string stage;  // "local", "reduced" or "clipped"
+    std::string stage;      // "local", "reduced" or "clipped"
     std::string reduction;  // "sum" or "mean": how training combined the workers' gradients
     bool loss_divided_by_workers = false;
     std::map<std::string, std::string> metadata;  // how it was recorded; free text

@@ -39,57 +39,58 @@ SumOptions make_options(const FloatFormat& format, const std::string& order,
 template <class T>
 void define_operations(apscope::python::Module& m) {
     using Array = py::array_t<T>;
-    m.def("arithmetic",
-          [](const std::string& operation, const Array& a, const Array& b, const Array& c,
-             Array& out, const FloatFormat& format, const Projection& p, std::uint64_t seed,
-             int threads) {
-        const Operation op = parse_operation(operation);
-        const std::span<const T> x = span_of(a), y = span_of(b), z = span_of(c);
-        const std::span<T> result = span_of(out);
-        const py::gil_scoped_release release;
-        arithmetic(op, x, y, z, result, format, p, seed, threads);
-    },
-          py::arg("operation"), py::arg("a").noconvert(), py::arg("b").noconvert(),
-          py::arg("c").noconvert(), py::arg("out").noconvert(), py::arg("format"),
-          py::arg("projection"), py::arg("seed"), py::arg("threads"));
+    m.def(
+        "arithmetic",
+        [](const std::string& operation, const Array& a, const Array& b, const Array& c, Array& out,
+           const FloatFormat& format, const Projection& p, std::uint64_t seed, int threads) {
+            const Operation op = parse_operation(operation);
+            const std::span<const T> x = span_of(a), y = span_of(b), z = span_of(c);
+            const std::span<T> result = span_of(out);
+            const py::gil_scoped_release release;
+            arithmetic(op, x, y, z, result, format, p, seed, threads);
+        },
+        py::arg("operation"), py::arg("a").noconvert(), py::arg("b").noconvert(),
+        py::arg("c").noconvert(), py::arg("out").noconvert(), py::arg("format"),
+        py::arg("projection"), py::arg("seed"), py::arg("threads"));
 }
 
 template <class T>
 void define_sums(apscope::python::Module& m) {
     using Array = py::array_t<T>;
     using Numbers = std::span<const T>;
-    m.def("ordered_sum",
-          [](const Array& x, std::size_t terms, Array& out, const FloatFormat& format,
-             const std::string& order, std::optional<FloatFormat> accumulate,
-             const Projection& projection, std::uint64_t seed, int threads) {
-        const SumOptions options =
-            make_options(format, order, accumulate, {}, projection, seed, threads);
-        const Numbers terms_of_x = span_of(x);
-        const std::span<T> result = span_of(out);
-        const py::gil_scoped_release release;
-        ordered_sum<T>(terms_of_x, terms, result, options);
-    },
-          py::arg("x").noconvert(), py::arg("terms"), py::arg("out").noconvert(), py::arg("format"),
-          py::arg("order"), py::arg("accumulate"), py::arg("projection"), py::arg("seed"),
-          py::arg("threads"));
-
-    const auto define_products = [&](const char* name, auto function) {
-        m.def(name,
-              [function](const Array& a, const Array& b, std::size_t batches, std::size_t size,
-                         Array& out, const FloatFormat& format, const std::string& order,
-                         std::optional<FloatFormat> accumulate, std::optional<FloatFormat> product,
-                         const Projection& projection, std::uint64_t seed, int threads) {
+    m.def(
+        "ordered_sum",
+        [](const Array& x, std::size_t terms, Array& out, const FloatFormat& format,
+           const std::string& order, std::optional<FloatFormat> accumulate,
+           const Projection& projection, std::uint64_t seed, int threads) {
             const SumOptions options =
-                make_options(format, order, accumulate, product, projection, seed, threads);
-            const Numbers x = span_of(a), y = span_of(b);
+                make_options(format, order, accumulate, {}, projection, seed, threads);
+            const Numbers terms_of_x = span_of(x);
             const std::span<T> result = span_of(out);
             const py::gil_scoped_release release;
-            function(x, y, batches, size, result, options);
+            ordered_sum<T>(terms_of_x, terms, result, options);
         },
-              py::arg("a").noconvert(), py::arg("b").noconvert(), py::arg("batches"),
-              py::arg("size"), py::arg("out").noconvert(), py::arg("format"), py::arg("order"),
-              py::arg("accumulate"), py::arg("product"), py::arg("projection"), py::arg("seed"),
-              py::arg("threads"));
+        py::arg("x").noconvert(), py::arg("terms"), py::arg("out").noconvert(), py::arg("format"),
+        py::arg("order"), py::arg("accumulate"), py::arg("projection"), py::arg("seed"),
+        py::arg("threads"));
+
+    const auto define_products = [&](const char* name, auto function) {
+        m.def(
+            name,
+            [function](const Array& a, const Array& b, std::size_t batches, std::size_t size,
+                       Array& out, const FloatFormat& format, const std::string& order,
+                       std::optional<FloatFormat> accumulate, std::optional<FloatFormat> product,
+                       const Projection& projection, std::uint64_t seed, int threads) {
+                const SumOptions options =
+                    make_options(format, order, accumulate, product, projection, seed, threads);
+                const Numbers x = span_of(a), y = span_of(b);
+                const std::span<T> result = span_of(out);
+                const py::gil_scoped_release release;
+                function(x, y, batches, size, result, options);
+            },
+            py::arg("a").noconvert(), py::arg("b").noconvert(), py::arg("batches"), py::arg("size"),
+            py::arg("out").noconvert(), py::arg("format"), py::arg("order"), py::arg("accumulate"),
+            py::arg("product"), py::arg("projection"), py::arg("seed"), py::arg("threads"));
     };
     // size: the number of terms; of matrix products, the number of rows of one of a's matrices.
     define_products("ordered_dot",
@@ -98,10 +99,10 @@ void define_sums(apscope::python::Module& m) {
     define_products("ordered_matmul",
                     [](Numbers a, Numbers b, std::size_t batches, std::size_t rows,
                        std::span<T> out, const SumOptions& options) {
-        const std::size_t all_rows = batches * rows;
-        ordered_matmul<T>(a, b, batches, rows, all_rows == 0 ? 0 : a.size() / all_rows, out,
-                          options);
-    });
+                        const std::size_t all_rows = batches * rows;
+                        ordered_matmul<T>(a, b, batches, rows,
+                                          all_rows == 0 ? 0 : a.size() / all_rows, out, options);
+                    });
 }
 
 }  // namespace
@@ -111,32 +112,34 @@ void bind_arithmetic(apscope::python::Module& m) {
     define_operations<double>(m);
     define_sums<float>(m);
     define_sums<double>(m);
-    m.def("arithmetic_path",
-          [](const std::string& operation, const FloatFormat& format, const Projection& projection,
-             bool narrow) {
-        constexpr std::array names = {"exact", "odd", "wide"};
-        const Operation op = parse_operation(operation);
-        const Rounder rounder = make_rounder(format, projection, narrow && format.fits_fp32());
-        if (narrow && format.fits_fp32()) {
-            const auto in_registers = RegisterOperation::make(op, format, projection);
-            if (in_registers && in_registers->narrow()) return "fp32";
-        }
-        return names[static_cast<std::size_t>(rounder.path(op))];
-    },
-          py::arg("operation"), py::arg("format"), py::arg("projection"), py::arg("narrow"));
+    m.def(
+        "arithmetic_path",
+        [](const std::string& operation, const FloatFormat& format, const Projection& projection,
+           bool narrow) {
+            constexpr std::array names = {"exact", "odd", "wide"};
+            const Operation op = parse_operation(operation);
+            const Rounder rounder = make_rounder(format, projection, narrow && format.fits_fp32());
+            if (narrow && format.fits_fp32()) {
+                const auto in_registers = RegisterOperation::make(op, format, projection);
+                if (in_registers && in_registers->narrow()) return "fp32";
+            }
+            return names[static_cast<std::size_t>(rounder.path(op))];
+        },
+        py::arg("operation"), py::arg("format"), py::arg("projection"), py::arg("narrow"));
     // `operands`: the format of the arrays' numbers; by default any fp32 numbers.
-    m.def("sum_path",
-          [](bool products, const FloatFormat& format, const std::string& order,
-             std::optional<FloatFormat> accumulate, std::optional<FloatFormat> product,
-             std::optional<FloatFormat> operands, const Projection& projection) {
-        const SumOptions options =
-            make_options(format, order, accumulate, product, projection, 0, 1);
-        for (const auto& f : {std::optional(format), accumulate, product}) {
-            if (f) validate(options.projection, *f);
-        }
-        const ValueRange range = range_of(operands.value_or(make_format(8, 23)));
-        return std::string(to_string(sum_path(options, products, range, range)));
-    },
-          py::arg("products"), py::arg("format"), py::arg("order"), py::arg("accumulate"),
-          py::arg("product"), py::arg("operands"), py::arg("projection"));
+    m.def(
+        "sum_path",
+        [](bool products, const FloatFormat& format, const std::string& order,
+           std::optional<FloatFormat> accumulate, std::optional<FloatFormat> product,
+           std::optional<FloatFormat> operands, const Projection& projection) {
+            const SumOptions options =
+                make_options(format, order, accumulate, product, projection, 0, 1);
+            for (const auto& f : {std::optional(format), accumulate, product}) {
+                if (f) validate(options.projection, *f);
+            }
+            const ValueRange range = range_of(operands.value_or(make_format(8, 23)));
+            return std::string(to_string(sum_path(options, products, range, range)));
+        },
+        py::arg("products"), py::arg("format"), py::arg("order"), py::arg("accumulate"),
+        py::arg("product"), py::arg("operands"), py::arg("projection"));
 }

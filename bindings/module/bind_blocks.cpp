@@ -93,28 +93,30 @@ BlockFormat from_dict(const py::object& value) {
 
 template <class Real>
 void define_casts(apscope::python::Module& m) {
-    m.def("quantize_blocks",
-          [](const py::array_t<Real>& x, py::array_t<Real>& out, const Shape& shape,
-             const BlockFormat& format, const Projection& p, std::uint64_t seed, int threads) {
-        const auto in = in_span(x);
-        const auto result = out_span(out);
-        const py::gil_scoped_release release;
-        quantize_blocks(in, result, block_shape(shape), format, p, seed, threads);
-    },
-          py::arg("x").noconvert(), py::arg("out").noconvert(), py::arg("shape"), py::arg("format"),
-          py::arg("projection"), py::arg("seed"), py::arg("threads"));
-    m.def("encode_blocks",
-          [](const py::array_t<Real>& x, Bytes& codes, Bytes& scales, const Shape& shape,
-             const BlockFormat& format, const Projection& p, std::uint64_t seed, int threads) {
-        const auto in = in_span(x);
-        const auto element_codes = out_span(codes), scale_codes = out_span(scales);
-        const py::gil_scoped_release release;
-        return static_cast<double>(encode_blocks(in, element_codes, scale_codes, block_shape(shape),
-                                                 format, p, seed, threads));
-    },
-          py::arg("x").noconvert(), py::arg("codes").noconvert(), py::arg("scales").noconvert(),
-          py::arg("shape"), py::arg("format"), py::arg("projection"), py::arg("seed"),
-          py::arg("threads"));
+    m.def(
+        "quantize_blocks",
+        [](const py::array_t<Real>& x, py::array_t<Real>& out, const Shape& shape,
+           const BlockFormat& format, const Projection& p, std::uint64_t seed, int threads) {
+            const auto in = in_span(x);
+            const auto result = out_span(out);
+            const py::gil_scoped_release release;
+            quantize_blocks(in, result, block_shape(shape), format, p, seed, threads);
+        },
+        py::arg("x").noconvert(), py::arg("out").noconvert(), py::arg("shape"), py::arg("format"),
+        py::arg("projection"), py::arg("seed"), py::arg("threads"));
+    m.def(
+        "encode_blocks",
+        [](const py::array_t<Real>& x, Bytes& codes, Bytes& scales, const Shape& shape,
+           const BlockFormat& format, const Projection& p, std::uint64_t seed, int threads) {
+            const auto in = in_span(x);
+            const auto element_codes = out_span(codes), scale_codes = out_span(scales);
+            const py::gil_scoped_release release;
+            return static_cast<double>(encode_blocks(in, element_codes, scale_codes,
+                                                     block_shape(shape), format, p, seed, threads));
+        },
+        py::arg("x").noconvert(), py::arg("codes").noconvert(), py::arg("scales").noconvert(),
+        py::arg("shape"), py::arg("format"), py::arg("projection"), py::arg("seed"),
+        py::arg("threads"));
 }
 
 }  // namespace
@@ -133,10 +135,10 @@ torchao, torchao_0.18 or transformer_engine; docs/definitions.md, section 11).)"
              py::arg("name"))
         .def(py::init(
                  [](const py::object& name) {  // text that is not UTF-8, or not text: one sentence
-        return parse_block_format(py::module_::import("apscope._arrays.checks")
-                                      .attr("text")("name", name)
-                                      .cast<std::string>());
-    }),
+                     return parse_block_format(py::module_::import("apscope._arrays.checks")
+                                                   .attr("text")("name", name)
+                                                   .cast<std::string>());
+                 }),
              py::arg("name"))
         .def(py::init(&from_fields), py::kw_only(), py::arg("element"), py::arg("scale"),
              py::arg("block_size") = 32, py::arg("rule") = "floor",
@@ -150,38 +152,41 @@ torchao, torchao_0.18 or transformer_engine; docs/definitions.md, section 11).)"
         .def_readonly("scale", &BlockFormat::scale, "The format of the scales, at most 8 bits.")
         .def_readonly("block_size", &BlockFormat::block_size,
                       "Elements that share a scale; the last block of a line may be shorter.")
-        .def_property_readonly("rule", [](const BlockFormat& f) { return to_string(f.rule); },
-                               "How a scale is computed from the largest magnitude of its block: "
-                               "floor, ceil, rceil, even, nearest or ratio.")
+        .def_property_readonly(
+            "rule", [](const BlockFormat& f) { return to_string(f.rule); },
+            "How a scale is computed from the largest magnitude of its block: "
+            "floor, ceil, rceil, even, nearest or ratio.")
         .def_readonly(
             "twos_complement", &BlockFormat::twos_complement,
             "Whether element codes are two's complement integers, not sign and magnitude.")
         .def_readonly("tensor_scale", &BlockFormat::tensor_scale,
                       "Whether the whole array has an additional float32 scale.")
-        .def_property_readonly("nonfinite",
-                               [](const BlockFormat& f) { return to_string(f.nonfinite); },
-                               "What an infinity or a NaN does to its block: apart, torchao, "
-                               "torchao_0.18 or transformer_engine.")
+        .def_property_readonly(
+            "nonfinite", [](const BlockFormat& f) { return to_string(f.nonfinite); },
+            "What an infinity or a NaN does to its block: apart, torchao, "
+            "torchao_0.18 or transformer_engine.")
         .def_property_readonly("bits_per_element", &BlockFormat::bits_per_element,
                                "Bits of storage per element: its code and its share of the scale "
                                "of a whole block, without the tensor scale.")
         .def("to_dict", &fields, "The fields by name, the formats as names.")
-        .def("to_json",
-             [](const BlockFormat& f) {
-        return py::module_::import("json").attr("dumps")(fields(f)).cast<std::string>();
-    }, "`to_dict` as text, which `from_json` reads.")
-        .def_static("from_json",
-                    [](const std::string& text) {
-        return from_dict(py::module_::import("json").attr("loads")(text));
-    }, py::arg("text"), "The block format of a text that `to_json` made.")
+        .def(
+            "to_json",
+            [](const BlockFormat& f) {
+                return py::module_::import("json").attr("dumps")(fields(f)).cast<std::string>();
+            },
+            "`to_dict` as text, which `from_json` reads.")
+        .def_static(
+            "from_json",
+            [](const std::string& text) {
+                return from_dict(py::module_::import("json").attr("loads")(text));
+            },
+            py::arg("text"), "The block format of a text that `to_json` made.")
         .def(py::self == py::self)
         .def("__hash__", &BlockFormat::hash)
         .def("__str__", &BlockFormat::name)
-        .def("__repr__", [](const BlockFormat& f) {
-        return "BlockFormat('" + f.name() + "')";
-    }).def(py::pickle([](const BlockFormat& f) { return f.name(); }, [](const std::string& name) {
-        return parse_block_format(name);
-    }));
+        .def("__repr__", [](const BlockFormat& f) { return "BlockFormat('" + f.name() + "')"; })
+        .def(py::pickle([](const BlockFormat& f) { return f.name(); },
+                        [](const std::string& name) { return parse_block_format(name); }));
 
     m.def("named_block_formats", [] {
         py::list rows;
@@ -197,33 +202,38 @@ torchao, torchao_0.18 or transformer_engine; docs/definitions.md, section 11).)"
 
     define_casts<float>(m);
     define_casts<double>(m);
-    m.def("decode_blocks",
-          [](const Bytes& codes, const Bytes& scales, double tensor_scale, py::array_t<float>& out,
-             const Shape& shape, const BlockFormat& format, int threads) {
-        const auto element_codes = in_span(codes), scale_codes = in_span(scales);
-        const auto result = out_span(out);
-        const py::gil_scoped_release release;
-        decode_blocks(element_codes, scale_codes, static_cast<float>(tensor_scale), result,
-                      block_shape(shape), format, threads);
-    },
-          py::arg("codes").noconvert(), py::arg("scales").noconvert(), py::arg("tensor_scale"),
-          py::arg("out").noconvert(), py::arg("shape"), py::arg("format"), py::arg("threads"));
+    m.def(
+        "decode_blocks",
+        [](const Bytes& codes, const Bytes& scales, double tensor_scale, py::array_t<float>& out,
+           const Shape& shape, const BlockFormat& format, int threads) {
+            const auto element_codes = in_span(codes), scale_codes = in_span(scales);
+            const auto result = out_span(out);
+            const py::gil_scoped_release release;
+            decode_blocks(element_codes, scale_codes, static_cast<float>(tensor_scale), result,
+                          block_shape(shape), format, threads);
+        },
+        py::arg("codes").noconvert(), py::arg("scales").noconvert(), py::arg("tensor_scale"),
+        py::arg("out").noconvert(), py::arg("shape"), py::arg("format"), py::arg("threads"));
 
     m.def("packed_size", &packed_size, py::arg("count"), py::arg("bits"));
-    m.def("pack",
-          [](const Bytes& codes, Bytes& bytes, std::size_t lines, int bits) {
-        const auto in = in_span(codes);
-        const auto result = out_span(bytes);
-        const py::gil_scoped_release release;
-        pack(in, result, lines, bits);
-    }, py::arg("codes").noconvert(), py::arg("bytes").noconvert(), py::arg("lines"),
-          py::arg("bits"));
-    m.def("unpack",
-          [](const Bytes& bytes, Bytes& codes, std::size_t lines, int bits) {
-        const auto in = in_span(bytes);
-        const auto result = out_span(codes);
-        const py::gil_scoped_release release;
-        unpack(in, result, lines, bits);
-    }, py::arg("bytes").noconvert(), py::arg("codes").noconvert(), py::arg("lines"),
-          py::arg("bits"));
+    m.def(
+        "pack",
+        [](const Bytes& codes, Bytes& bytes, std::size_t lines, int bits) {
+            const auto in = in_span(codes);
+            const auto result = out_span(bytes);
+            const py::gil_scoped_release release;
+            pack(in, result, lines, bits);
+        },
+        py::arg("codes").noconvert(), py::arg("bytes").noconvert(), py::arg("lines"),
+        py::arg("bits"));
+    m.def(
+        "unpack",
+        [](const Bytes& bytes, Bytes& codes, std::size_t lines, int bits) {
+            const auto in = in_span(bytes);
+            const auto result = out_span(codes);
+            const py::gil_scoped_release release;
+            unpack(in, result, lines, bits);
+        },
+        py::arg("bytes").noconvert(), py::arg("codes").noconvert(), py::arg("lines"),
+        py::arg("bits"));
 }

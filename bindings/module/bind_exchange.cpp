@@ -17,9 +17,9 @@ namespace {
 using Function = std::shared_ptr<py::object>;
 Function keep(py::object f) {
     return {new py::object(std::move(f)), [](py::object* held) {
-        const py::gil_scoped_acquire acquire;
-        delete held;
-    }};
+                const py::gil_scoped_acquire acquire;
+                delete held;
+            }};
 }
 
 // The result of a part that gets the state as a dict of arrays, whose changes the state keeps.
@@ -218,18 +218,18 @@ void bind_exchange(apscope::python::Module& m, const std::shared_ptr<MadeSchemes
         .def(py::init([](const std::string& tensor, const std::string& role,
                          std::vector<std::int64_t> shape, std::int64_t number, std::size_t index,
                          std::uint64_t seed, double loss, double learning_rate) {
-        TrainingStep step;
-        step.shape = std::move(shape);
-        step.number = number;
-        step.index = index;
-        step.key = replay_key(seed, tensor, number);
-        step.loss = loss;
-        step.learning_rate = learning_rate;
-        step.packs = true;
-        step.tensor = tensor;
-        step.role = role;
-        return step;
-    }),
+                 TrainingStep step;
+                 step.shape = std::move(shape);
+                 step.number = number;
+                 step.index = index;
+                 step.key = replay_key(seed, tensor, number);
+                 step.loss = loss;
+                 step.learning_rate = learning_rate;
+                 step.packs = true;
+                 step.tensor = tensor;
+                 step.role = role;
+                 return step;
+             }),
              py::arg("tensor"), py::arg("role"), py::arg("shape"), py::arg("number"),
              py::arg("index"), py::arg("seed"), py::arg("loss"), py::arg("learning_rate"))
         .def_readonly("tensor", &TrainingStep::tensor)
@@ -240,44 +240,49 @@ void bind_exchange(apscope::python::Module& m, const std::shared_ptr<MadeSchemes
         .def_readonly("workers", &TrainingStep::workers)
         .def_readonly("loss", &TrainingStep::loss)
         .def_readonly("learning_rate", &TrainingStep::learning_rate)
-        .def("random",
-             [](const TrainingStep& s, int worker, std::size_t count, int bits, std::uint32_t hop) {
-        if (bits < 1 || bits > 64)
-            throw py::value_error("bits=" + std::to_string(bits) + " is not between 1 and 64");
-        py::array_t<std::uint64_t> words(static_cast<py::ssize_t>(count));
-        const RandomStream stream = s.stream(static_cast<std::size_t>(worker), bits, hop);
-        for (std::size_t i = 0; i < count; ++i)
-            words.mutable_data()[i] = stream.at(i) >> (64 - bits);
-        return words;
-    }, py::arg("worker"), py::arg("count"), py::arg("bits") = 32, py::arg("hop") = 0,
-             "Random integers of `bits` bits for the elements 0..count-1 of a worker, the same for "
-             "every call.");
+        .def(
+            "random",
+            [](const TrainingStep& s, int worker, std::size_t count, int bits, std::uint32_t hop) {
+                if (bits < 1 || bits > 64)
+                    throw py::value_error("bits=" + std::to_string(bits) +
+                                          " is not between 1 and 64");
+                py::array_t<std::uint64_t> words(static_cast<py::ssize_t>(count));
+                const RandomStream stream = s.stream(static_cast<std::size_t>(worker), bits, hop);
+                for (std::size_t i = 0; i < count; ++i)
+                    words.mutable_data()[i] = stream.at(i) >> (64 - bits);
+                return words;
+            },
+            py::arg("worker"), py::arg("count"), py::arg("bits") = 32, py::arg("hop") = 0,
+            "Random integers of `bits` bits for the elements 0..count-1 of a worker, the same for "
+            "every call.");
 
-    m.def("exchange",
-          [made](const std::string& spec, const py::array_t<float, py::array::c_style>& x,
-                 const TrainingStep& step, const py::dict& state, const std::string& topology,
-                 const py::object& weights, const py::object& full_batch) {
-        return run_exchange(*made, spec, x, step, state, topology, weights, full_batch);
-    },
-          py::arg("scheme"), py::arg("x"), py::arg("step"), py::arg("state"), py::arg("topology"),
-          py::arg("weights"), py::arg("full_batch"));
+    m.def(
+        "exchange",
+        [made](const std::string& spec, const py::array_t<float, py::array::c_style>& x,
+               const TrainingStep& step, const py::dict& state, const std::string& topology,
+               const py::object& weights, const py::object& full_batch) {
+            return run_exchange(*made, spec, x, step, state, topology, weights, full_batch);
+        },
+        py::arg("scheme"), py::arg("x"), py::arg("step"), py::arg("state"), py::arg("topology"),
+        py::arg("weights"), py::arg("full_batch"));
 
-    m.def("make_scheme",
-          [made](const std::string& name, const std::string& base, const py::dict& parts,
-                 std::optional<bool> keeps_state, bool compares_intended, int bits,
-                 const std::string& grid) {
-        Scheme scheme = parse_scheme(base, made.get());
-        SchemeParts own = scheme.inner_parts();
-        set_parts(own, parts, bits);
-        if (!parts.empty() || !own.defined_as.empty()) own.defined_as = name;
-        if (keeps_state) own.keeps_state = *keeps_state;
-        own.compares_intended = own.compares_intended || compares_intended;
-        if (!grid.empty()) own.grid = grid;
-        scheme.spec = scheme.name = name;
-        scheme.family = "other";
-        scheme.parts = std::move(own);
-        made->add(std::move(scheme));
-    },
-          py::arg("name"), py::arg("base"), py::arg("parts"), py::arg("keeps_state"),
-          py::arg("compares_intended"), py::arg("bits"), py::arg("grid"));
+    m.def(
+        "make_scheme",
+        [made](const std::string& name, const std::string& base, const py::dict& parts,
+               std::optional<bool> keeps_state, bool compares_intended, int bits,
+               const std::string& grid) {
+            Scheme scheme = parse_scheme(base, made.get());
+            SchemeParts own = scheme.inner_parts();
+            set_parts(own, parts, bits);
+            if (!parts.empty() || !own.defined_as.empty()) own.defined_as = name;
+            if (keeps_state) own.keeps_state = *keeps_state;
+            own.compares_intended = own.compares_intended || compares_intended;
+            if (!grid.empty()) own.grid = grid;
+            scheme.spec = scheme.name = name;
+            scheme.family = "other";
+            scheme.parts = std::move(own);
+            made->add(std::move(scheme));
+        },
+        py::arg("name"), py::arg("base"), py::arg("parts"), py::arg("keeps_state"),
+        py::arg("compares_intended"), py::arg("bits"), py::arg("grid"));
 }

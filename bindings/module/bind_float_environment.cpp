@@ -25,7 +25,6 @@ void bind_float_environment(python::Module& m) {
     // Not a python::Class: its guard would undo the entering.
     py::class_<Scope>(m, "FloatEnvironment")
         .def(py::init<>())
-        .def("__enter__", [](Scope& s) {
-        s.environment.emplace();
-    }).def("__exit__", [](Scope& s, const py::args&) { s.environment.reset(); });
+        .def("__enter__", [](Scope& s) { s.environment.emplace(); })
+        .def("__exit__", [](Scope& s, const py::args&) { s.environment.reset(); });
 }

@@ -135,10 +135,10 @@ to_json() and from_json() the fields.)")
              py::arg("nan_at_negative_zero") = py::none(), py::arg("even_code_ties") = py::none())
         .def(py::init([](const py::object& dtype) {  // of NumPy, ml_dtypes or torch, unknown to
                                                      // C++; else one sentence
-        return py::module_::import("apscope._arrays.inputs")
-            .attr("as_format")(dtype)
-            .cast<FloatFormat>();
-    }),
+                 return py::module_::import("apscope._arrays.inputs")
+                     .attr("as_format")(dtype)
+                     .cast<FloatFormat>();
+             }),
              py::arg("dtype"))
         .def_property_readonly("name", &FloatFormat::name,
                                "The shortest name that reads back the same, as ``apscope formats`` "
@@ -201,23 +201,25 @@ to_json() and from_json() the fields.)")
         .def_property_readonly("infinity_code", &FloatFormat::infinity_code,
                                "The code of +infinity. ValueError in a format without infinity.")
         .def("to_dict", &fields, "The fields by name, as ``FloatFormat(**fields)`` takes them.")
-        .def("to_json",
-             [](const FloatFormat& f) {
-        return py::module_::import("json").attr("dumps")(fields(f)).cast<std::string>();
-    }, "`to_dict` as text, which `from_json` reads.")
-        .def_static("from_json",
-                    [](const std::string& text) {
-        const py::dict d = py::module_::import("json").attr("loads")(text);
-        return py::type::of<FloatFormat>()(**d);
-    }, py::arg("text"), "The format of a text that `to_json` made.")
+        .def(
+            "to_json",
+            [](const FloatFormat& f) {
+                return py::module_::import("json").attr("dumps")(fields(f)).cast<std::string>();
+            },
+            "`to_dict` as text, which `from_json` reads.")
+        .def_static(
+            "from_json",
+            [](const std::string& text) {
+                const py::dict d = py::module_::import("json").attr("loads")(text);
+                return py::type::of<FloatFormat>()(**d);
+            },
+            py::arg("text"), "The format of a text that `to_json` made.")
         .def(py::self == py::self)
         .def("__hash__", &FloatFormat::hash)
         .def("__str__", &FloatFormat::name)
-        .def("__repr__", [](const FloatFormat& f) {
-        return "FloatFormat('" + f.name() + "')";
-    }).def(py::pickle([](const FloatFormat& f) { return f.name(); }, [](const std::string& name) {
-        return parse_format(name);
-    }));
+        .def("__repr__", [](const FloatFormat& f) { return "FloatFormat('" + f.name() + "')"; })
+        .def(py::pickle([](const FloatFormat& f) { return f.name(); },
+                        [](const std::string& name) { return parse_format(name); }));
 
     m.def("named_formats", [] {
         py::list rows;
@@ -232,10 +234,11 @@ to_json() and from_json() the fields.)")
         return rows;
     });
     python::bind_projection(m);
-    m.def("rounding_word", [](const std::string& word) { return std::string(rounding_word(word)); },
-          py::arg("word"),
-          "The name of a rounding, from any word for it; unknown words are returned unchanged. "
-          "ValueError for an ambiguous word.");
+    m.def(
+        "rounding_word", [](const std::string& word) { return std::string(rounding_word(word)); },
+        py::arg("word"),
+        "The name of a rounding, from any word for it; unknown words are returned unchanged. "
+        "ValueError for an ambiguous word.");
     m.def("rounding_modes", [] {
         std::vector<std::string> names;
         for (int i = 0; i < rounding_mode_count; ++i)

@@ -60,17 +60,21 @@ void bind_noise(apscope::python::Module& m) {
         .def(py::init(&noise_table), py::arg("texts"), py::arg("without"), py::arg("integers"),
              py::arg("numbers"), "`without`: -1 in rows of all workers.")
         .def("typical_interval", [](const NoiseTable& t) { return ends(noise_of(t).typical()); })
-        .def("pooled_interval",
-             [](const NoiseTable& t, const std::vector<std::pair<std::int64_t, double>>& ratios) {
-        return ends(noise_of(t).pooled(ratios));
-    }, py::arg("ratio_of_step"))
-        .def("facts",
-             [](const NoiseTable& t, const std::vector<std::string>& by, double batch_factor) {
-        std::vector<NoiseBy> columns;
-        for (const std::string& name : by) columns.push_back(parse_noise_by(name));
-        const NoiseFacts facts = noise_facts(t, columns, batch_factor);
-        return py::make_tuple(to_array(facts.first), to_dict(facts.figures));
-    }, py::arg("by"), py::arg("batch_factor"));
+        .def(
+            "pooled_interval",
+            [](const NoiseTable& t, const std::vector<std::pair<std::int64_t, double>>& ratios) {
+                return ends(noise_of(t).pooled(ratios));
+            },
+            py::arg("ratio_of_step"))
+        .def(
+            "facts",
+            [](const NoiseTable& t, const std::vector<std::string>& by, double batch_factor) {
+                std::vector<NoiseBy> columns;
+                for (const std::string& name : by) columns.push_back(parse_noise_by(name));
+                const NoiseFacts facts = noise_facts(t, columns, batch_factor);
+                return py::make_tuple(to_array(facts.first), to_dict(facts.figures));
+            },
+            py::arg("by"), py::arg("batch_factor"));
     m.attr("LEAST_OBSERVATIONS") = detail::least_observations;
     m.def("student_t", &student_t, py::arg("freedom"),
           "Student's t at 0.975; NaN below one degree of freedom.");

@@ -67,9 +67,12 @@ void bind_persistence(apscope::python::Module& m) {
              py::arg("optimizers"));
     m.attr("OPTIMIZERS") =
         py::make_tuple(optimizer_names[0], optimizer_names[1], optimizer_names[2]);
-    m.def("optimizer_told", [](const std::string& text) -> std::optional<std::string> {
-        const auto found = optimizer_told(text);
-        if (!found) return std::nullopt;
-        return std::string(optimizer_names[static_cast<std::size_t>(*found)]);
-    }, py::arg("text"), "Of a trace's metadata: the name of a known optimizer, or None.");
+    m.def(
+        "optimizer_told",
+        [](const std::string& text) -> std::optional<std::string> {
+            const auto found = optimizer_told(text);
+            if (!found) return std::nullopt;
+            return std::string(optimizer_names[static_cast<std::size_t>(*found)]);
+        },
+        py::arg("text"), "Of a trace's metadata: the name of a known optimizer, or None.");
 }

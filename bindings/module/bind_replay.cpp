@@ -215,21 +215,23 @@ void bind_replay(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>&
                              std::vector<std::size_t> steps, std::vector<std::size_t> tensors,
                              int workers, std::uint64_t seed, std::size_t shard, std::size_t shards,
                              int draws, int threads, std::size_t memory, bool persistence) {
-        ReplayOptions options;
-        for (const std::string& s : schemes) options.schemes.push_back(parse_scheme(s, made.get()));
-        for (const std::string& t : topologies) options.topologies.push_back(parse_topology(t));
-        options.steps = std::move(steps);
-        options.tensors = std::move(tensors);
-        options.workers = workers;
-        options.seed = seed;
-        options.shard = shard;
-        options.shards = shards;
-        options.draws = draws;
-        options.threads = threads;
-        options.memory = memory;
-        options.persistence = persistence;
-        return options;
-    }),
+                 ReplayOptions options;
+                 for (const std::string& s : schemes)
+                     options.schemes.push_back(parse_scheme(s, made.get()));
+                 for (const std::string& t : topologies)
+                     options.topologies.push_back(parse_topology(t));
+                 options.steps = std::move(steps);
+                 options.tensors = std::move(tensors);
+                 options.workers = workers;
+                 options.seed = seed;
+                 options.shard = shard;
+                 options.shards = shards;
+                 options.draws = draws;
+                 options.threads = threads;
+                 options.memory = memory;
+                 options.persistence = persistence;
+                 return options;
+             }),
              py::arg("schemes"), py::arg("topologies"), py::arg("steps"), py::arg("tensors"),
              py::arg("workers"), py::arg("seed") = 0, py::arg("shard") = 0, py::arg("shards") = 1,
              py::arg("draws") = 1, py::arg("threads") = 0, py::arg("memory") = 0,
@@ -237,82 +239,97 @@ void bind_replay(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>&
     m.def(
         "steps_between",
         [](const Trace& trace, std::optional<std::int64_t> first, std::optional<std::int64_t> end) {
-        return steps_between(trace.manifest(), first, end);
-    }, py::arg("trace"), py::arg("first"), py::arg("end"));
-    m.def("steps_numbered", [](const Trace& trace, const std::vector<std::int64_t>& numbers) {
-        return steps_numbered(trace.manifest(), numbers);
-    }, py::arg("trace"), py::arg("numbers"));
-    m.def("tensors_matching", [](const Trace& trace, const std::string& pattern) {
-        return tensors_matching(trace.manifest(), pattern);
-    }, py::arg("trace"), py::arg("pattern"));
+            return steps_between(trace.manifest(), first, end);
+        },
+        py::arg("trace"), py::arg("first"), py::arg("end"));
+    m.def(
+        "steps_numbered",
+        [](const Trace& trace, const std::vector<std::int64_t>& numbers) {
+            return steps_numbered(trace.manifest(), numbers);
+        },
+        py::arg("trace"), py::arg("numbers"));
+    m.def(
+        "tensors_matching",
+        [](const Trace& trace, const std::string& pattern) {
+            return tensors_matching(trace.manifest(), pattern);
+        },
+        py::arg("trace"), py::arg("pattern"));
     m.def("check_shard", &check_shard, py::arg("shard"), py::arg("shards"));
-    m.def("work_costs", [](const Trace& trace, const ReplayOptions& options) {
-        std::vector<WorkCost> found;
-        {
+    m.def(
+        "work_costs",
+        [](const Trace& trace, const ReplayOptions& options) {
+            std::vector<WorkCost> found;
+            {
+                const py::gil_scoped_release release;
+                found = work_costs(trace, options);
+            }
+            py::list costs;
+            for (const WorkCost& cost : found)
+                costs.append(py::make_tuple(cost.step, cost.tensor, cost.values, cost.seconds));
+            return costs;
+        },
+        py::arg("trace"), py::arg("options"));
+    m.def(
+        "check_memory",
+        [](const Trace& trace, const ReplayOptions& options) {
             const py::gil_scoped_release release;
-            found = work_costs(trace, options);
-        }
-        py::list costs;
-        for (const WorkCost& cost : found)
-            costs.append(py::make_tuple(cost.step, cost.tensor, cost.values, cost.seconds));
-        return costs;
-    }, py::arg("trace"), py::arg("options"));
-    m.def("check_memory", [](const Trace& trace, const ReplayOptions& options) {
-        const py::gil_scoped_release release;
-        check_memory(trace, options);
-    }, py::arg("trace"), py::arg("options"));
-    m.def("read_statistics",
-          [](const Trace& trace, ReplayOptions options, const std::vector<std::size_t>& pairs,
-             const py::object& progress) {
-        options.progress = telling(progress);
-        SelectionStatistics found;
-        {
-            const py::gil_scoped_release release;
-            found = read_statistics(trace, std::move(options), pairs);
-        }
-        const py::array agreed =
-            Agreed(static_cast<py::ssize_t>(found.agreed.size()), found.agreed.data());
-        return py::make_tuple(agreed, histogram_columns(trace, found.histograms));
-    },
-          py::arg("trace"), py::arg("options"), py::arg("pairs"), py::arg("progress") = py::none());
-    m.def("replay",
-          [](const Trace& trace, ReplayOptions options, const py::function& rows,
-             std::optional<std::vector<std::size_t>> items,
-             const std::optional<py::array>& statistics, const py::dict& states, bool keep_states,
-             const py::object& progress, const py::object& device) {
-        options.items = std::move(items);
-        if (statistics) {
-            const auto agreed = statistics->cast<Agreed>();
-            options.statistics.emplace(agreed.data(), agreed.data() + agreed.size());
-        }
-        options.keeps_states = keep_states;
-        options.device = python::from_capsule(device);
-        options.progress = telling(progress);
-        for (const auto& [key, state] : states)
-            options.states[key.cast<std::string>()] =
-                State(python::to_named_rows(state.cast<py::dict>()));
-        const std::vector<Scheme> asked = options.schemes;
-        const int workers = options.workers;
-        options.rows = [&](std::vector<ResultRow> some) {
-            const py::gil_scoped_acquire acquire;
-            const py::dict table = columns(trace, asked, workers, some);
-            some = {};
-            rows(table);
-        };
-        ReplayResult result;
-        {
-            const py::gil_scoped_release release;
-            result = replay(trace, std::move(options));
-        }
-        py::dict after;
-        for (auto& [key, state] : result.states)
-            after[py::str(key)] = python::to_dict(std::move(state).rows());
-        return py::make_tuple(histogram_columns(trace, result.histograms),
-                              noise_columns(trace, workers, result.noise),
-                              window_columns(trace, asked, result.windows), after);
-    },
-          py::arg("trace"), py::arg("options"), py::arg("rows"), py::arg("items") = py::none(),
-          py::arg("statistics") = py::none(), py::arg("states") = py::dict(),
-          py::arg("keep_states") = false, py::arg("progress") = py::none(),
-          py::arg("device") = py::none());
+            check_memory(trace, options);
+        },
+        py::arg("trace"), py::arg("options"));
+    m.def(
+        "read_statistics",
+        [](const Trace& trace, ReplayOptions options, const std::vector<std::size_t>& pairs,
+           const py::object& progress) {
+            options.progress = telling(progress);
+            SelectionStatistics found;
+            {
+                const py::gil_scoped_release release;
+                found = read_statistics(trace, std::move(options), pairs);
+            }
+            const py::array agreed =
+                Agreed(static_cast<py::ssize_t>(found.agreed.size()), found.agreed.data());
+            return py::make_tuple(agreed, histogram_columns(trace, found.histograms));
+        },
+        py::arg("trace"), py::arg("options"), py::arg("pairs"), py::arg("progress") = py::none());
+    m.def(
+        "replay",
+        [](const Trace& trace, ReplayOptions options, const py::function& rows,
+           std::optional<std::vector<std::size_t>> items,
+           const std::optional<py::array>& statistics, const py::dict& states, bool keep_states,
+           const py::object& progress, const py::object& device) {
+            options.items = std::move(items);
+            if (statistics) {
+                const auto agreed = statistics->cast<Agreed>();
+                options.statistics.emplace(agreed.data(), agreed.data() + agreed.size());
+            }
+            options.keeps_states = keep_states;
+            options.device = python::from_capsule(device);
+            options.progress = telling(progress);
+            for (const auto& [key, state] : states)
+                options.states[key.cast<std::string>()] =
+                    State(python::to_named_rows(state.cast<py::dict>()));
+            const std::vector<Scheme> asked = options.schemes;
+            const int workers = options.workers;
+            options.rows = [&](std::vector<ResultRow> some) {
+                const py::gil_scoped_acquire acquire;
+                const py::dict table = columns(trace, asked, workers, some);
+                some = {};
+                rows(table);
+            };
+            ReplayResult result;
+            {
+                const py::gil_scoped_release release;
+                result = replay(trace, std::move(options));
+            }
+            py::dict after;
+            for (auto& [key, state] : result.states)
+                after[py::str(key)] = python::to_dict(std::move(state).rows());
+            return py::make_tuple(histogram_columns(trace, result.histograms),
+                                  noise_columns(trace, workers, result.noise),
+                                  window_columns(trace, asked, result.windows), after);
+        },
+        py::arg("trace"), py::arg("options"), py::arg("rows"), py::arg("items") = py::none(),
+        py::arg("statistics") = py::none(), py::arg("states") = py::dict(),
+        py::arg("keep_states") = false, py::arg("progress") = py::none(),
+        py::arg("device") = py::none());
 }

@@ -65,22 +65,25 @@ std::vector<bool> run(StepExchange& exchange, std::int64_t number, std::size_t i
 }  // namespace
 
 void bind_step_exchange(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>& made) {
-    m.def("fsdp_divisors", [](int workers) {
-        const Divisors by = Division{Division::Place::fsdp}.of(workers);
-        return std::pair(by.before, by.after);
-    }, py::arg("workers"), "FSDP2's divisors before and after an fp16 reduction.");
+    m.def(
+        "fsdp_divisors",
+        [](int workers) {
+            const Divisors by = Division{Division::Place::fsdp}.of(workers);
+            return std::pair(by.before, by.after);
+        },
+        py::arg("workers"), "FSDP2's divisors before and after an fp16 reduction.");
     python::Class<StepExchange>(m, "StepExchange",
                                 "The gradients of all tensors of one step through a scheme.")
         .def(py::init([made](const std::string& spec, const std::vector<std::string>& names,
                              const std::vector<std::string>& roles,
                              const std::vector<std::vector<std::int64_t>>& shapes, int workers,
                              const std::string& topology, std::uint64_t seed, bool divide) {
-        std::vector<StepTensor> tensors;
-        for (std::size_t k = 0; k < names.size(); ++k)
-            tensors.push_back({names[k], roles.at(k), shapes.at(k)});
-        return StepExchange(parse_scheme(spec, made.get()), std::move(tensors), workers,
-                            parse_topology(topology), seed, divide);
-    }),
+                 std::vector<StepTensor> tensors;
+                 for (std::size_t k = 0; k < names.size(); ++k)
+                     tensors.push_back({names[k], roles.at(k), shapes.at(k)});
+                 return StepExchange(parse_scheme(spec, made.get()), std::move(tensors), workers,
+                                     parse_topology(topology), seed, divide);
+             }),
              py::arg("spec"), py::arg("names"), py::arg("roles"), py::arg("shapes"),
              py::arg("workers"), py::arg("topology"), py::arg("seed"), py::arg("divide"))
         .def("run", &run, py::arg("number"), py::arg("index"), py::arg("gradients").noconvert(),
@@ -88,19 +91,25 @@ void bind_step_exchange(apscope::python::Module& m, const std::shared_ptr<MadeSc
              py::arg("learning_rate"), py::arg("threads"),
              "Fills `out`; returns whether the scheme dropped each tensor's step.")
         .def_property_readonly("needs", [](const StepExchange& e) { return e.needs(); })
-        .def("state",
-             [](StepExchange& e) {
-        py::dict all;
-        for (auto& [name, state] : e.states()) {
-            NamedRows rows = state.rows();
-            if (!rows.empty()) all[py::str(name)] = to_dict(std::move(rows));
-        }
-        return all;
-    }, "The scheme's memory: arrays by name, by scheme and tensor.")
-        .def("set_state", [](StepExchange& e, const py::dict& all) {
-        std::map<std::string, State> states;
-        for (const auto& [name, rows] : all)
-            states.emplace(name.cast<std::string>(), State(to_named_rows(rows.cast<py::dict>())));
-        e.states() = std::move(states);
-    }, py::arg("state"));
+        .def(
+            "state",
+            [](StepExchange& e) {
+                py::dict all;
+                for (auto& [name, state] : e.states()) {
+                    NamedRows rows = state.rows();
+                    if (!rows.empty()) all[py::str(name)] = to_dict(std::move(rows));
+                }
+                return all;
+            },
+            "The scheme's memory: arrays by name, by scheme and tensor.")
+        .def(
+            "set_state",
+            [](StepExchange& e, const py::dict& all) {
+                std::map<std::string, State> states;
+                for (const auto& [name, rows] : all)
+                    states.emplace(name.cast<std::string>(),
+                                   State(to_named_rows(rows.cast<py::dict>())));
+                e.states() = std::move(states);
+            },
+            py::arg("state"));
 }

@@ -204,138 +204,163 @@ void bind_summary(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>
         .def("whole_sums", [](const ArrayTable& t) { return whole_sums(t.table()); })
         .def("compared_rows", [](const ArrayTable& t) { return compared_rows(t.table()); })
         .def("headline_rows", [](const ArrayTable& t) { return headline_rows(t.table()); })
-        .def("pooled_rows",
-             [](const ArrayTable& t, bool by_stage, bool by_topology) {
-        return pooled_rows(t.table(), by_stage, by_topology);
-    }, py::arg("by_stage"), py::arg("by_topology"))
-        .def("is_replaced",
-             [](const ArrayTable& t, const ChosenRows& rows) {
-        for (std::size_t i = 0; i < rows.size(); ++i) {
-            if (rows.topology[i] != t.table().topology.of_row[rows.row[i]]) return true;
-        }
-        return false;
-    }, py::arg("rows"), "Whether a row counts for another topology than its own.")
+        .def(
+            "pooled_rows",
+            [](const ArrayTable& t, bool by_stage, bool by_topology) {
+                return pooled_rows(t.table(), by_stage, by_topology);
+            },
+            py::arg("by_stage"), py::arg("by_topology"))
+        .def(
+            "is_replaced",
+            [](const ArrayTable& t, const ChosenRows& rows) {
+                for (std::size_t i = 0; i < rows.size(); ++i) {
+                    if (rows.topology[i] != t.table().topology.of_row[rows.row[i]]) return true;
+                }
+                return false;
+            },
+            py::arg("rows"), "Whether a row counts for another topology than its own.")
         .def("losses", &losses)
-        .def("nonfinite_places",
-             [](const ArrayTable& t) {
-        const NonfinitePlaces places = nonfinite_places(t.table());
-        return py::make_tuple(places.odd, places.all);
-    }, "Numbers of layers and steps with gradients that are NaN or infinite, and of all.")
-        .def("rows_of_zero_layers",
-             [](const ArrayTable& t) { return to_flags(rows_of_zero_layers(t.table())); },
-             "Which rows belong to a layer whose gradients are numerically zero.")
+        .def(
+            "nonfinite_places",
+            [](const ArrayTable& t) {
+                const NonfinitePlaces places = nonfinite_places(t.table());
+                return py::make_tuple(places.odd, places.all);
+            },
+            "Numbers of layers and steps with gradients that are NaN or infinite, and of all.")
+        .def(
+            "rows_of_zero_layers",
+            [](const ArrayTable& t) { return to_flags(rows_of_zero_layers(t.table())); },
+            "Which rows belong to a layer whose gradients are numerically zero.")
         .def("pool", &pool, py::arg("rows"), py::arg("by"))
         .def("summary", &summary, py::arg("rows"), py::arg("batch_factor"), py::arg("noise"),
              py::arg("windows"), py::arg("by") = py::none(), py::arg("optimizer") = py::none())
         .def("by", &by, py::arg("part"), py::arg("topology"), py::arg("batch_factor"),
              py::arg("noise"), py::arg("windows"), py::arg("optimizer") = py::none())
-        .def("step_time",
-             [made](const ArrayTable& t, const py::dict& network, std::optional<double> elements,
-                    std::optional<double> bucket_bytes, const std::string& side,
-                    const std::string& side_collective, const std::string& baseline,
-                    const std::string& not_measurable) {
-        TimeOptions options;
-        options.elements = elements;
-        options.bucket_bytes = bucket_bytes;
-        options.side = parse_side_messages(side);
-        options.side_collective = parse_side_collective(side_collective);
-        options.baseline = baseline;
-        options.not_measurable = not_measurable;
-        return step_time(t, transports(made.get()), network, options);
-    },
-             py::arg("network"), py::arg("elements"), py::arg("bucket_bytes"), py::arg("side"),
-             py::arg("side_collective"), py::arg("baseline"), py::arg("not_measurable"));
+        .def(
+            "step_time",
+            [made](const ArrayTable& t, const py::dict& network, std::optional<double> elements,
+                   std::optional<double> bucket_bytes, const std::string& side,
+                   const std::string& side_collective, const std::string& baseline,
+                   const std::string& not_measurable) {
+                TimeOptions options;
+                options.elements = elements;
+                options.bucket_bytes = bucket_bytes;
+                options.side = parse_side_messages(side);
+                options.side_collective = parse_side_collective(side_collective);
+                options.baseline = baseline;
+                options.not_measurable = not_measurable;
+                return step_time(t, transports(made.get()), network, options);
+            },
+            py::arg("network"), py::arg("elements"), py::arg("bucket_bytes"), py::arg("side"),
+            py::arg("side_collective"), py::arg("baseline"), py::arg("not_measurable"));
     python::Class<TablePair>(m, "Pairing", "Compares schemes of one table, or of two.")
         .def(py::init<std::shared_ptr<ArrayTable>, std::shared_ptr<ArrayTable>>(), py::arg("first"),
              py::arg("second"))
-        .def("compare",
-             [](const TablePair& c, const NamedScheme& a, const NamedScheme& b,
-                const MaybeTopology& topology, bool layers) {
-        return for_pairs(c, a, b, topology, [&](const Pair& pair, py::dict& out) {
-            add_compared(pair, c.first->table(), layers, out);
-        });
-    },
-             py::arg("a"), py::arg("b"), py::arg("topology"), py::arg("layers"))
-        .def("against",
-             [](const TablePair& c, const MaybeTopology& topology) {
-        py::list rows;
-        for (const Against& one : c.pairing.against(topology)) {
-            py::dict out = one.pair ? pair_dict(*one.pair) : py::dict();
-            if (one.pair) add_compared(*one.pair, c.first->table(), false, out);
-            out["trace"] = one.trace;
-            out["scheme"] = one.scheme;
-            out["held_by"] = name_of(one.held_by);
-            rows.append(out);
-        }
-        return rows;
-    }, py::arg("topology"))
-        .def("steps",
-             [](const TablePair& c, const NamedScheme& a, const NamedScheme& b,
-                const MaybeTopology& topology) {
-        return for_pairs(c, a, b, topology, [&](const Pair& pair, py::dict& out) {
-            const ComparedSteps steps = compared_steps(pair, c.first->table());
-            out["step"] = to_array(steps.step);
-            out["figures"] = to_dict(steps.figures);
-        });
-    },
-             py::arg("a"), py::arg("b"), py::arg("topology"))
-        .def("cells",
-             [](const TablePair& c, const NamedScheme& a, const NamedScheme& b,
-                const MaybeTopology& topology) {
-        return for_pairs(c, a, b, topology, [&](const Pair& pair, py::dict& out) {
-            py::list names;
-            std::vector<std::int64_t> steps;
-            for (const Pair::Place& place : pair.places) {
-                names.append(c.tensor(place.tensor));
-                steps.push_back(c.first->table().steps[static_cast<std::size_t>(place.step)]);
-            }
-            out["layer"] = names;
-            out["step"] = to_array(steps);
-            out["figures"] = to_dict(compared_cells(pair));
-        });
-    },
-             py::arg("a"), py::arg("b"), py::arg("topology"));
-    m.def("named_side", [](const std::string& text) -> NamedScheme {
-        const NamedSide named = named_side(text);
-        return {std::string(named.scheme), MaybeTopology(named.reduction)};
-    }, py::arg("text"), "SPEC@REDUCTION as the spec and the reduction; None without one.");
+        .def(
+            "compare",
+            [](const TablePair& c, const NamedScheme& a, const NamedScheme& b,
+               const MaybeTopology& topology, bool layers) {
+                return for_pairs(c, a, b, topology, [&](const Pair& pair, py::dict& out) {
+                    add_compared(pair, c.first->table(), layers, out);
+                });
+            },
+            py::arg("a"), py::arg("b"), py::arg("topology"), py::arg("layers"))
+        .def(
+            "against",
+            [](const TablePair& c, const MaybeTopology& topology) {
+                py::list rows;
+                for (const Against& one : c.pairing.against(topology)) {
+                    py::dict out = one.pair ? pair_dict(*one.pair) : py::dict();
+                    if (one.pair) add_compared(*one.pair, c.first->table(), false, out);
+                    out["trace"] = one.trace;
+                    out["scheme"] = one.scheme;
+                    out["held_by"] = name_of(one.held_by);
+                    rows.append(out);
+                }
+                return rows;
+            },
+            py::arg("topology"))
+        .def(
+            "steps",
+            [](const TablePair& c, const NamedScheme& a, const NamedScheme& b,
+               const MaybeTopology& topology) {
+                return for_pairs(c, a, b, topology, [&](const Pair& pair, py::dict& out) {
+                    const ComparedSteps steps = compared_steps(pair, c.first->table());
+                    out["step"] = to_array(steps.step);
+                    out["figures"] = to_dict(steps.figures);
+                });
+            },
+            py::arg("a"), py::arg("b"), py::arg("topology"))
+        .def(
+            "cells",
+            [](const TablePair& c, const NamedScheme& a, const NamedScheme& b,
+               const MaybeTopology& topology) {
+                return for_pairs(c, a, b, topology, [&](const Pair& pair, py::dict& out) {
+                    py::list names;
+                    std::vector<std::int64_t> steps;
+                    for (const Pair::Place& place : pair.places) {
+                        names.append(c.tensor(place.tensor));
+                        steps.push_back(
+                            c.first->table().steps[static_cast<std::size_t>(place.step)]);
+                    }
+                    out["layer"] = names;
+                    out["step"] = to_array(steps);
+                    out["figures"] = to_dict(compared_cells(pair));
+                });
+            },
+            py::arg("a"), py::arg("b"), py::arg("topology"));
+    m.def(
+        "named_side",
+        [](const std::string& text) -> NamedScheme {
+            const NamedSide named = named_side(text);
+            return {std::string(named.scheme), MaybeTopology(named.reduction)};
+        },
+        py::arg("text"), "SPEC@REDUCTION as the spec and the reduction; None without one.");
     m.def("is_own_reduction", &is_own_reduction, py::arg("topology"));
-    m.def("headline_topology", [](const std::vector<std::string>& in_order) {
-        return headline_topology(in_order);
-    }, py::arg("in_order"));
-    m.def("is_one_number",
-          [](const Numbers& bits, const IntegerArray& codes, std::size_t count) {
-        std::vector<SideBits> sums(count);
-        for (py::ssize_t i = 0; i < bits.size(); ++i)
-            sums.at(static_cast<std::size_t>(codes.data()[i])).add(bits.data()[i]);
-        std::vector<std::uint8_t> flags;
-        for (const SideBits& one : sums) flags.push_back(one.is_one_number());
-        return to_flags(flags);
-    }, py::arg("bits"), py::arg("codes"), py::arg("count"),
-          "Which groups' side information is one number per tensor, of any size.");
-    m.def("numerically_zero",
-          [](const Numbers& reference, const Numbers& noise, const Numbers& elements) {
-        std::vector<LayerSums> layers;
-        for (py::ssize_t i = 0; i < reference.size(); ++i)
-            layers.push_back({reference.data()[i], noise.data()[i], elements.data()[i]});
-        return to_flags(numerically_zero(layers));
-    }, py::arg("reference"), py::arg("noise"), py::arg("elements"),
-          "Which layers of one trace are numerically zero, from sums over its steps.");
+    m.def(
+        "headline_topology",
+        [](const std::vector<std::string>& in_order) { return headline_topology(in_order); },
+        py::arg("in_order"));
+    m.def(
+        "is_one_number",
+        [](const Numbers& bits, const IntegerArray& codes, std::size_t count) {
+            std::vector<SideBits> sums(count);
+            for (py::ssize_t i = 0; i < bits.size(); ++i)
+                sums.at(static_cast<std::size_t>(codes.data()[i])).add(bits.data()[i]);
+            std::vector<std::uint8_t> flags;
+            for (const SideBits& one : sums) flags.push_back(one.is_one_number());
+            return to_flags(flags);
+        },
+        py::arg("bits"), py::arg("codes"), py::arg("count"),
+        "Which groups' side information is one number per tensor, of any size.");
+    m.def(
+        "numerically_zero",
+        [](const Numbers& reference, const Numbers& noise, const Numbers& elements) {
+            std::vector<LayerSums> layers;
+            for (py::ssize_t i = 0; i < reference.size(); ++i)
+                layers.push_back({reference.data()[i], noise.data()[i], elements.data()[i]});
+            return to_flags(numerically_zero(layers));
+        },
+        py::arg("reference"), py::arg("noise"), py::arg("elements"),
+        "Which layers of one trace are numerically zero, from sums over its steps.");
     m.def("losses_of_sums", &losses_of_sums, py::arg("error"), py::arg("reference"),
           py::arg("overflow"));
-    m.def("part_seconds",
-          [made](const std::vector<std::tuple<double, double, double, double, double, std::string,
-                                              std::string>>& parts,
-                 const std::string& spec, int workers, const py::dict& network,
-                 const std::string& side,
-                 const std::string& side_collective) -> std::optional<double> {
-        std::vector<TimedPart> timed;
-        for (const auto& [values, payload, agreed, travelling, buckets, reduction, grid] : parts)
-            timed.push_back({values, payload, agreed, travelling, buckets, reduction, grid});
-        const auto time = time_of(timed, spec, workers, transports(made.get()), links_of(network),
-                                  parse_side_messages(side), parse_collective(side_collective));
-        return time ? std::optional(time->seconds) : std::nullopt;
-    },
-          py::arg("parts"), py::arg("scheme"), py::arg("workers"), py::arg("network"),
-          py::arg("side"), py::arg("side_collective"));
+    m.def(
+        "part_seconds",
+        [made](const std::vector<std::tuple<double, double, double, double, double, std::string,
+                                            std::string>>& parts,
+               const std::string& spec, int workers, const py::dict& network,
+               const std::string& side,
+               const std::string& side_collective) -> std::optional<double> {
+            std::vector<TimedPart> timed;
+            for (const auto& [values, payload, agreed, travelling, buckets, reduction, grid] :
+                 parts)
+                timed.push_back({values, payload, agreed, travelling, buckets, reduction, grid});
+            const auto time =
+                time_of(timed, spec, workers, transports(made.get()), links_of(network),
+                        parse_side_messages(side), parse_collective(side_collective));
+            return time ? std::optional(time->seconds) : std::nullopt;
+        },
+        py::arg("parts"), py::arg("scheme"), py::arg("workers"), py::arg("network"),
+        py::arg("side"), py::arg("side_collective"));
 }

@@ -42,35 +42,45 @@ void bind_trace(apscope::python::Module& m) {
     });
     using File = SafetensorsFile;
     python::Class<File, std::shared_ptr<File>>(m, "SafetensorsFile")
-        .def_static("open",
-                    [](const std::filesystem::path& path) {
-        return std::const_pointer_cast<File>(File::open(path));
-    }, py::arg("path"))
+        .def_static(
+            "open",
+            [](const std::filesystem::path& path) {
+                return std::const_pointer_cast<File>(File::open(path));
+            },
+            py::arg("path"))
         .def_property_readonly("names",
                                [](const File& file) {
-        std::vector<std::string> names;
-        for (const auto& [name, entry] : file.entries()) names.push_back(name);
-        return names;
-    })
+                                   std::vector<std::string> names;
+                                   for (const auto& [name, entry] : file.entries())
+                                       names.push_back(name);
+                                   return names;
+                               })
         .def_property_readonly("metadata", &File::metadata)
-        .def("dtype",
-             [](const File& file, const std::string& name) {
-        file.bytes(name);  // throws if there is no such tensor
-        return file.entries().at(name).dtype;
-    }, py::arg("name"))
-        .def("shape",
-             [](const File& file, const std::string& name) {
-        file.bytes(name);
-        return py::tuple(py::cast(file.entries().at(name).shape));
-    }, py::arg("name"))
-        .def("bytes",
-             [](const File& file, const std::string& name) {
-        const auto bytes = file.bytes(name);
-        return py::bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    }, py::arg("name"))
-        .def("read", [](const File& file, const std::string& name) {
-        return as_array(file.read(name));
-    }, py::arg("name"));
+        .def(
+            "dtype",
+            [](const File& file, const std::string& name) {
+                file.bytes(name);  // throws if there is no such tensor
+                return file.entries().at(name).dtype;
+            },
+            py::arg("name"))
+        .def(
+            "shape",
+            [](const File& file, const std::string& name) {
+                file.bytes(name);
+                return py::tuple(py::cast(file.entries().at(name).shape));
+            },
+            py::arg("name"))
+        .def(
+            "bytes",
+            [](const File& file, const std::string& name) {
+                const auto bytes = file.bytes(name);
+                return py::bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+            },
+            py::arg("name"))
+        .def(
+            "read",
+            [](const File& file, const std::string& name) { return as_array(file.read(name)); },
+            py::arg("name"));
     python::Class<TensorInfo>(m, "TensorInfo")
         .def_readonly("name", &TensorInfo::name)
         .def_property_readonly("shape",
@@ -79,9 +89,9 @@ void bind_trace(apscope::python::Module& m) {
         .def_readonly("sampled_from", &TensorInfo::sampled_from)
         .def_property_readonly("size", &TensorInfo::size)
         .def("__repr__", [](const TensorInfo& t) {
-        return py::str("TensorInfo(name={!r}, shape={}, role={!r})")
-            .format(t.name, py::tuple(py::cast(t.shape)), t.role);
-    });
+            return py::str("TensorInfo(name={!r}, shape={}, role={!r})")
+                .format(t.name, py::tuple(py::cast(t.shape)), t.role);
+        });
     python::Class<FileInfo>(m, "FileInfo")
         .def_readonly("name", &FileInfo::name)
         .def_readonly("bytes", &FileInfo::bytes)
@@ -93,9 +103,9 @@ void bind_trace(apscope::python::Module& m) {
         .def_readonly("loss_scale", &StepInfo::loss_scale)
         .def_readonly("files", &StepInfo::files)
         .def("__repr__", [](const StepInfo& s) {
-        return py::str("StepInfo(number={}, loss={}, learning_rate={})")
-            .format(s.number, s.loss, s.learning_rate);
-    });
+            return py::str("StepInfo(number={}, loss={}, learning_rate={})")
+                .format(s.number, s.loss, s.learning_rate);
+        });
     python::Class<Manifest>(m, "Manifest")
         .def_readonly("schema_version", &Manifest::schema_version)
         .def_readonly("name", &Manifest::name)
@@ -114,19 +124,24 @@ void bind_trace(apscope::python::Module& m) {
         .def_property_readonly("path", &Trace::path)
         .def_property_readonly("manifest_bytes",
                                [](const Trace& t) { return py::bytes(t.manifest_bytes()); })
-        .def("names",
-             [](const Trace& t, std::size_t step_index, const std::string& kind) {
-        return t.names(step_index, parse_kind(kind));
-    }, py::arg("step_index"), py::arg("kind"))
-        .def("has",
-             [](const Trace& t, std::size_t step_index, const std::string& kind) {
-        return t.has(step_index, parse_kind(kind));
-    }, py::arg("step_index"), py::arg("kind"))
+        .def(
+            "names",
+            [](const Trace& t, std::size_t step_index, const std::string& kind) {
+                return t.names(step_index, parse_kind(kind));
+            },
+            py::arg("step_index"), py::arg("kind"))
+        .def(
+            "has",
+            [](const Trace& t, std::size_t step_index, const std::string& kind) {
+                return t.has(step_index, parse_kind(kind));
+            },
+            py::arg("step_index"), py::arg("kind"))
         .def("check_unchanged", &Trace::check_unchanged)
-        .def("read",
-             [](const Trace& t, std::int64_t step, const std::string& name, int worker,
-                const std::string& kind) {
-        return as_array(t.read(step, name, worker, parse_kind(kind)));
-    },
-             py::arg("step"), py::arg("name"), py::arg("worker"), py::arg("kind") = "gradient");
+        .def(
+            "read",
+            [](const Trace& t, std::int64_t step, const std::string& name, int worker,
+               const std::string& kind) {
+                return as_array(t.read(step, name, worker, parse_kind(kind)));
+            },
+            py::arg("step"), py::arg("name"), py::arg("worker"), py::arg("kind") = "gradient");
 }

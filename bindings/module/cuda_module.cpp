@@ -71,16 +71,16 @@ void define_arrays(apscope::python::Module& m) {
     m.def("quantize",
           [](Address in, Address out, std::size_t n, int bytes, const std::string& format,
              const Projection& projection, std::uint64_t seed, int device, Address stream) {
-        const FloatFormat f = format_for(format, projection);
-        const Queue q(device, stream);
-        if (bytes == 4)
-            quantize_on_device(at<const float>(in), at<float>(out), n, f, projection, seed,
-                               q.stream);
-        else if (bytes == 8)
-            quantize_on_device(at<const double>(in), at<double>(out), n, f, projection, seed,
-                               q.stream);
-        else refuse_width("numbers", bytes);
-    });
+              const FloatFormat f = format_for(format, projection);
+              const Queue q(device, stream);
+              if (bytes == 4)
+                  quantize_on_device(at<const float>(in), at<float>(out), n, f, projection, seed,
+                                     q.stream);
+              else if (bytes == 8)
+                  quantize_on_device(at<const double>(in), at<double>(out), n, f, projection, seed,
+                                     q.stream);
+              else refuse_width("numbers", bytes);
+          });
     m.def("encode", [](Address in, Address out, std::size_t n, int bytes, int code_bytes,
                        const std::string& format, const Projection& projection, std::uint64_t seed,
                        std::optional<std::uint64_t> nan, int device, Address stream) {
@@ -118,37 +118,37 @@ void define_arrays(apscope::python::Module& m) {
     m.def("cast_statistics",
           [](Address in, Address out, std::size_t n, const std::string& format,
              const Projection& projection, std::uint64_t seed, int device, Address stream) {
-        const FloatFormat f = format_for(format, projection);
-        const Queue q(device, stream);
-        ResultRow row;
-        {
-            const py::gil_scoped_release release;
-            row = cast_statistics_on_device(at<const float>(in), at<float>(out), n, f, projection,
-                                            seed, q.stream);
-        }
-        return python::statistics_dict(row);
-    });
+              const FloatFormat f = format_for(format, projection);
+              const Queue q(device, stream);
+              ResultRow row;
+              {
+                  const py::gil_scoped_release release;
+                  row = cast_statistics_on_device(at<const float>(in), at<float>(out), n, f,
+                                                  projection, seed, q.stream);
+              }
+              return python::statistics_dict(row);
+          });
     m.def("allreduce",
           [](Address in, std::size_t workers, Address out, std::size_t n, const std::string& format,
              const std::string& topology, const std::optional<std::string>& accumulate,
              const std::optional<std::string>& hop_rounding, bool input_cast,
              const Projection& projection, std::uint64_t seed, int device, Address stream) {
-        const FloatFormat f = format_for(format, projection);
-        require_fp32(f, "allreduce");
-        AllReduceOptions options;
-        options.topology = parse_topology(topology);
-        options.projection = projection;
-        if (accumulate) {
-            options.accumulate = parse_format(*accumulate);
-            require_fp32(*options.accumulate, "allreduce");
-        }
-        if (hop_rounding) options.hop_rounding = parse_rounding(*hop_rounding);
-        options.input_cast = input_cast;
-        options.seed = seed;
-        const Queue q(device, stream);
-        all_reduce_on_device(at<const float>(in), workers, at<double>(out), n, f, options, {},
-                             q.stream);
-    });
+              const FloatFormat f = format_for(format, projection);
+              require_fp32(f, "allreduce");
+              AllReduceOptions options;
+              options.topology = parse_topology(topology);
+              options.projection = projection;
+              if (accumulate) {
+                  options.accumulate = parse_format(*accumulate);
+                  require_fp32(*options.accumulate, "allreduce");
+              }
+              if (hop_rounding) options.hop_rounding = parse_rounding(*hop_rounding);
+              options.input_cast = input_cast;
+              options.seed = seed;
+              const Queue q(device, stream);
+              all_reduce_on_device(at<const float>(in), workers, at<double>(out), n, f, options, {},
+                                   q.stream);
+          });
     m.def("matmul", [](Address a, Address b, Address out, std::size_t batches, std::size_t rows,
                        std::size_t terms, std::size_t columns, const std::string& format,
                        const std::string& order, const std::optional<std::string>& accumulate,
@@ -173,10 +173,10 @@ void define_blocks(apscope::python::Module& m) {
     m.def("quantize_blocks",
           [](Address in, Address out, const Shape& shape, const std::string& format,
              const Projection& p, std::uint64_t seed, int device, Address stream) {
-        const Queue q(device, stream);
-        quantize_blocks_on_device(at<const float>(in), at<float>(out), as_shape(shape),
-                                  parse_block_format(format), p, seed, q.stream);
-    });
+              const Queue q(device, stream);
+              quantize_blocks_on_device(at<const float>(in), at<float>(out), as_shape(shape),
+                                        parse_block_format(format), p, seed, q.stream);
+          });
     m.def("encode_blocks", [](Address in, Address codes, Address scales, const Shape& shape,
                               const std::string& format, const Projection& p, std::uint64_t seed,
                               int device, Address stream) {
@@ -189,12 +189,12 @@ void define_blocks(apscope::python::Module& m) {
     m.def("decode_blocks",
           [](Address codes, Address scales, double tensor_scale, Address out, const Shape& shape,
              const std::string& format, int device, Address stream) {
-        const Queue q(device, stream);
-        const py::gil_scoped_release release;
-        decode_blocks_on_device(at<const std::uint8_t>(codes), at<const std::uint8_t>(scales),
-                                static_cast<float>(tensor_scale), at<float>(out), as_shape(shape),
-                                parse_block_format(format), q.stream);
-    });
+              const Queue q(device, stream);
+              const py::gil_scoped_release release;
+              decode_blocks_on_device(at<const std::uint8_t>(codes), at<const std::uint8_t>(scales),
+                                      static_cast<float>(tensor_scale), at<float>(out),
+                                      as_shape(shape), parse_block_format(format), q.stream);
+          });
 }
 
 // DLPack's structures, with the layout of its specification: a consumer reads them in place.

@@ -57,7 +57,7 @@ PYBIND11_MODULE(_core, plain) {
     bind_rate_limit(m);
     bind_replay(m, made);
     bind_cost(m, made);
-    bind_noise(m);  // before what takes its table
+    bind_noise(m);        // before what takes its table
     bind_persistence(m);  // likewise
     bind_summary(m, made);
     bind_bench(m);

@@ -165,12 +165,13 @@ PYBIND11_MODULE(_oracle, plain) {
           py::arg("exhaustive") = false, py::arg("threads") = 2, py::arg("samples") = 100'000,
           py::arg("seed") = 1, py::arg("progress") = py::none(),
           "Compares an arithmetic operation in a format with MPFR. The rest as in verify().");
-    m.def("simd_level", [] { return std::string(to_string(simd_level())); },
-          "The instruction set of the verified code.");
-    m.def("set_simd_level",
-          [](const std::string& level) { set_simd_level(parse_simd_level(level)); },
-          py::arg("level"),
-          "This module has its own copy of the emulator, with its own instruction set.");
+    m.def(
+        "simd_level", [] { return std::string(to_string(simd_level())); },
+        "The instruction set of the verified code.");
+    m.def(
+        "set_simd_level", [](const std::string& level) { set_simd_level(parse_simd_level(level)); },
+        py::arg("level"),
+        "This module has its own copy of the emulator, with its own instruction set.");
     m.def("mpfr_version", &oracle::version_of_mpfr, "The version of MPFR in use.");
     m.def("overflow_rules", &overflow_rules, py::arg("format"),
           "The names of the overflow rules the format can follow.");

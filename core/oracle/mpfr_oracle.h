@@ -48,9 +48,9 @@ public:
 private:
     struct Step {
         bool lower_is_odd;
-        bool exact;  // the magnitude is the lower neighbour itself
+        bool exact;        // the magnitude is the lower neighbour itself
         int against_half;  // the magnitude against the midpoint: -1, 0, 1; deterministic modes only
-        Count up_count;  // stochastic modes only
+        Count up_count;    // stochastic modes only
     };
     // Sets lower_ and upper_ to the neighbours of magnitude_, with no upper limit to the exponent.
     Step bracket(bool inexact);

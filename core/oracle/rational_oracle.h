@@ -46,8 +46,8 @@ public:
     void project(Real x, std::span<const std::uint64_t> words, std::span<Real> results) const;
 
     struct Neighbours {
-        Magnitude<Real> lower, upper;  // lower <= |x| < upper
-        std::uint64_t lower_code = 0;  // codes go on above the largest finite one
+        Magnitude<Real> lower, upper;   // lower <= |x| < upper
+        std::uint64_t lower_code = 0;   // codes go on above the largest finite one
         bool below_the_lowest = false;  // lower is a 0 that the format does not have
     };
     Neighbours neighbours(Real x) const;

@@ -18,9 +18,9 @@ struct SumRounding {
 };
 
 struct Additions {
-    SumRounding narrow;  // of hops, and of rows rounded by themselves
+    SumRounding narrow;               // of hops, and of rows rounded by themselves
     std::optional<SumRounding> wide;  // of hops that are `wide`
-    bool ends_wide = false;  // the last sum is
+    bool ends_wide = false;           // the last sum is
     bool exact = false;  // instead of all that: the exact sum, rounded once to `narrow`
 
     // Of the rounding that happens last.
@@ -36,7 +36,7 @@ struct Additions {
 namespace adding {
 Additions in_fp32(const SumRounding& narrow);  // rounded at the end
 Additions at_the_end_in_fp32(
-    const SumRounding& narrow);  // partial sums are rounded, the sum is not
+    const SumRounding& narrow);                   // partial sums are rounded, the sum is not
 Additions to_nearest(const SumRounding& narrow);  // with infinities, whatever the projection
 Additions as_nccl(const SumRounding& narrow);
 Additions as_nccl_symmetric(const SumRounding& narrow);

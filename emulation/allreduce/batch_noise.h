@@ -63,7 +63,7 @@ APSCOPE_HD RatioProduct product_of_ratios(const double* errors, const double* no
 
 // Its sums over results, per block of 4096 elements.
 struct OverNoise {
-    double sum_log2 = 0.0;  // of q
+    double sum_log2 = 0.0;     // of q
     std::uint64_t blocks = 0;  // with noise
 
     void add(const RatioProduct& product) {
@@ -85,9 +85,9 @@ struct OverNoise {
 // The noise of one tensor at one step, in units of the squared reference. Elements for which a
 // worker's gradient is not finite have no noise.
 struct BatchNoise {
-    bool known = false;  // of two workers or more, also of a tensor without elements
-    std::vector<double> blocks;  // N of every noise block
-    double sum = 0.0;  // of N
+    bool known = false;              // of two workers or more, also of a tensor without elements
+    std::vector<double> blocks;      // N of every noise block
+    double sum = 0.0;                // of N
     double squared_reference = 0.0;  // the sum of R^2, R the sum or the mean of the gradients
     std::uint64_t noisy_blocks = 0;  // with N > 0
     // With nearly all noise from one worker: without it less than 2^-10 of N is left.

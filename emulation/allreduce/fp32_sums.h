@@ -23,9 +23,9 @@
 namespace apscope::detail {
 
 struct Fp32Sums {
-    bool in_hardware = false;  // the addition is the rounding
+    bool in_hardware = false;             // the addition is the rounding
     std::optional<StepCast<float>> step;  // ties to even: what follows it, in the same registers
-    QuantizeJob<float> job{};  // else what follows it
+    QuantizeJob<float> job{};             // else what follows it
     std::uint32_t zero_sign = sign_bit<float>;  // the sign bit, if the accumulator has a -0
     int random_bits = 0;
     bool ends_wide = false;  // the last sum is fp32's

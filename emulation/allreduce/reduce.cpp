@@ -180,8 +180,8 @@ void reduce(const Topology& given, std::span<const double* const> rows, std::siz
     const auto walk = [&](const RowCast& narrow, const RowCast* wide) {
         reduce_walk<double>(topology, rows, first, count, n, out.data(), scratch,
                             [&](std::size_t at, std::size_t size) {
-            return RowAdder(narrow, wide, key, at, size, moments, at - first);
-        });
+                                return RowAdder(narrow, wide, key, at, size, moments, at - first);
+                            });
     };
     if (topology.is_plain()) return walk(accumulator, nullptr);
     const auto cast_of = [](const SumRounding& r) { return RowCast(r.format, r.projection); };
@@ -199,8 +199,8 @@ void reduce(const Topology& topology, std::span<const float* const> rows, std::s
             ReduceScratch<float>& scratch, HopMoments* moments) {
     reduce_walk<float>(topology, rows, first, count, n, out.data(), scratch,
                        [&](std::size_t at, std::size_t size) {
-        return Fp32Adder(sums, key, at, size, moments, at - first);
-    });
+                           return Fp32Adder(sums, key, at, size, moments, at - first);
+                       });
     // The code of a single worker is unchanged: nothing was added.
     if (rows.size() > 1 && (sums.in_hardware || sums.step || sums.ends_wide))
         simd::run<Canonicalize>(out.data(), count, sums.zero_sign);

@@ -44,8 +44,8 @@ void reduce_tile(const Topology& topology, const ReductionProgram& program,
             if (hop.starts_accumulator) std::fill_n(lost, count, Real{0});
             kahan_add(at[source], at[target], lost, y, next,
                       [&](Real* to, const Real* a, int sign, const Real* b, std::uint32_t k) {
-                adder.add(to, a, b, static_cast<Real>(sign), hop_number + k, false);
-            });
+                          adder.add(to, a, b, static_cast<Real>(sign), hop_number + k, false);
+                      });
             std::copy_n(next, count, sum);
         } else {
             adder.add(sum, at[target], at[source], Real{1}, hop_number, hop.wide);

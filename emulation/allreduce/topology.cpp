@@ -19,13 +19,13 @@ namespace apscope::detail {
 struct TopologyForm {
     std::string_view name;
     void (*program)(ReductionProgram& program, int workers, int group);  // on rows
-    std::string_view collective;   // of definitions.md section 12; none: no number
-    bool has_groups = false;       // NAME:G
+    std::string_view collective;     // of definitions.md section 12; none: no number
+    bool has_groups = false;         // NAME:G
     bool keeps_accumulator = false;  // NAME+kahan, too
     Additions (*additions)(const SumRounding& accumulator) = nullptr;  // every one rounds to it
-    int (*chunks)(int workers) = nullptr;  // one
-    int (*rank)(int row, int chunk, int workers) = nullptr;  // the row itself
-    bool has_phases = false;  // NAME[,key=value...]; the program is for a scale that all share
+    int (*chunks)(int workers) = nullptr;                              // one
+    int (*rank)(int row, int chunk, int workers) = nullptr;            // the row itself
+    bool has_phases = false;    // NAME[,key=value...]; the program is for a scale that all share
     bool has_channels = false;  // NAME[,channels=N[,protocol=P]]
 };
 

@@ -22,9 +22,9 @@ struct TopologyForm;  // a row of the table
 // The keys of a reduction in two phases.
 struct TwoPhase {
     std::string sum = "fp32";  // what the owner of a shard adds in: fp32, exact or a format's name
-    bool own_exact = false;  // the owner's values of its shard are not encoded
-    std::string phase2;  // the scheme that encodes the sums; empty: that of phase 1
-    bool finishes = true;  // false: the sums stay where they are, as reduce_scatter leaves them
+    bool own_exact = false;    // the owner's values of its shard are not encoded
+    std::string phase2;        // the scheme that encodes the sums; empty: that of phase 1
+    bool finishes = true;      // false: the sums stay where they are, as reduce_scatter leaves them
 
     friend bool operator==(const TwoPhase&, const TwoPhase&) = default;
     std::string text() const;  // the keys that differ from these defaults
@@ -37,11 +37,11 @@ struct Topology {
     // workers, then one of the groups' sums.
     enum class Kind { exact, gather, ring, ordered, two_phase, levels };
     Kind kind = Kind::exact;
-    int group = 0;  // ranks in a group, where the form has groups
-    bool kahan = false;  // compensated, where the form keeps an accumulator
+    int group = 0;                       // ranks in a group, where the form has groups
+    bool kahan = false;                  // compensated, where the form keeps an accumulator
     const TopologyForm* form = nullptr;  // of all but exact and gather
-    TwoPhase phases = {};  // of two_phase
-    Channels channels = {};  // of nccl:ring and nccl:tree
+    TwoPhase phases = {};                // of two_phase
+    Channels channels = {};              // of nccl:ring and nccl:tree
     std::string format = {};  // of a level: of what the scheme encodes there; empty: its own
     std::vector<Topology> levels = {};  // of levels: inside the groups, over them
 
@@ -69,14 +69,14 @@ std::vector<std::string> level_names();
 std::string_view collective_name(std::string_view topology);
 
 struct Hop {
-    int target, source;  // source < 0: the target is rounded by itself
+    int target, source;       // source < 0: the target is rounded by itself
     bool starts_accumulator;  // Kahan: target is a fresh accumulator, its compensation is 0
-    bool wide = false;  // rounded to the wide format of additions.h instead
+    bool wide = false;        // rounded to the wide format of additions.h instead
 };
 
 struct ReductionProgram {
     std::vector<Hop> hops;
-    int result = 0;  // the row that holds the sum
+    int result = 0;             // the row that holds the sum
     int additions_per_hop = 1;  // roundings per hop: 4 with Kahan
 };
 

@@ -57,11 +57,12 @@ void round_row(double* row, std::size_t count, const Cast<double>& cast, const R
                std::uint64_t first) {
     for_random_words(is_stochastic(cast.rounding), stream, first, count,
                      [&](std::size_t begin, std::size_t n, const std::uint64_t* words) {
-        dispatch(cast.rounding, [&]<RoundingMode M>() {
-            is_plain(cast) ? simd::run<RoundRow<M, true>>(row + begin, n, &cast, words)
-                           : simd::run<RoundRow<M, false>>(row + begin, n, &cast, words);
-        });
-    });
+                         dispatch(cast.rounding, [&]<RoundingMode M>() {
+                             is_plain(cast)
+                                 ? simd::run<RoundRow<M, true>>(row + begin, n, &cast, words)
+                                 : simd::run<RoundRow<M, false>>(row + begin, n, &cast, words);
+                         });
+                     });
 }
 
 }  // namespace
@@ -114,11 +115,12 @@ void Rounder::apply(Operation operation, const double* a, const double* b, const
         if (path(Op) == ArithmeticPath::wide) {
             for_random_words(is_stochastic(cast.rounding), stream, first, count,
                              [&](std::size_t begin, std::size_t n, const std::uint64_t* words) {
-                dispatch(cast.rounding, [&]<RoundingMode M>() {
-                    operate_wide_row<Op, M>(a + begin, b + begin, c + begin, row + begin, n, cast,
-                                            operand_floor, words);
-                });
-            });
+                                 dispatch(cast.rounding, [&]<RoundingMode M>() {
+                                     operate_wide_row<Op, M>(a + begin, b + begin, c + begin,
+                                                             row + begin, n, cast, operand_floor,
+                                                             words);
+                                 });
+                             });
             return;
         }
         const bool down = cast.rounding == RoundingMode::toward_negative;

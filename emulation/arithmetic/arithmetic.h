@@ -21,17 +21,17 @@ int operand_count(Operation operation);
 enum class ArithmeticPath {
     exact,  // the fp64 result is exact: a product of two fp32 numbers has 48 bits, its exponent is
             // -298 to 255
-    odd,  // the fp64 result of fp32 numbers rounded to odd (exponents stay far inside fp64's). A
-          // rounding to precision p with N random bits compares with numbers of p + N + 2 <= 53
-          // bits: none is odd there
+    odd,    // the fp64 result of fp32 numbers rounded to odd (exponents stay far inside fp64's). A
+            // rounding to precision p with N random bits compares with numbers of p + N + 2 <= 53
+            // bits: none is odd there
     wide,  // 128-bit integers with a sticky bit below all that is compared with: any fp64 operands,
            // any format
 };
 
 // One rounding, prepared for rows: a format and a projection.
 struct Rounder {
-    Cast<double> cast;  // of results: inputs are flushed by operand_floor
-    bool narrow = true;  // operands are fp32 numbers, or products of two of them
+    Cast<double> cast;         // of results: inputs are flushed by operand_floor
+    bool narrow = true;        // operands are fp32 numbers, or products of two of them
     double operand_floor = 0;  // operands below it count as zeros
 
     ArithmeticPath path(Operation operation) const;

@@ -155,13 +155,13 @@ private:
             if (!fused_) load(k, term_);
             kahan_add(term_, sum, lost, y, next,
                       [&](Row& out, const Row& a, int sign, const Row& b, int rounding) {
-                if (fused_ && rounding == 0) {
-                    std::transform(b.begin(), b.end(), out.begin(), std::negate<>());
-                    add_term(k, out, out);
-                } else {
-                    apply(sign < 0 ? Operation::subtract : Operation::add, a, b, b, out);
-                }
-            });
+                          if (fused_ && rounding == 0) {
+                              std::transform(b.begin(), b.end(), out.begin(), std::negate<>());
+                              add_term(k, out, out);
+                          } else {
+                              apply(sign < 0 ? Operation::subtract : Operation::add, a, b, b, out);
+                          }
+                      });
             sum.swap(next);
         }
     }
@@ -248,9 +248,9 @@ void sum_tiles(std::size_t rows, std::size_t columns, std::size_t terms, std::sp
     parallel_for(rows * tiles, options.threads, [&](std::size_t item) {
         const std::size_t row = item / tiles, column = item % tiles * tile,
                           count = std::min(tile, columns - column);
-        const Terms of_tile{[&](std::size_t k, double* a, double* b) {
-            load(row, k, column, count, a, b);
-        }, products};
+        const Terms of_tile{
+            [&](std::size_t k, double* a, double* b) { load(row, k, column, count, a, b); },
+            products};
         const std::size_t first = row * columns + column;
         const Row sum = TileSum(options, rounders, of_tile, first, count).run(terms);
         std::transform(sum.begin(), sum.end(), out.data() + first,
@@ -328,9 +328,9 @@ void ordered_dot(std::span<const Real> a, std::span<const Real> b, std::size_t t
     sum_tiles(1, n, terms, out, options, rounders, true,
               [&](std::size_t, std::size_t k, std::size_t column, std::size_t count, double* x,
                   double* y) {
-        std::copy_n(a.data() + k * n + column, count, x);
-        std::copy_n(b.data() + k * n + column, count, y);
-    });
+                  std::copy_n(a.data() + k * n + column, count, x);
+                  std::copy_n(b.data() + k * n + column, count, y);
+              });
 }
 
 template <class Real>
@@ -349,9 +349,9 @@ void ordered_matmul(std::span<const Real> a, std::span<const Real> b, std::size_
     sum_tiles(all_rows, columns, terms, out, options, rounders, true,
               [&](std::size_t row, std::size_t k, std::size_t column, std::size_t count, double* x,
                   double* y) {
-        std::fill_n(x, count, static_cast<double>(a[row * terms + k]));
-        std::copy_n(b.data() + (row / rows * terms + k) * columns + column, count, y);
-    });
+                  std::fill_n(x, count, static_cast<double>(a[row * terms + k]));
+                  std::copy_n(b.data() + (row / rows * terms + k) * columns + column, count, y);
+              });
 }
 
 #define APSCOPE_REAL(Real)                                                                  \

@@ -17,11 +17,11 @@ namespace apscope::detail {
 struct SumOrder {
     enum class Kind {
         sequential,  // s = round(t0); s = round(s + t) for every further term
-        pairwise,  // neighbours are added, then neighbouring sums; an odd last one passes to the
-                   // next level
-        chunked,  // `chunk` consecutive terms sequentially, then the chunks' sums sequentially
-        kahan,  // y = round(t - e), u = round(s + y), e = round(round(u - s) - y), s = u
-        exact,  // the exact sum, rounded once
+        pairwise,    // neighbours are added, then neighbouring sums; an odd last one passes to the
+                     // next level
+        chunked,     // `chunk` consecutive terms sequentially, then the chunks' sums sequentially
+        kahan,       // y = round(t - e), u = round(s + y), e = round(round(u - s) - y), s = u
+        exact,       // the exact sum, rounded once
     };
     Kind kind = Kind::sequential;
     std::size_t chunk = 0;
@@ -31,10 +31,10 @@ SumOrder parse_sum_order(std::string_view text);
 
 struct SumOptions {
     SumOrder order;
-    FloatFormat format;  // of the result
+    FloatFormat format;                     // of the result
     std::optional<FloatFormat> accumulate;  // of partial sums, if not the result's
-    std::optional<FloatFormat> product;  // products are exact if not given
-    Projection projection;  // of all roundings
+    std::optional<FloatFormat> product;     // products are exact if not given
+    Projection projection;                  // of all roundings
     std::uint64_t seed = 0;
     int threads = 1;
     bool registers = true;  // false: the general path even if a faster one gives the same bits

@@ -14,11 +14,11 @@ namespace apscope::detail {
 
 // The path of a sum, and why its roundings are those of the exact results.
 enum class SumPath {
-    fp32,        // fp32 operations, then a rounding: exact, or twice rounded safely
-                 // (emulation/arithmetic/value_range.h)
-    fp64,        // the same with fp64 operations
-    fp64_odd,    // fp64 sums rounded to odd, then a rounding; products of fp32 numbers are exact
-    general,     // rows of fp64 numbers and the rule, or wide numbers
+    fp32,      // fp32 operations, then a rounding: exact, or twice rounded safely
+               // (emulation/arithmetic/value_range.h)
+    fp64,      // the same with fp64 operations
+    fp64_odd,  // fp64 sums rounded to odd, then a rounding; products of fp32 numbers are exact
+    general,   // rows of fp64 numbers and the rule, or wide numbers
 };
 std::string_view to_string(SumPath path);
 

@@ -18,12 +18,12 @@ void with_step(Step step, const F& f) {
 
 SumKernels<float> sum_kernels(const StepCast<float>& sum, const StepCast<float>& product, bool,
                               std::size_t lanes) {
-    return make_sum_kernels<float>(sum, product, lanes,
-                                   [&]<std::size_t Lanes>(SumKernels<float>& k) {
-        with_step(product.step, [&]<Step P>() {
-            with_step(sum.step, [&]<Step S>() { set_loops<float, P, S, false, Lanes>(k); });
+    return make_sum_kernels<float>(
+        sum, product, lanes, [&]<std::size_t Lanes>(SumKernels<float>& k) {
+            with_step(product.step, [&]<Step P>() {
+                with_step(sum.step, [&]<Step S>() { set_loops<float, P, S, false, Lanes>(k); });
+            });
         });
-    });
 }
 
 }  // namespace apscope::detail

@@ -66,11 +66,11 @@ struct AccumulateKahan {
             const Real* t = terms + k * stride;
             for (std::size_t j = 0; j < Lanes; ++j) {
                 Real y, next;
-                kahan_add(t[j], s[j], e[j], y, next,
-                          [&](Real& out, Real a, int sign, Real b, int)
-                              __attribute__((always_inline)) {
-                    out = round_step<S>(add_for_step<Odd, S>(a, sign < 0 ? -b : b, step), step);
-                });
+                kahan_add(
+                    t[j], s[j], e[j], y, next,
+                    [&](Real& out, Real a, int sign, Real b, int) __attribute__((always_inline)) {
+                        out = round_step<S>(add_for_step<Odd, S>(a, sign < 0 ? -b : b, step), step);
+                    });
                 s[j] = next;
             }
         }

@@ -16,11 +16,11 @@
 namespace apscope::detail {
 
 enum class Step {
-    none,       // no rounding needed: exact, or fp32 by the hardware
-    addition,   // ties to even by the addition of c
+    none,      // no rounding needed: exact, or fp32 by the hardware
+    addition,  // ties to even by the addition of c
     bits,  // ties to even on the bits of fp32, for formats with fp32's emin, where c has no room
     threshold,  // up from a fraction of the quantum on, which may depend on the sign
-    odd,  // the odd neighbour
+    odd,        // the odd neighbour
 };
 
 template <class Real>
@@ -28,7 +28,7 @@ struct StepCast {
     using Bits = BitsOf<Real>;
     Step step = Step::none;
     GridConstants<Real> grid;  // addition, threshold, odd
-    Real overflow_from = 0;  // first magnitude that rounds beyond the largest
+    Real overflow_from = 0;    // first magnitude that rounds beyond the largest
     Bits largest = 0;
     Bits overflow_positive = 0, overflow_negative = 0, infinite_positive = 0, infinite_negative = 0;
     int shift = 0;  // bits: of the discarded ones

@@ -111,11 +111,11 @@ void by_rule(const Cast<double>& cast, const RandomStream& stream, std::uint64_t
              std::size_t count, F&& f) {
     for_random_words(is_stochastic(cast.rounding), stream, first, count,
                      [&](std::size_t begin, std::size_t n, const std::uint64_t* words) {
-        dispatch(cast.rounding, [&]<RoundingMode M>() {
-            is_plain(cast) ? f.template operator()<M, true>(begin, n, words)
-                           : f.template operator()<M, false>(begin, n, words);
-        });
-    });
+                         dispatch(cast.rounding, [&]<RoundingMode M>() {
+                             is_plain(cast) ? f.template operator()<M, true>(begin, n, words)
+                                            : f.template operator()<M, false>(begin, n, words);
+                         });
+                     });
 }
 
 std::optional<DrawnStep> make_drawn(const FloatFormat& format, Projection projection,
@@ -148,16 +148,17 @@ void RowCast::round_row(const Real* in, double scale, double* out, std::size_t c
             simd::run<RoundSteps<S, Real>>(in, scale, out, count, &*step_);
         });
     if (drawn_) {
-        return for_drawn<double>(stream, first, count,
-                                 [&](std::size_t begin, std::size_t n, const double* words) {
-            simd::run<RoundDrawn<Real>>(in + begin, scale, out + begin, n, words, &*drawn_);
-        });
+        return for_drawn<double>(
+            stream, first, count, [&](std::size_t begin, std::size_t n, const double* words) {
+                simd::run<RoundDrawn<Real>>(in + begin, scale, out + begin, n, words, &*drawn_);
+            });
     }
     by_rule(cast_, stream, first, count,
             [&]<RoundingMode M, bool Plain>(std::size_t begin, std::size_t n,
                                             const std::uint64_t* words) {
-        simd::run<RoundByRule<M, Plain, Real>>(in + begin, scale, out + begin, n, &cast_, words);
-    });
+                simd::run<RoundByRule<M, Plain, Real>>(in + begin, scale, out + begin, n, &cast_,
+                                                       words);
+            });
 }
 
 void RowCast::round(const float* in, double scale, double* out, std::size_t count,
@@ -177,18 +178,19 @@ void RowCast::add(const double* a, const double* b, double sign, double* out, st
         });
     if (drawn_ && odd_suffices(cast_)) {
         double odd[random_group];
-        return for_drawn<double>(stream, first, count,
-                                 [&](std::size_t begin, std::size_t n, const double* words) {
-            sums_to_odd(a + begin, b + begin, sign, odd, n);
-            simd::run<RoundDrawn<double>>(static_cast<const double*>(odd), 1.0, out + begin, n,
-                                          words, &*drawn_);
-        });
+        return for_drawn<double>(
+            stream, first, count, [&](std::size_t begin, std::size_t n, const double* words) {
+                sums_to_odd(a + begin, b + begin, sign, odd, n);
+                simd::run<RoundDrawn<double>>(static_cast<const double*>(odd), 1.0, out + begin, n,
+                                              words, &*drawn_);
+            });
     }
     by_rule(cast_, stream, first, count,
             [&]<RoundingMode M, bool Plain>(std::size_t begin, std::size_t n,
                                             const std::uint64_t* words) {
-        simd::run<AddByRule<M, Plain>>(a + begin, b + begin, sign, out + begin, n, &cast_, words);
-    });
+                simd::run<AddByRule<M, Plain>>(a + begin, b + begin, sign, out + begin, n, &cast_,
+                                               words);
+            });
 }
 
 void sums_to_odd(const double* a, const double* b, double sign, double* out, std::size_t count) {

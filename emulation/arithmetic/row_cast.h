@@ -27,7 +27,7 @@
 namespace apscope::detail {
 
 struct DrawnStep {
-    StepCast<double> step;  // its grid and its ends
+    StepCast<double> step;   // its grid and its ends
     double draws, per_draw;  // 2^N, 2^-N
 };
 

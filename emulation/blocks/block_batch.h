@@ -56,9 +56,10 @@ public:
         }
         find_maxima(batch, room);
         find_scales(batch, room);
-        for_served_runs(room.served, batch.blocks, [&](std::size_t b, std::size_t n) {
-            round_run(batch, room, b, n);
-        }, [&](std::size_t b) { by_rule(batch.place(b)); });
+        for_served_runs(
+            room.served, batch.blocks,
+            [&](std::size_t b, std::size_t n) { round_run(batch, room, b, n); },
+            [&](std::size_t b) { by_rule(batch.place(b)); });
     }
 
 private:

@@ -34,7 +34,7 @@ template <class Real>
 struct BlockCast {
     using Bits = BitsOf<Real>;
     MovableFormat<Real> element;
-    Bits over_positive, over_negative;    // results for larger numbers
+    Bits over_positive, over_negative;  // results for larger numbers
     // All ones if that is a number, which moves with the scale.
     Bits moves_positive, moves_negative;
     Bits negative_zero;
@@ -224,11 +224,11 @@ struct ColumnMaxima {
 template <class Real>
 struct PowerScaleRule {
     using Bits = BitsOf<Real>;
-    std::int64_t offset;  // k = exponent field - offset, and one more
-    Bits more_from;  // from this fraction on
-    std::int64_t min, max;  // the scale format's exponents
+    std::int64_t offset;           // k = exponent field - offset, and one more
+    Bits more_from;                // from this fraction on
+    std::int64_t min, max;         // the scale format's exponents
     std::int64_t lowest, highest;  // the supported k
-    Bits limit;  // the first unsupported amax
+    Bits limit;                    // the first unsupported amax
 };
 template <class Real>
 struct PowerScales {

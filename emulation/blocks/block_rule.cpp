@@ -184,26 +184,27 @@ void quantize_block_by_rule(const Real* in, Real* out, const BlockPlace& place,
                             const BlockEncoder& e) {
     round_block(in, place, e,
                 [&](std::size_t begin, std::span<const double> elements, double scale) {
-        for (std::size_t j = 0; j < elements.size(); ++j) {
-            out[place.first + (begin + j) * place.stride] =
-                combine_block_value<Real>(e.format, elements[j], scale, e.tensor_scale);
-        }
-    });
+                    for (std::size_t j = 0; j < elements.size(); ++j) {
+                        out[place.first + (begin + j) * place.stride] =
+                            combine_block_value<Real>(e.format, elements[j], scale, e.tensor_scale);
+                    }
+                });
 }
 
 template <class Real>
 void encode_block_by_rule(const Real* in, std::uint8_t* codes, std::uint8_t* scales,
                           const BlockPlace& place, const BlockEncoder& e) {
-    round_block(in, place, e,
-                [&](std::size_t begin, std::span<const double> elements, double scale) {
-        scales[place.scale] =
-            static_cast<std::uint8_t>(encode_one(static_cast<float>(scale), e.scale_codec));
-        for (std::size_t j = 0; j < elements.size(); ++j) {
-            // With a NaN scale the elements do not matter: code 0.
-            codes[place.first + (begin + j) * place.stride] =
-                scale != scale ? std::uint8_t{0} : e.element_code(static_cast<float>(elements[j]));
-        }
-    });
+    round_block(
+        in, place, e, [&](std::size_t begin, std::span<const double> elements, double scale) {
+            scales[place.scale] =
+                static_cast<std::uint8_t>(encode_one(static_cast<float>(scale), e.scale_codec));
+            for (std::size_t j = 0; j < elements.size(); ++j) {
+                // With a NaN scale the elements do not matter: code 0.
+                codes[place.first + (begin + j) * place.stride] =
+                    scale != scale ? std::uint8_t{0}
+                                   : e.element_code(static_cast<float>(elements[j]));
+            }
+        });
 }
 
 std::vector<double> element_values(const BlockFormat& format) {

@@ -20,13 +20,13 @@ namespace apscope::detail {
 inline constexpr std::size_t batch_blocks = 256, batch_elements = 2048;
 
 struct BlockBatch {
-    std::size_t first;          // element
-    std::size_t scale;          // the first block's
+    std::size_t first;  // element
+    std::size_t scale;  // the first block's
     std::size_t blocks;
-    std::size_t elements;       // of all blocks
+    std::size_t elements;  // of all blocks
     bool columns;
-    std::size_t stride;         // between the elements of a block
-    bool uniform;  // every block has counts[0] elements; the other counts are unused
+    std::size_t stride;  // between the elements of a block
+    bool uniform;        // every block has counts[0] elements; the other counts are unused
     std::array<std::uint32_t, batch_blocks> counts;
 
     BlockPlace place(std::size_t block) const {

@@ -237,39 +237,43 @@ void decode_blocks(std::span<const std::uint8_t> codes, std::span<const std::uin
     const float divisor = format.tensor_scale ? tensor_scale : 1.0f;
     const auto scale_run = divisor == 1.0f ? scale_elements<false> : scale_elements<true>;
     const bool streams = out.size_bytes() >= streaming_bytes;
-    for_batches(shape, format, threads, [&](const BlockBatch& batch) {
-        float elements[batch_elements], spread[batch_elements], scale[batch_blocks];
-        alignas(64) float results[batch_elements];
-        for (std::size_t b = 0; b < batch.blocks; ++b)
-            scale[b] = static_cast<float>(values[scales[batch.scale + b]]);
-        const auto run = [&](std::size_t first, std::size_t count, std::size_t steps,
-                             const float* of) {
-            decode(codes.data() + first, elements, count);
-            scale_run(elements, streams ? results : out.data() + first, count, steps, of, divisor);
-            if (streams) copy_streaming(results, out.data() + first, count * sizeof(float));
-        };
-        const std::size_t count = batch.counts[0];
-        if (batch.columns) {
-            for (std::size_t row = 0; row < count; ++row)
-                run(batch.first + row * batch.stride, batch.blocks, 0, scale);
-        } else if (batch.elements > batch_elements) {  // one large block
-            std::fill_n(spread, batch_elements, scale[0]);
-            for (std::size_t i = 0; i < count; i += batch_elements)
-                run(batch.first + i, std::min(batch_elements, count - i), 0, spread);
-        } else if (batch.uniform && count % block_step == 0) {
-            run(batch.first, batch.elements, count / block_step, scale);
-        } else {
-            std::size_t spread_to = 0;
-            for (std::size_t b = 0; b < batch.blocks; ++b) {
-                const std::size_t n = batch.counts[batch.uniform ? 0 : b];
-                std::fill_n(spread + spread_to, n, scale[b]);
-                spread_to += n;
+    for_batches(
+        shape, format, threads,
+        [&](const BlockBatch& batch) {
+            float elements[batch_elements], spread[batch_elements], scale[batch_blocks];
+            alignas(64) float results[batch_elements];
+            for (std::size_t b = 0; b < batch.blocks; ++b)
+                scale[b] = static_cast<float>(values[scales[batch.scale + b]]);
+            const auto run = [&](std::size_t first, std::size_t count, std::size_t steps,
+                                 const float* of) {
+                decode(codes.data() + first, elements, count);
+                scale_run(elements, streams ? results : out.data() + first, count, steps, of,
+                          divisor);
+                if (streams) copy_streaming(results, out.data() + first, count * sizeof(float));
+            };
+            const std::size_t count = batch.counts[0];
+            if (batch.columns) {
+                for (std::size_t row = 0; row < count; ++row)
+                    run(batch.first + row * batch.stride, batch.blocks, 0, scale);
+            } else if (batch.elements > batch_elements) {  // one large block
+                std::fill_n(spread, batch_elements, scale[0]);
+                for (std::size_t i = 0; i < count; i += batch_elements)
+                    run(batch.first + i, std::min(batch_elements, count - i), 0, spread);
+            } else if (batch.uniform && count % block_step == 0) {
+                run(batch.first, batch.elements, count / block_step, scale);
+            } else {
+                std::size_t spread_to = 0;
+                for (std::size_t b = 0; b < batch.blocks; ++b) {
+                    const std::size_t n = batch.counts[batch.uniform ? 0 : b];
+                    std::fill_n(spread + spread_to, n, scale[b]);
+                    spread_to += n;
+                }
+                run(batch.first, batch.elements, 0, spread);
             }
-            run(batch.first, batch.elements, 0, spread);
-        }
-    }, [&] {
-        if (streams) finish_streaming();
-    });
+        },
+        [&] {
+            if (streams) finish_streaming();
+        });
 }
 
 void decode_blocks_by_rule(std::span<const std::uint8_t> codes,
@@ -279,17 +283,20 @@ void decode_blocks_by_rule(std::span<const std::uint8_t> codes,
     const FloatEnvironment environment;
     const std::vector<double> of_elements = element_values(format),
                               of_scales = scale_values(format);
-    for_batches(shape, format, 1, [&](const BlockBatch& batch) {
-        for (std::size_t b = 0; b < batch.blocks; ++b) {
-            const BlockPlace place = batch.place(b);
-            const double scale = of_scales[scales[place.scale]];
-            for (std::size_t j = 0; j < place.count; ++j) {
-                const std::size_t i = place.first + j * place.stride;
-                out[i] =
-                    combine_block_value<float>(format, of_elements[codes[i]], scale, tensor_scale);
+    for_batches(
+        shape, format, 1,
+        [&](const BlockBatch& batch) {
+            for (std::size_t b = 0; b < batch.blocks; ++b) {
+                const BlockPlace place = batch.place(b);
+                const double scale = of_scales[scales[place.scale]];
+                for (std::size_t j = 0; j < place.count; ++j) {
+                    const std::size_t i = place.first + j * place.stride;
+                    out[i] = combine_block_value<float>(format, of_elements[codes[i]], scale,
+                                                        tensor_scale);
+                }
             }
-        }
-    }, [] {});
+        },
+        [] {});
 }
 
 }  // namespace apscope::detail

@@ -51,7 +51,7 @@ float encode_blocks(std::span<const double> in, std::span<std::uint8_t> codes,
 
 // Further options of an encoder. All except `stream` are for rule ratio.
 struct BlockSettings {
-    RandomStream stream;  // of the words; element i draws word first_element + i
+    RandomStream stream;        // of the words; element i draws word first_element + i
     std::optional<float> amax;  // instead of the array's own: agreed with others
     // The largest block scale the tensor scale aims at; 0: the scale format's largest.
     float scale_range = 0;

@@ -14,13 +14,13 @@ namespace apscope::detail {
 
 enum class CastPath {
     addition,  // deterministic: one hardware addition and one subtraction (quantize_addition.h)
-    split,  // fp32: numbers of full precision by one integer addition, smaller ones as a count of
-            // quanta (quantize_split.h)
+    split,   // fp32: numbers of full precision by one integer addition, smaller ones as a count of
+             // quanta (quantize_split.h)
     scaled,  // fp32, stochastic: the sum of two integers, of digits and random bits
              // (stochastic_scaled.h)
-    rule,  // deterministic: the rule as vector code
+    rule,    // deterministic: the rule as vector code
     stochastic,  // the rule, with the random integers of one Philox block for several elements
-    digits,  // the rule, with as many random digits per element as needed
+    digits,      // the rule, with as many random digits per element as needed
 };
 inline constexpr int cast_path_count = 6;
 std::string_view to_string(CastPath path);
@@ -37,7 +37,7 @@ struct CastPlan {
     // Stochastic: random integers of at most 32 bits come a buffer at a time.
     bool words_in_bulk = false;
 
-    std::string_view how() const;  // what runs
+    std::string_view how() const;     // what runs
     std::string_view reason() const;  // why its results are those of the exact result rounded once
 };
 

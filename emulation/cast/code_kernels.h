@@ -19,11 +19,11 @@
 namespace apscope::detail {
 
 struct CodeMap {
-    int shift;  // s = 23 - m
+    int shift;             // s = 23 - m
     std::uint32_t offset;  // (127 - b) 2^m
     // Bits of 2^emin, 0 where fp32's subnormal numbers are the format's.
     std::uint32_t first_normal;
-    std::uint32_t normal_code;  // 2^m, the code of 2^emin
+    std::uint32_t normal_code;       // 2^m, the code of 2^emin
     float smallest_normal, quantum;  // 2^emin, 0 where first_normal is; 2^(emin - m)
     std::uint32_t sign_code, nan_code, nan_sign, top_finite;
     std::uint32_t infinity_code;  // nan_code where the format has none
@@ -104,9 +104,9 @@ struct EncodeValues {
         write_codes(in, out, count,
                     [&](const float* from, std::uint32_t* codes, std::size_t n)
                         __attribute__((always_inline)) {
-            for (std::size_t i = 0; i < n; ++i)
-                codes[i] = value_code(bits_cast<std::uint32_t>(from[i]), m);
-        });
+                            for (std::size_t i = 0; i < n; ++i)
+                                codes[i] = value_code(bits_cast<std::uint32_t>(from[i]), m);
+                        });
     }
 };
 

@@ -48,8 +48,8 @@ struct QuantizeByAddition {
         const AdditionCast<Real> a = *given;
         round_buffers(in, out, count, a.cast.largest,
                       [&]<bool Limited>(Real x) __attribute__((always_inline)) {
-            return bits_cast<Real>(rounded_by_addition<M, Limited>(x, a));
-        });
+                          return bits_cast<Real>(rounded_by_addition<M, Limited>(x, a));
+                      });
     }
 };
 

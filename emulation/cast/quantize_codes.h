@@ -28,11 +28,11 @@ struct EncodeByAddition {
         write_codes(in, out, count,
                     [&](const float* from, std::uint32_t* codes, std::size_t n)
                         __attribute__((always_inline)) {
-            round_buffer(from, codes, n, c.cast.cast.largest,
-                         [&]<bool Limited>(float x) __attribute__((always_inline)) {
-                return code_by_addition<Limited>(x, c);
-            });
-        });
+                            round_buffer(from, codes, n, c.cast.cast.largest,
+                                         [&]<bool Limited>(float x) __attribute__((always_inline)) {
+                                             return code_by_addition<Limited>(x, c);
+                                         });
+                        });
     }
 };
 

@@ -26,8 +26,8 @@ namespace apscope::detail {
 // A format and a projection as the two halves need them.
 struct SplitCast {
     Cast<float> cast;
-    int shift;  // s
-    std::uint32_t rest;  // its bits
+    int shift;                   // s
+    std::uint32_t rest;          // its bits
     std::uint32_t first_normal;  // bits of 2^emin; 0 without a second half
     float per_quantum, quantum;  // 2^(m - emin), 2^(emin - m)
 };
@@ -123,8 +123,8 @@ struct QuantizeBySplit {
         if constexpr (SignedZero) s.cast.negative_zero = sign_bit<float>;
         round_buffers(in, out, count, s.cast.largest,
                       [&]<bool Limited>(float x) __attribute__((always_inline)) {
-            return round_split<M, HasParts, Limited, SignedZero>(x, s);
-        });
+                          return round_split<M, HasParts, Limited, SignedZero>(x, s);
+                      });
     }
 };
 

@@ -34,40 +34,40 @@ struct AddMoments {
             bits_cast<double>(static_cast<std::uint64_t>(1023 - cast->random_bits) << 52);
         const bool saturates = cast->saturates;
         std::uint64_t undefined = 0;
-        by_overflow(row, count, inside,
-                    [&]<bool Limited>(std::size_t begin, std::size_t n)
-                        __attribute__((always_inline)) {
-            for (std::size_t i = begin; i < begin + n; ++i) {
-                const std::uint64_t bits = bits_cast<std::uint64_t>(row[i] * scale),
-                                    sign = bits & sign_bit<double>;
-                const bool finite = !Limited || (bits ^ sign) < infinity_bits<double>;
-                const double size =
-                    bits_cast<double>(select(finite, bits ^ sign, std::uint64_t{0}));
-                const std::uint64_t exponent =
-                    bits_cast<std::uint64_t>(size) & infinity_bits<double>;
-                const std::uint64_t field = (exponent > min_field ? exponent : min_field) - m;
-                const double gap = bits_cast<double>(field);
-                const double quanta = size * bits_cast<double>(top - field),
-                             k = __builtin_floor(quanta), eta = quanta - k;
-                const double p = __builtin_floor(eta * draws) * per_draw;
-                const double moved = (p - eta) * gap, spread = p * (1.0 - p) * (gap * gap);
-                if constexpr (Limited) {
-                    const double low = k * gap;
-                    const bool stuck = saturates & (low >= largest);
-                    const bool lost =
-                        (!finite) |
-                        ((!stuck) & ((low > largest) | ((low + gap > largest) & (p != 0.0))));
-                    const double turned = bits_cast<double>(
-                        bits_cast<std::uint64_t>(stuck ? largest - size : moved) ^ sign);
-                    bias[i] += lost ? 0.0 : turned;
-                    variance[i] += (lost | stuck) ? 0.0 : spread;
-                    undefined |= static_cast<std::uint64_t>(lost);
-                } else {
-                    bias[i] += bits_cast<double>(bits_cast<std::uint64_t>(moved) ^ sign);
-                    variance[i] += spread;
+        by_overflow(
+            row, count, inside,
+            [&]<bool Limited>(std::size_t begin, std::size_t n) __attribute__((always_inline)) {
+                for (std::size_t i = begin; i < begin + n; ++i) {
+                    const std::uint64_t bits = bits_cast<std::uint64_t>(row[i] * scale),
+                                        sign = bits & sign_bit<double>;
+                    const bool finite = !Limited || (bits ^ sign) < infinity_bits<double>;
+                    const double size =
+                        bits_cast<double>(select(finite, bits ^ sign, std::uint64_t{0}));
+                    const std::uint64_t exponent =
+                        bits_cast<std::uint64_t>(size) & infinity_bits<double>;
+                    const std::uint64_t field = (exponent > min_field ? exponent : min_field) - m;
+                    const double gap = bits_cast<double>(field);
+                    const double quanta = size * bits_cast<double>(top - field),
+                                 k = __builtin_floor(quanta), eta = quanta - k;
+                    const double p = __builtin_floor(eta * draws) * per_draw;
+                    const double moved = (p - eta) * gap, spread = p * (1.0 - p) * (gap * gap);
+                    if constexpr (Limited) {
+                        const double low = k * gap;
+                        const bool stuck = saturates & (low >= largest);
+                        const bool lost =
+                            (!finite) |
+                            ((!stuck) & ((low > largest) | ((low + gap > largest) & (p != 0.0))));
+                        const double turned = bits_cast<double>(
+                            bits_cast<std::uint64_t>(stuck ? largest - size : moved) ^ sign);
+                        bias[i] += lost ? 0.0 : turned;
+                        variance[i] += (lost | stuck) ? 0.0 : spread;
+                        undefined |= static_cast<std::uint64_t>(lost);
+                    } else {
+                        bias[i] += bits_cast<double>(bits_cast<std::uint64_t>(moved) ^ sign);
+                        variance[i] += spread;
+                    }
                 }
-            }
-        });
+            });
         *defined = undefined == 0;
     }
 };

@@ -62,9 +62,9 @@ struct DrawByDigits {
         for_drawn<Word>(*stream, first, count,
                         [&](std::size_t begin, std::size_t n, const Word* drawn)
                             __attribute__((always_inline)) {
-            for (std::size_t i = 0; i < n; ++i)
-                out[begin + i] = round(in[begin + i], cast, drawn[i]);
-        });
+                                for (std::size_t i = 0; i < n; ++i)
+                                    out[begin + i] = round(in[begin + i], cast, drawn[i]);
+                            });
     }
 };
 

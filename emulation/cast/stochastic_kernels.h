@@ -34,32 +34,34 @@ APSCOPE_INLINE void round_drawn(const float* in, float* out, std::size_t count,
                                 std::uint32_t largest, const RandomStream& stream,
                                 std::uint64_t first, Round&& round) {
     float aside[buffer_elements];
-    for_drawn<Word>(stream, first, count,
-                    [&](std::size_t group, std::size_t drawn, const Word* words)
-                        __attribute__((always_inline)) {
-        for (std::size_t begin = 0; begin < drawn; begin += buffer_elements) {
-            const std::size_t n = drawn - begin < buffer_elements ? drawn - begin : buffer_elements;
-            const float* x = in + group + begin;
-            const Word* word = words + begin;
-            float* rounded = out + group + begin;
-            if (in == out) {
-                __builtin_memcpy(aside, x, n * sizeof(float));
-                x = aside;
-            }
-            std::uint32_t found = 0;
+    for_drawn<Word>(
+        stream, first, count,
+        [&](std::size_t group, std::size_t drawn,
+            const Word* words) __attribute__((always_inline)) {
+            for (std::size_t begin = 0; begin < drawn; begin += buffer_elements) {
+                const std::size_t n =
+                    drawn - begin < buffer_elements ? drawn - begin : buffer_elements;
+                const float* x = in + group + begin;
+                const Word* word = words + begin;
+                float* rounded = out + group + begin;
+                if (in == out) {
+                    __builtin_memcpy(aside, x, n * sizeof(float));
+                    x = aside;
+                }
+                std::uint32_t found = 0;
 #pragma GCC ivdep
-            for (std::size_t i = 0; i < n; ++i) {
-                const std::uint32_t magnitude = bits_cast<std::uint32_t>(x[i]) & 0x7FFFFFFFu;
-                found = found > magnitude ? found : magnitude;
-                rounded[i] = round.template operator()<false>(x[i], word[i]);
-            }
-            if (found <= largest) continue;
+                for (std::size_t i = 0; i < n; ++i) {
+                    const std::uint32_t magnitude = bits_cast<std::uint32_t>(x[i]) & 0x7FFFFFFFu;
+                    found = found > magnitude ? found : magnitude;
+                    rounded[i] = round.template operator()<false>(x[i], word[i]);
+                }
+                if (found <= largest) continue;
 #pragma GCC ivdep
-            for (std::size_t i = 0; i < n; ++i)
-                rounded[i] = round.template operator()<true>(x[i], word[i]);
-        }
-    },
-                    in);
+                for (std::size_t i = 0; i < n; ++i)
+                    rounded[i] = round.template operator()<true>(x[i], word[i]);
+            }
+        },
+        in);
 }
 
 // Few: 16 digits serve, and random words have as many.
@@ -77,12 +79,12 @@ struct DrawBySplit {
                                    const SplitCast* given, const RandomStream* stream,
                                    std::uint64_t first) {
         const SplitCast s = *given;
-        round_drawn<DrawnWord<Few>>(in, out, count, s.cast.largest, *stream, first,
-                                    [&]<bool Limited>(float x, DrawnWord<Few> word)
-                                        __attribute__((always_inline)) {
-            const auto drawn = added_of_word<M, Few>(word, s.cast.random_bits);
-            return draw_split<M, HasParts, Few, Limited>(x, s, drawn);
-        });
+        round_drawn<DrawnWord<Few>>(
+            in, out, count, s.cast.largest, *stream, first,
+            [&]<bool Limited>(float x, DrawnWord<Few> word) __attribute__((always_inline)) {
+                const auto drawn = added_of_word<M, Few>(word, s.cast.random_bits);
+                return draw_split<M, HasParts, Few, Limited>(x, s, drawn);
+            });
     }
 };
 
@@ -94,12 +96,12 @@ struct DrawScaled {
                                    std::uint64_t first) {
         ScaledCast s = *given;
         if constexpr (SignedZero) s.cast.negative_zero = sign_bit<float>;
-        round_drawn<DrawnWord<Few>>(in, out, count, s.cast.largest, *stream, first,
-                                    [&]<bool Limited>(float x, DrawnWord<Few> word)
-                                        __attribute__((always_inline)) {
-            const auto drawn = added_of_word<M, Few>(word, s.cast.random_bits);
-            return draw_scaled<M, Few, Limited>(x, s, drawn);
-        });
+        round_drawn<DrawnWord<Few>>(
+            in, out, count, s.cast.largest, *stream, first,
+            [&]<bool Limited>(float x, DrawnWord<Few> word) __attribute__((always_inline)) {
+                const auto drawn = added_of_word<M, Few>(word, s.cast.random_bits);
+                return draw_scaled<M, Few, Limited>(x, s, drawn);
+            });
     }
 };
 

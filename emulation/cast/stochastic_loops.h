@@ -77,8 +77,9 @@ void stochastic_piece_loop(const QuantizeJob<Real>& job, const Real* in, Real* o
             }
             for_random_words(true, job.stream, first, count,
                              [&](std::size_t at, std::size_t n, const std::uint64_t* words) {
-                simd::run<DrawByRule<M, Real>>(in + at, out + at, n, &job.plan.cast, words, 0);
-            });
+                                 simd::run<DrawByRule<M, Real>>(in + at, out + at, n,
+                                                                &job.plan.cast, words, 0);
+                             });
         }
     });
 }

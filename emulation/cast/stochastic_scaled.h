@@ -17,8 +17,8 @@ namespace apscope::detail {
 
 struct ScaledCast {
     Cast<float> cast;
-    std::uint32_t top;  // bits of the power of two above the largest number: what is greater
-                        // overflows as it does
+    std::uint32_t top;    // bits of the power of two above the largest number: what is greater
+                          // overflows as it does
     std::uint32_t least;  // bits of 2^emin
     // Less the bits of 2^e, those of 2^(16 + m - e); from there, less those of 2^(e - m).
     std::uint32_t up, down;

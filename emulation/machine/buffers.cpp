@@ -17,7 +17,7 @@ struct alignas(64) BufferPool::Block {
 namespace {
 
 constexpr std::size_t shortest = std::size_t{1} << 14;  // that a pool manages
-constexpr std::size_t kept = std::size_t{1} << 23;  // bytes that may always be held
+constexpr std::size_t kept = std::size_t{1} << 23;      // bytes that may always be held
 constexpr std::size_t page = std::size_t{1} << 12, huge_page = std::size_t{1} << 21;
 
 // A length of four in each power of two, so that tensors of many lengths use the same blocks.

@@ -146,14 +146,15 @@ Parameters choose_for(const Choose& choose, const Selection& given, const Wanted
     s.elements = rows[0].size;
     s.nonfinite = step.nonfinite;
     for (const RowReader& row : rows) {
-        for_runs(row, std::max<std::size_t>(row.size, 1),
-                 [&](std::size_t, std::span<const double> x) {
-            s.amax = std::max(s.amax, amax_of(x));
-            if (!wanted.sums) return;
-            s.sum += block_sum(x.size(), [&](std::size_t i) { return x[i]; });
-            s.sum_absolute += block_sum(x.size(), [&](std::size_t i) { return std::abs(x[i]); });
-            s.sum_squares += block_sum(x.size(), [&](std::size_t i) { return x[i] * x[i]; });
-        });
+        for_runs(
+            row, std::max<std::size_t>(row.size, 1), [&](std::size_t, std::span<const double> x) {
+                s.amax = std::max(s.amax, amax_of(x));
+                if (!wanted.sums) return;
+                s.sum += block_sum(x.size(), [&](std::size_t i) { return x[i]; });
+                s.sum_absolute +=
+                    block_sum(x.size(), [&](std::size_t i) { return std::abs(x[i]); });
+                s.sum_squares += block_sum(x.size(), [&](std::size_t i) { return x[i] * x[i]; });
+            });
     }
     s.amax = fp32_bound(s.amax);
     s.largest_sum = std::numeric_limits<double>::infinity();  // not known here

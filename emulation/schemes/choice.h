@@ -17,9 +17,9 @@ namespace apscope::detail {
 
 // The statistics of one tensor at one step that the workers agree on.
 struct AgreedStatistics {
-    double amax = 0.0;  // largest finite |g| over all workers
+    double amax = 0.0;            // largest finite |g| over all workers
     std::uint64_t nonfinite = 0;  // NaNs and infinities over all workers
-    std::size_t elements = 0;  // of one worker
+    std::size_t elements = 0;     // of one worker
     // Fixed-shape sums over the finite elements of all workers; 0 unless a scheme needs them.
     double sum = 0.0, sum_absolute = 0.0, sum_squares = 0.0;
     // The largest sum over the workers, in rank order, of an element's finite |g|; likewise.
@@ -38,9 +38,9 @@ AgreedStatistics agreed_statistics(std::span<const std::span<const float>> rows,
                                    const WantedStatistics& wanted = {});
 
 struct Decision {
-    double scale = 1.0;  // an fp32 number or a power of two
+    double scale = 1.0;           // an fp32 number or a power of two
     std::optional<int> exponent;  // s if scale = 2^s
-    bool skipped = false;  // the step is dropped
+    bool skipped = false;         // the step is dropped
     // Of this tensor, where they are not the scheme's for every one.
     std::optional<std::uint64_t> side_bits;
 };

@@ -40,7 +40,7 @@ struct SchemeArguments {
     double fraction(std::string_view key) const;  // from 0 to below 1: a momentum's factor
     double scale(std::string_view key, std::string_view word = {})
         const;  // a positive fp32 number or a power of two: products with fp32 numbers are exact
-    bool flag(std::string_view key) const;     // true or false
+    bool flag(std::string_view key) const;  // true or false
     std::string_view choice(std::string_view key, std::span<const std::string_view> choices) const;
     // An enumeration whose values are those of `choices`, in this order.
     template <class Enum>
@@ -53,10 +53,10 @@ private:
 };
 
 struct SchemeDefinition {
-    std::string_view class_name = {};  // in Python: APS
-    std::string_view summary = {};     // one line
-    std::string_view source = {};      // where the algorithm comes from
-    std::string_view needs = {};       // records that a trace must have
+    std::string_view class_name = {};                            // in Python: APS
+    std::string_view summary = {};                               // one line
+    std::string_view source = {};                                // where the algorithm comes from
+    std::string_view needs = {};                                 // records that a trace must have
     enum class Body { none, scheme, policy } body = Body::none;  // the content of its parentheses
     bool takes_format = false;
     std::vector<SchemeKey> keys = {};

@@ -25,12 +25,12 @@ namespace apscope::detail {
 // What select() chose for one step and all workers. Python sees the first four under these names,
 // where they are set, and the scheme's own parts beside them.
 struct Parameters {
-    std::optional<double> scale;  // of every element
-    Row scales;  // where they differ: one for `unit` consecutive elements each
+    std::optional<double> scale;     // of every element
+    Row scales;                      // where they differ: one for `unit` consecutive elements each
     std::size_t unit = 1, lead = 0;  // elements of the first unit that lie before the row
     std::optional<int> scale_exponent;  // s where one power of two 2^s scales all
-    bool skipped = false;  // the scheme drops this step
-    Record own;  // what else the scheme's encode and reduce must know
+    bool skipped = false;               // the scheme drops this step
+    Record own;                         // what else the scheme's encode and reduce must know
 
     template <class Part>
     const Part& of() const {
@@ -50,15 +50,15 @@ struct TrainingStep {
     std::string tensor = "x", role = "other";
     std::vector<std::int64_t> shape;
     std::int64_t number = 0;  // of the step
-    std::size_t index = 0;  // among the steps replayed, from 0
+    std::size_t index = 0;    // among the steps replayed, from 0
     int workers = 1;
-    PhiloxKey key{};  // of all draws of this tensor at this step
-    std::uint64_t nonfinite = 0;  // elements that bypass the scheme, of all workers
+    PhiloxKey key{};                          // of all draws of this tensor at this step
+    std::uint64_t nonfinite = 0;              // elements that bypass the scheme, of all workers
     std::vector<std::uint64_t> nonfinite_of;  // of each worker, if the rows are at hand
     double loss = std::numeric_limits<double>::quiet_NaN(),
            learning_rate = std::numeric_limits<double>::quiet_NaN();
     std::span<const float> weights, full_batch;  // empty where not recorded
-    bool packs = false;  // messages carry their payload, not its length alone
+    bool packs = false;   // messages carry their payload, not its length alone
     std::size_t row = 0;  // elements of a row of the tensor that this is a part of; 0: by `shape`
     // Of a scheme whose blocks cross tensors (SchemeParts::bucket); null: the tensor is alone.
     const Bucket* bucket = nullptr;
@@ -84,9 +84,9 @@ inline std::size_t elements_of(const TrainingStep& step) {
 // What one worker put on the wire: for a whole tensor, or for a piece of it.
 struct Message {
     Row values;  // what a receiver reads, as long as the input
-    Row codes;  // what is added where codes are: scaled values or integers; else of no meaning
-    Row bias, variance;  // E[value] - input and Var[value] over the draws, NaN where not known;
-                         // empty if `certain`, or if none is known
+    Row codes;   // what is added where codes are: scaled values or integers; else of no meaning
+    Row bias, variance;    // E[value] - input and Var[value] over the draws, NaN where not known;
+                           // empty if `certain`, or if none is known
     bool certain = false;  // nothing was drawn for it, though the scheme draws elsewhere
     // Of what was rounded to a float grid, in the basis it was rounded in.
     std::optional<GridUse> grid_use;
@@ -110,14 +110,14 @@ struct SumMoments {
 };
 
 struct Exchange {
-    Rows intended;  // what the workers wanted to send
+    Rows intended;              // what the workers wanted to send
     std::vector<Message> sent;  // values in the gradient's own basis
-    Rows reduced;  // the sums over the workers, one a topology
-    SumMoments moments;  // of the only one
+    Rows reduced;               // the sums over the workers, one a topology
+    SumMoments moments;         // of the only one
     Row scales;  // the agreed scale of every element, or one for all, on the scheme's float grid;
                  // else empty
     std::optional<int> scale_exponent;  // s where one power of two 2^s scaled all
-    bool skipped = false;  // the scheme dropped this step
+    bool skipped = false;               // the scheme dropped this step
 };
 
 // One worker's row, of `size` elements, to be read piece by piece.
@@ -133,9 +133,9 @@ struct RowReader {
     }
     static RowReader of_zeros(std::size_t size) {
         return {size, [zeros = Row()](std::size_t, std::size_t count) mutable {
-            if (zeros.size() < count) zeros.resize(count, 0.0);
-            return std::span<const double>(zeros).first(count);
-        }};
+                    if (zeros.size() < count) zeros.resize(count, 0.0);
+                    return std::span<const double>(zeros).first(count);
+                }};
     }
 };
 

@@ -72,8 +72,8 @@ SumsAhead ExchangeRun::look_ahead() const {
             " topologies, but this scheme's scale depends on the reduction; "
             "give one topology");
     return {topologies_.empty() ? Topology{} : topologies_[0], 1, [this](std::size_t, std::size_t) {
-        return GradientRows{{gradients_.begin(), gradients_.end()}, step_.key};
-    }};
+                return GradientRows{{gradients_.begin(), gradients_.end()}, step_.key};
+            }};
 }
 
 void ExchangeRun::take_all() {
@@ -99,16 +99,16 @@ std::vector<RowReader> ExchangeRun::readers() {
         }
         rows.push_back(
             {elements_, [this, w](std::size_t first, std::size_t count) -> std::span<const double> {
-            if (buffer_.size() < count) buffer_.resize(count);
-            const std::span<double> row = std::span(buffer_).first(count);
-            const Place place{first, elements_};
-            special_.clear();
-            widen_gradients(gradients_[w].subspan(first, count), parts_.sees_special, w, row,
-                            special_);
-            if (parts_.compensate) parts_.compensate(state_, place, row, w);
-            if (parts_.adjust) parts_.adjust(state_, place, row, w);
-            return row;
-        }});
+                 if (buffer_.size() < count) buffer_.resize(count);
+                 const std::span<double> row = std::span(buffer_).first(count);
+                 const Place place{first, elements_};
+                 special_.clear();
+                 widen_gradients(gradients_[w].subspan(first, count), parts_.sees_special, w, row,
+                                 special_);
+                 if (parts_.compensate) parts_.compensate(state_, place, row, w);
+                 if (parts_.adjust) parts_.adjust(state_, place, row, w);
+                 return row;
+             }});
     }
     return rows;
 }

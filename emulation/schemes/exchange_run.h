@@ -73,8 +73,8 @@ private:
     Parameters theta_;
     // The same with what each key's words decided.
     std::vector<std::pair<PhiloxKey, Parameters>> drawn_;
-    Rows own_;    // of each worker, as measured
-    Row buffer_;  // of the readers
+    Rows own_;     // of each worker, as measured
+    Row buffer_;   // of the readers
     Rows turned_;  // the results of forward() and adjust()
     Exchange e_;
     std::vector<SpecialValue> special_;  // of the piece at hand

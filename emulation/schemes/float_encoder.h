@@ -31,9 +31,9 @@ enum class Collective {
 
 struct Reduction {
     Collective collective = Collective::all_reduce;
-    bool exact = false;  // accumulate=exact: every topology gives the fp64 sum
+    bool exact = false;      // accumulate=exact: every topology gives the fp64 sum
     FloatFormat accumulate;  // the format partial sums are rounded to
-    Projection projection;  // with the hops' rounding
+    Projection projection;   // with the hops' rounding
 
     static Reduction gathered();
     bool gathers() const { return collective == Collective::all_gather; }

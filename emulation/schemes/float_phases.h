@@ -67,12 +67,12 @@ private:
     std::span<const std::span<const float>> gradients_;
     FloatBuffers &buffers_, &ahead_;
     Wires leaves_;
-    std::optional<Wires> others_;  // of phase 2, where its encoder is another
+    std::optional<Wires> others_;       // of phase 2, where its encoder is another
     std::vector<std::size_t> wire_of_;  // of each worker
     bool skipped_ = false;
     std::optional<int> scale_exponent_;
-    Buffer<float> sum_;  // of a shard
-    Buffer<double> done_;  // what is decoded of the shards at hand
+    Buffer<float> sum_;                      // of a shard
+    Buffer<double> done_;                    // what is decoded of the shards at hand
     std::size_t done_first_ = 0, next_ = 0;  // its first element; the shard after it
 };
 

@@ -23,9 +23,9 @@ struct FloatBuffers {
         : narrow(static_cast<std::size_t>(workers)), codes(narrow.size()), decoded(narrow.size()),
           undivided(narrow.size()) {}
 
-    std::vector<Buffer<float>> narrow;  // one row per worker
+    std::vector<Buffer<float>> narrow;           // one row per worker
     std::vector<Buffer<double>> codes, decoded;  // one row per worker
-    std::vector<Buffer<double>> undivided;  // codes before a division; one row per worker
+    std::vector<Buffer<double>> undivided;       // codes before a division; one row per worker
     Buffer<float> narrow_sum;
     std::vector<const float*> narrow_rows;
     ReduceScratch<float> narrow_scratch;

@@ -33,7 +33,7 @@ std::vector<std::string> main_schemes() {
     struct Format {
         std::string name;
         bool plain, rungs;  // without a scale, with one for all steps, by APS's rule; the ladder
-        int block;  // elements that share the finest scale; 0: none
+        int block;          // elements that share the finest scale; 0: none
     };
     for (const auto& [f, plain, rungs, block] :
          {Format{"e5m2", true, false, 0}, Format{"e4m3fn", true, true, 32},

@@ -150,8 +150,8 @@ struct AddErrors {
         });
         errors->squared_reference =
             block_sum(count, [&](std::size_t i) __attribute__((always_inline)) {
-            return are_finite(i) ? reference[i] * reference[i] : 0.0;
-        });
+                return are_finite(i) ? reference[i] * reference[i] : 0.0;
+            });
         std::uint64_t overflow = 0;
         for (std::size_t i = 0; i < count; ++i)
             overflow += rest(reference[i]) == 0.0 && rest(result[i]) != 0.0 ? 1 : 0;

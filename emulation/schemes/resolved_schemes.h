@@ -20,10 +20,10 @@ inline std::shared_ptr<const Scheme> kept_by_caller(const Scheme& scheme) {
 
 struct ResolvedScheme {
     std::shared_ptr<const Scheme> scheme;  // no policy
-    std::size_t requested = 0;         // index of the scheme it belongs to
+    std::size_t requested = 0;             // index of the scheme it belongs to
     std::string name;  // of its state: a policy's branches are not the same schemes by themselves
     std::vector<char> serves;  // per item; empty: every item
-    bool composed = false;  // with a topology, beside the scheme as it is
+    bool composed = false;     // with a topology, beside the scheme as it is
 
     bool serves_item(std::size_t item) const { return serves.empty() || serves[item] != 0; }
     const SchemeParts& parts() const { return scheme->parts; }

@@ -51,16 +51,16 @@ struct SchemeParts {
     // Facts
     // ------------------------------------------------------------------------------------------
 
-    std::string grid;  // column `format`: sign, levels:16, a float format
+    std::string grid;                          // column `format`: sign, levels:16, a float format
     std::string topology{reductions::gather};  // column `topology` of its own reduction
-    Transport transport;  // of its messages
-    std::vector<std::string> needs;  // of weights, full_batch, loss, learning_rate
+    Transport transport;                       // of its messages
+    std::vector<std::string> needs;            // of weights, full_batch, loss, learning_rate
     // Bytes of the tables that a thread keeps for rows of so many elements, beside what grows with
     // them.
     std::function<std::size_t(std::size_t elements)> tables;
     std::string defined_as;  // of functions of a caller, who expects recorded gradients in them
-    std::size_t run = 1;  // consecutive elements that no cut may part, or whole_row; totals of
-                          // longer runs are measured
+    std::size_t run = 1;     // consecutive elements that no cut may part, or whole_row; totals of
+                             // longer runs are measured
 
     // Bytes from which on a bucket of tensors is full, through which blocks are counted: encode()
     // needs TrainingStep::bucket; 0: they are counted through a tensor.
@@ -72,17 +72,17 @@ struct SchemeParts {
     bool whole_shards = false;
 
     // Memory.
-    bool keeps_state = false;  // steps must come in order
-    bool feeds_errors_back = false;  // remembers what it did not send
+    bool keeps_state = false;           // steps must come in order
+    bool feeds_errors_back = false;     // remembers what it did not send
     bool chooses_from_updates = false;  // of error feedback: the scheme inside does
     // Random words, beside those of the float grid: they decide something, in the sum, too.
     bool encode_draws = false, reduce_draws = false;
     // What was to be sent (a momentum) is a truth of its own, beside the gradient.
     bool compares_intended = false;
-    bool is_exact_sum = false;  // reduce() is the sum of the values, but for fp64's rounding
-    bool sees_special = false;  // elements that are not finite do not bypass it
+    bool is_exact_sum = false;    // reduce() is the sum of the values, but for fp64's rounding
+    bool sees_special = false;    // elements that are not finite do not bypass it
     bool rounds_special = false;  // they reach encode() alone, which works element by element
-    bool rounds_turned = false;  // encode() turns what it rounds to another basis, and back
+    bool rounds_turned = false;   // encode() turns what it rounds to another basis, and back
     // What it sends of an element depends on all of the tensor's by more than a scale or levels: it
     // is chosen among them, or computed of them together (factors, a Fourier transform).
     bool mixes_elements = false;
@@ -179,11 +179,11 @@ struct SchemeParts {
 };
 
 struct Scheme {
-    std::string spec;  // canonical: parses back to this scheme
-    std::string name;  // the registered name
+    std::string spec;    // canonical: parses back to this scheme
+    std::string name;    // the registered name
     std::string family;  // its family: that of its definition, or of the scheme inside
     std::string format;  // format name as given in the spec; empty for grids that take keys only
-    std::string note;  // written into every row
+    std::string note;    // written into every row
     std::map<std::string, std::string> keys;  // every key, including defaults
     SchemeParts parts;
     Policy policy;  // its branches instead of parts; none of any other scheme

@@ -61,9 +61,9 @@ double SchemeArguments::number(std::string_view key, double min, double max) con
 }
 
 double SchemeArguments::fraction(std::string_view key) const {
-    return parse_value<double>(key, text(key), [](double number) {
-        return number >= 0.0 && number < 1.0;
-    }, "a number from 0 to below 1 (such as 0.9)");
+    return parse_value<double>(
+        key, text(key), [](double number) { return number >= 0.0 && number < 1.0; },
+        "a number from 0 to below 1 (such as 0.9)");
 }
 
 double SchemeArguments::scale(std::string_view key, std::string_view word) const {

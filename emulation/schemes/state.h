@@ -175,8 +175,8 @@ private:
         Held& held = found->second;
         if (is_new) {
             held = {std::move(initial), [](std::any& any, Fields& fields) {
-                std::any_cast<Part&>(any).fields(fields);
-            }};
+                        std::any_cast<Part&>(any).fields(fields);
+                    }};
             Fields fields(others_, Fields::Way::takes);
             held.fields(held.part, fields);
         }

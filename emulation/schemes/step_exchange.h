@@ -60,8 +60,8 @@ private:
     struct Task {
         std::shared_ptr<const Scheme> scheme;
         std::size_t tensor, first, count;
-        Decision decision;  // of a scheme that streams
-        State* state;  // of any other
+        Decision decision;                     // of a scheme that streams
+        State* state;                          // of any other
         std::shared_ptr<const Bucket> bucket;  // of one whose blocks cross tensors
     };
     void check(const StepGradients& step) const;

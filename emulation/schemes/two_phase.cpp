@@ -79,7 +79,7 @@ struct Finish {
     Row finite;
     Message m;
     SumMoments* moments;  // null: not asked for
-    bool drawn;  // the sum was
+    bool drawn;           // the sum was
 
     void encode(State& state, std::size_t owner, std::span<double> sum);
 

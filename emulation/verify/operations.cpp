@@ -115,12 +115,12 @@ OperationResult run(const FloatFormat& format, Operation operation, const Projec
     OperationResult result;
     const OperationTally tally = in_chunks<OperationTally>(
         operands.listed() + options.samples, chunk, options.threads, progress, result.stopped, [&] {
-        return [&, worker = std::make_shared<Worker<Real>>(format, operation, projection, options,
-                                                           operands)](std::uint64_t first,
-                                                                      std::uint64_t last) {
-            return (*worker)(first, last, first / chunk % 8 == 0 ? 2 : 1);
-        };
-    });
+            return [&, worker = std::make_shared<Worker<Real>>(
+                           format, operation, projection, options, operands)](std::uint64_t first,
+                                                                              std::uint64_t last) {
+                return (*worker)(first, last, first / chunk % 8 == 0 ? 2 : 1);
+            };
+        });
     result.cases = tally.cases;
     result.mismatches = tally.mismatches;
     if (tally.mismatches > 0) result.first = tally.first;

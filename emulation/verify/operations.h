@@ -24,7 +24,7 @@ struct OperationOptions {
     // Operands drawn at random: codes alike, near cancellation, near ties, beside the format's
     // ends, and numbers that the format does not hold.
     std::size_t samples = 100'000;
-    std::uint64_t seed = 1;   // of the samples and of stochastic rounding
+    std::uint64_t seed = 1;  // of the samples and of stochastic rounding
     // What is verified in place of arithmetic() on fp32 numbers: something with an error to be
     // found.
     std::function<void(Operation, std::span<const float>, std::span<const float>,
@@ -60,10 +60,10 @@ struct OperationMismatch {
     std::string format;
     Operation operation{};
     Projection projection{};
-    bool fp64 = false;                       // of what numbers the bits below are
+    bool fp64 = false;                        // of what numbers the bits below are
     std::array<std::uint64_t, 3> operands{};  // bits
-    std::uint64_t expected = 0, got = 0;     // bits
-    std::uint64_t random = 0;                // the random word, stochastic rounding only
+    std::uint64_t expected = 0, got = 0;      // bits
+    std::uint64_t random = 0;                 // the random word, stochastic rounding only
 };
 
 struct OperationResult {

@@ -34,7 +34,7 @@ struct Staircase {
     // results[i] = what the input bits first + i become.
     void fill(std::uint32_t first, std::span<std::uint32_t> results) const;
 
-    RationalOracle oracle;               // asked at every NaN
+    RationalOracle oracle;                 // asked at every NaN
     std::vector<Step> positive, negative;  // each sign's, from its zero to its infinity
 };
 

@@ -113,34 +113,35 @@ private:
 
     Tally rule_against_oracles(const std::vector<Real>& inputs) {
         return dispatch(projection_.rounding, [&]<RoundingMode M>() {
-            return in_chunks<Tally>(inputs.size(), 4096, options_.threads, progress_, stopped_,
-                                    [&] {
-                return [&, mpfr = std::make_unique<MpfrOracle>(format_, projection_),
-                        words = std::vector<std::uint64_t>{0},
-                        rational = BasicRationalOracle<Real>(format_, projection_)](
-                           std::uint64_t first, std::uint64_t last) mutable {
-                    Tally tally;
-                    for (std::uint64_t i = first; i < last; ++i) {
-                        const Real x = inputs[i];
-                        const bool twice = i % options_.rational_stride == 0;
-                        if constexpr (is_stochastic(M))
-                            random_words(*mpfr, x, projection_, mix(options_.seed ^ i), words);
-                        std::array<Real, most_words> second;
-                        if (twice) rational.project(x, words, second);
-                        for (std::size_t k = 0; k < words.size(); ++k) {
-                            const std::uint64_t random = words[k];
-                            const Bits truth = bits_of(mpfr->project(x, random));
-                            const Bits rule = bits_of(round_to_format<M, Real>(x, cast_, random));
-                            tally.compare(i, "the rule against MPFR", bits_of(x), truth, rule,
-                                          random);
-                            if (twice)
-                                tally.compare(i, "the rule against exact rationals", bits_of(x),
-                                              bits_of(second[k]), rule, random);
+            return in_chunks<Tally>(
+                inputs.size(), 4096, options_.threads, progress_, stopped_, [&] {
+                    return [&, mpfr = std::make_unique<MpfrOracle>(format_, projection_),
+                            words = std::vector<std::uint64_t>{0},
+                            rational = BasicRationalOracle<Real>(format_, projection_)](
+                               std::uint64_t first, std::uint64_t last) mutable {
+                        Tally tally;
+                        for (std::uint64_t i = first; i < last; ++i) {
+                            const Real x = inputs[i];
+                            const bool twice = i % options_.rational_stride == 0;
+                            if constexpr (is_stochastic(M))
+                                random_words(*mpfr, x, projection_, mix(options_.seed ^ i), words);
+                            std::array<Real, most_words> second;
+                            if (twice) rational.project(x, words, second);
+                            for (std::size_t k = 0; k < words.size(); ++k) {
+                                const std::uint64_t random = words[k];
+                                const Bits truth = bits_of(mpfr->project(x, random));
+                                const Bits rule =
+                                    bits_of(round_to_format<M, Real>(x, cast_, random));
+                                tally.compare(i, "the rule against MPFR", bits_of(x), truth, rule,
+                                              random);
+                                if (twice)
+                                    tally.compare(i, "the rule against exact rationals", bits_of(x),
+                                                  bits_of(second[k]), rule, random);
+                            }
                         }
-                    }
-                    return tally;
-                };
-            });
+                        return tally;
+                    };
+                });
         });
     }
 
@@ -262,21 +263,21 @@ private:
         requires(!fp64)
     {
         constexpr std::uint64_t chunk = 1 << 14;  // three such arrays stay in the L2 cache
-        return in_chunks<Tally>(std::uint64_t{1} << 32, chunk, options_.threads, progress_,
-                                stopped_, [&] {
-            std::unique_ptr<MpfrOracle> mpfr;
-            if (options_.exhaustive_oracle)
-                mpfr = std::make_unique<MpfrOracle>(format_, projection_);
-            return [&, mpfr = std::move(mpfr), in = std::vector<float>(chunk),
-                    out = std::vector<float>(chunk),
-                    rule = std::vector<float>(chunk)](std::uint64_t first, std::uint64_t) mutable {
-                for (std::uint64_t i = 0; i < chunk; ++i)
-                    in[i] = std::bit_cast<float>(static_cast<std::uint32_t>(first + i));
-                quantize(in, out, format_, projection_, {options_.seed}, 1);
-                quantize_by_rule(in, rule, format_, projection_, {options_.seed});
-                return compare_chunk(first, in, out, rule, first / chunk % 16 == 0, mpfr.get());
-            };
-        });
+        return in_chunks<Tally>(
+            std::uint64_t{1} << 32, chunk, options_.threads, progress_, stopped_, [&] {
+                std::unique_ptr<MpfrOracle> mpfr;
+                if (options_.exhaustive_oracle)
+                    mpfr = std::make_unique<MpfrOracle>(format_, projection_);
+                return [&, mpfr = std::move(mpfr), in = std::vector<float>(chunk),
+                        out = std::vector<float>(chunk), rule = std::vector<float>(chunk)](
+                           std::uint64_t first, std::uint64_t) mutable {
+                    for (std::uint64_t i = 0; i < chunk; ++i)
+                        in[i] = std::bit_cast<float>(static_cast<std::uint32_t>(first + i));
+                    quantize(in, out, format_, projection_, {options_.seed}, 1);
+                    quantize_by_rule(in, rule, format_, projection_, {options_.seed});
+                    return compare_chunk(first, in, out, rule, first / chunk % 16 == 0, mpfr.get());
+                };
+            });
     }
 
     // `rule` is the rule as the compiler's loop; `single_calls` checks that loop itself.

@@ -20,7 +20,7 @@ struct VerifyOptions {
     bool exhaustive = false;
     bool exhaustive_oracle = false;  // and the rule against MPFR on each of them
     int threads = 2;
-    std::uint64_t seed = 1;          // of the random inputs and the random words
+    std::uint64_t seed = 1;  // of the random inputs and the random words
     // Random inputs for formats wider than cases.h covers in full; narrower ones get a hundredth.
     std::size_t random_cases = 1'000'000;
     // The slower, rational oracle sees every so-many-th case; MPFR sees them all.
@@ -34,12 +34,12 @@ struct VerifyOptions {
 struct Mismatch {
     std::string what;  // "the rule against MPFR", "the array path against the rule", ...
     Projection projection{};
-    bool fp64 = false;  // of what numbers the bits below are
-    bool input_is_code = false;  // encode and decode: no rounding is involved
-    std::uint64_t input = 0;  // bits of the input, or the code
-    std::uint64_t expected = 0;  // bits
-    std::uint64_t got = 0;  // bits
-    std::uint64_t random = 0;  // the random word, stochastic rounding only
+    bool fp64 = false;            // of what numbers the bits below are
+    bool input_is_code = false;   // encode and decode: no rounding is involved
+    std::uint64_t input = 0;      // bits of the input, or the code
+    std::uint64_t expected = 0;   // bits
+    std::uint64_t got = 0;        // bits
+    std::uint64_t random = 0;     // the random word, stochastic rounding only
     double lower = 0, upper = 0;  // the magnitudes of the format between which the input lies
 };
 
@@ -47,7 +47,7 @@ struct VerifyResult {
     std::uint64_t cases = 0;  // comparisons made
     std::uint64_t mismatches = 0;
     std::optional<Mismatch> first;  // the same whatever the number of threads
-    bool stopped = false;  // `progress` said so; the counts are those so far
+    bool stopped = false;           // `progress` said so; the counts are those so far
 };
 
 // Called from the calling thread every now and then; false stops the work.

@@ -70,10 +70,9 @@ void add_casts() {
         if (is_stochastic(mode)) what += "/" + std::to_string(bits) + "_bits";
         add(what, 8,
             [f = parse_format(name), p = rounding(mode, bits)](const std::vector<float>& in) {
-            return [=, out = std::vector<float>(in.size())](const std::vector<float>& x) mutable {
-                quantize(x, out, f, p);
-            };
-        });
+                return [=, out = std::vector<float>(in.size())](
+                           const std::vector<float>& x) mutable { quantize(x, out, f, p); };
+            });
     };
     for (const char* name : {"e4m3", "e5m2", "fp16", "bf16", "tf32"})
         quantize_job(name, RoundingMode::ties_to_even, 32);
@@ -85,9 +84,9 @@ void add_casts() {
     add("encode/e4m3", 5, [e4m3](const std::vector<float>& in) {
         return
             [=, codes = std::vector<std::uint8_t>(in.size())](const std::vector<float>& x) mutable {
-            encode(std::span<const float>(x), std::span<std::uint8_t>(codes), e4m3, {},
-                   std::nullopt);
-        };
+                encode(std::span<const float>(x), std::span<std::uint8_t>(codes), e4m3, {},
+                       std::nullopt);
+            };
     });
     add("decode/e4m3", 5, [e4m3](const std::vector<float>& in) {
         return [=, codes = std::vector<std::uint8_t>(in.size(), 5),
@@ -114,11 +113,12 @@ void add_blocks() {
         add(what, 8,
             [=, f = parse_block_format(name),
              p = Projection{mode, Overflow::saturate, 16}](const std::vector<float>& in) {
-            return [=, out = std::vector<float>(in.size())](const std::vector<float>& x) mutable {
-                quantize_blocks(std::span<const float>(x), std::span<float>(out),
-                                shape(x.size(), columns), f, p);
-            };
-        });
+                return
+                    [=, out = std::vector<float>(in.size())](const std::vector<float>& x) mutable {
+                        quantize_blocks(std::span<const float>(x), std::span<float>(out),
+                                        shape(x.size(), columns), f, p);
+                    };
+            });
     };
     for (const char* name : {"mxfp8_e4m3", "mxfp6_e2m3", "mxfp4", "mxint8", "nvfp4", "bfp:8:16"})
         quantize_job(name, RoundingMode::ties_to_even, false);
@@ -130,23 +130,23 @@ void add_blocks() {
         const Projection p{RoundingMode::ties_to_even, Overflow::saturate};
         add("encode_blocks/" + std::string(name), 5 + 1.0 / f.block_size,
             [=](const std::vector<float>& in) {
-            const BlockShape s = shape(in.size(), false);
-            return [=, codes = std::vector<std::uint8_t>(in.size()),
-                    scales = std::vector<std::uint8_t>(s.scales(f))](
-                       const std::vector<float>& x) mutable {
-                encode_blocks(std::span<const float>(x), codes, scales, s, f, p);
-            };
-        });
+                const BlockShape s = shape(in.size(), false);
+                return [=, codes = std::vector<std::uint8_t>(in.size()),
+                        scales = std::vector<std::uint8_t>(s.scales(f))](
+                           const std::vector<float>& x) mutable {
+                    encode_blocks(std::span<const float>(x), codes, scales, s, f, p);
+                };
+            });
         add("decode_blocks/" + std::string(name), 5 + 1.0 / f.block_size,
             [=](const std::vector<float>& in) {
-            const BlockShape s = shape(in.size(), false);
-            std::vector<std::uint8_t> codes(in.size()), scales(s.scales(f));
-            const float tensor_scale =
-                encode_blocks(std::span<const float>(in), codes, scales, s, f, p);
-            return [=, out = std::vector<float>(in.size())](const std::vector<float>&) mutable {
-                decode_blocks(codes, scales, tensor_scale, out, s, f);
-            };
-        });
+                const BlockShape s = shape(in.size(), false);
+                std::vector<std::uint8_t> codes(in.size()), scales(s.scales(f));
+                const float tensor_scale =
+                    encode_blocks(std::span<const float>(in), codes, scales, s, f, p);
+                return [=, out = std::vector<float>(in.size())](const std::vector<float>&) mutable {
+                    decode_blocks(codes, scales, tensor_scale, out, s, f);
+                };
+            });
     }
 }
 

@@ -62,7 +62,7 @@ TEST(ReplayKey, DiffersByTensorStepSeedAndDraw) {
     EXPECT_FALSE(same(replay_key(1, "conv1.weight", 3)));
     EXPECT_FALSE(same(replay_key(2, "conv1.weight", 2)));
     EXPECT_FALSE(same(replay_key(1, "conv1.weight", 2, 1)));
-    EXPECT_EQ(fnv1a(""), 0xcbf29ce484222325u);        // published FNV-1a 64 values
+    EXPECT_EQ(fnv1a(""), 0xcbf29ce484222325u);  // published FNV-1a 64 values
     EXPECT_EQ(fnv1a("a"), 0xaf63dc4c8601ec8cu);
     EXPECT_EQ(fnv1a("foobar"), 0x85944171f73967e8u);
 }

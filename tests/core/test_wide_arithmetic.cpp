@@ -179,7 +179,7 @@ TEST(WideArithmetic, QuotientsBarelyPastAMiddleRoundUp) {
         std::uint64_t a = 1;
         for (int k = 0; k < 116; ++k) a = a % 2 == 0 ? a / 2 : (a + b) / 2;
         if (a <= b / 2) continue;  // the quotient's unit is 2^-53, eta 2^63 the last 63 bits of q
-        std::uint64_t q = 0;  // the last 64 bits of the quotient
+        std::uint64_t q = 0;       // the last 64 bits of the quotient
         Wide rest = a;
         for (int k = 0; k < 116; ++k) {
             rest *= 2;

@@ -116,10 +116,12 @@ void print_timings() {
             options.order = parse_sum_order(order);
             options.format = parse_format("fp16");
             if (*product != '\0') options.product = parse_format(product);
-            const double seconds = median_seconds([&] {
-                matmul_on_device(x.get(), x.get() + side * side, y.get(), 1, side, side, side,
-                                 options, nullptr);
-            }, 5);
+            const double seconds = median_seconds(
+                [&] {
+                    matmul_on_device(x.get(), x.get() + side * side, y.get(), 1, side, side, side,
+                                     options, nullptr);
+                },
+                5);
             const double rate = static_cast<double>(side) * side * side / seconds;
             const std::string what = std::string("matmul 2048^3, fp16, ") + order + ", product " +
                                      (*product ? product : "exact");

@@ -39,8 +39,8 @@ void casts_alike(const FloatFormat& f, const Projection& p, Bytes bytes, std::ui
                     std::to_string(std::bit_cast<Bits>(in[i])));
     std::vector<Bits> codes(in.size());
     if (!taken([&] {
-        encode(std::span<const Real>(in), std::span(codes), f, p, std::nullopt, random);
-    }))
+            encode(std::span<const Real>(in), std::span(codes), f, p, std::nullopt, random);
+        }))
         return;
     decode(std::span<const Bits>(codes), std::span(again), f, p.keep_payload);
     for (std::size_t i = 0; i < in.size(); ++i)

@@ -27,8 +27,9 @@ void specs(Bytes bytes) {
     round_trip<FloatFormat>(text, parse_format, name);
     round_trip<BlockFormat>(text, parse_block_format, name);
     round_trip<Topology>(text, parse_topology, name);
-    round_trip<Scheme>(text, [](std::string_view spec) { return parse_scheme(spec); },
-                       [](const Scheme& scheme) { return scheme.spec; });
+    round_trip<Scheme>(
+        text, [](std::string_view spec) { return parse_scheme(spec); },
+        [](const Scheme& scheme) { return scheme.spec; });
 }
 
 }  // namespace apscope::detail::fuzz

@@ -15,11 +15,11 @@ using Bytes = std::span<const std::uint8_t>;
 
 void safetensors(Bytes bytes);  // a file: opened, every tensor read
 void manifest(Bytes bytes);     // manifest.json
-void specs(Bytes bytes);  // names of formats, block formats and topologies, specs of schemes
-void formats(Bytes bytes);  // a name of a format or block format, a line break, fields of both:
-                            // names read again, codes, limits
-void plans(Bytes bytes);  // a name or fields of a format, a projection, numbers: the planned cast
-                          // against the rule
+void specs(Bytes bytes);        // names of formats, block formats and topologies, specs of schemes
+void formats(Bytes bytes);      // a name of a format or block format, a line break, fields of both:
+                                // names read again, codes, limits
+void plans(Bytes bytes);    // a name or fields of a format, a projection, numbers: the planned cast
+                            // against the rule
 void schemes(Bytes bytes);  // a spec, a line break, gradients: two steps of the scheme on them
 
 inline std::string_view text_of(Bytes bytes) {

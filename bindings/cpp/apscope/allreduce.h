@@ -23,13 +23,13 @@ struct AllreduceOptions {
     /// `exact` (rounded inputs, added in fp64 and not rounded), `sequential`, `sequential+kahan`,
     /// `ring`, `tree`, `hierarchical:G` and all others of docs/definitions.md, section 1.
     std::string topology = "ring";
-    Projection projection = {};  ///< rounding, overflow and random bits
+    Projection projection = {};                  ///< rounding, overflow and random bits
     std::optional<FloatFormat> accumulate = {};  ///< of partial sums; by default the inputs' format
     /// Of partial sums; by default the projection's.
     std::optional<RoundingMode> hop_rounding = {};
     bool input_cast = true;  ///< round the inputs to the format first
     std::uint64_t seed = 0;  ///< random words depend on the worker (inputs) or the addition (sums)
-    int threads = 1;  ///< 0 uses all of the machine's; changes no bit
+    int threads = 1;         ///< 0 uses all of the machine's; changes no bit
 };
 
 /// The sum of the workers' arrays, bit for bit as `apscope.allreduce` in Python.

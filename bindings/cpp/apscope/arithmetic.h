@@ -22,10 +22,10 @@ namespace apscope {
 
 /// How results are rounded.
 struct Rounding {
-    FloatFormat format = {};      ///< of the results
-    Projection projection = {};   ///< all except stochastic_exact, which is only for casts
-    std::uint64_t seed = 0;       ///< of stochastic rounding: element i uses word i
-    int threads = 1;  ///< 0 uses all of the machine's; their number never changes a bit
+    FloatFormat format = {};     ///< of the results
+    Projection projection = {};  ///< all except stochastic_exact, which is only for casts
+    std::uint64_t seed = 0;      ///< of stochastic rounding: element i uses word i
+    int threads = 1;             ///< 0 uses all of the machine's; their number never changes a bit
 };
 
 /// How sums are computed.

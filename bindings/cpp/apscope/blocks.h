@@ -18,10 +18,10 @@ namespace apscope {
 
 /// An array encoded in a block format.
 struct BlockCodes {
-    std::vector<std::uint8_t> codes;   ///< one per element, in the array's order
+    std::vector<std::uint8_t> codes;  ///< one per element, in the array's order
     /// One per block; the array's shape with the blocks in place of the axis.
     std::vector<std::uint8_t> scales;
-    float tensor_scale = 1.0f;         ///< of the whole array; 1 for formats without one
+    float tensor_scale = 1.0f;  ///< of the whole array; 1 for formats without one
 };
 
 /// To nearest, ties to even; too large values become the largest value.

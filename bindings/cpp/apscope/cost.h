@@ -15,11 +15,11 @@ namespace apscope {
 
 /// Links between the workers, and memory, in seconds and bytes per second.
 struct Network {
-    double latency = 5e-6;     ///< per message between nodes
-    double bandwidth = 10e9;   ///< per worker between nodes
+    double latency = 5e-6;                                           ///< per message between nodes
+    double bandwidth = 10e9;                                         ///< per worker between nodes
     std::optional<double> intra_latency = {}, intra_bandwidth = {};  ///< inside a node; by default
                                                                      ///< as between nodes
-    double pass_cost = 1e-12;  ///< per byte of one local pass over memory
+    double pass_cost = 1e-12;       ///< per byte of one local pass over memory
     std::optional<int> nodes = {};  ///< that the workers are on, neighbours together; must divide
                                     ///< their number. None: every worker is one
     std::optional<int> interfaces = {};  ///< of a node, of this bandwidth each, which its workers
@@ -39,11 +39,11 @@ APSCOPE_API Network network_of(std::string_view inside, std::string_view between
 
 /// The work of one worker in a collective operation.
 struct CollectiveCost {
-    double messages = 0, bytes = 0;  ///< sent between nodes, one after another
+    double messages = 0, bytes = 0;              ///< sent between nodes, one after another
     double intra_messages = 0, intra_bytes = 0;  ///< sent inside a node
-    double added = 0, decoded = 0;  ///< bytes that it adds up, that it decodes
-    double busiest = 0;  ///< bytes that the busiest worker sends between nodes
-    double node_bytes = 0;  ///< that the busiest node sends to the others
+    double added = 0, decoded = 0;               ///< bytes that it adds up, that it decodes
+    double busiest = 0;       ///< bytes that the busiest worker sends between nodes
+    double node_bytes = 0;    ///< that the busiest node sends to the others
     int workers_of_node = 1;  ///< where they are placed on nodes
     /// Bytes between nodes and inside one, of stages one after another; the links of both work at
     /// once, and the slower one decides.

@@ -24,9 +24,9 @@ using Memory = std::map<std::string, std::vector<double>>;
 /// Of one tensor at one step.
 struct ExchangeInputs {
     std::string topology = "ring";  ///< for schemes that add in a format
-    std::int64_t step = 0;                ///< its number: a key of the draws
-    std::size_t index = 0;                ///< number of the step in the sequence, from 0
-    std::string tensor = "x";             ///< its name: a key of the draws
+    std::int64_t step = 0;          ///< its number: a key of the draws
+    std::size_t index = 0;          ///< number of the step in the sequence, from 0
+    std::string tensor = "x";       ///< its name: a key of the draws
     std::string role = "other";
     std::vector<std::int64_t> shape = {};  ///< of one worker's gradient; empty: one axis
     std::uint64_t seed = 0;                ///< of the draws
@@ -40,15 +40,15 @@ struct ExchangeInputs {
 /// The result: one row per worker.
 struct ExchangeResult {
     std::vector<std::vector<double>> intended;  ///< before encoding: gradients, or compensated ones
-    std::vector<std::vector<double>> sent;  ///< the decoded messages
-    std::vector<double> reduced;  ///< the sum over the workers, never divided
-    std::string reduction;  ///< the topology, or the scheme's own reduction
+    std::vector<std::vector<double>> sent;      ///< the decoded messages
+    std::vector<double> reduced;                ///< the sum over the workers, never divided
+    std::string reduction;                      ///< the topology, or the scheme's own reduction
     std::vector<std::vector<double>> bias,
-        variance;  ///< of `sent` over the draws; empty if unknown
+        variance;                                    ///< of `sent` over the draws; empty if unknown
     std::vector<std::vector<std::uint8_t>> payload;  ///< packed codes, where `packs`
     std::vector<std::uint64_t> payload_bits, side_bits;  ///< of the messages
     std::optional<int> scale_exponent;  ///< s if one power of two 2^s scaled everything
-    bool skipped = false;  ///< the scheme dropped this step
+    bool skipped = false;               ///< the scheme dropped this step
 };
 
 /// Runs one step's gradients of one tensor through a scheme. Results equal those of
@@ -77,7 +77,7 @@ struct TrainedTensor {
 
 /// One step of a training loop. The rows are in the order of the tensors.
 struct TrainedStep {
-    std::int64_t step = 0;  ///< its number, from 0
+    std::int64_t step = 0;                                       ///< its number, from 0
     std::vector<std::vector<std::span<const float>>> gradients;  ///< a row per worker
     /// Receives the sums over the workers, rounded to fp32.
     std::vector<std::span<float>> out;

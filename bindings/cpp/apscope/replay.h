@@ -26,14 +26,14 @@ struct ReplayOptions {
     /// Reduction orders; `exact` is always among the rows. Summaries use the first.
     std::vector<std::string> topologies = {"ring", "two_phase", "tree", "hierarchical:4",
                                            "sequential"};
-    std::optional<int> workers = {};            ///< ranks 0..workers-1; by default all
+    std::optional<int> workers = {};  ///< ranks 0..workers-1; by default all
     std::optional<std::int64_t> first_step = {}, end_step = {};  ///< recorded steps, half open
     /// A regular expression in RE2's syntax that names are searched for; empty: all.
     std::string tensors = {};
     std::uint64_t seed = 0;  ///< of all draws
-    int threads = 0;  ///< 0 uses all of the machine's; their number changes no bit
+    int threads = 0;         ///< 0 uses all of the machine's; their number changes no bit
     std::size_t memory = 0;  ///< limit on the bytes of tensors; 0: half of the machine's
-    int draws = 1;  ///< 3 or more sample moments without a closed form
+    int draws = 1;           ///< 3 or more sample moments without a closed form
     /// Whether errors and updates are also added up over consecutive steps, for
     /// `SummaryRow::persistence` and `update_loss`; the memory of a tensor's sums counts.
     bool persistence = false;

@@ -36,11 +36,11 @@ APSCOPE_API std::vector<SchemeDefinition> scheme_definitions();
 
 /// A spec, parsed and checked.
 struct Scheme {
-    std::string spec;    ///< canonical, without keys at their defaults
-    std::string name;    ///< the registered name
-    std::string family;  ///< for summaries that show the best of each
-    std::string format;  ///< the format's name; empty without one
-    std::string grid;    ///< column `format`: the float format or another grid
+    std::string spec;                         ///< canonical, without keys at their defaults
+    std::string name;                         ///< the registered name
+    std::string family;                       ///< for summaries that show the best of each
+    std::string format;                       ///< the format's name; empty without one
+    std::string grid;                         ///< column `format`: the float format or another grid
     std::map<std::string, std::string> keys;  ///< every key, including defaults
     std::vector<std::string> needs;           ///< of weights, full_batch, loss, learning_rate
     bool keeps_state = false;                 ///< has a memory from step to step

@@ -74,7 +74,7 @@ struct SummaryRow {
     /// What stays of the error over 1, 3, 10 and 30 steps, with `ReplayOptions::persistence`.
     std::array<Persistence, 4> persistence = {};
     std::array<UpdateLoss, 3> update_loss = {};  ///< the same over 3, 10 and 30 steps, of updates
-    double worst_nmse = 0;  ///< the largest NMSE of one layer at one step, infinite with overflow
+    double worst_nmse = 0;    ///< the largest NMSE of one layer at one step, infinite with overflow
     std::string worst_layer;  ///< its layer and step; empty without one
     std::optional<std::int64_t> worst_step;
     double nmse = 0;  ///< pooled over everything, infinite with overflow
@@ -117,8 +117,8 @@ struct NoiseFacts {
     /// Blocks of 32 elements over all layers and steps: all, those in which no worker differs, and
     /// those in which only one worker adds noise.
     std::int64_t blocks = 0, blocks_without_noise = 0, lone_blocks = 0;
-    double noise_ratio = 0;  ///< mean over the steps of the noise over the squared gradient
-    double noise_scale = 0;  ///< gradient noise scale in batches of all workers
+    double noise_ratio = 0;    ///< mean over the steps of the noise over the squared gradient
+    double noise_scale = 0;    ///< gradient noise scale in batches of all workers
     double low = 0, high = 0;  ///< factors of an error over this noise at its interval's ends
 };
 
@@ -129,12 +129,12 @@ APSCOPE_API double student_t(double freedom);
 struct ComparedScheme {
     std::string scheme, topology;
     double error_over_noise = 0;  ///< of the typical block; NaN if the noise is unknown
-    double step_nmse = 0;  ///< mean over the steps
-    double nmse = 0;  ///< pooled, infinite with overflow
+    double step_nmse = 0;         ///< mean over the steps
+    double nmse = 0;              ///< pooled, infinite with overflow
     double underflow_wire = 0, underflow_reduced = 0;
-    double cosine = 0;  ///< mean over layers and steps
+    double cosine = 0;            ///< mean over layers and steps
     std::int64_t overflowed = 0;  ///< steps
-    double accumulation = 0;  ///< share of the squared error that is due to rounding sums
+    double accumulation = 0;      ///< share of the squared error that is due to rounding sums
     /// Shares of the parts of the squared error; NaN if a row has no split.
     double share_underflow = 0, share_rounding = 0, share_saturation = 0, share_accumulation = 0,
            share_interaction = 0;
@@ -143,11 +143,11 @@ struct ComparedScheme {
 /// Scheme a against scheme b in one layer, or in all: docs/definitions.md, section 14. A ratio
 /// below 1, and a win, mean less error of a.
 struct ComparisonRow {
-    std::string layer;  ///< `all` for all layers
+    std::string layer;   ///< `all` for all layers
     bool whole = false;  ///< whether it is of all layers: a layer may be called `all`
     std::int64_t steps = 0, wins = 0, losses = 0, ties = 0;
     double median_ratio = 0, worst_ratio = 0;  ///< over the steps
-    double geometric_ratio = 0;  ///< over layers and steps
+    double geometric_ratio = 0;                ///< over layers and steps
     ComparedScheme a, b;
 };
 
@@ -160,10 +160,10 @@ struct AgainstRow {
 
 /// Errors pooled by groups of rows: a row per group, in order of appearance.
 struct APSCOPE_API PooledTable {
-    std::vector<std::string> by;  ///< columns that name a group
+    std::vector<std::string> by;                   ///< columns that name a group
     std::vector<std::vector<std::string>> groups;  ///< per row, their cells
-    std::vector<std::string> columns;  ///< of numbers: docs/definitions.md, section 14
-    std::vector<std::vector<double>> values;  ///< per column, a number per row; NaN: empty
+    std::vector<std::string> columns;              ///< of numbers: docs/definitions.md, section 14
+    std::vector<std::vector<double>> values;       ///< per column, a number per row; NaN: empty
 
     std::size_t size() const { return groups.size(); }  ///< number of rows
     /// One number.
@@ -175,21 +175,21 @@ struct APSCOPE_API PooledTable {
 /// Options of modelled times.
 struct StepTimeOptions {
     Network network = {};
-    std::optional<double> elements = {};  ///< of the model, all tensors scaled by one factor
+    std::optional<double> elements = {};      ///< of the model, all tensors scaled by one factor
     std::optional<double> bucket_bytes = {};  ///< of fp32 per message; 0: one message per tensor
     std::string side = "fused";  ///< values agreed before encoding: fused, bucket or delayed
     std::string side_collective = "ring";  ///< for them: ring, tree or halving
-    std::string baseline = "ring";  ///< the topology of the fp32 all-reduce
+    std::string baseline = "ring";         ///< the topology of the fp32 all-reduce
 };
 
 /// Modelled time of one scheme with one reduction order, means over the steps:
 /// docs/definitions.md, section 12. NaN for `exact`, which is not an algorithm.
 struct StepTime {
     std::string scheme, topology;
-    double messages = 0;  ///< one after another
+    double messages = 0;                        ///< one after another
     double payload_bytes = 0, intra_bytes = 0;  ///< that one worker sends
-    double node_bytes = 0;  ///< that the busiest node sends to the others
-    double side_bytes = 0;  ///< that one worker sends
+    double node_bytes = 0;                      ///< that the busiest node sends to the others
+    double side_bytes = 0;                      ///< that one worker sends
     double side_seconds = 0, pass_seconds = 0, seconds = 0;
     double side_share = 0;  ///< of the seconds
     double fp32_seconds = 0, speedup = 0;

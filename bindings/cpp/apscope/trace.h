@@ -47,7 +47,7 @@ public:
     const std::string& stage() const;  ///< `local`, `reduced` or `clipped`
     const std::string& reduction()
         const;  ///< `sum` or `mean`: how training combined the workers' gradients
-    std::vector<std::int64_t> steps() const;  ///< recorded training steps, ascending
+    std::vector<std::int64_t> steps() const;   ///< recorded training steps, ascending
     std::vector<TraceTensor> tensors() const;  ///< in the manifest's order
 
     /// The recorded values, without a copy.

@@ -17,7 +17,7 @@ struct NumberedHop {
 std::vector<std::size_t> deeper_first(const ReductionProgram& program, int workers) {
     const std::size_t none = program.hops.size();
     std::vector<std::size_t> made_by(static_cast<std::size_t>(workers),
-                                     none);  // by which hop a row is what it is
+                                     none);                     // by which hop a row is what it is
     std::vector<std::pair<std::size_t, std::size_t>> operands;  // of a hop, the deeper one first
     std::vector<int> kept;
     for (std::size_t h = 0; h < none; ++h) {

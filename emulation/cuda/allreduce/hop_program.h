@@ -27,9 +27,9 @@ inline constexpr std::int32_t operand_slot(std::int32_t slot) { return -2 - slot
 
 struct HopInstruction {
     std::int32_t target, source;  // operands
-    std::int32_t keep;  // the slot that the result goes to, or -1
-    std::uint32_t hop;  // the number of its first addition
-    std::int32_t starts;  // Kahan: the target's compensation is 0 from here
+    std::int32_t keep;            // the slot that the result goes to, or -1
+    std::uint32_t hop;            // the number of its first addition
+    std::int32_t starts;          // Kahan: the target's compensation is 0 from here
 };
 
 struct HopProgram {
@@ -147,9 +147,9 @@ struct HopRunner {
                 Number lost = instruction.starts ? 0 : target.compensation, y = 0, next = 0;
                 kahan_add(source, target.value, lost, y, next,
                           [&](Number& out, Number a, int sign, Number b, std::uint32_t rounding) {
-                    out = adder.add(a, static_cast<Number>(sign) * b, hop + rounding, element,
-                                    moments);
-                });
+                              out = adder.add(a, static_cast<Number>(sign) * b, hop + rounding,
+                                              element, moments);
+                          });
                 before = {next, lost};
             }
             if (instruction.keep >= 0)

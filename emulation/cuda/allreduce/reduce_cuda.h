@@ -12,7 +12,7 @@ namespace apscope::detail {
 
 // How values are scaled before they are rounded, and the sum is scaled back.
 struct ReduceScale {
-    double scale = 1.0;  // an fp32 number or a power of two: the products are exact in fp64
+    double scale = 1.0;    // an fp32 number or a power of two: the products are exact in fp64
     double divisor = 1.0;  // of the sum, once it is scaled back
 };
 

@@ -14,15 +14,15 @@ namespace apscope::detail {
 inline constexpr int reduce_slots = 15;  // of 2^16 workers
 
 struct ReduceStep {
-    const float* in;            // `workers` rows of `elements` values
+    const float* in;  // `workers` rows of `elements` values
     std::uint64_t elements;
     int workers;
     std::uint64_t first, last;  // the elements of one chunk: first .. last - 1
     double* out;                // of `elements` values
     bool input_cast;
-    double scale;               // values are multiplied by it before they are rounded
-    double inverse;             // the sum is multiplied by it; 0: divided by the scale
-    double divisor;             // and then divided by this
+    double scale;    // values are multiplied by it before they are rounded
+    double inverse;  // the sum is multiplied by it; 0: divided by the scale
+    double divisor;  // and then divided by this
     Cast<double> wire;
     PhiloxKey key;
     HopRunner<RuleAdder> hops;  // no instructions: the fp64 sum in the workers' order

@@ -170,11 +170,11 @@ private:
             for (std::uint64_t k = 1; k < step.terms; ++k) {
                 kahan_add(fused() ? 0.0 : term(k), s, lost, y, t,
                           [&](double& out, double x, int sign, double z, int rounding) {
-                    if (rounding == 0 && fused()) out = add_term(-z, k);
-                    else
-                        out =
-                            sign < 0 ? next<Operation::subtract>(x, z) : next<Operation::add>(x, z);
-                });
+                              if (rounding == 0 && fused()) out = add_term(-z, k);
+                              else
+                                  out = sign < 0 ? next<Operation::subtract>(x, z)
+                                                 : next<Operation::add>(x, z);
+                          });
                 s = t;
             }
             return s;

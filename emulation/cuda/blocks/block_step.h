@@ -73,7 +73,7 @@ APSCOPE_HD TensorScale tensor_scale(const BlockRounding& c, const std::uint32_t*
 }
 
 struct BlockScale {
-    double value;  // NaN: so is every element
+    double value;    // NaN: so is every element
     double inverse;  // power-of-two rules
     float multiply;  // rule ratio
 };

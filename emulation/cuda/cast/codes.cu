@@ -49,10 +49,11 @@ void encode_array(const Real* in, void* out, int code_bytes, std::size_t n,
     const FoundIndex nan_at(!nan_code && !format.has_nan(), stream);
     with_rounding<Real>(format, projection, seed,
                         [&]<int Size, class Rounding>(const Rounding& rounding) {
-        launch(
-            EncodeStep<Rounding, Size>{in, out, code_bytes, {n, 0}, rounding, codec, nan_at.get()},
-            stream);
-    });
+                            launch(
+                                EncodeStep<Rounding, Size>{
+                                    in, out, code_bytes, {n, 0}, rounding, codec, nan_at.get()},
+                                stream);
+                        });
     if (const unsigned long long index = nan_at.read(); index != nowhere) {
         throw std::invalid_argument("element " + std::to_string(index) + " is NaN, which " +
                                     format.name() +

@@ -13,10 +13,10 @@ void quantize_array(const Real* in, Real* out, std::size_t n, const FloatFormat&
                     std::uint64_t first) {
     validate(projection, format);
     if constexpr (std::is_same_v<Real, float>) require_fp32(format, "an array of fp32 numbers");
-    with_rounding<Real>(format, projection, seed,
-                        [&]<int Size, class Rounding>(const Rounding& rounding) {
-        launch(QuantizeStep<Rounding, Size>{in, out, {n, first}, rounding}, stream);
-    });
+    with_rounding<Real>(
+        format, projection, seed, [&]<int Size, class Rounding>(const Rounding& rounding) {
+            launch(QuantizeStep<Rounding, Size>{in, out, {n, first}, rounding}, stream);
+        });
 }
 
 }  // namespace

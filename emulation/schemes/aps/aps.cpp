@@ -29,7 +29,7 @@ namespace {
 
 struct Memory {  // of units over tensors, or of every tensor's units
     std::map<std::string, std::vector<int>> shift;  // the last one
-    std::map<std::string, std::vector<long>> run;  // the number of consecutive steps with it
+    std::map<std::string, std::vector<long>> run;   // the number of consecutive steps with it
 
     void fields(Fields& f) {
         f.each("shift", shift);
@@ -143,46 +143,47 @@ SchemeDefinition aps_definition() {
               "1: the shift of the step before, which needs no agreement before sending; the first "
               "step uses its own"}}),
         .build = [](const SchemeArguments& arguments) -> SchemeParts {
-        SchemeParts scheme = float_scheme(arguments, 8);
-        ShiftRule rule = ShiftRule::of(arguments);
-        rule.frozen = arguments.integer("frozen", 0, 1'000'000'000);
-        rule.delayed = arguments.integer("delay", 0, 1) == 1;
-        scheme.keeps_state = rule.remembers();
-        const std::string& unit = arguments.text("unit");
-        TensorUnits tensors;
-        std::optional<Run> run;
-        if (unit == "row") {
-            run.emplace();
-        } else if (unit == "model") {
-            tensors.kind = TensorUnits::Kind::model;
-        } else if (constexpr std::string_view bucket = "bucket:"; unit.starts_with(bucket)) {
-            tensors = {
-                TensorUnits::Kind::bucket,
-                parse_bucket_size("unit=bucket:", std::string_view(unit).substr(bucket.size()))};
-        } else if (unit != "tensor") {
-            const long length = arguments.integer(
-                "unit", 1, largest_count, "model, bucket:SIZE (as bucket:25MB), tensor, row");
-            run = {static_cast<std::size_t>(length)};
-        }
-        scheme.bucket = bucket_of(
-            arguments, !(run && run->length) ? "unit=" + unit +
-                                                   " is not a number of elements; give "
-                                                   "unit=N"
-                       : rule.remembers()
-                           ? "frozen and delay keep the shifts of a tensor's units; leave them out"
-                           : "");
-        if (run) {
-            set_units(scheme, rule, *run);
-            if (!rule.remembers()) scheme.block = run->length.value_or(0);
-            if (scheme.bucket != 0) scheme.run = whole_row;
+            SchemeParts scheme = float_scheme(arguments, 8);
+            ShiftRule rule = ShiftRule::of(arguments);
+            rule.frozen = arguments.integer("frozen", 0, 1'000'000'000);
+            rule.delayed = arguments.integer("delay", 0, 1) == 1;
+            scheme.keeps_state = rule.remembers();
+            const std::string& unit = arguments.text("unit");
+            TensorUnits tensors;
+            std::optional<Run> run;
+            if (unit == "row") {
+                run.emplace();
+            } else if (unit == "model") {
+                tensors.kind = TensorUnits::Kind::model;
+            } else if (constexpr std::string_view bucket = "bucket:"; unit.starts_with(bucket)) {
+                tensors = {TensorUnits::Kind::bucket,
+                           parse_bucket_size("unit=bucket:",
+                                             std::string_view(unit).substr(bucket.size()))};
+            } else if (unit != "tensor") {
+                const long length = arguments.integer(
+                    "unit", 1, largest_count, "model, bucket:SIZE (as bucket:25MB), tensor, row");
+                run = {static_cast<std::size_t>(length)};
+            }
+            scheme.bucket = bucket_of(
+                arguments,
+                !(run && run->length) ? "unit=" + unit +
+                                            " is not a number of elements; give "
+                                            "unit=N"
+                : rule.remembers()
+                    ? "frozen and delay keep the shifts of a tensor's units; leave them out"
+                    : "");
+            if (run) {
+                set_units(scheme, rule, *run);
+                if (!rule.remembers()) scheme.block = run->length.value_or(0);
+                if (scheme.bucket != 0) scheme.run = whole_row;
+                return scheme;
+            }
+            scheme.joins_tensors = tensors.kind != TensorUnits::Kind::tensor;
+            scheme.choose = [rule, tensors](const SelectionInput& input, State& state) {
+                return decide(rule, tensors, input, state);
+            };
             return scheme;
-        }
-        scheme.joins_tensors = tensors.kind != TensorUnits::Kind::tensor;
-        scheme.choose = [rule, tensors](const SelectionInput& input, State& state) {
-            return decide(rule, tensors, input, state);
-        };
-        return scheme;
-    }};
+        }};
 }
 
 }  // namespace apscope::detail

@@ -43,12 +43,12 @@ float agreed_scale(const Cpd& cpd, std::span<const RowReader> rows) {
         float largest = row.size == 0 ? std::numeric_limits<float>::quiet_NaN() : 0.0f;
         for_runs(row, std::max<std::size_t>(row.size, 1),
                  [&](std::size_t, std::span<const double> part) {
-            for (const double x : part) {
-                const float magnitude = std::abs(static_cast<float>(x) * workers);
-                if (std::isnan(largest) || magnitude <= largest) continue;  // a NaN stays
-                largest = magnitude;
-            }
-        });
+                     for (const double x : part) {
+                         const float magnitude = std::abs(static_cast<float>(x) * workers);
+                         if (std::isnan(largest) || magnitude <= largest) continue;  // a NaN stays
+                         largest = magnitude;
+                     }
+                 });
         k = std::fmax(k, cpd_exponent(largest));
     }
     const float shift = static_cast<float>((1 << (cpd.exponent_bits - 1)) - 1) - k;
@@ -94,11 +94,11 @@ void add(const SentPieces& s, const Cpd& cpd, Row& sum) {
         kahan_add(m.codes, total, lost, y, next,
                   [&](std::vector<float>& out, const auto& a, int sign, const std::vector<float>& b,
                       int) {
-            for (std::size_t i = 0; i < n; ++i)
-                out[i] =
-                    sign < 0 ? static_cast<float>(a[i]) - b[i] : static_cast<float>(a[i]) + b[i];
-            cpd.cast(out);
-        });
+                      for (std::size_t i = 0; i < n; ++i)
+                          out[i] = sign < 0 ? static_cast<float>(a[i]) - b[i]
+                                            : static_cast<float>(a[i]) + b[i];
+                      cpd.cast(out);
+                  });
         total.swap(next);
     }
     sum.resize(n);
@@ -138,21 +138,21 @@ SchemeDefinition cpd_definition() {
              {"input_cast", "as_aps",
               "as_aps: cast before sending if and only if scaled, as the code does; true: always"}},
         .build = [](const SchemeArguments& arguments) -> SchemeParts {
-        constexpr std::array<std::string_view, 2> casts{"as_aps", "true"};
-        const FloatFormat& f = *arguments.format;
-        if (f.exponent_bits < 2 || f.exponent_bits > 8 || f.mantissa_bits > 22 ||
-            f != make_format(f.exponent_bits, f.mantissa_bits)) {
-            throw std::invalid_argument(
-                "format '" + f.name() +
-                "' is not a format of CPD: use one by IEEE 754's rules with 2 to 8 exponent and 0 "
-                "to 22 significand bits, such as e5m2");
-        }
-        const bool scales = arguments.flag("aps");
-        const Cpd cpd{f.exponent_bits, f.mantissa_bits, scales,
-                      scales || arguments.choice("input_cast", casts) == "true",
-                      arguments.flag("kahan")};
-        return cpd_scheme(cpd, f.name());
-    }};
+            constexpr std::array<std::string_view, 2> casts{"as_aps", "true"};
+            const FloatFormat& f = *arguments.format;
+            if (f.exponent_bits < 2 || f.exponent_bits > 8 || f.mantissa_bits > 22 ||
+                f != make_format(f.exponent_bits, f.mantissa_bits)) {
+                throw std::invalid_argument("format '" + f.name() +
+                                            "' is not a format of CPD: use one by IEEE 754's rules "
+                                            "with 2 to 8 exponent and 0 "
+                                            "to 22 significand bits, such as e5m2");
+            }
+            const bool scales = arguments.flag("aps");
+            const Cpd cpd{f.exponent_bits, f.mantissa_bits, scales,
+                          scales || arguments.choice("input_cast", casts) == "true",
+                          arguments.flag("kahan")};
+            return cpd_scheme(cpd, f.name());
+        }};
 }
 
 }  // namespace apscope::detail

@@ -64,14 +64,14 @@ SchemeDefinition error_feedback_definition() {
             .body = SchemeDefinition::Body::scheme,
             .keys = {{"decay", "1", "factor on the error that is carried over, 0 to 1"}},
             .build = [](const SchemeArguments& arguments) -> SchemeParts {
-        const SchemeParts& inner = arguments.inner->inner_parts();
-        if (inner.feeds_errors_back) {
-            throw std::invalid_argument("scheme '" + arguments.inner->spec +
-                                        "' has its own error feedback; use it without "
-                                        "error_feedback, or put another scheme in it");
-        }
-        return with_errors(inner, arguments.number("decay", 0.0, 1.0));
-    }};
+                const SchemeParts& inner = arguments.inner->inner_parts();
+                if (inner.feeds_errors_back) {
+                    throw std::invalid_argument("scheme '" + arguments.inner->spec +
+                                                "' has its own error feedback; use it without "
+                                                "error_feedback, or put another scheme in it");
+                }
+                return with_errors(inner, arguments.number("decay", 0.0, 1.0));
+            }};
 }
 
 }  // namespace apscope::detail

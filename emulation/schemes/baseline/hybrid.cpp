@@ -14,10 +14,10 @@ SchemeDefinition hybrid_definition() {
         .needs = "the inputs of its branches",
         .body = SchemeDefinition::Body::policy,
         .build = [](const SchemeArguments&) {
-        SchemeParts none;  // its branches have them
-        none.grid = "hybrid";
-        return none;
-    }};
+            SchemeParts none;  // its branches have them
+            none.grid = "hybrid";
+            return none;
+        }};
 }
 
 }  // namespace apscope::detail

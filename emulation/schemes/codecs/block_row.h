@@ -62,7 +62,7 @@ BlockRow encode_block_row(std::span<const double> x, const BlockGrid& grid,
 // What of a row is a message's own; the rest lends it whole blocks.
 struct OwnPart {
     std::size_t first, count;
-    std::uint64_t scales;  // of blocks that the tensor begins: its side information
+    std::uint64_t scales;      // of blocks that the tensor begins: its side information
     bool tensor_scale = true;  // and the scale of the whole, if the format has one
 };
 

@@ -46,8 +46,8 @@ private:
         void run(double* re, double* im);
     };
     struct Chirp {
-        std::size_t length;  // of the convolution
-        Row re, im;  // w
+        std::size_t length;        // of the convolution
+        Row re, im;                // w
         Row kernel_re, kernel_im;  // the transform of conj(w), over the length
         Row work_re, work_im;
         Split inner;

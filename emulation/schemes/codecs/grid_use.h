@@ -17,7 +17,7 @@ namespace apscope::detail {
 struct GridLimits {
     int emin = 0, mantissa_bits = 0;
     double smallest_normal = 0.0, largest = 0.0;  // 0: no normal number
-    double divisor = 1.0;  // of rounded numbers before they are sent
+    double divisor = 1.0;                         // of rounded numbers before they are sent
 };
 inline GridLimits limits_of(const FloatFormat& format, const Cast<double>& cast,
                             double divisor = 1.0) {

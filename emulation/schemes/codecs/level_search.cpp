@@ -28,7 +28,7 @@ struct Node {
 // node needs another of its level. Point 0 is left of all, n right of all.
 struct Tree {
     Buffer<Node> nodes;
-    std::vector<std::size_t> ends;  // of the levels
+    std::vector<std::size_t> ends;     // of the levels
     std::vector<std::size_t> to_last;  // the nodes that point n - 1 depends on
 
     explicit Tree(std::size_t n) {
@@ -54,11 +54,11 @@ struct Tree {
 // What the loops read and write: arrays of n points, padded.
 struct Arrays {
     const double *at, *above, *bend;
-    const double* before;   // T[i, t - 1] - bend[i]
-    double* total;          // T[j, t], about
-    std::uint32_t* from;    // the best i
+    const double* before;  // T[i, t - 1] - bend[i]
+    double* total;         // T[j, t], about
+    std::uint32_t* from;   // the best i
     double* scratch;
-    double doubt;           // totals that lie less apart may be equal
+    double doubt;  // totals that lie less apart may be equal
     bool every;
 };
 
@@ -256,9 +256,9 @@ private:
     std::size_t k_;
     bool every_;
     Tree tree_;
-    Row total_;  // T[., t], about
+    Row total_;                                // T[., t], about
     std::vector<Buffer<std::uint32_t>> from_;  // the best i of layers 2, 3, ...
-    std::vector<Row> exact_;  // exact totals by layer
+    std::vector<Row> exact_;                   // exact totals by layer
 };
 
 }  // namespace

@@ -15,7 +15,7 @@ class LevelTable {
 public:
     explicit LevelTable(Row levels);
     const Row& levels() const { return levels_; }
-    bool are_few() const { return few_; }           // enough to compare them all
+    bool are_few() const { return few_; }            // enough to compare them all
     bool are_integers() const { return integers_; }  // consecutive ones
 
 private:

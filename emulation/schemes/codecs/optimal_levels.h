@@ -36,7 +36,7 @@ enum class LevelSearch { exact, fast, candidates };
 LevelSearch parse_level_search(std::string_view name);  // throws std::invalid_argument
 
 struct OptimalLevels {
-    Row levels;  // ascending, at most k
+    Row levels;             // ascending, at most k
     double variance = 0.0;  // the sum above
 };
 

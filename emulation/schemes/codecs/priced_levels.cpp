@@ -45,7 +45,7 @@ struct Paths {
     const double *at, *above, *bend;
     std::size_t count;
     double price, doubt;
-    double* before;        // F[j] - bend[j]
+    double* before;  // F[j] - bend[j]
     // Of every vector of j: no smaller i comes within doubt of the best of any.
     std::uint32_t* lowest;
 };

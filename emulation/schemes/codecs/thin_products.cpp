@@ -10,7 +10,7 @@ namespace {
 
 // Columns side by side: of a thin matrix, with zeros where it has no more, or of M.
 constexpr std::size_t lanes = 8;
-constexpr std::size_t few = 4;      // rows of M at a time
+constexpr std::size_t few = 4;  // rows of M at a time
 // Columns of M at a time: of few rows they stay in the first-level cache.
 constexpr std::size_t strip = 512;
 constexpr std::size_t in_cache =

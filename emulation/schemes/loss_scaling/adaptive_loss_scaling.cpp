@@ -75,49 +75,50 @@ double limit(const SchemeArguments& arguments, std::string_view key, double of_f
 }  // namespace
 
 SchemeDefinition adaptive_loss_scaling_definition() {
-    return {.class_name = "AdaptiveLossScaling",
-            .summary = "a power of two per tensor that leaves a target share of a normal or "
-                       "lognormal distribution below the format",
-            .source = "Zhao, Vogel, Ahmed, Adaptive Loss Scaling for Mixed Precision Training "
-                      "(arXiv:1910.12385); its code, ada-loss",
-            .needs = "gradients (activation gradients and weights for the layers' own scales: "
-                     "apscope.studies.activation_scales)",
-            .takes_format = true,
-            .keys = float_keys(
-                {{"distribution", "lognormal", "distribution of the elements: normal or lognormal"},
-                 {"target", "0.001", "share of elements that may underflow, 1e-6 to 0.5"},
-                 {"u_min", "format",
-                  "smallest magnitude that counts as kept: format (its smallest positive value) or "
-                  "a number"},
-                 {"u_max", "format", "largest magnitude: format or a number"},
-                 {"upper", "16",
-                  "largest scale: 16 for a layer in ada-loss, 1024 for all layers' product"},
-                 {"interval", "1", "steps between two choices of a tensor's scale"},
-                 headroom_key()}),
-            .note = "lower bound",
-            .build = [](const SchemeArguments& arguments) -> SchemeParts {
-        SchemeParts scheme = float_scheme(arguments, 8);
-        const FloatFormat& format = *arguments.format;
-        const AdaptiveRule rule{arguments.choice("distribution", distributions) == "lognormal",
-                                limit(arguments, "u_min", format.smallest_positive()),
-                                limit(arguments, "u_max", format.largest()),
-                                arguments.number("target", 1e-6, 0.5),
-                                arguments.scale("upper"),
-                                headroom_of(arguments)};
-        if (rule.upper < 1.0)
-            throw std::invalid_argument("upper=" + arguments.text("upper") + " is below 1");
-        const long interval = arguments.integer("interval", 1, 1'000'000'000);
-        scheme.wants_sums = true;
-        scheme.keeps_state = interval > 1;
-        scheme.choose = choose_each([rule, interval](const TensorStatistics& s, State& state) {
-            if (interval == 1) return power_of_two(rule.exponent(s));
-            auto& [exponent, age] = state.of<Memory>().scales[s.tensor];
-            if (age == 0) exponent = rule.exponent(s);
-            age = age + 1 == interval ? 0 : age + 1;
-            return power_of_two(exponent);
-        });
-        return scheme;
-    }};
+    return {
+        .class_name = "AdaptiveLossScaling",
+        .summary = "a power of two per tensor that leaves a target share of a normal or "
+                   "lognormal distribution below the format",
+        .source = "Zhao, Vogel, Ahmed, Adaptive Loss Scaling for Mixed Precision Training "
+                  "(arXiv:1910.12385); its code, ada-loss",
+        .needs = "gradients (activation gradients and weights for the layers' own scales: "
+                 "apscope.studies.activation_scales)",
+        .takes_format = true,
+        .keys = float_keys(
+            {{"distribution", "lognormal", "distribution of the elements: normal or lognormal"},
+             {"target", "0.001", "share of elements that may underflow, 1e-6 to 0.5"},
+             {"u_min", "format",
+              "smallest magnitude that counts as kept: format (its smallest positive value) or "
+              "a number"},
+             {"u_max", "format", "largest magnitude: format or a number"},
+             {"upper", "16",
+              "largest scale: 16 for a layer in ada-loss, 1024 for all layers' product"},
+             {"interval", "1", "steps between two choices of a tensor's scale"},
+             headroom_key()}),
+        .note = "lower bound",
+        .build = [](const SchemeArguments& arguments) -> SchemeParts {
+            SchemeParts scheme = float_scheme(arguments, 8);
+            const FloatFormat& format = *arguments.format;
+            const AdaptiveRule rule{arguments.choice("distribution", distributions) == "lognormal",
+                                    limit(arguments, "u_min", format.smallest_positive()),
+                                    limit(arguments, "u_max", format.largest()),
+                                    arguments.number("target", 1e-6, 0.5),
+                                    arguments.scale("upper"),
+                                    headroom_of(arguments)};
+            if (rule.upper < 1.0)
+                throw std::invalid_argument("upper=" + arguments.text("upper") + " is below 1");
+            const long interval = arguments.integer("interval", 1, 1'000'000'000);
+            scheme.wants_sums = true;
+            scheme.keeps_state = interval > 1;
+            scheme.choose = choose_each([rule, interval](const TensorStatistics& s, State& state) {
+                if (interval == 1) return power_of_two(rule.exponent(s));
+                auto& [exponent, age] = state.of<Memory>().scales[s.tensor];
+                if (age == 0) exponent = rule.exponent(s);
+                age = age + 1 == interval ? 0 : age + 1;
+                return power_of_two(exponent);
+            });
+            return scheme;
+        }};
 }
 
 }  // namespace apscope::detail

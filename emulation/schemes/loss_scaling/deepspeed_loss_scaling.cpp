@@ -30,7 +30,7 @@ constexpr std::array<std::string_view, 2> versions{"2025", "2020"},
 
 struct Memory {
     double scale = 1.0;
-    long left = 0;  // overflows until the next lowers the scale
+    long left = 0;          // overflows until the next lowers the scale
     long i = 0, last = -1;  // this step, and that of the last overflow
     bool stopped = false;
 
@@ -100,27 +100,29 @@ SchemeDefinition deepspeed_loss_scaling_definition() {
              {"version", "2025", "growth test: 2025, since June of that year, or 2020, before"}}),
         .note = "lower bound",
         .build = [](const SchemeArguments& arguments) -> SchemeParts {
-        SchemeParts scheme = dynamic_loss_scheme(arguments);
-        const DeepSpeedScaler scaler{initial_loss_scale(arguments),
-                                     arguments.scale("factor"),
-                                     arguments.scale("min_scale"),
-                                     arguments.integer("window", 1, 1'000'000'000),
-                                     arguments.integer("hysteresis", 1, 1'000'000'000),
-                                     arguments.choice("version", versions) == "2025",
-                                     arguments.choice("at_minimum", at_minimum_choices) == "stop",
-                                     arguments.flag("consecutive_hysteresis")};
-        if (scaler.factor <= 1.0)
-            throw std::invalid_argument("factor=" + arguments.text("factor") + " is not above 1");
-        if (scaler.min < 0x1p-126 || scaler.min > scaler.init) {
-            throw std::invalid_argument("min_scale=" + arguments.text("min_scale") +
-                                        " is not between 2^-126 and init");
-        }
-        scheme.choose = [scaler, found_inf = FoundInf(*scheme.float_encoder)](
-                            const SelectionInput& input, State& state) {
-            return scaler.run(input, found_inf, state);
-        };
-        return scheme;
-    }};
+            SchemeParts scheme = dynamic_loss_scheme(arguments);
+            const DeepSpeedScaler scaler{initial_loss_scale(arguments),
+                                         arguments.scale("factor"),
+                                         arguments.scale("min_scale"),
+                                         arguments.integer("window", 1, 1'000'000'000),
+                                         arguments.integer("hysteresis", 1, 1'000'000'000),
+                                         arguments.choice("version", versions) == "2025",
+                                         arguments.choice("at_minimum", at_minimum_choices) ==
+                                             "stop",
+                                         arguments.flag("consecutive_hysteresis")};
+            if (scaler.factor <= 1.0)
+                throw std::invalid_argument("factor=" + arguments.text("factor") +
+                                            " is not above 1");
+            if (scaler.min < 0x1p-126 || scaler.min > scaler.init) {
+                throw std::invalid_argument("min_scale=" + arguments.text("min_scale") +
+                                            " is not between 2^-126 and init");
+            }
+            scheme.choose = [scaler, found_inf = FoundInf(*scheme.float_encoder)](
+                                const SelectionInput& input, State& state) {
+                return scaler.run(input, found_inf, state);
+            };
+            return scheme;
+        }};
 }
 
 }  // namespace apscope::detail

@@ -21,8 +21,8 @@ SchemeDefinition dynamic_loss_scaling_definition() {
             .keys = float_keys(grad_scaler_keys()),
             .note = "lower bound",
             .build = [](const SchemeArguments& arguments) -> SchemeParts {
-        return grad_scaler(arguments);
-    }};
+                return grad_scaler(arguments);
+            }};
 }
 
 }  // namespace apscope::detail

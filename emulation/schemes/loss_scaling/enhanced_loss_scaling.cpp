@@ -60,8 +60,8 @@ SchemeDefinition enhanced_loss_scaling_definition() {
             .keys = float_keys(keys, {.rounding = "stochastic"}),
             .note = "lower bound",
             .build = [](const SchemeArguments& arguments) -> SchemeParts {
-        return grad_scaler(arguments, read_schedule(arguments.text("minimum")));
-    }};
+                return grad_scaler(arguments, read_schedule(arguments.text("minimum")));
+            }};
 }
 
 }  // namespace apscope::detail

@@ -97,13 +97,13 @@ void node_message(Message& m, const RowPiece& p, std::size_t group) {
     m.prepare(p.x.size(), false, false);
     for_chunks(p.place, p.x.size(), members,
                [&](std::size_t j, std::size_t begin, std::size_t count, std::size_t word) {
-        draw(part, p.x.subspan(begin, count), p.step, first + j, worker_hop, word);
-        std::copy(part.values.begin(), part.values.end(),
-                  m.values.begin() + static_cast<std::ptrdiff_t>(begin));
-        if (first + j != p.worker) return;
-        m.payload = part.payload;
-        m.payload_bits = part.payload_bits;
-    });
+                   draw(part, p.x.subspan(begin, count), p.step, first + j, worker_hop, word);
+                   std::copy(part.values.begin(), part.values.end(),
+                             m.values.begin() + static_cast<std::ptrdiff_t>(begin));
+                   if (first + j != p.worker) return;
+                   m.payload = part.payload;
+                   m.payload_bits = part.payload_bits;
+               });
 }
 
 void answer(const SentPieces& s, Row& sum) {
@@ -113,9 +113,10 @@ void answer(const SentPieces& s, Row& sum) {
     thread_local Message part;
     for_chunks(s.place, sum.size(), s.workers(),
                [&](std::size_t w, std::size_t begin, std::size_t count, std::size_t word) {
-        draw(part, std::span(sum).subspan(begin, count), s.step, w, server_hop, word);
-        for (std::size_t i = 0; i < count; ++i) sum[begin + i] = workers * part.values[i];
-    });
+                   draw(part, std::span(sum).subspan(begin, count), s.step, w, server_hop, word);
+                   for (std::size_t i = 0; i < count; ++i)
+                       sum[begin + i] = workers * part.values[i];
+               });
 }
 
 }  // namespace
@@ -133,45 +134,44 @@ SchemeDefinition birder_definition() {
                  {"group", "1",
                   "workers per node, whose ratios are averaged before the first bit"}},
         .build = [](const SchemeArguments& arguments) -> SchemeParts {
-        const auto beta = static_cast<float>(arguments.fraction("beta"));
-        const bool amsgrad = arguments.flag("amsgrad");
-        const auto group = static_cast<std::size_t>(arguments.integer("group", 1, 1L << 20));
-        SchemeParts scheme;
-        scheme.grid = "sign";
-        scheme.topology = reductions::two_phase;
-        scheme.keeps_state = scheme.compares_intended = scheme.encode_draws = scheme.reduce_draws =
-            true;
-        scheme.transport.code_bits = 1;
-        scheme.transport.node = static_cast<int>(group);
-        scheme.begin = [](State& state, std::size_t workers, std::size_t size) {
-            for (Rows* rows : {&state.of<Moments>().m, &state.of<Moments>().b})
-                rows->resize(workers, Row(size, 0.0));
-        };
-        scheme.take = [beta, amsgrad](State& state, const Place& place,
-                                      std::span<const double> gradients, std::size_t w) {
-            Moments& moments = state.of<Moments>();
-            take_moments(piece_of(moments.m.at(w), place, gradients.size()),
-                         piece_of(moments.b.at(w), place, gradients.size()), gradients, beta,
-                         amsgrad);
-        };
-        scheme.compensate = [](const State& state, const Place& place, std::span<double> x,
-                               std::size_t w) {
-            const Moments& moments = state.of<Moments>();
-            const std::span<const double> m = piece_of(moments.m.at(w), place, x.size()),
-                                          b = piece_of(moments.b.at(w), place, x.size());
-            for (std::size_t i = 0; i < x.size(); ++i) x[i] = b[i] == 0.0 ? 0.0 : m[i] / b[i];
-        };
-        if (group > 1)
-            scheme.forward = [group](const TrainingStep&, const State&, const Rows& u, Rows& x) {
-                node_means(u, group, x);
+            const auto beta = static_cast<float>(arguments.fraction("beta"));
+            const bool amsgrad = arguments.flag("amsgrad");
+            const auto group = static_cast<std::size_t>(arguments.integer("group", 1, 1L << 20));
+            SchemeParts scheme;
+            scheme.grid = "sign";
+            scheme.topology = reductions::two_phase;
+            scheme.keeps_state = scheme.compares_intended = scheme.encode_draws =
+                scheme.reduce_draws = true;
+            scheme.transport.code_bits = 1;
+            scheme.transport.node = static_cast<int>(group);
+            scheme.begin = [](State& state, std::size_t workers, std::size_t size) {
+                for (Rows* rows : {&state.of<Moments>().m, &state.of<Moments>().b})
+                    rows->resize(workers, Row(size, 0.0));
             };
-        scheme.encode = [group](const RowPiece& p, Message& m) {
-            if (group > 1) node_message(m, p, group);
-            else draw(m, p.x, p.step, p.worker, worker_hop, p.place.first);
-        };
-        scheme.reduce = answer;
-        return scheme;
-    }};
+            scheme.take = [beta, amsgrad](State& state, const Place& place,
+                                          std::span<const double> gradients, std::size_t w) {
+                Moments& moments = state.of<Moments>();
+                take_moments(piece_of(moments.m.at(w), place, gradients.size()),
+                             piece_of(moments.b.at(w), place, gradients.size()), gradients, beta,
+                             amsgrad);
+            };
+            scheme.compensate = [](const State& state, const Place& place, std::span<double> x,
+                                   std::size_t w) {
+                const Moments& moments = state.of<Moments>();
+                const std::span<const double> m = piece_of(moments.m.at(w), place, x.size()),
+                                              b = piece_of(moments.b.at(w), place, x.size());
+                for (std::size_t i = 0; i < x.size(); ++i) x[i] = b[i] == 0.0 ? 0.0 : m[i] / b[i];
+            };
+            if (group > 1)
+                scheme.forward = [group](const TrainingStep&, const State&, const Rows& u,
+                                         Rows& x) { node_means(u, group, x); };
+            scheme.encode = [group](const RowPiece& p, Message& m) {
+                if (group > 1) node_message(m, p, group);
+                else draw(m, p.x, p.step, p.worker, worker_hop, p.place.first);
+            };
+            scheme.reduce = answer;
+            return scheme;
+        }};
 }
 
 }  // namespace apscope::detail

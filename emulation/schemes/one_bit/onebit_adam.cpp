@@ -29,7 +29,7 @@ namespace apscope::detail {
 namespace {
 
 struct Memory {
-    Row momentum;  // the same for all workers
+    Row momentum;      // the same for all workers
     Row server_error;  // of the padded length
     long steps = 0;
 
@@ -42,7 +42,7 @@ struct Memory {
 
 struct Phases {
     bool warm = false;  // the momentum is sent in a float format
-    Row scales;  // of each worker's v, and of the chunk of V that it serves
+    Row scales;         // of each worker's v, and of the chunk of V that it serves
     Row answers;
     Row padding;  // v behind the tensor, worker by worker
 
@@ -79,13 +79,15 @@ public:
     RowReader behind(const RowReader& row, std::size_t w) const {
         return {server_.size(),
                 [&row, w, this, whole = Row()](std::size_t first, std::size_t count) mutable {
-            const std::size_t own = first < elements_ ? std::min(count, elements_ - first) : 0;
-            if (own == count) return row.read(first, count);
-            whole.resize(count);
-            if (own > 0) std::ranges::copy(row.read(first, own), whole.begin());
-            for (std::size_t i = own; i < count; ++i) whole[i] = errors_.at(w).at(first + i);
-            return std::span<const double>(whole);
-        }};
+                    const std::size_t own =
+                        first < elements_ ? std::min(count, elements_ - first) : 0;
+                    if (own == count) return row.read(first, count);
+                    whole.resize(count);
+                    if (own > 0) std::ranges::copy(row.read(first, own), whole.begin());
+                    for (std::size_t i = own; i < count; ++i)
+                        whole[i] = errors_.at(w).at(first + i);
+                    return std::span<const double>(whole);
+                }};
     }
     // What is left of it for the next step: it belongs to no piece.
     void keep(const Phases& phases) {
@@ -175,74 +177,77 @@ SchemeDefinition onebit_adam_definition() {
                      {"warmup", "0", "steps at first whose momentum is sent in warmup_format"},
                      {"warmup_format", "fp32", "fp32 or fp16"}},
             .build = [](const SchemeArguments& arguments) -> SchemeParts {
-        constexpr std::array<std::string_view, 2> formats{"fp32", "fp16"};
-        const FloatGrid grid{parse_format(arguments.choice("warmup_format", formats)),
-                             {RoundingMode::ties_to_even, Overflow::saturate}};
-        const auto warm = [warmup = arguments.integer("warmup", 0, largest_count)](
-                              const State& state) { return state.of<Memory>().steps < warmup; };
-        SchemeParts scheme;
-        scheme.grid = "sign";
-        scheme.topology = reductions::two_phase;
-        scheme.keeps_state = scheme.feeds_errors_back = scheme.compares_intended = true;
-        scheme.begin = [warm](State& state, std::size_t workers, std::size_t size) {
-            Memory& memory = state.of<Memory>();
-            if (memory.momentum.empty()) memory.momentum.resize(size, 0.0);
-            check_length(memory.momentum.size(), size);
-            if (warm(state)) return;
-            const std::size_t padded = padded_length(size, workers);
-            if (memory.server_error.empty()) memory.server_error.resize(padded, 0.0);
-            check_length(memory.server_error.size(), padded);
-            Rows& errors = state.of<Errors>().rows;
-            errors.resize(workers, Row(padded, 0.0));
-            for (const Row& row : errors) check_length(row.size(), padded);
-        };
-        scheme.compensate = [beta = arguments.fraction("beta1")](const State& state,
-                                                                 const Place& place,
-                                                                 std::span<double> x, std::size_t) {
-            simd::run<TakeMomentum>(piece_of(state.of<Memory>().momentum, place, x.size()).data(),
-                                    beta, x.size(), x.data());
-        };
-        scheme.adjust = [warm](const State& state, const Place& place, std::span<double> x,
-                               std::size_t w) {
-            if (warm(state)) return;
-            const Row& errors = state.of<Errors>().rows.at(w);
-            simd::run<AddRow>(errors.data() + place.first, x.size(), x.data());
-        };
-        scheme.select = [warm](const Selection& s) {
-            Parameters theta;
-            if (warm(s.state)) theta.own.of<Phases>().warm = true;
-            else theta.own.of<Phases>() = measure(s.state, s.rows);
-            return theta;
-        };
-        scheme.encode = [grid](const RowPiece& p, Message& m) {
-            const Phases& phases = p.theta.of<Phases>();
-            if (phases.warm) {
-                encode_float_row(p, 1.0, grid, m);
-                m.grid_use.reset();  // the scheme's grid is signs
-                return;
-            }
-            const double scale = phases.scales.at(p.worker);
-            const std::size_t padding = phases.padding.size() / phases.scales.size();
-            if (p.place.first + p.x.size() < p.place.size || padding == 0) {
-                encode_signs(m, p.x, scale, 0, p.packs());
-            } else {  // the last piece has the padding's signs behind it
-                Row whole(p.x.begin(), p.x.end());
-                const double* tail = phases.padding.data() + p.worker * padding;
-                whole.insert(whole.end(), tail, tail + padding);
-                encode_signs(m, whole, scale, 0, p.packs());
-                m.values.resize(p.x.size());
-            }
-            m.side_bits = m.tensor_bits = 64;  // its scale, and that of the chunk it serves
-        };
-        scheme.reduce = [](const SentPieces& s, Row& sum) {
-            exact_sum(s.messages, sum);
-            if (!s.theta.of<Phases>().warm) answer(s, sum);
-        };
-        scheme.update = [warm](const TrainingStep&, State& state, const Place& place,
-                               const Exchange& e) { keep(state, place, e, warm(state)); };
-        scheme.end = [](const TrainingStep&, State& state) { ++state.of<Memory>().steps; };
-        return scheme;
-    }};
+                constexpr std::array<std::string_view, 2> formats{"fp32", "fp16"};
+                const FloatGrid grid{parse_format(arguments.choice("warmup_format", formats)),
+                                     {RoundingMode::ties_to_even, Overflow::saturate}};
+                const auto warm =
+                    [warmup = arguments.integer("warmup", 0, largest_count)](const State& state) {
+                        return state.of<Memory>().steps < warmup;
+                    };
+                SchemeParts scheme;
+                scheme.grid = "sign";
+                scheme.topology = reductions::two_phase;
+                scheme.keeps_state = scheme.feeds_errors_back = scheme.compares_intended = true;
+                scheme.begin = [warm](State& state, std::size_t workers, std::size_t size) {
+                    Memory& memory = state.of<Memory>();
+                    if (memory.momentum.empty()) memory.momentum.resize(size, 0.0);
+                    check_length(memory.momentum.size(), size);
+                    if (warm(state)) return;
+                    const std::size_t padded = padded_length(size, workers);
+                    if (memory.server_error.empty()) memory.server_error.resize(padded, 0.0);
+                    check_length(memory.server_error.size(), padded);
+                    Rows& errors = state.of<Errors>().rows;
+                    errors.resize(workers, Row(padded, 0.0));
+                    for (const Row& row : errors) check_length(row.size(), padded);
+                };
+                scheme.compensate =
+                    [beta = arguments.fraction("beta1")](const State& state, const Place& place,
+                                                         std::span<double> x, std::size_t) {
+                        simd::run<TakeMomentum>(
+                            piece_of(state.of<Memory>().momentum, place, x.size()).data(), beta,
+                            x.size(), x.data());
+                    };
+                scheme.adjust = [warm](const State& state, const Place& place, std::span<double> x,
+                                       std::size_t w) {
+                    if (warm(state)) return;
+                    const Row& errors = state.of<Errors>().rows.at(w);
+                    simd::run<AddRow>(errors.data() + place.first, x.size(), x.data());
+                };
+                scheme.select = [warm](const Selection& s) {
+                    Parameters theta;
+                    if (warm(s.state)) theta.own.of<Phases>().warm = true;
+                    else theta.own.of<Phases>() = measure(s.state, s.rows);
+                    return theta;
+                };
+                scheme.encode = [grid](const RowPiece& p, Message& m) {
+                    const Phases& phases = p.theta.of<Phases>();
+                    if (phases.warm) {
+                        encode_float_row(p, 1.0, grid, m);
+                        m.grid_use.reset();  // the scheme's grid is signs
+                        return;
+                    }
+                    const double scale = phases.scales.at(p.worker);
+                    const std::size_t padding = phases.padding.size() / phases.scales.size();
+                    if (p.place.first + p.x.size() < p.place.size || padding == 0) {
+                        encode_signs(m, p.x, scale, 0, p.packs());
+                    } else {  // the last piece has the padding's signs behind it
+                        Row whole(p.x.begin(), p.x.end());
+                        const double* tail = phases.padding.data() + p.worker * padding;
+                        whole.insert(whole.end(), tail, tail + padding);
+                        encode_signs(m, whole, scale, 0, p.packs());
+                        m.values.resize(p.x.size());
+                    }
+                    m.side_bits = m.tensor_bits = 64;  // its scale, and that of the chunk it serves
+                };
+                scheme.reduce = [](const SentPieces& s, Row& sum) {
+                    exact_sum(s.messages, sum);
+                    if (!s.theta.of<Phases>().warm) answer(s, sum);
+                };
+                scheme.update = [warm](const TrainingStep&, State& state, const Place& place,
+                                       const Exchange& e) { keep(state, place, e, warm(state)); };
+                scheme.end = [](const TrainingStep&, State& state) { ++state.of<Memory>().steps; };
+                return scheme;
+            }};
 }
 
 }  // namespace apscope::detail

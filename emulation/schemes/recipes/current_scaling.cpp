@@ -70,45 +70,48 @@ SchemeParts local(const FloatGrid& grid, std::size_t block, std::size_t bucket, 
 }  // namespace
 
 SchemeDefinition current_scaling_definition() {
-    return {.class_name = "CurrentScaling",
-            .summary = "a scale per tensor, or per block of it, from the current amax; saturating "
-                       "cast, sums in fp32",
-            .source = "NVIDIA Transformer Engine, recipes Float8CurrentScaling and "
-                      "Float8BlockScaling, recipe_common.cuh",
-            .needs = "gradients",
-            .takes_format = true,
-            .keys = float_keys(
-                {{"pow2", "false", "true: the scale is a power of two, rounded down"},
-                 {"agree", "max", "amax: max over the workers, or local"},
-                 {"block", "0", "elements that share a scale, local to a worker; 0: the tensor"},
-                 bucket_key(),
-                 {"eps", "0", "the lower bound of amax"},
-                 {"nonfinite", "finite",
-                  "a tensor or block with an infinity or NaN: its finite amax, or one: scale 1"}},
-                {.overflow = "saturate", .accumulate = "fp32"}),
-            .build = [](const SchemeArguments& arguments) -> SchemeParts {
-        constexpr std::array<std::string_view, 2> agreements{"max", "local"};
-        constexpr std::array<std::string_view, 2> specials{"finite", "one"};
-        const bool pow2 = arguments.flag("pow2"),
-                   one_if_nonfinite = arguments.choice("nonfinite", specials) == "one";
-        SchemeParts scheme = float_scheme(arguments, pow2 ? 8 : 32);
-        const auto block = static_cast<std::size_t>(arguments.integer("block", 0, largest_count));
-        const std::size_t bucket =
-            bucket_of(arguments, block == 0 ? "here a tensor has one scale; give block=N" : "");
-        const double eps = arguments.number("eps", 0.0, 0x1p127);
-        if (arguments.choice("agree", agreements) == "local" || block != 0) {
-            require_undivided(scheme.float_encoder->grid, arguments,
-                              block != 0 ? "block=" + arguments.text("block") : "agree=local");
-            return local(scheme.float_encoder->grid, block, bucket, eps, pow2, one_if_nonfinite);
-        }
-        scheme.choose = choose_each(
-            [=, largest = arguments.format->largest()](const TensorStatistics& s, State&) {
-            return scale_of(one_if_nonfinite && s.agreed.nonfinite > 0
-                                ? 1.0
-                                : fp32_ratio(largest, s.agreed.amax, eps, pow2));
-        });
-        return scheme;
-    }};
+    return {
+        .class_name = "CurrentScaling",
+        .summary = "a scale per tensor, or per block of it, from the current amax; saturating "
+                   "cast, sums in fp32",
+        .source = "NVIDIA Transformer Engine, recipes Float8CurrentScaling and "
+                  "Float8BlockScaling, recipe_common.cuh",
+        .needs = "gradients",
+        .takes_format = true,
+        .keys = float_keys(
+            {{"pow2", "false", "true: the scale is a power of two, rounded down"},
+             {"agree", "max", "amax: max over the workers, or local"},
+             {"block", "0", "elements that share a scale, local to a worker; 0: the tensor"},
+             bucket_key(),
+             {"eps", "0", "the lower bound of amax"},
+             {"nonfinite", "finite",
+              "a tensor or block with an infinity or NaN: its finite amax, or one: scale 1"}},
+            {.overflow = "saturate", .accumulate = "fp32"}),
+        .build = [](const SchemeArguments& arguments) -> SchemeParts {
+            constexpr std::array<std::string_view, 2> agreements{"max", "local"};
+            constexpr std::array<std::string_view, 2> specials{"finite", "one"};
+            const bool pow2 = arguments.flag("pow2"),
+                       one_if_nonfinite = arguments.choice("nonfinite", specials) == "one";
+            SchemeParts scheme = float_scheme(arguments, pow2 ? 8 : 32);
+            const auto block =
+                static_cast<std::size_t>(arguments.integer("block", 0, largest_count));
+            const std::size_t bucket =
+                bucket_of(arguments, block == 0 ? "here a tensor has one scale; give block=N" : "");
+            const double eps = arguments.number("eps", 0.0, 0x1p127);
+            if (arguments.choice("agree", agreements) == "local" || block != 0) {
+                require_undivided(scheme.float_encoder->grid, arguments,
+                                  block != 0 ? "block=" + arguments.text("block") : "agree=local");
+                return local(scheme.float_encoder->grid, block, bucket, eps, pow2,
+                             one_if_nonfinite);
+            }
+            scheme.choose = choose_each(
+                [=, largest = arguments.format->largest()](const TensorStatistics& s, State&) {
+                    return scale_of(one_if_nonfinite && s.agreed.nonfinite > 0
+                                        ? 1.0
+                                        : fp32_ratio(largest, s.agreed.amax, eps, pow2));
+                });
+            return scheme;
+        }};
 }
 
 }  // namespace apscope::detail

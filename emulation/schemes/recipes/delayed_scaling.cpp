@@ -35,7 +35,7 @@ enum class Nonfinite { infinity, nan, finite };
 struct Delayed {
     std::size_t history;
     bool most_recent, skips_zero;
-    double largest;  // times 2^-margin
+    double largest;       // times 2^-margin
     Nonfinite nonfinite;  // the amax of a tensor with such elements
 
     Decision next(const AgreedStatistics& s, Row& past, double& scale) const {
@@ -76,25 +76,25 @@ SchemeDefinition delayed_scaling_definition() {
               "a tensor with non-finite elements enters as: infinity, nan, or its finite amax"}},
             {.overflow = "saturate", .accumulate = "fp32"}),
         .build = [](const SchemeArguments& arguments) -> SchemeParts {
-        constexpr std::array<std::string_view, 2> algos{"max", "most_recent"},
-            zeros{"enter", "skip"};
-        constexpr std::array<std::string_view, 3> specials{"infinity", "nan",
-                                                           "finite"};  // as in Nonfinite
-        SchemeParts scheme = float_scheme(arguments, 32);  // the amax
-        const Delayed rule{static_cast<std::size_t>(arguments.integer("history", 1, 1 << 20)),
-                           arguments.choice("algo", algos) == "most_recent",
-                           arguments.choice("zero", zeros) == "skip",
-                           std::ldexp(arguments.format->largest(),
-                                      -static_cast<int>(arguments.integer("margin", 0, 16))),
-                           arguments.one_of<Nonfinite>("nonfinite", specials)};
-        scheme.keeps_state = true;
-        scheme.choose = choose_each([rule](const TensorStatistics& s, State& state) {
-            Memory& memory = state.of<Memory>();
-            double& scale = memory.scale.try_emplace(s.tensor, 1.0).first->second;
-            return rule.next(s.agreed, memory.history[s.tensor], scale);
-        });
-        return scheme;
-    }};
+            constexpr std::array<std::string_view, 2> algos{"max", "most_recent"},
+                zeros{"enter", "skip"};
+            constexpr std::array<std::string_view, 3> specials{"infinity", "nan",
+                                                               "finite"};  // as in Nonfinite
+            SchemeParts scheme = float_scheme(arguments, 32);              // the amax
+            const Delayed rule{static_cast<std::size_t>(arguments.integer("history", 1, 1 << 20)),
+                               arguments.choice("algo", algos) == "most_recent",
+                               arguments.choice("zero", zeros) == "skip",
+                               std::ldexp(arguments.format->largest(),
+                                          -static_cast<int>(arguments.integer("margin", 0, 16))),
+                               arguments.one_of<Nonfinite>("nonfinite", specials)};
+            scheme.keeps_state = true;
+            scheme.choose = choose_each([rule](const TensorStatistics& s, State& state) {
+                Memory& memory = state.of<Memory>();
+                double& scale = memory.scale.try_emplace(s.tensor, 1.0).first->second;
+                return rule.next(s.agreed, memory.history[s.tensor], scale);
+            });
+            return scheme;
+        }};
 }
 
 }  // namespace apscope::detail

@@ -43,21 +43,21 @@ SchemeDefinition fp8_allreduce_definition() {
             {headroom_key("sqrt_workers", "room left for the sum: sqrt_workers, workers or one")},
             {.overflow = "saturate"}),
         .build = [](const SchemeArguments& arguments) -> SchemeParts {
-        SchemeParts scheme = float_scheme(arguments, 32);  // the amax
-        scheme.keeps_state = true;
-        scheme.choose =
-            choose_each([headroom = headroom_of(arguments), largest = arguments.format->largest()](
-                            const TensorStatistics& s, State& state) {
-            double& scale = state.of<Memory>().scale.try_emplace(s.tensor, 1.0).first->second;
-            if (s.agreed.amax > 0.0 && s.agreed.nonfinite == 0) {
-                const int exponent =
-                    std::min(largest_shift_within(s.agreed.amax, 1, Headroom::one, largest), 127);
-                scale = static_cast<float>(std::ldexp(room(s.workers, headroom), exponent));
-            }
-            return scale_of(scale);
-        });
-        return scheme;
-    }};
+            SchemeParts scheme = float_scheme(arguments, 32);  // the amax
+            scheme.keeps_state = true;
+            scheme.choose = choose_each([headroom = headroom_of(arguments),
+                                         largest = arguments.format->largest()](
+                                            const TensorStatistics& s, State& state) {
+                double& scale = state.of<Memory>().scale.try_emplace(s.tensor, 1.0).first->second;
+                if (s.agreed.amax > 0.0 && s.agreed.nonfinite == 0) {
+                    const int exponent = std::min(
+                        largest_shift_within(s.agreed.amax, 1, Headroom::one, largest), 127);
+                    scale = static_cast<float>(std::ldexp(room(s.workers, headroom), exponent));
+                }
+                return scale_of(scale);
+            });
+            return scheme;
+        }};
 }
 
 }  // namespace apscope::detail

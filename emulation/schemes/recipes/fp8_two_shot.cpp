@@ -186,35 +186,36 @@ SchemeDefinition fp8_two_shot_definition() {
                   "of the cast: pytorch, infinity in a format that has one, else the largest; "
                   "saturate; or ieee"}},
         .build = [](const SchemeArguments& arguments) -> SchemeParts {
-        constexpr std::array<std::string_view, 3> overflows{"pytorch", "saturate", "ieee"};
-        Groups groups;
-        groups.by_rows = arguments.text("group") == "row";
-        if (!groups.by_rows)
-            groups.group =
-                static_cast<std::size_t>(arguments.integer("group", 0, largest_count, "row"));
-        const FloatFormat& format = *arguments.format;
-        const std::string_view rule = arguments.choice("overflow", overflows);
-        const bool saturates = rule == "saturate" || (rule == "pytorch" && !format.has_infinity);
-        const ScaledCast cast(format, saturates ? Overflow::saturate : Overflow::ieee);
-        SchemeParts scheme;
-        scheme.grid = format.name();
-        scheme.topology = reductions::two_phase;
-        scheme.transport.code_bits = format.storage_bits();
-        scheme.transport.side_in_parts = !groups.whole();
-        scheme.bucket = bucket_of(arguments, groups.group == 0
-                                                 ? "group=" + arguments.text("group") +
-                                                       " is not a number of elements; give group=N"
-                                                 : "");
-        scheme.run = groups.group != 0 && scheme.bucket == 0 ? groups.group : whole_row;
-        scheme.sees_special = true;
-        scheme.encode = [cast, groups](const RowPiece& p, Message& m) {
-            encode(p, cast, groups, m);
-        };
-        scheme.reduce = [cast, groups](const SentPieces& s, Row& sum) {
-            answer(s, cast, groups, sum);
-        };
-        return scheme;
-    }};
+            constexpr std::array<std::string_view, 3> overflows{"pytorch", "saturate", "ieee"};
+            Groups groups;
+            groups.by_rows = arguments.text("group") == "row";
+            if (!groups.by_rows)
+                groups.group =
+                    static_cast<std::size_t>(arguments.integer("group", 0, largest_count, "row"));
+            const FloatFormat& format = *arguments.format;
+            const std::string_view rule = arguments.choice("overflow", overflows);
+            const bool saturates =
+                rule == "saturate" || (rule == "pytorch" && !format.has_infinity);
+            const ScaledCast cast(format, saturates ? Overflow::saturate : Overflow::ieee);
+            SchemeParts scheme;
+            scheme.grid = format.name();
+            scheme.topology = reductions::two_phase;
+            scheme.transport.code_bits = format.storage_bits();
+            scheme.transport.side_in_parts = !groups.whole();
+            scheme.bucket = bucket_of(
+                arguments, groups.group == 0 ? "group=" + arguments.text("group") +
+                                                   " is not a number of elements; give group=N"
+                                             : "");
+            scheme.run = groups.group != 0 && scheme.bucket == 0 ? groups.group : whole_row;
+            scheme.sees_special = true;
+            scheme.encode = [cast, groups](const RowPiece& p, Message& m) {
+                encode(p, cast, groups, m);
+            };
+            scheme.reduce = [cast, groups](const SentPieces& s, Row& sum) {
+                answer(s, cast, groups, sum);
+            };
+            return scheme;
+        }};
 }
 
 }  // namespace apscope::detail

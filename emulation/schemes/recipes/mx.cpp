@@ -40,52 +40,55 @@ SchemeDefinition mx_definition() {
                  {"rounding", "ties_to_even", "how an element is rounded"},
                  {"random_bits", "32", "random bits of stochastic rounding, 1 to 64"}},
         .build = [](const SchemeArguments& arguments) -> SchemeParts {
-        std::string name = arguments.text("block_format");
-        std::replace(name.begin(), name.end(), '/', ',');
-        BlockFormat format = parse_block_format(name);
-        if (const long block = arguments.integer("block", 0, 1 << 30); block != 0)
-            format.block_size = static_cast<int>(block);
-        if (const std::string& rule = arguments.text("rule"); rule != "format")
-            format.rule = parse_scale_rule(rule);
-        if (const std::string& rule = arguments.text("nonfinite"); rule != "format")
-            format.nonfinite = parse_block_nonfinite(rule);
-        constexpr std::array<std::string_view, 2> lines{"tensor", "row"};
-        const bool by_rows = arguments.choice("along", lines) == "row";
-        if (format.rule == ScaleRule::ratio) {
-            throw std::invalid_argument(
-                "block_format=" + name +
-                " has scales that are ratios; mx needs powers of two (see nvfp4)");
-        }
-        const Projection projection{parse_rounding(arguments.text("rounding")), Overflow::saturate,
-                                    static_cast<int>(arguments.integer("random_bits", 1, 64))};
-        require_counted(projection.rounding, "schemes");
-        const BlockGrid grid(format, projection);
-        SchemeParts scheme;
-        scheme.grid = format.name();
-        scheme.transport.code_bits = format.element.storage_bits();
-        scheme.encode_draws = is_stochastic(projection.rounding);
-        scheme.sees_special = true;
-        const auto block = static_cast<std::size_t>(format.block_size);
-        scheme.bucket = bucket_of(
-            arguments, by_rows ? "along=row begins a block at every row; use along=tensor" : "");
-        scheme.block = by_rows ? 0 : block;
-        scheme.run = by_rows || scheme.bucket != 0 ? whole_row : block;
-        scheme.encode = [grid, by_rows, block](const RowPiece& p, Message& m) {
-            const std::size_t line = by_rows ? row_length(p.step, p.place.size) : BlockLines().line;
-            const BlocksAround around =
-                blocks_around(p.step, RowReader::of(p.x), p.place.size, p.worker, block);
-            const std::span<const double> x = around.row.read(0, around.row.size);
-            BlockSettings settings{p.stream(grid.projection.random_bits), {}};
-            settings.first_element = p.place.first - around.lead;
-            const std::uint64_t scales =
-                by_rows ? BlockLines{block, line}.shape(p.place.size).scales(grid.format)
-                        : around.begun;
-            state_blocks(m, encode_block_row(x, grid, settings, line), x,
-                         {around.lead, p.x.size(), scales}, grid, p.packs());
-            crop(m, around.lead, p.x.size());
-        };
-        return scheme;
-    }};
+            std::string name = arguments.text("block_format");
+            std::replace(name.begin(), name.end(), '/', ',');
+            BlockFormat format = parse_block_format(name);
+            if (const long block = arguments.integer("block", 0, 1 << 30); block != 0)
+                format.block_size = static_cast<int>(block);
+            if (const std::string& rule = arguments.text("rule"); rule != "format")
+                format.rule = parse_scale_rule(rule);
+            if (const std::string& rule = arguments.text("nonfinite"); rule != "format")
+                format.nonfinite = parse_block_nonfinite(rule);
+            constexpr std::array<std::string_view, 2> lines{"tensor", "row"};
+            const bool by_rows = arguments.choice("along", lines) == "row";
+            if (format.rule == ScaleRule::ratio) {
+                throw std::invalid_argument(
+                    "block_format=" + name +
+                    " has scales that are ratios; mx needs powers of two (see nvfp4)");
+            }
+            const Projection projection{parse_rounding(arguments.text("rounding")),
+                                        Overflow::saturate,
+                                        static_cast<int>(arguments.integer("random_bits", 1, 64))};
+            require_counted(projection.rounding, "schemes");
+            const BlockGrid grid(format, projection);
+            SchemeParts scheme;
+            scheme.grid = format.name();
+            scheme.transport.code_bits = format.element.storage_bits();
+            scheme.encode_draws = is_stochastic(projection.rounding);
+            scheme.sees_special = true;
+            const auto block = static_cast<std::size_t>(format.block_size);
+            scheme.bucket =
+                bucket_of(arguments,
+                          by_rows ? "along=row begins a block at every row; use along=tensor" : "");
+            scheme.block = by_rows ? 0 : block;
+            scheme.run = by_rows || scheme.bucket != 0 ? whole_row : block;
+            scheme.encode = [grid, by_rows, block](const RowPiece& p, Message& m) {
+                const std::size_t line =
+                    by_rows ? row_length(p.step, p.place.size) : BlockLines().line;
+                const BlocksAround around =
+                    blocks_around(p.step, RowReader::of(p.x), p.place.size, p.worker, block);
+                const std::span<const double> x = around.row.read(0, around.row.size);
+                BlockSettings settings{p.stream(grid.projection.random_bits), {}};
+                settings.first_element = p.place.first - around.lead;
+                const std::uint64_t scales =
+                    by_rows ? BlockLines{block, line}.shape(p.place.size).scales(grid.format)
+                            : around.begun;
+                state_blocks(m, encode_block_row(x, grid, settings, line), x,
+                             {around.lead, p.x.size(), scales}, grid, p.packs());
+                crop(m, around.lead, p.x.size());
+            };
+            return scheme;
+        }};
 }
 
 }  // namespace apscope::detail

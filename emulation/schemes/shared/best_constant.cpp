@@ -112,7 +112,7 @@ private:
     const FloatEncoder& encoder_;
     ByFigure by_;
     std::map<int, double> values_;  // by exponent; in logarithms, or the NMSE
-    double least_ = 0.0;  // of the largest exponent so far and all above
+    double least_ = 0.0;            // of the largest exponent so far and all above
 };
 
 }  // namespace

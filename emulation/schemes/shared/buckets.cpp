@@ -80,11 +80,11 @@ Bucket bucket_around(const SchemeParts& scheme, std::size_t tensor, std::size_t 
                          [joined, w, special,
                           buffer = Row()](std::size_t first,
                                           std::size_t count) mutable -> std::span<const double> {
-            if (buffer.size() < count) buffer.resize(count);
-            const std::span<double> row = std::span(buffer).first(count);
-            joined->read(w, first, special, row);
-            return row;
-        }};
+                             if (buffer.size() < count) buffer.resize(count);
+                             const std::span<double> row = std::span(buffer).first(count);
+                             joined->read(w, first, special, row);
+                             return row;
+                         }};
     };
     const bool sees = scheme.sees_special;
     for (std::size_t w = 0; w < workers; ++w)
@@ -114,8 +114,8 @@ BlocksAround blocks_around(const TrainingStep& step, const RowReader& x, std::si
                       behind = std::min(block - 1 - (end - 1) % block, array.size - end);
     const RowReader part{end + behind - begin,
                          [read = array.read, begin](std::size_t at, std::size_t count) {
-        return read(begin + at, count);
-    }};
+                             return read(begin + at, count);
+                         }};
     return {part, lead, blocks_up_to(end, block) - blocks_up_to(first, block), first == 0,
             end == array.size};
 }

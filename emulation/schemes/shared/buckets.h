@@ -32,9 +32,9 @@ Bucket bucket_around(const SchemeParts& scheme, std::size_t tensor, std::size_t 
 
 // A row of a tensor of `size` elements, or a piece of it, with what lies around it in its blocks.
 struct BlocksAround {
-    RowReader row;            // begins with a block
-    std::size_t lead = 0;     // where the tensor's own elements begin in it
-    std::size_t begun = 0;    // blocks that begin in the tensor: it sends their scales
+    RowReader row;                    // begins with a block
+    std::size_t lead = 0;             // where the tensor's own elements begin in it
+    std::size_t begun = 0;            // blocks that begin in the tensor: it sends their scales
     bool starts = true, ends = true;  // whether the array begins in the tensor, and ends in it
 };
 BlocksAround blocks_around(const TrainingStep& step, const RowReader& x, std::size_t size,

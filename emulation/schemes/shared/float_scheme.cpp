@@ -32,9 +32,14 @@ Division division_of(const SchemeArguments& arguments) {
     const std::string& text = arguments.text("divide");
     const auto found = std::ranges::find(places, text);
     if (found != places.end()) return {static_cast<Division::Place>(found - places.begin()), 1.0};
-    return {Division::Place::factor, parse_value<double>("divide", text, [](double number) {
-        return number >= 1.0 && static_cast<double>(static_cast<float>(number)) == number;
-    }, "after, before, sqrt, fsdp or an fp32 number of at least 1 (such as 8)")};
+    return {Division::Place::factor,
+            parse_value<double>(
+                "divide", text,
+                [](double number) {
+                    return number >= 1.0 &&
+                           static_cast<double>(static_cast<float>(number)) == number;
+                },
+                "after, before, sqrt, fsdp or an fp32 number of at least 1 (such as 8)")};
 }
 
 FloatGrid grid_of(const SchemeArguments& arguments) {

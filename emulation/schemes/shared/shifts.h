@@ -15,7 +15,7 @@ struct ShiftRule {
     Headroom headroom = Headroom::workers;
     bool tight = false;
     long frozen =
-        0;      // after this number of equal consecutive shifts the shift is constant; 0: never
+        0;  // after this number of equal consecutive shifts the shift is constant; 0: never
     bool delayed = false;  // the shift of the step before is in force
 
     // From the format and the keys `headroom` and `rule`.

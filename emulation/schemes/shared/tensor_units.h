@@ -14,7 +14,7 @@
 namespace apscope::detail {
 
 struct TensorUnit {
-    std::string name;                  // what a state calls it: tensors keep their own
+    std::string name;  // what a state calls it: tensors keep their own
     // In the order of the exchange; the first carries what the unit sends once.
     std::vector<std::size_t> tensors;
 };

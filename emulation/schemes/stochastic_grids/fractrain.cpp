@@ -123,32 +123,32 @@ SchemeDefinition fractrain_definition() {
                  {"least_scale", "1e-8", "the minimum distance of two codes"},
                  {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"}},
         .build = [](const SchemeArguments& arguments) -> SchemeParts {
-        const std::vector<int> widths = schedule(arguments.text("bits"));
-        const double epsilon = arguments.number("epsilon", 0.0),
-                     alpha = arguments.number("alpha", 0.0);
-        const double min_scale = arguments.number("least_scale", 0.0);
-        const int random_bits = static_cast<int>(arguments.integer("random_bits", 1, 53));
-        SchemeParts scheme;
-        scheme.grid = "affine:" + arguments.text("bits");
-        scheme.keeps_state = scheme.encode_draws = true;
-        scheme.needs = {"loss"};
-        std::map<int, LevelTable> tables;  // by width
-        for (const int bits : widths) tables.try_emplace(bits, whole_numbers(bits));
-        scheme.select = [widths, epsilon](const Selection& s) {
-            Parameters theta;
-            theta.own.of<Width>().bits = widths.at(memory_of(s.state, epsilon).turns);
-            return theta;
-        };
-        scheme.measure = [](const WorkerRow& r) { return extremes(r.x); };
-        scheme.encode = [min_scale, random_bits, tables](const RowPiece& p, Message& m) {
-            encode_affine(p, tables.at(p.theta.of<Width>().bits), min_scale, random_bits, m);
-        };
-        scheme.end = [epsilon, alpha, count = widths.size()](const TrainingStep& step,
-                                                             State& state) {
-            watch(memory_of(state, epsilon), step.loss, alpha, count);
-        };
-        return scheme;
-    }};
+            const std::vector<int> widths = schedule(arguments.text("bits"));
+            const double epsilon = arguments.number("epsilon", 0.0),
+                         alpha = arguments.number("alpha", 0.0);
+            const double min_scale = arguments.number("least_scale", 0.0);
+            const int random_bits = static_cast<int>(arguments.integer("random_bits", 1, 53));
+            SchemeParts scheme;
+            scheme.grid = "affine:" + arguments.text("bits");
+            scheme.keeps_state = scheme.encode_draws = true;
+            scheme.needs = {"loss"};
+            std::map<int, LevelTable> tables;  // by width
+            for (const int bits : widths) tables.try_emplace(bits, whole_numbers(bits));
+            scheme.select = [widths, epsilon](const Selection& s) {
+                Parameters theta;
+                theta.own.of<Width>().bits = widths.at(memory_of(s.state, epsilon).turns);
+                return theta;
+            };
+            scheme.measure = [](const WorkerRow& r) { return extremes(r.x); };
+            scheme.encode = [min_scale, random_bits, tables](const RowPiece& p, Message& m) {
+                encode_affine(p, tables.at(p.theta.of<Width>().bits), min_scale, random_bits, m);
+            };
+            scheme.end = [epsilon, alpha, count = widths.size()](const TrainingStep& step,
+                                                                 State& state) {
+                watch(memory_of(state, epsilon), step.loss, alpha, count);
+            };
+            return scheme;
+        }};
 }
 
 }  // namespace apscope::detail

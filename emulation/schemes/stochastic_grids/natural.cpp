@@ -20,8 +20,8 @@ SchemeDefinition natural_definition() {
         .needs = "gradients",
         .keys = {{"random_bits", "32", "random bits of stochastic rounding, 1 to 64"}},
         .build = [](const SchemeArguments& arguments) -> SchemeParts {
-        return gathered_scheme(arguments, make_format(8, 0), Overflow::ieee);
-    }};
+            return gathered_scheme(arguments, make_format(8, 0), Overflow::ieee);
+        }};
 }
 
 }  // namespace apscope::detail

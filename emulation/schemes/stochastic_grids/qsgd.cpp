@@ -55,23 +55,25 @@ SchemeDefinition qsgd_definition() {
              {"code", "fixed",
               "bits of a level: fixed, or sparse in Elias' codes: elias (omega), gamma, delta"}},
         .build = [](const SchemeArguments& arguments) -> SchemeParts {
-        constexpr std::array<std::string_view, 2> norms{"l2", "max"};  // as in BucketNorm
-        constexpr std::array<std::string_view, 4> codes{"fixed", "elias", "gamma", "delta"};
-        const UniformGrid grid{
-            static_cast<int>(arguments.integer("levels", 1, 1 << 20)),
-            static_cast<std::size_t>(arguments.integer("bucket", 1, largest_count)),
-            static_cast<int>(arguments.integer("random_bits", 1, 53)),
-            arguments.one_of<BucketNorm>("norm", norms)};
-        SchemeParts scheme;
-        scheme.grid = "uniform:" + std::to_string(grid.levels);
-        scheme.encode_draws = true;
-        const auto code = elias_code(arguments.choice("code", codes));
-        if (code) scheme.run = grid.bucket;  // distances are counted in a bucket
-        else scheme.transport.code_bits = grid.code_bits();
-        scheme.measure = [grid](const WorkerRow& r) { return bucket_norms(r.x, grid); };
-        scheme.encode = [grid, code](const RowPiece& p, Message& m) { encode(p, grid, code, m); };
-        return scheme;
-    }};
+            constexpr std::array<std::string_view, 2> norms{"l2", "max"};  // as in BucketNorm
+            constexpr std::array<std::string_view, 4> codes{"fixed", "elias", "gamma", "delta"};
+            const UniformGrid grid{
+                static_cast<int>(arguments.integer("levels", 1, 1 << 20)),
+                static_cast<std::size_t>(arguments.integer("bucket", 1, largest_count)),
+                static_cast<int>(arguments.integer("random_bits", 1, 53)),
+                arguments.one_of<BucketNorm>("norm", norms)};
+            SchemeParts scheme;
+            scheme.grid = "uniform:" + std::to_string(grid.levels);
+            scheme.encode_draws = true;
+            const auto code = elias_code(arguments.choice("code", codes));
+            if (code) scheme.run = grid.bucket;  // distances are counted in a bucket
+            else scheme.transport.code_bits = grid.code_bits();
+            scheme.measure = [grid](const WorkerRow& r) { return bucket_norms(r.x, grid); };
+            scheme.encode = [grid, code](const RowPiece& p, Message& m) {
+                encode(p, grid, code, m);
+            };
+            return scheme;
+        }};
 }
 
 }  // namespace apscope::detail

@@ -17,9 +17,9 @@ SchemeDefinition stochastic_definition() {
                  {"overflow", "ieee",
                   "the result of overflow: ieee, saturate, propagate, infinity or nan"}},
         .build = [](const SchemeArguments& arguments) -> SchemeParts {
-        return gathered_scheme(arguments, *arguments.format,
-                               parse_overflow(arguments.text("overflow")));
-    }};
+            return gathered_scheme(arguments, *arguments.format,
+                                   parse_overflow(arguments.text("overflow")));
+        }};
 }
 
 }  // namespace apscope::detail

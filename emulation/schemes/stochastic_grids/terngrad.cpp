@@ -77,26 +77,26 @@ SchemeDefinition terngrad_definition() {
             .keys = {{"clip", "2.5", "standard deviations beyond which a worker clips, 0: none"},
                      {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"}},
             .build = [](const SchemeArguments& arguments) -> SchemeParts {
-        const int random_bits = static_cast<int>(arguments.integer("random_bits", 1, 53));
-        SchemeParts scheme;
-        scheme.grid = "levels:3";
-        scheme.topology = reductions::code_sum;
-        scheme.is_exact_sum = scheme.encode_draws = true;
-        scheme.transport.code_bits = 2;
-        scheme.transport.sum_bits = [](int workers) { return bits_of_sum(workers, 2); };
-        scheme.transport.agreed_bits = all_side_bits;
-        scheme.select = [clip = arguments.number("clip", 0.0)](const Selection& s) {
-            return shared_scale(s.rows, clip);
-        };
-        scheme.encode = [random_bits](const RowPiece& p, Message& m) {
-            encode_ternary(p, random_bits, m);
-        };
-        scheme.reduce = [](const SentPieces& s, Row& sum) {
-            sum_of_codes(s.messages, sum);
-            for (double& y : sum) y *= s.theta.common_scale();
-        };
-        return scheme;
-    }};
+                const int random_bits = static_cast<int>(arguments.integer("random_bits", 1, 53));
+                SchemeParts scheme;
+                scheme.grid = "levels:3";
+                scheme.topology = reductions::code_sum;
+                scheme.is_exact_sum = scheme.encode_draws = true;
+                scheme.transport.code_bits = 2;
+                scheme.transport.sum_bits = [](int workers) { return bits_of_sum(workers, 2); };
+                scheme.transport.agreed_bits = all_side_bits;
+                scheme.select = [clip = arguments.number("clip", 0.0)](const Selection& s) {
+                    return shared_scale(s.rows, clip);
+                };
+                scheme.encode = [random_bits](const RowPiece& p, Message& m) {
+                    encode_ternary(p, random_bits, m);
+                };
+                scheme.reduce = [](const SentPieces& s, Row& sum) {
+                    sum_of_codes(s.messages, sum);
+                    for (double& y : sum) y *= s.theta.common_scale();
+                };
+                return scheme;
+            }};
 }
 
 }  // namespace apscope::detail

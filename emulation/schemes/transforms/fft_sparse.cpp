@@ -161,23 +161,23 @@ SchemeDefinition fft_sparse_definition() {
                  {"mantissa", "3", "fraction bits of the range-based float, 0 to 20"},
                  {"bucket", "0", "consecutive elements transformed together; 0: the whole tensor"}},
         .build = [](const SchemeArguments& arguments) -> SchemeParts {
-        FftSparse f;
-        f.keep = arguments.number("keep", 1e-9, 1.0);
-        f.bits = static_cast<int>(arguments.integer("bits", 2, 24));
-        f.mantissa_bits = static_cast<int>(arguments.integer("mantissa", 0, 20));
-        f.bucket = static_cast<std::size_t>(arguments.integer("bucket", 0, largest_count));
-        SchemeParts scheme;
-        scheme.grid = "window:" + std::to_string(f.bits);
-        scheme.run = whole_row;
-        scheme.mixes_elements = f.bucket == 0;
-        scheme.encode = [f](const RowPiece& p, Message& m) { f.encode(p, m); };
-        scheme.tables = [f](std::size_t n) {
-            return n == 0 ? 0
-                          : sizeof(double) *
-                                RealFourier::held(f.bucket == 0 ? n : std::min(n, f.bucket));
-        };
-        return scheme;
-    }};
+            FftSparse f;
+            f.keep = arguments.number("keep", 1e-9, 1.0);
+            f.bits = static_cast<int>(arguments.integer("bits", 2, 24));
+            f.mantissa_bits = static_cast<int>(arguments.integer("mantissa", 0, 20));
+            f.bucket = static_cast<std::size_t>(arguments.integer("bucket", 0, largest_count));
+            SchemeParts scheme;
+            scheme.grid = "window:" + std::to_string(f.bits);
+            scheme.run = whole_row;
+            scheme.mixes_elements = f.bucket == 0;
+            scheme.encode = [f](const RowPiece& p, Message& m) { f.encode(p, m); };
+            scheme.tables = [f](std::size_t n) {
+                return n == 0 ? 0
+                              : sizeof(double) *
+                                    RealFourier::held(f.bucket == 0 ? n : std::min(n, f.bucket));
+            };
+            return scheme;
+        }};
 }
 
 }  // namespace apscope::detail

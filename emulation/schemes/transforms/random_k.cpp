@@ -30,8 +30,8 @@ template <class Work>
 void for_words(const TrainingStep& step, std::size_t begin, std::size_t end, Work&& work) {
     for_drawn<double>(step.shared_stream(53), begin, end - begin,
                       [&](std::size_t at, std::size_t count, const double* words) {
-        work(begin + at, std::span(words, count));
-    });
+                          work(begin + at, std::span(words, count));
+                      });
 }
 
 void choose(const TrainingStep& step, Parameters& theta, std::size_t n, double keep) {
@@ -81,15 +81,17 @@ void encode(const RowPiece& p, bool scales, Message& m) {
     BitWriter bits;
     for_words(p.step, p.place.first, p.place.first + p.x.size(),
               [&](std::size_t first, std::span<const double> words) {
-        const std::size_t at = first - p.place.first;
-        simd::run<SendChosen>(p.x.data() + at, words.data(), &chosen.words,
-                              static_cast<double>(first), &send, words.size(), m.values.data() + at,
-                              m.bias.data() + at, m.variance.data() + at, &kept);
-        for (std::size_t i = 0; p.packs() && i < words.size(); ++i) {
-            if (chosen.words.keeps(words[i], first + i))
-                bits.put(bits_cast<std::uint32_t>(static_cast<float>(m.values[at + i])), 32);
-        }
-    });
+                  const std::size_t at = first - p.place.first;
+                  simd::run<SendChosen>(p.x.data() + at, words.data(), &chosen.words,
+                                        static_cast<double>(first), &send, words.size(),
+                                        m.values.data() + at, m.bias.data() + at,
+                                        m.variance.data() + at, &kept);
+                  for (std::size_t i = 0; p.packs() && i < words.size(); ++i) {
+                      if (chosen.words.keeps(words[i], first + i))
+                          bits.put(bits_cast<std::uint32_t>(static_cast<float>(m.values[at + i])),
+                                   32);
+                  }
+              });
     m.payload_bits = 32 * kept;
     m.payload = bits.take();
 }
@@ -110,19 +112,19 @@ SchemeDefinition random_k_definition() {
                       "sent values are multiplied by n / k, which makes them unbiased; false "
                       "(inside error_feedback): unchanged"}},
             .build = [](const SchemeArguments& arguments) -> SchemeParts {
-        SchemeParts scheme;
-        scheme.grid = "sparse:fp32";
-        scheme.topology = reductions::linear;
-        scheme.encode_draws = true;
-        scheme.draw = [keep = arguments.number("keep", 1e-9, 1.0)](
-                          const TrainingStep& step, Parameters& theta, std::size_t n) {
-            choose(step, theta, n, keep);
-        };
-        scheme.encode = [scales = arguments.flag("scale")](const RowPiece& p, Message& m) {
-            encode(p, scales, m);
-        };
-        return scheme;
-    }};
+                SchemeParts scheme;
+                scheme.grid = "sparse:fp32";
+                scheme.topology = reductions::linear;
+                scheme.encode_draws = true;
+                scheme.draw = [keep = arguments.number("keep", 1e-9, 1.0)](
+                                  const TrainingStep& step, Parameters& theta, std::size_t n) {
+                    choose(step, theta, n, keep);
+                };
+                scheme.encode = [scales = arguments.flag("scale")](const RowPiece& p, Message& m) {
+                    encode(p, scales, m);
+                };
+                return scheme;
+            }};
 }
 
 }  // namespace apscope::detail

@@ -37,8 +37,8 @@ void flip(const TrainingStep& step, std::span<const double> row, Row& to) {
     const std::size_t count = std::min(row.size(), to.size());
     for_drawn<double>(step.shared_stream(1), 0, count,
                       [&](std::size_t begin, std::size_t n, const double* signs) {
-        simd::run<FlipSigns>(row.data() + begin, signs, n, to.data() + begin);
-    });
+                          simd::run<FlipSigns>(row.data() + begin, signs, n, to.data() + begin);
+                      });
     std::fill(to.begin() + static_cast<std::ptrdiff_t>(count), to.end(), 0.0);
 }
 
@@ -57,7 +57,7 @@ struct Norm {
 
 struct Thc {
     int g;
-    Row entries;  // of the table: whole numbers
+    Row entries;        // of the table: whole numbers
     LevelTable levels;  // of the table, between -T and T
 
     static Row turn(const TrainingStep& step, std::span<const double> row) {
@@ -149,31 +149,31 @@ SchemeDefinition thc_definition() {
                  {"granularity", "30",
                   "g: the table's entries are integers from 0 to g, up to 1000"}},
         .build = [](const SchemeArguments& arguments) -> SchemeParts {
-        const int bits = static_cast<int>(arguments.integer("bits", 1, 8));
-        const int codes = 1 << bits;
-        const int g = static_cast<int>(arguments.integer("granularity", codes - 1, 1000));
-        Row entries, levels;
-        for (const int j : normal_levels(codes, g)) {
-            entries.push_back(j);
-            levels.push_back(normal_level(j, g));
-        }
-        const Thc thc{g, std::move(entries), LevelTable(std::move(levels))};
-        SchemeParts scheme;
-        scheme.grid = "levels:" + std::to_string(codes);
-        scheme.topology = reductions::code_sum;
-        scheme.encode_draws = scheme.is_exact_sum = true;
-        scheme.transport.code_bits = bits;
-        scheme.transport.sum_bits = [g](int workers) { return bits_of_sum(workers, g); };
-        scheme.transport.agreed_bits = all_side_bits;
-        scheme.run = whole_row;
-        scheme.mixes_elements = true;
-        scheme.select = [](const Selection& s) { return Thc::select(s.rows); };
-        scheme.encode = [thc](const RowPiece& p, Message& m) { thc.encode(p, m); };
-        scheme.decode_sum = [thc](const TrainingStep& step, const Parameters& theta, Row& sum) {
-            thc.decode(step, theta, sum);
-        };
-        return scheme;
-    }};
+            const int bits = static_cast<int>(arguments.integer("bits", 1, 8));
+            const int codes = 1 << bits;
+            const int g = static_cast<int>(arguments.integer("granularity", codes - 1, 1000));
+            Row entries, levels;
+            for (const int j : normal_levels(codes, g)) {
+                entries.push_back(j);
+                levels.push_back(normal_level(j, g));
+            }
+            const Thc thc{g, std::move(entries), LevelTable(std::move(levels))};
+            SchemeParts scheme;
+            scheme.grid = "levels:" + std::to_string(codes);
+            scheme.topology = reductions::code_sum;
+            scheme.encode_draws = scheme.is_exact_sum = true;
+            scheme.transport.code_bits = bits;
+            scheme.transport.sum_bits = [g](int workers) { return bits_of_sum(workers, g); };
+            scheme.transport.agreed_bits = all_side_bits;
+            scheme.run = whole_row;
+            scheme.mixes_elements = true;
+            scheme.select = [](const Selection& s) { return Thc::select(s.rows); };
+            scheme.encode = [thc](const RowPiece& p, Message& m) { thc.encode(p, m); };
+            scheme.decode_sum = [thc](const TrainingStep& step, const Parameters& theta, Row& sum) {
+                thc.decode(step, theta, sum);
+            };
+            return scheme;
+        }};
 }
 
 }  // namespace apscope::detail

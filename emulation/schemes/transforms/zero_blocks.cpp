@@ -39,14 +39,15 @@ SchemeDefinition zero_blocks_definition() {
             .needs = "gradients",
             .keys = {{"block", "256", "consecutive elements of a block"}},
             .build = [](const SchemeArguments& arguments) -> SchemeParts {
-        const auto block = static_cast<std::size_t>(arguments.integer("block", 1, largest_count));
-        SchemeParts scheme;
-        scheme.grid = "sparse:fp32";
-        scheme.topology = reductions::linear;
-        scheme.run = block;
-        scheme.encode = [block](const RowPiece& p, Message& m) { encode(p, block, m); };
-        return scheme;
-    }};
+                const auto block =
+                    static_cast<std::size_t>(arguments.integer("block", 1, largest_count));
+                SchemeParts scheme;
+                scheme.grid = "sparse:fp32";
+                scheme.topology = reductions::linear;
+                scheme.run = block;
+                scheme.encode = [block](const RowPiece& p, Message& m) { encode(p, block, m); };
+                return scheme;
+            }};
 }
 
 }  // namespace apscope::detail

@@ -196,8 +196,8 @@ TEST(ParallelFor, RunsEveryItemOnceAndPassesErrorsOn) {
         for (const auto& r : runs) EXPECT_EQ(r.load(), 1);
         EXPECT_THROW(parallel_for(100, threads,
                                   [](std::size_t i) {
-            if (i == 50) throw std::runtime_error("fifty");
-        }),
+                                      if (i == 50) throw std::runtime_error("fifty");
+                                  }),
                      std::runtime_error);
     }
     parallel_for(0, 4, [](std::size_t) { FAIL(); });

@@ -57,10 +57,13 @@ TEST(RowStream, GivesRowsInTheOrderOfTheTableWhateverEndsFirst) {
         std::shuffle(ended.begin(), ended.end(), random);
         std::vector<ResultRow> given;
         std::vector<std::size_t> sizes, begun;
-        RowStream stream(items, steps, 40, [&](std::vector<ResultRow> some) {
-            sizes.push_back(some.size());
-            given.insert(given.end(), some.begin(), some.end());
-        }, [&](std::size_t t) { begun.push_back(t); });
+        RowStream stream(
+            items, steps, 40,
+            [&](std::vector<ResultRow> some) {
+                sizes.push_back(some.size());
+                given.insert(given.end(), some.begin(), some.end());
+            },
+            [&](std::size_t t) { begun.push_back(t); });
         for (const WorkItem& item : ended) stream.add(item, rows_of(item));
         stream.end();
         ASSERT_EQ(given.size(), steps * tensors * 3 * 2);
@@ -98,9 +101,12 @@ TEST(RowStream, RowsOfASchemeFromTwoItemsComeInTheOrderOfTheTopologies) {
     };
     for (const std::size_t ends_first : {0, 1}) {
         std::vector<std::uint32_t> given;
-        RowStream stream(items, 1, 1, [&](std::vector<ResultRow> some) {
-            for (const ResultRow& one : some) given.push_back(one.topology_index);
-        }, [](std::size_t) {});
+        RowStream stream(
+            items, 1, 1,
+            [&](std::vector<ResultRow> some) {
+                for (const ResultRow& one : some) given.push_back(one.topology_index);
+            },
+            [](std::size_t) {});
         for (const std::size_t i : {ends_first, 1 - ends_first})
             stream.add(items[i], rows(items[i]));
         stream.end();
@@ -111,9 +117,9 @@ TEST(RowStream, RowsOfASchemeFromTwoItemsComeInTheOrderOfTheTopologies) {
 TEST(RowStream, AStepIsGivenOnceItsLastItemEnds) {
     const std::vector<WorkItem> items{{0, 0, 0}, {1, 0, 0}, {0, 1, 0}};
     std::vector<std::size_t> sizes;
-    RowStream stream(items, 2, 1, [&](std::vector<ResultRow> some) {
-        sizes.push_back(some.size());
-    }, [](std::size_t) {});
+    RowStream stream(
+        items, 2, 1, [&](std::vector<ResultRow> some) { sizes.push_back(some.size()); },
+        [](std::size_t) {});
     stream.add(items[2], rows_of(items[2]));
     stream.add(items[0], rows_of(items[0]));
     EXPECT_TRUE(sizes.empty());
@@ -125,10 +131,13 @@ TEST(RowStream, AStepIsGivenOnceItsLastItemEnds) {
 
 TEST(RowStream, WithoutRowsItIsCalledOnce) {
     int calls = 0;
-    RowStream stream({}, 3, 1, [&](std::vector<ResultRow> some) {
-        ++calls;
-        EXPECT_TRUE(some.empty());
-    }, [](std::size_t) {});
+    RowStream stream(
+        {}, 3, 1,
+        [&](std::vector<ResultRow> some) {
+            ++calls;
+            EXPECT_TRUE(some.empty());
+        },
+        [](std::size_t) {});
     stream.end();
     stream.end();
     EXPECT_EQ(calls, 1);
@@ -137,10 +146,13 @@ TEST(RowStream, WithoutRowsItIsCalledOnce) {
 TEST(RowStream, AfterAnExceptionNothingIsGiven) {
     const std::vector<WorkItem> items = all_items();
     int calls = 0;
-    RowStream stream(items, steps, 1, [&](std::vector<ResultRow>) {
-        ++calls;
-        throw std::runtime_error("the disk is full");
-    }, [](std::size_t) {});
+    RowStream stream(
+        items, steps, 1,
+        [&](std::vector<ResultRow>) {
+            ++calls;
+            throw std::runtime_error("the disk is full");
+        },
+        [](std::size_t) {});
     int thrown = 0;
     for (const WorkItem& item : items) {
         try {

@@ -33,9 +33,9 @@ Bucket bucket_of_three(const SchemeParts& scheme, const std::vector<std::vector<
     const auto row = [&](std::size_t k, std::size_t w) -> std::span<const float> {
         return k == 1 ? rows[w] : others[w];
     };
-    return bucket_around(scheme, 1, 3, [&](std::size_t k) {
-        return std::optional(row(k, 0).size());
-    }, workers, row, [](std::size_t) { return std::make_shared<ArrayTotals>(); });
+    return bucket_around(
+        scheme, 1, 3, [&](std::size_t k) { return std::optional(row(k, 0).size()); }, workers, row,
+        [](std::size_t) { return std::make_shared<ArrayTotals>(); });
 }
 
 // beside: elements of each of two other tensors of the bucket, of a scheme whose blocks cross

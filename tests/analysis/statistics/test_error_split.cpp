@@ -96,11 +96,9 @@ TEST(ErrorSplit, SentElementsHaveOneClassEach) {
             const ErrorSplit::Part parts[] = {ErrorSplit::underflow, ErrorSplit::saturation,
                                               ErrorSplit::rounding};
             for (int k = 0; k < 3; ++k)
-                EXPECT_EQ(found.sums[parts[k]], block_sum(count,
-                                                          [&](std::size_t i) {
-                    return terms[k][i];
-                })) << level
-                    << k;
+                EXPECT_EQ(found.sums[parts[k]],
+                          block_sum(count, [&](std::size_t i) { return terms[k][i]; }))
+                    << level << k;
             EXPECT_EQ(found.sums[ErrorSplit::accumulation], 0.0);
             EXPECT_EQ(found.sums[ErrorSplit::interaction], 0.0);
         });
@@ -134,11 +132,9 @@ TEST(ErrorSplit, ReducedElementsSplitIntoFourPartsAndTheirProducts) {
                                           clipped.data(), count, &found);
             double total = 0.0;
             for (std::size_t k = 0; k < found.sums.size(); ++k) {
-                EXPECT_EQ(found.sums[k], block_sum(count,
-                                                   [&](std::size_t i) {
-                    return terms[k][i];
-                })) << level
-                    << k;
+                EXPECT_EQ(found.sums[k],
+                          block_sum(count, [&](std::size_t i) { return terms[k][i]; }))
+                    << level << k;
                 total += found.sums[k];
             }
             EXPECT_NEAR(total, squared,

@@ -27,7 +27,7 @@ TEST(Intervals, QuantilesAreThoseOfTables) {
 
 TEST(Intervals, BiasOfALogarithm) {
     constexpr double euler = 0.5772156649015329;
-    EXPECT_NEAR(log_bias(2), -euler, 1e-11);  // digamma(1) - log(1)
+    EXPECT_NEAR(log_bias(2), -euler, 1e-11);                                // digamma(1) - log(1)
     EXPECT_NEAR(log_bias(1), -euler - std::log(4) - std::log(0.5), 1e-11);  // digamma(1/2)
     EXPECT_NEAR(log_bias(1e6), -1e-6, 1e-11);
     for (const double directions : {0.7, 5.0, 300.0}) {

@@ -252,9 +252,9 @@ TEST_F(Safetensors, HeadersSeenBeforeExcuseNothing) {
           std::string(R"({"step"})"), std::string(R"({"step":{"a":"b"}})"), std::string("7")}) {
         const std::string text = R"({"__metadata__":)" + metadata + "," + tensors;
         EXPECT_FALSE(refused(text, 8).empty()) << text;
-        EXPECT_EQ(refused(text, 8), test::message_of([&] {
-            parse_safetensors_header(text, 8, path());
-        })) << text;
+        EXPECT_EQ(refused(text, 8),
+                  test::message_of([&] { parse_safetensors_header(text, 8, path()); }))
+            << text;
     }
     EXPECT_NE(refused(R"({"__metadata__":{"step":"1"},)" + tensors, 9).find("1 bytes after"),
               std::string::npos);

@@ -105,8 +105,8 @@ TEST_F(TraceTest, ReadsByStepNumberAndKind) {
     EXPECT_NE(test::message_of([&] { trace.read(3, "c", 0); }).find("no tensor 'c'"),
               std::string::npos);
     EXPECT_NE(test::message_of([&] {
-        trace.read(3, "a", 0, Kind::weights);
-    }).find("weights was not recorded at step 3"),
+                  trace.read(3, "a", 0, Kind::weights);
+              }).find("weights was not recorded at step 3"),
               std::string::npos);
 }
 

@@ -51,10 +51,12 @@ TEST(CppXtensor, ContainersViewsAndExpressions) {
 TEST(CppXtensor, ExpressionsAreEvaluatedOnce) {
     int calls = 0;
     const xt::xtensor<float, 2> x = sample(4, 9);
-    const auto counted = xt::make_lambda_xfunction([&calls](float v) {
-        ++calls;
-        return v * 2.0f;
-    }, x);
+    const auto counted = xt::make_lambda_xfunction(
+        [&calls](float v) {
+            ++calls;
+            return v * 2.0f;
+        },
+        x);
     const auto y = quantize(counted, Quantizer(format("e4m3")));
     EXPECT_EQ(calls, 36);
     EXPECT_EQ(y(0, 1), Quantizer(format("e4m3"))(x(0, 1) * 2.0f));

@@ -377,17 +377,18 @@ TEST(Verify, StopsWhenProgressSaysSoOrThrows) {
     std::uint64_t largest_total = 0;
     const oracle::VerifyResult result =
         oracle::verify(f, {}, options, [&](std::uint64_t, std::uint64_t total) {
-        largest_total = std::max(largest_total, total);
-        return total < std::uint64_t{1} << 32;
-    });
+            largest_total = std::max(largest_total, total);
+            return total < std::uint64_t{1} << 32;
+        });
     EXPECT_TRUE(result.stopped);
     EXPECT_EQ(largest_total, std::uint64_t{1} << 32);
     EXPECT_LT(result.cases, std::uint64_t{1} << 32);
     EXPECT_THROW(oracle::verify(f, {}, options,
                                 [](std::uint64_t, std::uint64_t total) -> bool {
-        if (total == std::uint64_t{1} << 32) throw std::runtime_error("interrupted");
-        return true;
-    }),
+                                    if (total == std::uint64_t{1} << 32)
+                                        throw std::runtime_error("interrupted");
+                                    return true;
+                                }),
                  std::runtime_error);
 }
 

@@ -206,7 +206,7 @@ const PayloadRow<std::uint32_t> payloads[] = {
     {"fp16", 0xFFFFFFFF, 0xFFFFE000},        {"fp32", 0xFF812345, 0xFFC12345},
     {"e4m3fn", 0xFFA00000, 0xFFC00000},  // one code of either sign: the sign alone
     {"e4m3fn", 0x7F812345, 0x7FC00000},      {"e4m3fnuz", 0xFFA00000, 0x7FC00000},  // one code
-    {"binary8p3se", 0xFFA00000, 0x7FC00000}, {"e2m1fn", 0xFFA00000, 0x7FC00000},  // none
+    {"binary8p3se", 0xFFA00000, 0x7FC00000}, {"e2m1fn", 0xFFA00000, 0x7FC00000},    // none
     {"e8m0fnu", 0xFFA00000, 0x7FC00000},     {"e5m2u", 0xFFA00000, 0x7FC00000},
 };
 const PayloadRow<std::uint64_t> long_payloads[] = {

@@ -173,9 +173,9 @@ TEST(Fp32Sums, RefuseWhatFp32CannotHold) {
         return fp32_sums(parse_format(sent), parse_format(accumulate), p, k, 8).has_value();
     };
     EXPECT_TRUE(served("e4m3", "e4m3", to_even, 20));
-    EXPECT_TRUE(served("bf16", "bf16", to_even, 0));       // a sum beyond fp32 is beyond bf16
-    EXPECT_FALSE(served("e4m3", "e4m3", down, 0));         // x - x is -0
-    EXPECT_FALSE(served("e4m3", "e4m3", to_even, 200));    // beyond fp32's subnormal numbers
+    EXPECT_TRUE(served("bf16", "bf16", to_even, 0));     // a sum beyond fp32 is beyond bf16
+    EXPECT_FALSE(served("e4m3", "e4m3", down, 0));       // x - x is -0
+    EXPECT_FALSE(served("e4m3", "e4m3", to_even, 200));  // beyond fp32's subnormal numbers
     EXPECT_FALSE(served("tf32", "e5m7", to_even, 0));  // terms of more digits than the accumulator
     EXPECT_FALSE(served("e5m12", "e5m12", to_even, 0));  // 24 < 2p + 2
     Projection to_odd;

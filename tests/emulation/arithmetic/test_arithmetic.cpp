@@ -39,7 +39,7 @@ struct Table {
     FloatFormat format;
     int unit_bits = 0;
     std::vector<std::int64_t> magnitudes;  // those of all codes, and one above the largest
-    std::vector<float> operands;  // every value, both signs, infinities, NaN
+    std::vector<float> operands;           // every value, both signs, infinities, NaN
 
     explicit Table(const char* name) : format(parse_format(name)) {
         unit_bits = -std::ilogb(format.smallest_positive()) +

@@ -134,8 +134,8 @@ TEST(RegisterOperationMade, AsksForItsTheoremsConditions) {
     EXPECT_FALSE(narrow(Operation::multiply,
                         "tf32"));  // products of its subnormal numbers are rounded twice in fp32
     EXPECT_TRUE(narrow(Operation::add, "e8m14") && narrow(Operation::add, "e6m21"));
-    EXPECT_FALSE(narrow(Operation::add, "e6m22"));      // 23 + 2 bits
-    EXPECT_FALSE(narrow(Operation::add, "e8m22"));      // and 2^-148, of which fp32 has one half
+    EXPECT_FALSE(narrow(Operation::add, "e6m22"));  // 23 + 2 bits
+    EXPECT_FALSE(narrow(Operation::add, "e8m22"));  // and 2^-148, of which fp32 has one half
     EXPECT_FALSE(narrow(Operation::fma, "e4m3"));
     EXPECT_FALSE(RegisterOperation::make(Operation::add, parse_format("e8m0fnu"), {}).has_value());
 }

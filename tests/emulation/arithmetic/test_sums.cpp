@@ -120,7 +120,7 @@ TEST(AddRounded, AGapElsewhereKeepsProbabilitiesExact) {
     const std::uint64_t max_word = ~std::uint64_t{0}
                                    << 4;  // the word that rounds up wherever anything can
     EXPECT_EQ(add_rounded<RoundingMode::stochastic>(1.0, 0x1p-70, cast, max_word),
-              1.0);    // eta = 2^-67: below 2^-60
+              1.0);  // eta = 2^-67: below 2^-60
     EXPECT_EQ(add_rounded<RoundingMode::stochastic>(1.0, 0x1p-62, cast, max_word),
               1.125);  // eta = 2^-59
 }

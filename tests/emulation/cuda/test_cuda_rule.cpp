@@ -40,9 +40,9 @@ void expect_groups_equal_the_array(const FloatFormat& format, const Projection& 
     quantize_by_rule(in, expected, format, projection, {seed, first, {}});
     with_rounding<Real>(format, projection, seed,
                         [&]<int Size, class Rounding>(const Rounding& rounding) {
-        run_on_cpu(
-            QuantizeStep<Rounding, Size>{in.data(), out.data() + shift, {count, first}, rounding});
-    });
+                            run_on_cpu(QuantizeStep<Rounding, Size>{
+                                in.data(), out.data() + shift, {count, first}, rounding});
+                        });
     EXPECT_EQ(differing(expected, std::span(out).subspan(shift, count)), 0u)
         << describe(format, projection) << " first=" << first << " count=" << count
         << " shift=" << shift;
@@ -105,12 +105,12 @@ TEST(CudaRule, SixteenMillionInputsSpreadOverAllBitPatterns) {
               Projection{RoundingMode::toward_negative}, Projection{RoundingMode::to_odd},
               Projection{RoundingMode::stochastic}}) {
             quantize_by_rule(in, expected, format, p, {seed, 0, {}});
-            with_rounding<float>(format, p, seed,
-                                 [&]<int Size, class Rounding>(const Rounding& rounding) {
-                EXPECT_FALSE((std::is_same_v<Rounding, RuleRounding<float>>));
-                run_on_cpu(
-                    QuantizeStep<Rounding, Size>{in.data(), out.data(), {count, 0}, rounding});
-            });
+            with_rounding<float>(
+                format, p, seed, [&]<int Size, class Rounding>(const Rounding& rounding) {
+                    EXPECT_FALSE((std::is_same_v<Rounding, RuleRounding<float>>));
+                    run_on_cpu(
+                        QuantizeStep<Rounding, Size>{in.data(), out.data(), {count, 0}, rounding});
+                });
             EXPECT_EQ(differing(expected, out), 0u) << describe(format, p);
         }
     }
@@ -123,11 +123,11 @@ TEST(CudaRule, EveryRoundingServesWhatItShould) {
         std::string path;
         with_rounding<float>(parse_format(name), p, seed,
                              [&]<int Size, class Rounding>(const Rounding&) {
-            path = (std::is_same_v<Rounding, AdditionRounding> ? "addition"
-                    : std::is_same_v<Rounding, SplitRounding>  ? "split"
-                                                               : "rule") +
-                   std::to_string(Size);
-        });
+                                 path = (std::is_same_v<Rounding, AdditionRounding> ? "addition"
+                                         : std::is_same_v<Rounding, SplitRounding>  ? "split"
+                                                                                    : "rule") +
+                                        std::to_string(Size);
+                             });
         return path;
     };
     EXPECT_EQ(chosen("e4m3", {}), "addition4");
@@ -192,14 +192,14 @@ void expect_codes(const FloatFormat& format, const Projection& projection,
     unsigned long long nan_at = ~0ull;
     with_rounding<Real>(format, projection, seed,
                         [&]<int Size, class Rounding>(const Rounding& rounding) {
-        run_on_cpu(EncodeStep<Rounding, Size>{in.data(),
-                                              codes.data(),
-                                              sizeof(Code),
-                                              {in.size(), 0},
-                                              rounding,
-                                              codec,
-                                              nan ? nullptr : &nan_at});
-    });
+                            run_on_cpu(EncodeStep<Rounding, Size>{in.data(),
+                                                                  codes.data(),
+                                                                  sizeof(Code),
+                                                                  {in.size(), 0},
+                                                                  rounding,
+                                                                  codec,
+                                                                  nan ? nullptr : &nan_at});
+                        });
     EXPECT_EQ(differing(expected, codes), 0u) << describe(format, projection);
     std::size_t first_nan = 0;
     while (first_nan < in.size() && in[first_nan] == in[first_nan]) ++first_nan;

@@ -25,9 +25,9 @@ Bucket bucket_of_tensor(std::size_t tensor, std::size_t workers) {
     };
     SchemeParts parts;
     parts.bucket = 1 << 20;
-    return bucket_around(parts, tensor, sizes.size(), [](std::size_t k) {
-        return std::optional(sizes[k]);
-    }, workers, gradient, [](std::size_t) { return std::make_shared<ArrayTotals>(); });
+    return bucket_around(
+        parts, tensor, sizes.size(), [](std::size_t k) { return std::optional(sizes[k]); }, workers,
+        gradient, [](std::size_t) { return std::make_shared<ArrayTotals>(); });
 }
 
 std::vector<double> read(const BlocksAround& around) {

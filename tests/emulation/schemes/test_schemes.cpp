@@ -128,7 +128,7 @@ TEST(Aps, ScalesTheTensorsSumIntoTheTopBinade) {
     const std::vector<Decision> d = decide(scheme, one_tensor({1.0, 1.01, 0.0, 0x1p-149}, 8));
     EXPECT_EQ(d[0].exponent, 7 - 3);
     EXPECT_EQ(d[1].exponent, 7 - 4);
-    EXPECT_EQ(d[2].exponent, 0);  // all zero
+    EXPECT_EQ(d[2].exponent, 0);            // all zero
     EXPECT_EQ(d[3].exponent, 7 + 126 - 3);  // below fp32's normal numbers: as if 2^-126
     // The format's own largest value counts: e4m3fn reaches 448, E = 8.
     EXPECT_EQ(decide(parse_scheme("aps:e4m3fn"), one_tensor({1.0}, 8))[0].exponent, 8 - 3);

@@ -161,26 +161,26 @@ TEST(StepExchange, RefusesWhatATrainingLoopCannotGive) {
               std::string::npos);
     EXPECT_EQ(error_of([] { make("sign", "ring", 0); }), "workers=0 must be at least 1");
     EXPECT_EQ(error_of([] {
-        StepExchange(parse_scheme("sign"), {tensors[0], tensors[0]}, 2, {}, 0, true);
-    }),
+                  StepExchange(parse_scheme("sign"), {tensors[0], tensors[0]}, 2, {}, 0, true);
+              }),
               "two tensors have the name 'embed'; give different names, because a scheme keeps its "
               "memory by name");
     EXPECT_EQ(error_of([] {
-        Arrays a(0);
-        make("fractrain").run(a.step, 1);
-    }),
+                  Arrays a(0);
+                  make("fractrain").run(a.step, 1);
+              }),
               "scheme 'fractrain' needs loss; give it with every step");
     EXPECT_EQ(error_of([] {
-        Arrays a(0);
-        a.step.gradients[2].pop_back();
-        make("sign").run(a.step, 1);
-    }),
+                  Arrays a(0);
+                  a.step.gradients[2].pop_back();
+                  make("sign").run(a.step, 1);
+              }),
               "the number of workers with gradients of 'fc' is 2, not 3");
     EXPECT_EQ(error_of([] {
-        Arrays a(0);
-        a.step.out[4] = a.step.out[4].first(7);
-        make("sign").run(a.step, 1);
-    }),
+                  Arrays a(0);
+                  a.step.out[4] = a.step.out[4].first(7);
+                  make("sign").run(a.step, 1);
+              }),
               "the size of the result of 'head' is 7, not 4097");
 }
 
