@@ -9,6 +9,7 @@
 #include "core/float_environment.h"
 #include "emulation/arithmetic/arithmetic_kernels.h"
 #include "emulation/arithmetic/register_arithmetic.h"
+#include "emulation/arithmetic/row_cast.h"
 #include "emulation/draws/random_words.h"
 #include "emulation/machine/parallel.h"
 
@@ -52,19 +53,6 @@ void load(std::span<const Real> operand, std::size_t first, std::size_t count, d
     }
 }
 
-// row = round(row), with the vector loop for the mode.
-void round_row(double* row, std::size_t count, const Cast<double>& cast, const RandomStream& stream,
-               std::uint64_t first) {
-    for_random_words(is_stochastic(cast.rounding), stream, first, count,
-                     [&](std::size_t begin, std::size_t n, const std::uint64_t* words) {
-                         dispatch(cast.rounding, [&]<RoundingMode M>() {
-                             is_plain(cast)
-                                 ? simd::run<RoundRow<M, true>>(row + begin, n, &cast, words)
-                                 : simd::run<RoundRow<M, false>>(row + begin, n, &cast, words);
-                         });
-                     });
-}
-
 }  // namespace
 
 std::string_view to_string(Operation operation) {
@@ -105,7 +93,7 @@ void Rounder::round(double* row, std::size_t count, const RandomStream& stream,
     if (operand_floor != 0)
         std::transform(row, row + count, row,
                        [&](double x) { return flush_operand(x, operand_floor); });
-    round_row(row, count, cast, stream, first);
+    round_by_rule(row, count, cast, stream, first);
 }
 
 void Rounder::apply(Operation operation, const double* a, const double* b, const double* c,
@@ -113,13 +101,12 @@ void Rounder::apply(Operation operation, const double* a, const double* b, const
                     std::uint64_t first) const {
     dispatch_operation(operation, [&]<Operation Op>() {
         if (path(Op) == ArithmeticPath::wide) {
+            const auto round = dispatch(
+                cast.rounding, []<RoundingMode M>() -> RoundExact { return round_exact<M>; });
             for_random_words(is_stochastic(cast.rounding), stream, first, count,
                              [&](std::size_t begin, std::size_t n, const std::uint64_t* words) {
-                                 dispatch(cast.rounding, [&]<RoundingMode M>() {
-                                     operate_wide_row<Op, M>(a + begin, b + begin, c + begin,
-                                                             row + begin, n, cast, operand_floor,
-                                                             words);
-                                 });
+                                 operate_wide_row<Op>(a + begin, b + begin, c + begin, row + begin,
+                                                      n, cast, operand_floor, words, round);
                              });
             return;
         }
@@ -129,7 +116,7 @@ void Rounder::apply(Operation operation, const double* a, const double* b, const
         } else {
             simd::run<OperateToOdd<Op, false>>(a, b, c, row, count, down, 0.0);
         }
-        round_row(row, count, cast, stream, first);
+        round_by_rule(row, count, cast, stream, first);
     });
 }
 

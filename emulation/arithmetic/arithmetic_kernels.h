@@ -34,26 +34,30 @@ struct OperateToOdd {
     }
 };
 
-// row = round(row). `words`: if the mode draws.
-template <RoundingMode M, bool Plain>
-struct RoundRow {
-    static APSCOPE_INLINE void run(double* row, std::size_t count, const Cast<double>* given,
-                                   const std::uint64_t* words) {
-        const Cast<double> cast = assume_plain<Plain>(*given);
-        for (std::size_t i = 0; i < count; ++i)
-            row[i] = round_to_format<M, double>(row[i], cast, is_stochastic(M) ? words[i] : 0);
-    }
-};
+// An exact result of fp64 numbers, or `value` where fp64 holds it: a zero, an infinity, NaN.
+using RoundExact = double (*)(const WideNumber& exact, double value, const Cast<double>& cast,
+                              std::uint64_t random);
+template <RoundingMode M>
+double round_exact(const WideNumber& exact, double value, const Cast<double>& cast,
+                   std::uint64_t random) {
+    return exact.significand != 0 ? wide_to_format<M>(exact, cast, random)
+                                  : round_to_format<M, double>(value, cast, random);
+}
 
-// out = round(a op b (op c)) on wide numbers; no vector code.
-template <Operation Op, RoundingMode M>
+// out = round(a op b (op c)) on wide numbers, the bits of operate_wide(); no vector code. The
+// rounding is called, so that there are as many as modes and not as modes times operations.
+template <Operation Op>
 void operate_wide_row(const double* a, const double* b, const double* c, double* out,
                       std::size_t count, const Cast<double>& cast, double floor,
-                      const std::uint64_t* words) {
+                      const std::uint64_t* words, RoundExact round) {
+    const bool down = cast.rounding == RoundingMode::toward_negative;
     for (std::size_t i = 0; i < count; ++i) {
-        const std::uint64_t random = is_stochastic(M) ? words[i] : 0;
-        out[i] = operate_wide<Op, M>(flush_operand(a[i], floor), flush_operand(b[i], floor),
-                                     flush_operand(c[i], floor), cast, random);
+        const double x = flush_operand(a[i], floor), y = flush_operand(b[i], floor),
+                     z = flush_operand(c[i], floor);
+        const bool special = is_special<Op>(x, y, z);
+        const WideNumber exact = special ? WideNumber{} : exact_wide<Op>(x, y, z);
+        const double value = special ? special_result<Op>(x, y, z, down) : down ? -0.0 : 0.0;
+        out[i] = round(exact, value, cast, words != nullptr ? words[i] : 0);
     }
 }
 

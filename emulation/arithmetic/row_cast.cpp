@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/exact_sum.h"
+#include "emulation/cast/row_rule.h"
 #include "emulation/draws/random_words.h"
 #include "emulation/machine/simd.h"
 
@@ -76,46 +77,29 @@ struct RoundDrawn {
     }
 };
 
+// Down: an exact zero of operands of two signs is -0.
+template <bool Down>
 struct SumToOdd {
     static APSCOPE_INLINE void run(const double* a, const double* b, double sign, double* out,
                                    std::size_t count) {
 #pragma GCC ivdep  // rows of their own, or the same
-        for (std::size_t i = 0; i < count; ++i) out[i] = add_to_odd(a[i], sign * b[i]);
+        for (std::size_t i = 0; i < count; ++i) out[i] = sum_to_odd(a[i], sign * b[i], Down);
     }
 };
 
-// By the rule. `words`: if the mode draws.
-template <RoundingMode M, bool Plain, class Real>
-struct RoundByRule {
-    static APSCOPE_INLINE void run(const Real* in, double scale, double* out, std::size_t count,
-                                   const Cast<double>* given, const std::uint64_t* words) {
-        const Cast<double> cast = assume_plain<Plain>(*given);
-        for (std::size_t i = 0; i < count; ++i)
-            out[i] =
-                round_to_format<M, double>(in[i] * scale, cast, is_stochastic(M) ? words[i] : 0);
+template <class Real>
+struct Scale {
+    static APSCOPE_INLINE void run(const Real* in, double scale, double* out, std::size_t count) {
+#pragma GCC ivdep  // rows of their own, or the same
+        for (std::size_t i = 0; i < count; ++i) out[i] = in[i] * scale;
     }
 };
-template <RoundingMode M, bool Plain>
-struct AddByRule {
-    static APSCOPE_INLINE void run(const double* a, const double* b, double sign, double* out,
-                                   std::size_t count, const Cast<double>* given,
-                                   const std::uint64_t* words) {
-        const Cast<double> cast = assume_plain<Plain>(*given);
-        for (std::size_t i = 0; i < count; ++i)
-            out[i] = add_rounded<M>(a[i], sign * b[i], cast, is_stochastic(M) ? words[i] : 0);
-    }
-};
-// f.template operator()<M, Plain>(begin, n, words) for all elements.
-template <class F>
-void by_rule(const Cast<double>& cast, const RandomStream& stream, std::uint64_t first,
-             std::size_t count, F&& f) {
-    for_random_words(is_stochastic(cast.rounding), stream, first, count,
-                     [&](std::size_t begin, std::size_t n, const std::uint64_t* words) {
-                         dispatch(cast.rounding, [&]<RoundingMode M>() {
-                             is_plain(cast) ? f.template operator()<M, true>(begin, n, words)
-                                            : f.template operator()<M, false>(begin, n, words);
-                         });
-                     });
+
+// work(begin, n) for as many elements at a time as stay in the first-level cache.
+template <class Work>
+void for_groups(std::size_t count, Work&& work) {
+    for (std::size_t begin = 0; begin < count; begin += random_group)
+        work(begin, std::min(random_group, count - begin));
 }
 
 std::optional<DrawnStep> make_drawn(const FloatFormat& format, Projection projection,
@@ -153,12 +137,10 @@ void RowCast::round_row(const Real* in, double scale, double* out, std::size_t c
                 simd::run<RoundDrawn<Real>>(in + begin, scale, out + begin, n, words, &*drawn_);
             });
     }
-    by_rule(cast_, stream, first, count,
-            [&]<RoundingMode M, bool Plain>(std::size_t begin, std::size_t n,
-                                            const std::uint64_t* words) {
-                simd::run<RoundByRule<M, Plain, Real>>(in + begin, scale, out + begin, n, &cast_,
-                                                       words);
-            });
+    for_groups(count, [&](std::size_t begin, std::size_t n) {
+        simd::run<Scale<Real>>(in + begin, scale, out + begin, n);
+        round_by_rule(out + begin, n, cast_, stream, first + begin);
+    });
 }
 
 void RowCast::round(const float* in, double scale, double* out, std::size_t count,
@@ -185,16 +167,36 @@ void RowCast::add(const double* a, const double* b, double sign, double* out, st
                                               words, &*drawn_);
             });
     }
-    by_rule(cast_, stream, first, count,
-            [&]<RoundingMode M, bool Plain>(std::size_t begin, std::size_t n,
-                                            const std::uint64_t* words) {
-                simd::run<AddByRule<M, Plain>>(a + begin, b + begin, sign, out + begin, n, &cast_,
-                                               words);
+    if (is_stochastic(cast_.rounding) && !odd_suffices(cast_)) {
+        return for_drawn<std::uint64_t>(
+            stream, first, count,
+            [&](std::size_t begin, std::size_t n, const std::uint64_t* words) {
+                dispatch(cast_.rounding, [&]<RoundingMode M>() {
+                    if constexpr (is_stochastic(M)) {
+                        for (std::size_t i = begin; i < begin + n; ++i)
+                            out[i] = add_rounded<M>(a[i], sign * b[i], cast_, words[i - begin]);
+                    }
+                });
             });
+    }
+    for_groups(count, [&](std::size_t begin, std::size_t n) {
+        cast_.rounding == RoundingMode::toward_negative
+            ? simd::run<SumToOdd<true>>(a + begin, b + begin, sign, out + begin, n)
+            : simd::run<SumToOdd<false>>(a + begin, b + begin, sign, out + begin, n);
+        round_by_rule(out + begin, n, cast_, stream, first + begin);
+    });
+}
+
+void round_by_rule(double* row, std::size_t count, const Cast<double>& cast,
+                   const RandomStream& stream, std::uint64_t first) {
+    for_random_words(is_stochastic(cast.rounding), stream, first, count,
+                     [&](std::size_t begin, std::size_t n, const std::uint64_t* words) {
+                         round_by_rule(row + begin, row + begin, n, cast, words);
+                     });
 }
 
 void sums_to_odd(const double* a, const double* b, double sign, double* out, std::size_t count) {
-    simd::run<SumToOdd>(a, b, sign, out, count);
+    simd::run<SumToOdd<false>>(a, b, sign, out, count);
 }
 
 }  // namespace apscope::detail

@@ -61,6 +61,10 @@ private:
     std::optional<DrawnStep> drawn_;
 };
 
+// row[i] = round_to_format(row[i]), the draw that of element first + i of the stream.
+void round_by_rule(double* row, std::size_t count, const Cast<double>& cast,
+                   const RandomStream& stream, std::uint64_t first);
+
 // out = a + sign b, rounded to odd.
 void sums_to_odd(const double* a, const double* b, double sign, double* out, std::size_t count);
 

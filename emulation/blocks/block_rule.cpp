@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "emulation/machine/simd.h"
+#include "emulation/cast/row_rule.h"
 
 namespace apscope::detail {
 
@@ -86,16 +86,6 @@ inline double scaled(const BlockEncoder& e, const Scale& s, double x) {
     return result;
 }
 
-// The rule on a buffer, deterministic modes.
-template <RoundingMode M, bool Plain>
-struct RoundElements {
-    static APSCOPE_INLINE void run(double* values, std::size_t count, const Cast<double>* given) {
-        const Cast<double> cast = assume_plain<Plain>(*given);
-        for (std::size_t i = 0; i < count; ++i)
-            values[i] = round_to_format<M, double>(values[i], cast, 0);
-    }
-};
-
 // The element values of a block: sink(offset in the block, element values, scale).
 template <class Real, class Sink>
 void round_block(const Real* in, const BlockPlace& place, const BlockEncoder& e, Sink&& sink) {
@@ -113,18 +103,15 @@ void round_block(const Real* in, const BlockPlace& place, const BlockEncoder& e,
         const std::size_t first = place.first + begin * place.stride;
         for (std::size_t j = 0; j < n; ++j)
             elements[j] = scaled(e, scale, in[first + j * place.stride]);
-        dispatch(e.projection.rounding, [&]<RoundingMode M>() {
-            if constexpr (is_stochastic(M)) {
-                for (std::size_t j = 0; j < n; ++j) {
-                    elements[j] = round_to_format<M, double>(
-                        elements[j], e.element,
-                        e.settings.stream.at(e.settings.first_element + first + j * place.stride));
-                }
-            } else {
-                is_plain(e.element) ? simd::run<RoundElements<M, true>>(elements, n, &e.element)
-                                    : simd::run<RoundElements<M, false>>(elements, n, &e.element);
-            }
-        });
+        std::uint64_t words[chunk];
+        const std::uint64_t* drawn = nullptr;
+        if (is_stochastic(e.projection.rounding)) {
+            for (std::size_t j = 0; j < n; ++j)
+                words[j] =
+                    e.settings.stream.at(e.settings.first_element + first + j * place.stride);
+            drawn = words;
+        }
+        round_by_rule(elements, elements, n, e.element, drawn);
         sink(begin, std::span<const double>(elements, n), scale.value);
     }
 }

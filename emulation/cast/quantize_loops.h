@@ -8,17 +8,18 @@
 
 #include "emulation/cast/quantize_addition.h"
 #include "emulation/cast/quantize_job.h"
+#include "emulation/cast/row_rule.h"
 
 namespace apscope::detail {
 
-// The rule itself.
-template <RoundingMode M, class Real, bool Plain>
+// The rule itself, in fp32 (in fp64: row_rule.h).
+template <RoundingMode M, bool Plain>
 struct QuantizeByRule {
-    static APSCOPE_INLINE void run(const Real* in, Real* out, std::size_t count,
-                                   const Cast<Real>* given) {
-        const Cast<Real> cast = assume_plain<Plain>(*given);
+    static APSCOPE_INLINE void run(const float* in, float* out, std::size_t count,
+                                   const Cast<float>* given) {
+        const Cast<float> cast = assume_plain<Plain>(*given);
         for (std::size_t i = 0; i < count; ++i)
-            out[i] = round_to_format<M, Real>(in[i], cast, std::uint64_t{0});
+            out[i] = round_to_format<M, float>(in[i], cast, std::uint64_t{0});
     }
 };
 
@@ -45,9 +46,12 @@ void quantize_piece_loop(const QuantizeJob<Real>& job, const Real* in, Real* out
                                                         : split.template operator()<false>();
                 }
             }
-            is_plain(plan.cast)
-                ? simd::run<QuantizeByRule<M, Real, true>>(in, out, count, &plan.cast)
-                : simd::run<QuantizeByRule<M, Real, false>>(in, out, count, &plan.cast);
+            if constexpr (std::is_same_v<Real, double>)
+                return round_by_rule(in, out, count, plan.cast);
+            else
+                is_plain(plan.cast)
+                    ? simd::run<QuantizeByRule<M, true>>(in, out, count, &plan.cast)
+                    : simd::run<QuantizeByRule<M, false>>(in, out, count, &plan.cast);
         }
     });
 }
