@@ -10,6 +10,7 @@
 #include <string>
 
 #include "bindings/module/guarded.h"
+#include "bindings/module/spans.h"
 #include "core/named_formats.h"
 #include "emulation/allreduce/reduce.h"
 #include "emulation/cast/cast_plan.h"
@@ -21,16 +22,10 @@ namespace py = pybind11;
 using namespace apscope;
 using namespace apscope::detail;
 
-namespace {
+using apscope::python::in_span;
+using apscope::python::out_span;
 
-template <class T>
-std::span<const T> in_span(const py::array_t<T>& a) {
-    return {a.data(), static_cast<std::size_t>(a.size())};
-}
-template <class T>
-std::span<T> out_span(py::array_t<T>& a) {
-    return {a.mutable_data(), static_cast<std::size_t>(a.size())};
-}
+namespace {
 
 using Words = std::optional<py::array_t<std::uint64_t>>;
 

@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "bindings/module/guarded.h"
+#include "bindings/module/spans.h"
 #include "core/block_format.h"
 #include "core/named_formats.h"
 #include "emulation/blocks/blocks.h"
@@ -19,19 +20,14 @@ namespace py = pybind11;
 using namespace apscope;
 using namespace apscope::detail;
 
+using apscope::python::in_span;
+using apscope::python::out_span;
+
 namespace {
 
 using Bytes = py::array_t<std::uint8_t>;
 using Shape = std::tuple<std::size_t, std::size_t, std::size_t>;
 
-template <class T>
-std::span<const T> in_span(const py::array_t<T>& a) {
-    return {a.data(), static_cast<std::size_t>(a.size())};
-}
-template <class T>
-std::span<T> out_span(py::array_t<T>& a) {
-    return {a.mutable_data(), static_cast<std::size_t>(a.size())};
-}
 BlockShape block_shape(const Shape& shape) {
     return {std::get<0>(shape), std::get<1>(shape), std::get<2>(shape)};
 }

@@ -17,13 +17,13 @@ using namespace apscope::detail;
 
 namespace {
 
-using Numbers = py::array_t<double, py::array::c_style>;
+using Doubles = py::array_t<double, py::array::c_style>;
 
-std::span<const double> view(const Numbers& x) {
+std::span<const double> view(const Doubles& x) {
     return {x.data(), static_cast<std::size_t>(x.size())};
 }
-Numbers array_of(const std::vector<double>& values) {
-    return Numbers(static_cast<py::ssize_t>(values.size()), values.data());
+Doubles array_of(const std::vector<double>& values) {
+    return Doubles(static_cast<py::ssize_t>(values.size()), values.data());
 }
 
 }  // namespace
@@ -32,7 +32,7 @@ void bind_rate_limit(apscope::python::Module& m) {
     m.def("blur_widths", [] { return array_of(blur_widths()); });
     m.def(
         "blurred_entropies",
-        [](const Numbers& values, const Numbers& widths, int threads) {
+        [](const Doubles& values, const Doubles& widths, int threads) {
             std::vector<double> found;
             {
                 const py::gil_scoped_release release;
@@ -43,7 +43,7 @@ void bind_rate_limit(apscope::python::Module& m) {
         py::arg("values").noconvert(), py::arg("widths").noconvert(), py::arg("threads"));
     m.def(
         "rate_limit",
-        [](const Numbers& entropies, const Numbers& widths, const Numbers& bits) {
+        [](const Doubles& entropies, const Doubles& widths, const Doubles& bits) {
             if (entropies.size() != widths.size())
                 throw py::value_error("there must be one entropy for each width");
             std::vector<double> limits;
@@ -54,7 +54,7 @@ void bind_rate_limit(apscope::python::Module& m) {
         py::arg("entropies"), py::arg("widths"), py::arg("bits"));
     m.def(
         "block_squares",
-        [](const Numbers& x, std::size_t block) {
+        [](const Doubles& x, std::size_t block) {
             std::vector<double> sums;
             {
                 const py::gil_scoped_release release;
@@ -68,7 +68,7 @@ void bind_rate_limit(apscope::python::Module& m) {
         "2^x, by a fixed sequence of IEEE operations.");
     m.def(
         "fixed_log2",
-        [](const Numbers& x) {
+        [](const Doubles& x) {
             std::vector<double> logs;
             for (const double v : view(x)) {
                 if (!(v > 0.0 && std::isfinite(v)))

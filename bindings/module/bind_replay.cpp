@@ -45,10 +45,8 @@ py::dict columns(const Trace& trace, const std::vector<Scheme>& schemes, int wor
     c.texts("topology", [&](const ResultRow& r) { return topologies(r.topology); });
     c.integers("workers", [&](const ResultRow&) { return std::optional<std::int64_t>(workers); });
     c.texts("stage", [&](const ResultRow& r) { return stages[r.wire ? 1 : 0]; });
-#define APSCOPE_COUNT(name, unit, section, pools) \
-    c.integers(#name, [](const ResultRow& r) -> std::optional<std::int64_t> { return r.name; });
-#define APSCOPE_REAL(name, unit, section, pools) \
-    c.plain<double>(#name, [](const ResultRow& r) { return r.name; });
+#define APSCOPE_COUNT(name, unit, section, pools) c.integers(#name, &ResultRow::name);
+#define APSCOPE_REAL(name, unit, section, pools) c.plain<double>(#name, &ResultRow::name);
     APSCOPE_NUMBER_COLUMNS(APSCOPE_COUNT, APSCOPE_COUNT, APSCOPE_REAL)
 #undef APSCOPE_COUNT
 #undef APSCOPE_REAL

@@ -49,7 +49,8 @@ private:
     const std::pair<const std::string, py::str>* last_ = nullptr;
 };
 
-// Columns of rows, filled a few rows at a time to stay in cache.
+// Columns of rows, filled a few rows at a time to stay in cache. get, of every column, is called
+// with a row, or is a pointer to a member of one.
 template <class Row>
 class Columns {
 public:
@@ -60,7 +61,7 @@ public:
         py::array_t<T> values(length());
         dict_[name] = values;
         fill([out = values.mutable_data(), get](const Row& row, std::size_t i) {
-            out[i] = get(row);
+            out[i] = std::invoke(get, row);
         });
     }
     // Integers with empty places: values and a mask of the empty ones.
@@ -71,7 +72,7 @@ public:
         dict_[name] = py::make_tuple(values, empty);
         fill([out = values.mutable_data(), mask = empty.mutable_data(), get](const Row& row,
                                                                              std::size_t i) {
-            const std::optional<std::int64_t> v = get(row);
+            const std::optional<std::int64_t> v = std::invoke(get, row);
             out[i] = v.value_or(0);
             mask[i] = !v;
         });
