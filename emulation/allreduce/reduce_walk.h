@@ -62,8 +62,8 @@ void reduce_tile(const Topology& topology, const ReductionProgram& program,
 // All chunks run one program, each on ranks of its own (rank_of_row()), so that they run it at once
 // on rows composed of theirs, in a ring:
 //
-//      row r of the scratch      | rank r, chunk 0 | rank r + 1, chunk 1 | rank r + 2, chunk 2 |
-//      ...
+//      row r of the scratch   | rank r, chunk 0 | rank r + 1, chunk 1 | rank r + 2, chunk 2 | ...
+//
 // A tile within one chunk reads the rows in place.
 template <class Real, class MakeAdder>
 void reduce_walk(const Topology& topology, std::span<const Real* const> rows, std::size_t first,

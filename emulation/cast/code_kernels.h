@@ -2,8 +2,9 @@
 // an exponent range that fp32's covers, or shares at its lower end:
 //
 //      value     sign | exponent, bias 127 | fraction, 23 bits
-//      code      sign | exponent, bias b   | fraction, m bits        code = (bits >> s) - (127 - b)
-//      2^m
+//      code      sign | exponent, bias b   | fraction, m bits
+//
+//      code = (bits >> s) - (127 - b) 2^m      s = 23 - m
 //
 // Below 2^emin a code is the number of quanta, which |x| + 2^emin has as its leading fraction bits,
 // one binade up; from 2^emin on, that sum a binade down lies below |x|: the greater of the two bit

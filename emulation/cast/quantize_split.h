@@ -1,14 +1,13 @@
 // A rounding of fp32 numbers to a common format, in two halves that both are vector code
 // (stochastic ones: stochastic_split.h):
 //
-//   from 2^emin on    the discarded bits are the low s = 23 - m of x's own: add what the mode adds,
-//   cut them off
+//      from 2^emin on    the discarded bits are the low s = 23 - m of x's own: add what the mode
+//                        adds, cut them off
 //
-//                     sign | exponent | kept m bits | rest: s bits       a carry runs into the
-//                     exponent
+//                        sign | exponent | kept m bits | rest: s bits      a carry runs into the
+//                                                                          exponent
 //
-//   below             x is v quanta, 2^(emin - m) each: an integer k and a fraction r, both exact
-//   in fp32
+//      below             x = v 2^(emin - m), v an integer k plus a fraction r, both exact in fp32
 //
 // The rule (core/rounding.h) is the same for both; here it costs a third. Which casts: cast_plan.h.
 // Formats whose emin is fp32's have no second half: fp32's subnormal numbers are cut off at the

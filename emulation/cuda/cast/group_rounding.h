@@ -1,9 +1,10 @@
 // How a thread rounds a group of elements, three ways to the same bits:
 //
 //      AdditionRounding   fp32, deterministic: one addition and one subtraction
-//      (emulation/cast/quantize_addition.h) SplitRounding      fp32, every mode of 32 bits:
-//      emulation/cast/quantize_split.h, emulation/cast/stochastic_split.h RuleRounding       every
-//      format, mode and width: the rule itself
+//                         (emulation/cast/quantize_addition.h)
+//      SplitRounding      fp32, every mode of 32 bits: emulation/cast/quantize_split.h,
+//                         emulation/cast/stochastic_split.h
+//      RuleRounding       every format, mode and width: the rule itself
 //
 // Fast roundings test the mode once per group. With stochastic rounding, elements that share a
 // Philox block are in one group, whose first element's number in the stream is a multiple of its
