@@ -22,7 +22,7 @@ namespace apscope::detail {
 template <class MakeQueue>
 class DeviceRows : public RowDevice {
 public:
-    // memory: the limit of an item at a time, in bytes; that of one block is always allowed.
+    // memory: the limit of an item at a time, in bytes; the memory of one block is always allowed.
     DeviceRows(MakeQueue make_queue, std::uint64_t memory)
         : make_queue_(std::move(make_queue)), memory_(memory) {}
 
