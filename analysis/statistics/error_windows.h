@@ -66,9 +66,8 @@ public:
 private:
     // The windows of one length.
     struct Length {
-        int done = 0;  // steps of the current window before this one
-        Buffer<double> error, reference,
-            noise;  // summed over these steps, per element and per noise block
+        int done = 0;                            // steps of the current window before this one
+        Buffer<double> error, reference, noise;  // summed over them: per element and noise block
         bool overflows = false;
         WindowSums sums;
         OverNoise over;

@@ -98,8 +98,7 @@ private:
     ChosenRows& out_;
     Groups pairs_, tensors_;  // trace and scheme; the tensors of each such pair
     std::vector<bool> own_;
-    std::vector<std::vector<std::int32_t>>
-        covering_;  // per tensor, the topologies for which its own rows count
+    std::vector<std::vector<std::int32_t>> covering_;  // topologies of each tensor's own rows
 };
 
 std::vector<std::uint32_t> every_row(const RowTable& table) {

@@ -55,9 +55,8 @@ public:
 private:
     struct Step {
         std::int64_t number;
-        double whole = 0.0;  // noise with all workers
-        std::vector<double> left,
-            log2s;  // noise without each worker, and the log of its ratio to the whole noise
+        double whole = 0.0;               // noise with all workers
+        std::vector<double> left, log2s;  // noise without each worker, and logs of its ratio
     };
     std::vector<Step> steps_;  // ascending
     std::int64_t noise_blocks_ = 0, lone_blocks_ = 0;

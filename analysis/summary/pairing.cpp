@@ -33,8 +33,7 @@ struct SchemeRows {
     std::string spec;
     const RowTable* table;
     ChosenRows reduced;
-    std::vector<std::string> topologies,
-        crossing;  // of the reduced rows; and those that are not the scheme's own
+    std::vector<std::string> topologies, crossing;  // of reduced rows; without a scheme's own
     Rows all;
 
     SchemeRows(const RowTable& table, const Rows& rows, std::string_view spec)

@@ -45,8 +45,7 @@ Summary summarized(const RowTable& table, const ChosenRows& rows, std::optional<
 // A summary by layer, role or step, of the rows of one reduction for every scheme.
 struct Breakdown {
     Summary summary;
-    std::vector<std::size_t>
-        order;  // order of its rows: schemes by rank, then parts as they appear
+    std::vector<std::size_t> order;  // its rows: schemes by rank, then parts as they appear
 };
 // `topology` is for schemes without their own reduction; by default the first that adds in a
 // format. Throws std::invalid_argument if the table does not have it.

@@ -233,8 +233,7 @@ void Trace::check_shapes(std::size_t step_index, std::span<const std::size_t> te
     const auto place = state_->folder / step_folder(state_->manifest.steps.at(step_index).number) /
                        file_name(Kind::gradient, 0);
     if (std::error_code unknown; !fs::exists(place, unknown))
-        return;  // a file of a trace that is being fetched: it has not arrived, or belongs to
-                 // another part
+        return;  // the trace is being fetched: the file is missing so far, or not requested
     const auto file = state_->open(step_index, Kind::gradient, 0);
     for (const std::size_t tensor : tensors) {
         const TensorInfo& info = state_->manifest.tensors.at(tensor);

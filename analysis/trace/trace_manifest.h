@@ -18,8 +18,7 @@ struct TensorInfo {
     std::string name;
     std::vector<std::int64_t> shape;
     std::string role;  // conv, linear, attention, norm, bias, embedding, head or other
-    std::optional<std::int64_t>
-        sampled_from;  // elements of the complete tensor, if this is a sample of it
+    std::optional<std::int64_t> sampled_from;  // elements of the sampled tensor; empty: no sample
     std::size_t size() const;
     std::size_t whole_size() const;
     // The number of elements of the complete tensor per element of this one.
@@ -35,8 +34,7 @@ struct FileInfo {
 struct StepInfo {
     std::int64_t number = 0;  // the training step, counted from 0
     std::optional<double> loss, learning_rate;
-    std::optional<double>
-        loss_scale;  // the loss scale that the recorded gradients still contain; empty: none
+    std::optional<double> loss_scale;  // the factor still in the recorded gradients; empty: none
     std::vector<FileInfo> files;
 };
 
@@ -47,9 +45,8 @@ struct Manifest {
     std::vector<TensorInfo> tensors;
     std::vector<StepInfo> steps;  // by ascending number
     int workers = 0;
-    std::string stage;  // "local", "reduced" or "clipped"
-    std::string
-        reduction;  // "sum" or "mean": the way in which training combined the workers' gradients
+    std::string stage;      // "local", "reduced" or "clipped"
+    std::string reduction;  // "sum" or "mean" of the workers' gradients, as training used it
     bool loss_divided_by_workers = false;
     std::map<std::string, std::string> metadata;  // about the recording; free text
 };
