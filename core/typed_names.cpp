@@ -12,7 +12,7 @@ namespace apscope::detail {
 
 namespace {
 
-// Letters; no word is longer.
+// In letters. Longer words have no meaning.
 constexpr std::size_t longest_word = 64;
 
 constexpr auto spellings = std::to_array<Words>({
