@@ -32,9 +32,9 @@ inline constexpr int scale_rule_count = 6;
 // The effect of an infinity or a NaN on its block. OCP leaves it open, and libraries differ;
 // docs/definitions.md, section 11, cites the sources.
 enum class BlockNonfinite {
-    apart,  // neither counts in amax; a NaN affects its element alone if elements have a NaN, else
-            // the scale is NaN
-    torchao,             // either makes the scale NaN
+    apart,    // neither counts in amax; a NaN makes its element NaN if elements have NaN, else the
+              // scale
+    torchao,  // either makes the scale NaN
     torchao_0_18,        // a NaN makes the scale NaN; an infinity counts in amax, as 2^128
     transformer_engine,  // a NaN does not count in amax; an infinity gives the largest scale
 };
@@ -48,7 +48,7 @@ struct BlockFormat {
     int block_size = 32;  // elements that share a scale; the last block of a line may be shorter
     ScaleRule rule = ScaleRule::floor;
     bool tensor_scale = false;  // one additional fp32 scale for the whole array (rule ratio only)
-    BlockNonfinite nonfinite = BlockNonfinite::apart;  // the rule ratio takes neither of torchao's
+    BlockNonfinite nonfinite = BlockNonfinite::apart;  // torchao's two are not for the rule ratio
 
     friend bool operator==(const BlockFormat&, const BlockFormat&) = default;
 

@@ -43,9 +43,8 @@ APSCOPE_HD UpCount up_count(Eta eta, int random_bits) {
                    : UpCount{eta.digits + (eta.below ? 1 : 0), false};
     } else if constexpr (M == RoundingMode::stochastic_b || M == RoundingMode::stochastic_c) {
         const std::uint64_t half = std::uint64_t{1} << (63 - random_bits);
-        const std::uint64_t digits =
-            // `below` is a sticky bit: because N is at most 62, it is less than half a unit.
-            eta.digits | (eta.below ? 1 : 0);
+        // `below` is a sticky bit: because N is at most 62, it is less than half a unit.
+        const std::uint64_t digits = eta.digits | (eta.below ? 1 : 0);
         const std::uint64_t odd = digits >> (64 - random_bits) & 1;
         const std::uint64_t sum =
             digits + (M == RoundingMode::stochastic_b ? half : half - 1 + odd);

@@ -119,11 +119,10 @@ private:
     double special_ = 0;
 };
 
-// Normalised to 53 and 106 bits, the smallest significands have units of 2^-350 and 2^-2252.
-using Fp32ProductSum =
-    // Sums of fp32 numbers or of products of two, all stored in fp64.
-    ExactAccumulator<400, 24>;
-// Sums of any fp64 numbers and of products of two.
+// The origins lie below the units of the smallest significands, which are 2^-350 and 2^-2252 after
+// normalisation to 53 and 106 bits. Sums of fp32 numbers or of products of two, all stored in fp64:
+using Fp32ProductSum = ExactAccumulator<400, 24>;
+// Sums of any fp64 numbers and of products of two:
 using Fp64ProductSum = ExactAccumulator<2272, 139>;
 
 }  // namespace apscope::detail

@@ -133,11 +133,10 @@ constexpr int floor_log2(double x) {
     return field != 0 ? field - 1023 : -1011 - std::countl_zero(bits);
 }
 
-[[noreturn]] void refuse_format(const FloatFormat& f,
-                                std::string_view what);  // message: "the format NAME has no WHAT"
-constexpr bool is_bias(int bias) {
-    return bias >= -2200 && bias <= 2200;
-}  // for other biases every value is outside fp64's range
+// Throws with the message "the format NAME has no WHAT".
+[[noreturn]] void refuse_format(const FloatFormat& f, std::string_view what);
+// False if every value is outside fp64's range.
+constexpr bool is_bias(int bias) { return bias >= -2200 && bias <= 2200; }
 [[noreturn]] void refuse_bias(int bias);
 [[noreturn]] void refuse_p3109(int storage_bits, int precision, bool is_signed);
 

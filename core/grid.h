@@ -20,8 +20,8 @@
 
 namespace apscope::detail {
 
-// The constants from which c is computed, as bits of Real. Where a block's scale moves the limits
-// of a format, it is added to `least`.
+// The constants from which c is computed, as bits of Real. If a block's scale moves the limits of a
+// format, the scale's exponent is added to `least`.
 template <class Real>
 struct GridConstants {
     using Bits = BitsOf<Real>;
@@ -30,8 +30,8 @@ struct GridConstants {
 };
 
 template <class Real>
-inline constexpr BitsOf<Real> grid_half =
-    BitsOf<Real>{1} << (Layout<Real>::fraction_bits - 1);  // the fraction of 1.5
+// The fraction of 1.5.
+inline constexpr BitsOf<Real> grid_half = BitsOf<Real>{1} << (Layout<Real>::fraction_bits - 1);
 
 // In bits, c - c_above_quantum is the quantum, and c_times_inverse - c is one over the quantum.
 template <class Real>

@@ -12,14 +12,14 @@ namespace apscope::detail::limits {
 // The deepest nesting of schemes in a spec, by parentheses: the parser recurses once per level.
 inline constexpr std::size_t spec_depth = 64;
 inline constexpr std::size_t spec_length = 1'000'000;  // bytes of a spec
-inline constexpr std::size_t pattern_length =
-    100'000;  // bytes of a regular expression: hybrid.exactly writes names of many tensors into one
-inline constexpr std::int64_t pattern_memory = 1
-                                               << 26;  // bytes that one regular expression may take
-inline constexpr std::size_t name_length = 4'096;      // bytes of a tensor's name in a manifest
+// Bytes of a regular expression: hybrid.exactly writes the names of many tensors into one.
+inline constexpr std::size_t pattern_length = 100'000;
+// Bytes that one regular expression may take.
+inline constexpr std::int64_t pattern_memory = 1 << 26;
+inline constexpr std::size_t name_length = 4'096;  // bytes of a tensor's name in a manifest
 inline constexpr int json_depth = 64;  // levels of nesting; printing a value takes stack for each
-inline constexpr std::uint64_t safetensors_header =
-    100'000'000;  // bytes, the limit of safetensors: a longer header has a damaged length
+// Bytes, the limit of safetensors: a longer header has a damaged length.
+inline constexpr std::uint64_t safetensors_header = 100'000'000;
 inline constexpr std::uint64_t manifest_length = 1'000'000'000;  // bytes of a manifest.json
 inline constexpr std::int64_t workers = 1'000'000;
 inline constexpr std::size_t quoted = 100;  // bytes of foreign text quoted in a message

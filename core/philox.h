@@ -77,7 +77,7 @@ struct RandomStream {
 // stage `deeper` and hop k, which a rounding needs once in 2^(64 k) times.
 inline constexpr std::uint32_t deeper_stage = 3u << 28;  // Stage::deeper
 struct StreamWord {
-    const RandomStream* stream;  // its random_bits is 64
+    const RandomStream* stream;  // a stream of 64 random bits
     std::uint64_t element;
 };
 APSCOPE_HD std::uint64_t random_digits(const StreamWord& word, int index) {
@@ -104,10 +104,9 @@ APSCOPE_HD PhiloxKey level_key(PhiloxKey key, std::uint32_t number) {
     return {b.word[0], b.word[1]};
 }
 
-// Keys: that of apscope.quantize is the seed; that of a replay depends on the tensor's name, the
-// step and the number of the draw too. Of philox(counter = (FNV-1a 64 of the name, step), key =
-// seed) the first two words are the key of draw 0; the other two, with the draw's number added to
-// the first of them, are the key of another draw.
+// Keys: that of apscope.quantize is the seed. A replay computes philox(counter = (FNV-1a 64 of the
+// tensor's name, step), key = seed). Its first two words are the key of draw 0; its other two, with
+// the draw's number added to the first of them, are the key of any other draw.
 APSCOPE_HD PhiloxKey seed_key(std::uint64_t seed) {
     return {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)};
 }

@@ -1,4 +1,5 @@
-// Projection: the conversion of a real number to a format: rounding, overflow, underflow, NaN.
+// Projection describes the conversion of a real number to a format: rounding, overflow, underflow,
+// NaN.
 #pragma once
 
 #include <string>

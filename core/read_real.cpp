@@ -59,8 +59,8 @@ std::from_chars_result read_real(const char* begin, const char* end, double& num
     const char* const digits = end_of_digits(first, end);
     const char* const last = digits != first ? digits : end_of_word(first, end);
     if (last == first) return {begin, std::errc::invalid_argument};
-    static const locale_t c =
-        ::newlocale(LC_ALL_MASK, "C", locale_t{});  // in which the decimal point is '.'
+    // In this locale the decimal point is '.'.
+    static const locale_t c = ::newlocale(LC_ALL_MASK, "C", locale_t{});
     const double found = ::strtod_l(std::string(begin, last).c_str(), nullptr, c);
     const bool is_zero =
         std::all_of(first, std::find_if(first, last, [](char x) { return x == 'e' || x == 'E'; }),

@@ -102,8 +102,8 @@ APSCOPE_HD Eta gap_eta(const WideNumber& w, const Cast<double>& cast) {
     }
     // eta 2^64 = (quotient + rest / denominator) 2^-down
     const Wide quotient = numerator / denominator, rest = numerator % denominator;
-    const int down =
-        unit - w.unit - 64;  // at least 7, because w has 125 bits below its leading one
+    // At least 7, because w has 125 bits below its leading one.
+    const int down = unit - w.unit - 64;
     if (down >= 128) return {0, true};
     return {static_cast<std::uint64_t>(quotient >> down),
             (quotient & ((Wide{1} << down) - 1)) != 0 || rest != 0};

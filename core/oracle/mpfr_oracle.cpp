@@ -132,8 +132,8 @@ MpfrOracle::Count MpfrOracle::count_of(bool inexact) {
                  : halves                               ? n + 1
                                                         : n,
                  MPFR_RNDN);
-    const int cut = mpfr_div(scratch_, scratch_, width_,
-                             MPFR_RNDZ);  // truncation does not change the integer part
+    // Truncation does not change the integer part.
+    const int cut = mpfr_div(scratch_, scratch_, width_, MPFR_RNDZ);
     const Count whole = mpfr_get_ui(scratch_, MPFR_RNDZ);
     const bool more = cut != 0 || inexact || !mpfr_integer_p(scratch_);
     switch (mode) {
@@ -165,7 +165,7 @@ bool MpfrOracle::rounds_away(const Step& step, bool negative, std::uint64_t rand
     }
 }
 
-// This is a member, as are the other steps of the oracle.
+// This is a member function, as are the other steps of the oracle.
 // NOLINTNEXTLINE(readability-convert-member-functions-to-static)
 double MpfrOracle::to_double(mpfr_srcptr value, bool negative) const {
     const double result = mpfr_get_d(value, MPFR_RNDN);

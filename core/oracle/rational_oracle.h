@@ -31,8 +31,8 @@ using Magnitude =
 template <class Real>
 Magnitude<Real> to_magnitude(Real x);  // converts |x|, x finite
 template <class Real>
-Real to_real(
-    const Magnitude<Real>& magnitude);  // throws std::logic_error if Real cannot represent it
+// Throws std::logic_error if Real cannot represent the magnitude.
+Real to_real(const Magnitude<Real>& magnitude);
 
 template <class Real>
 class BasicRationalOracle {

@@ -36,10 +36,10 @@ struct Additions {
 // The rules of additions that rows of the table (topology.cpp) name; `narrow` is the accumulator.
 namespace adding {
 Additions in_fp32(const SumRounding& narrow);  // fp32 sums, rounded at the end
-Additions at_the_end_in_fp32(
-    const SumRounding& narrow);  // partial sums are rounded, the final sum is not
-Additions to_nearest(
-    const SumRounding& narrow);  // ties to even, with infinities, whatever the projection
+// Partial sums are rounded, the final sum is not.
+Additions at_the_end_in_fp32(const SumRounding& narrow);
+// Ties to even, with infinities, whatever the projection.
+Additions to_nearest(const SumRounding& narrow);
 Additions as_nccl(const SumRounding& narrow);
 Additions as_nccl_symmetric(const SumRounding& narrow);
 Additions as_nvls(const SumRounding& narrow);

@@ -31,7 +31,7 @@ Count divided_up(Count a, Count b) { return (a + b - 1) / b; }
 
 // A message of n elements.
 struct Message {
-    Count channels, threads;  // that NCCL uses for it
+    Count channels, threads;  // the numbers that NCCL uses for it
     Count bytes, element;
 };
 Message message_of(const Channels& given, bool trees, Count workers, Count n) {
@@ -49,8 +49,8 @@ Message message_of(const Channels& given, bool trees, Count workers, Count n) {
     return {channels, std::max(threads, 3 * warp), bytes, given.element_bytes};
 }
 
-// The number of elements in a full chunk of a tree; a message shorter than a loop has shorter ones.
-// Trees have one rank in each node, so their depth is floor(log2 W).
+// The number of elements in a full chunk of a tree; a message shorter than a loop has shorter
+// chunks. Trees have one rank in each node, so their depth is floor(log2 W).
 Count tree_chunk(const Message& m, Protocol protocol, Count workers) {
     const Count depth = std::bit_width(static_cast<std::uint64_t>(workers)) - 1;
     const auto halved = [&](Count chunk, double loops, Count least) {

@@ -24,8 +24,8 @@ namespace apscope::detail {
 
 struct Fp32Sums {
     bool in_hardware = false;  // the addition is the only rounding
-    std::optional<StepCast<float>>
-        step;  // ties to even: the rounding after the addition, in the same registers
+    // Ties to even: the rounding after the addition, in the same registers.
+    std::optional<StepCast<float>> step;
     QuantizeJob<float> job{};  // the rounding after the addition, if `step` is empty
     std::uint32_t zero_sign = sign_bit<float>;  // the sign bit, if the accumulator has a -0
     int random_bits = 0;
@@ -36,7 +36,8 @@ struct Fp32Sums {
 };
 
 // The sums of up to `workers` rows of values of `sent`, with partial sums in `accumulate`, all
-// times 2^-k; nothing in other cases than those above, and for toward_negative, whose x - x is -0.
+// times 2^-k. Returns nothing if none of the cases above applies, and for toward_negative, whose x
+// - x is -0.
 std::optional<Fp32Sums> fp32_sums(const FloatFormat& sent, const FloatFormat& accumulate,
                                   const Projection& projection, int k, int workers);
 

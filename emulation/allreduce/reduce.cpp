@@ -15,7 +15,7 @@ namespace apscope::detail {
 
 namespace {
 
-// Adds two rows with one rounding per element, and adds up the moments of its draws. `wide` is the
+// Adds two rows with one rounding per element, and adds up the moments of the draws. `wide` is the
 // cast of hops with Hop::wide, which draw nothing; it may be null.
 class RowAdder {
 public:
@@ -125,8 +125,8 @@ private:
     std::size_t offset_;
 };
 
-// Makes every NaN and zero that of the rounding rule: the processor's NaNs have a sign, and its
-// zeros may have one that the format lacks.
+// Replaces every NaN and zero by that of the rounding rule: the processor's NaNs have a sign, and
+// its zeros may have one that the format lacks.
 struct Canonicalize {
     static APSCOPE_INLINE void run(float* row, std::size_t count, std::uint32_t zero_sign) {
         for (std::size_t i = 0; i < count; ++i)

@@ -57,8 +57,8 @@ struct AllReduceOptions {
     std::uint64_t seed = 0;
     int threads = 1;
 };
-// The rounding of partial sums, from options that checked_hops() compares with the format. Throws
-// std::invalid_argument.
+// The format and the rounding of partial sums. checked_hops() takes them from the options, which it
+// checks against the format; it throws std::invalid_argument.
 struct HopTarget {
     FloatFormat format;
     Projection projection;

@@ -24,7 +24,7 @@ public:
         if (rows_.size() < size) rows_.resize(size);
         return rows_.data();
     }
-    std::vector<const Real*> read;  // where each row is read
+    std::vector<const Real*> read;  // the place of each row
 
 private:
     struct Known {

@@ -33,9 +33,9 @@ void reduce_tile(const Topology& topology, const ReductionProgram& program,
     const auto result = static_cast<std::size_t>(program.result);
     std::uint32_t hop_number = 0;
     for (const Hop& hop : program.hops) {
+        // `source` is meaningless if hop.source < 0.
         const std::size_t target = static_cast<std::size_t>(hop.target),
-                          source = static_cast<std::size_t>(
-                              hop.source);  // meaningless if hop.source < 0
+                          source = static_cast<std::size_t>(hop.source);
         const bool last = &hop == &program.hops.back() && target == result;
         Real* sum = last ? out : row(target);
         if (hop.source < 0) {

@@ -19,15 +19,16 @@ namespace apscope::detail {
 struct TopologyForm {
     std::string_view name;
     void (*program)(ReductionProgram& program, int workers, int group);  // adds the hops, on rows
-    std::string_view collective;  // its name in docs/definitions.md, section 12; empty: no volume
-    bool has_groups = false;      // the name is NAME:G
+    // The name of its collective in docs/definitions.md, section 12; empty: it has no cost model.
+    std::string_view collective;
+    bool has_groups = false;         // the name is NAME:G
     bool keeps_accumulator = false;  // NAME+kahan exists too
-    Additions (*additions)(const SumRounding& accumulator) =
-        nullptr;                           // null: every addition rounds to the accumulator
-    int (*chunks)(int workers) = nullptr;  // null: one chunk
+    // Null: every addition rounds to the accumulator.
+    Additions (*additions)(const SumRounding& accumulator) = nullptr;
+    int (*chunks)(int workers) = nullptr;                    // null: one chunk
     int (*rank)(int row, int chunk, int workers) = nullptr;  // null: the rank is the row
-    bool has_phases =
-        false;  // NAME[,key=value...]; the program is for a scale that all workers share
+    // The name is NAME[,key=value...]; the program is for a scale that all workers share.
+    bool has_phases = false;
     bool has_channels = false;  // NAME[,channels=N[,protocol=P]]
 };
 

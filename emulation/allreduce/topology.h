@@ -20,11 +20,10 @@ struct TopologyForm;  // a row of the table
 
 // The keys of a reduction in two phases.
 struct TwoPhase {
-    std::string sum =
-        "fp32";              // the format in which the owner of a shard adds: fp32, exact or a name
-    bool own_exact = false;  // the owner's values of its shard are not encoded
-    std::string phase2;      // the scheme that encodes the sums; empty: that of phase 1
-    bool finishes = true;    // false: the sums stay with their owners (reduce_scatter)
+    std::string sum = "fp32";  // format of the owner's additions: fp32, exact or a format's name
+    bool own_exact = false;    // the owner's values of its shard are not encoded
+    std::string phase2;        // the scheme that encodes the sums; empty: that of phase 1
+    bool finishes = true;      // false: the sums stay with their owners (reduce_scatter)
 
     friend bool operator==(const TwoPhase&, const TwoPhase&) = default;
     std::string text() const;  // the keys that differ from these defaults
@@ -42,10 +41,10 @@ struct Topology {
     const TopologyForm* form = nullptr;  // null for exact and gather
     TwoPhase phases = {};                // keys of two_phase and reduce_scatter
     Channels channels = {};              // keys of nccl:ring and nccl:tree
-    std::string format =
-        {};  // of a level: the format in which the scheme encodes there; empty: the scheme's own
-    std::vector<Topology> levels =
-        {};  // of levels: the reduction inside the groups, and the one over them
+    // For a level: the format in which the scheme encodes there; empty: the scheme's own.
+    std::string format = {};
+    // For levels: the reduction inside the groups, and the one over them.
+    std::vector<Topology> levels = {};
 
     friend bool operator==(const Topology&, const Topology&);
     std::string name() const;

@@ -23,14 +23,14 @@ enum class ArithmeticPath {
             // -298 to 255
     odd,    // the fp64 result of fp32 numbers rounded to odd (exponents stay far inside fp64's). A
             // rounding to precision p with N random bits compares with numbers of p + N + 2 <= 53
-            // bits: none is odd there
+            // bits, none of which is odd in fp64
     wide,   // 128-bit integers with a sticky bit below every number that a rounding compares with:
             // any fp64 operands, any format
 };
 
 // One rounding, prepared for rows: a format and a projection.
 struct Rounder {
-    Cast<double> cast;         // of results: inputs are flushed by operand_floor
+    Cast<double> cast;         // for results: inputs are flushed by operand_floor
     bool narrow = true;        // operands are fp32 numbers, or products of two of them
     double operand_floor = 0;  // operands below it count as zeros
 

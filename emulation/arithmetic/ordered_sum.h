@@ -34,7 +34,7 @@ struct SumOptions {
     FloatFormat format;                     // format of the result
     std::optional<FloatFormat> accumulate;  // format of partial sums; absent: that of the result
     std::optional<FloatFormat> product;     // format of products; absent: products are exact
-    Projection projection;                  // of all roundings
+    Projection projection;                  // for all roundings
     std::uint64_t seed = 0;
     int threads = 1;
     bool registers = true;  // false: the general path even if a faster one gives the same bits

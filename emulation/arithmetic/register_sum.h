@@ -17,7 +17,7 @@ namespace apscope::detail {
 enum class SumPath {
     fp32,      // fp32 operations, then a rounding: the first is exact, or the two are one rounding
                // (emulation/arithmetic/value_range.h)
-    fp64,      // the same with fp64 operations
+    fp64,      // as fp32, with fp64 operations
     fp64_odd,  // fp64 sums rounded to odd, then a rounding; products of fp32 numbers are exact
     general,   // rows of fp64 numbers and the rounding rule, or wide numbers
 };

@@ -1,5 +1,5 @@
-// The loops of sums that stay in registers: `Lanes` sums at a time add one term each after another,
-// and every product and sum is rounded by a step (emulation/arithmetic/rounding_steps.h).
+// The loops of sums that stay in registers: `Lanes` sums at a time, each of which adds one term
+// after another. A step (emulation/arithmetic/rounding_steps.h) rounds every product and every sum.
 #pragma once
 
 #include <cstddef>

@@ -55,14 +55,13 @@ APSCOPE_HD Real round_step(Real x, const StepCast<Real>& s) {
         return bits_cast<Real>(rounded | sign);
     }
     const Real value = bits_cast<Real>(magnitude);
-    const Bits c_bits =
-        grid_c(magnitude & infinity, s.grid);  // a finite number also for an infinity or a NaN
+    // This is a finite number also for an infinity or a NaN.
+    const Bits c_bits = grid_c(magnitude & infinity, s.grid);
     const OnGrid<Real> g = to_grid(value, bits_cast<Real>(c_bits));
     const Real even = g.even;
     if constexpr (S == Step::addition) {
-        const Bits rounded = value >= s.overflow_from
-                                 ? s.overflow_positive
-                                 : bits_cast<Bits>(even);  // the comparison is false for NaN
+        // The comparison is false for NaN.
+        const Bits rounded = value >= s.overflow_from ? s.overflow_positive : bits_cast<Bits>(even);
         return bits_cast<Real>(rounded | sign);
     } else {
         const Bits quantum = c_bits - c_above_quantum<Real>, none = 0;

@@ -26,7 +26,7 @@ struct MovableFormat {
     GridConstants<Real> grid;  // for k = 0, as are all members
     Bits largest;
     Bits code_offset;  // offset of the codes of normal numbers
-    int code_shift;    // f - m
+    int code_shift;    // f - m, the number of discarded bits
 };
 
 // The data of a format and a projection for the element loops.
@@ -220,7 +220,8 @@ struct ColumnMaxima {
     }
 };
 
-// A power-of-two rule on the bits of amax, and the blocks that the loops above support.
+// A power-of-two rule on the bits of amax, and the limits of the blocks that the loops above
+// support.
 template <class Real>
 struct PowerScaleRule {
     using Bits = BitsOf<Real>;

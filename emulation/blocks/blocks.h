@@ -31,7 +31,7 @@ struct BlockShape {
     std::size_t scales(const BlockFormat& f) const { return outer * blocks(f) * inner; }
 };
 
-// `out` is `in` or does not overlap it. Stochastic rounding draws for element i its word (C order)
+// `out` is `in` or does not overlap it. For element i (C order), stochastic rounding draws word i
 // of the stream keyed by `seed`. threads = 0 uses all hardware threads; the number of threads never
 // changes a bit.
 void quantize_blocks(std::span<const float> in, std::span<float> out, BlockShape shape,
@@ -61,8 +61,8 @@ struct BlockSettings {
     // True: the ratio is fl32(fl32(amax / largest) * S_enc); false: fl32(amax * fl32(S_enc /
     // largest)).
     bool divides_first = false;
-    std::uint64_t first_element =
-        0;  // index of element 0 in a longer array, of which this is a piece
+    // Index of element 0 in a longer array, of which this is a piece.
+    std::uint64_t first_element = 0;
 };
 float encode_blocks(std::span<const float> in, std::span<std::uint8_t> codes,
                     std::span<std::uint8_t> scales, BlockShape shape, const BlockFormat& format,

@@ -51,9 +51,9 @@ CastPath slow_path(RoundingMode mode) {
 }
 
 // True for plain casts to signed formats with a zero and even spacing whose emin is fp32's, or
-// whose quantum is at most 1 (so that v is a normal number) and at least 2^-93 (so that fp32's
-// subnormal numbers are less than 2^-33 quanta). At precision 1 the mode must not use a code's
-// parity.
+// whose quantum is at most 1 (so that v of quantize_split.h is a normal number) and at least 2^-93
+// (so that fp32's subnormal numbers are less than 2^-33 quanta). At precision 1 the mode must not
+// use a code's parity.
 bool split_serves(const FloatFormat& f, const Cast<float>& cast) {
     const RoundingMode mode = cast.rounding;
     if (is_stochastic(mode) && !digits_serve(mode, cast.random_bits, 32)) return false;
@@ -63,9 +63,9 @@ bool split_serves(const FloatFormat& f, const Cast<float>& cast) {
            (cast.emin == -126 || (quantum >= -93 && quantum <= 0));
 }
 
-// True for casts that split_serves() accepts if T fits an int, all powers of two are normal fp32
-// numbers, and fp32's subnormal numbers have no digit in T, so that the smallest normal number can
-// replace them.
+// True for casts that split_serves() accepts if T of stochastic_scaled.h fits an int, all powers of
+// two are normal fp32 numbers, and fp32's subnormal numbers have no digit in T, so that the
+// smallest normal number can replace them.
 bool scaled_serves(const SplitCast& s) {
     const int digits = digits_serve(s.cast.rounding, s.cast.random_bits, 16) ? 16 : 32;
     return is_stochastic(s.cast.rounding) && s.first_normal != 0 && s.cast.mantissa_bits <= 14 &&

@@ -26,7 +26,7 @@ namespace apscope::detail {
 // A format and a projection as the two halves need them.
 struct SplitCast {
     Cast<float> cast;
-    int shift;                   // s
+    int shift;                   // s, the number of discarded bits
     std::uint32_t rest;          // mask of the s discarded bits
     std::uint32_t first_normal;  // bits of 2^emin; 0 if there is no second half
     float per_quantum, quantum;  // 2^(m - emin), 2^(emin - m)

@@ -43,10 +43,9 @@ APSCOPE_HD float draw_scaled(float x, const ScaledCast& s, AddedDigits<M, std::u
     const std::uint32_t bits = bits_cast<std::uint32_t>(x);
     std::uint32_t magnitude = bits & 0x7FFFFFFFu;
     magnitude = magnitude > 0x00800000u ? magnitude : 0x00800000u;
-    magnitude = magnitude < s.top ? magnitude
-                                  // Unlimited casts need this too: the conversion of a NaN or of
-                                  // 2^40 to an integer is undefined in C++.
-                                  : s.top;
+    // Unlimited casts need this too: the conversion of a NaN or of 2^40 to an integer is undefined
+    // in C++.
+    magnitude = magnitude < s.top ? magnitude : s.top;
     std::uint32_t e = magnitude & 0x7F800000u;
     e = e > s.least ? e : s.least;
     const float scaled = bits_cast<float>(magnitude) * bits_cast<float>(s.up - e);

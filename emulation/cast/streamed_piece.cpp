@@ -46,8 +46,8 @@ void streamed_piece(const QuantizeJob<Real>& job, const Real* in, Real* out, std
     constexpr std::size_t step = 512, line = line_bytes / sizeof(Real);
     if (count < step) return quantize_piece<Real>(job, in, out, begin, count);
     alignas(line_bytes) Real rounded[line + step];
-    const std::size_t before = reinterpret_cast<std::uintptr_t>(out) / sizeof(Real) %
-                               line;  // numbers of the first line that precede `out`
+    // The number of elements of the first cache line that precede `out`.
+    const std::size_t before = reinterpret_cast<std::uintptr_t>(out) / sizeof(Real) % line;
     const std::size_t first = before > 0 ? line - before : 0;  // elements in that line
     std::size_t held = before, skipped = before + first;
     // Random words, and long sums of digits, keep a core from running ahead to the next step's

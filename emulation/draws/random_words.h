@@ -28,8 +28,8 @@ void random_words(const RandomStream& stream, std::uint64_t first, std::size_t c
 template <class Word, class Work>
 APSCOPE_INLINE void for_drawn(const RandomStream& stream, std::uint64_t first, std::size_t count,
                               Work&& work, const float* numbers = nullptr) {
-    constexpr std::size_t group =
-        sizeof(Word) == 2 ? 4 * random_group : random_group;  // 4 KiB at most
+    // Words take at most 4 KiB.
+    constexpr std::size_t group = sizeof(Word) == 2 ? 4 * random_group : random_group;
     alignas(64) Word words[group];
     for (std::size_t begin = 0; begin < count; begin += group) {
         const std::size_t n = count - begin < group ? count - begin : group;

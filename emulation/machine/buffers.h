@@ -22,7 +22,8 @@ public:
     BufferPool& operator=(const BufferPool&) = delete;
     ~BufferPool() { trim(0); }
 
-    std::size_t held() const { return in_blocks_ + idle_bytes_; }  // in bytes, in use or not
+    // The bytes of all blocks, in use or idle.
+    std::size_t held() const { return in_blocks_ + idle_bytes_; }
     // Unmaps idle blocks, the largest first, until at most `bytes` remain.
     void trim(std::size_t bytes);
 

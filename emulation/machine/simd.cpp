@@ -33,10 +33,8 @@ void refuse_fused_operations() {
         x.fill(1.0 + 0x1p-30);
         const double* in = x.data();
         double* out = found.data();
-        asm volatile(""
-                     : "+r"(in), "+r"(out)
-                     :
-                     : "memory");  // so that the compiler computes nothing in advance
+        // The compiler cannot compute the result in advance.
+        asm volatile("" : "+r"(in), "+r"(out) : : "memory");
         simd::run_at<ProductsLessOne>(level, in, out, x.size());
         for (const double y : found) {
             if (y != 0x1p-29) {

@@ -217,8 +217,8 @@ std::array<Real, 3> Operands<Real>::at_the_turn(Draws& draws, std::uint64_t word
     const std::uint64_t code = draws.below(format_.top_finite_code() + 1), halves = draws.below(5);
     const double low = format_.magnitude(code), step = format_.magnitude(code + 1) - low;
     const Wide most = Wide{2} << n;
-    const Wide part = std::clamp<Wide>(most - 2 * Wide{word >> (64 - n)} + halves, 2, most + 2) -
-                      2;  // in units of 2^-(N+1) of the step
+    // In units of 2^-(N+1) of the step.
+    const Wide part = std::clamp<Wide>(most - 2 * Wide{word >> (64 - n)} + halves, 2, most + 2) - 2;
     const double sign = format_.is_signed && draws.below(2) != 0 ? -1 : 1;
     // `a` has the digits that fit Real together with the value, and `b` has the rest.
     const int together =

@@ -1,6 +1,6 @@
-// Verifies one arithmetic operation in one format on this machine: compares arithmetic() with MPFR,
-// which computes the exact result truncated towards zero and says whether anything was cut off, and
-// whose oracle projects that result.
+// Verifies one arithmetic operation in one format on this machine: compares arithmetic() with MPFR.
+// MPFR computes the exact result truncated towards zero and says whether anything was cut off; the
+// MPFR oracle projects it.
 #pragma once
 
 #include <array>
@@ -69,7 +69,7 @@ struct OperationMismatch {
 struct OperationResult {
     std::uint64_t cases = 0;
     std::uint64_t mismatches = 0;
-    std::optional<OperationMismatch> first;  // the same whatever the number of threads
+    std::optional<OperationMismatch> first;  // does not depend on the number of threads
     bool stopped = false;  // `progress` returned false; the counts are those until then
 };
 

@@ -137,9 +137,9 @@ Tally arrays_against_steps(const FloatFormat& format, const Projection& projecti
                            bool& stopped) {
     // Array paths round a buffer a second time if its largest magnitude requires it
     // (quantize_buffers.h), so each run of inputs follows a zero or an infinity. On the machine's
-    // best instruction set every input goes through both loops; on others the runs alternate.
-    constexpr std::uint64_t run = 512, runs = 32,
-                            chunk = runs * (run - 1);  // the arrays stay in the L2 cache
+    // best instruction set every input goes through both loops; on others the runs alternate. The
+    // arrays stay in the L2 cache.
+    constexpr std::uint64_t run = 512, runs = 32, chunk = runs * (run - 1);
     const CastPath path = make_plan<float>(format, projection).path;
     const bool looks_ahead = path == CastPath::addition || path == CastPath::split;
     const bool best = simd_level() == best_simd_level();

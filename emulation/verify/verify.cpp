@@ -229,8 +229,8 @@ private:
             const Bits code = all[i];
             const Real value = oracle.decode(code);
             const std::uint64_t place = first_code_place + i;
-            const bool second_zero =
-                value == 0 && format_.zero == Zero::single;  // two codes, one zero
+            // Two codes are this zero.
+            const bool second_zero = value == 0 && format_.zero == Zero::single;
             const std::uint64_t back = std::isnan(value) ? nan_code_again(code)
                                        : second_zero     ? 0
                                                          : code;

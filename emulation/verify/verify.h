@@ -47,7 +47,7 @@ struct Mismatch {
 struct VerifyResult {
     std::uint64_t cases = 0;  // comparisons made
     std::uint64_t mismatches = 0;
-    std::optional<Mismatch> first;  // the same whatever the number of threads
+    std::optional<Mismatch> first;  // does not depend on the number of threads
     bool stopped = false;           // `progress` returned false; the counts are those until then
 };
 

@@ -16,17 +16,16 @@ struct NumberedHop {
 // comes first.
 std::vector<std::size_t> deeper_first(const ReductionProgram& program, int workers) {
     const std::size_t none = program.hops.size();
-    std::vector<std::size_t> made_by(static_cast<std::size_t>(workers),
-                                     none);  // the hop that computed a row
-    std::vector<std::pair<std::size_t, std::size_t>>
-        operands;  // the hops of both operands, the deeper one first
+    // The hop that computed each row.
+    std::vector<std::size_t> made_by(static_cast<std::size_t>(workers), none);
+    // The hops of both operands of a hop, the deeper one first.
+    std::vector<std::pair<std::size_t, std::size_t>> operands;
     std::vector<int> kept;
     for (std::size_t h = 0; h < none; ++h) {
         std::size_t first = made_by[static_cast<std::size_t>(program.hops[h].target)],
                     second = made_by[static_cast<std::size_t>(program.hops[h].source)];
-        const auto depth = [&](std::size_t maker) {
-            return maker == none ? -1 : kept[maker];
-        };  // a worker's value needs no stored sum
+        // A worker's value needs no stored sum.
+        const auto depth = [&](std::size_t maker) { return maker == none ? -1 : kept[maker]; };
         if (depth(second) > depth(first)) std::swap(first, second);
         kept.push_back(
             std::max(0, depth(first) + (second != none && depth(first) == depth(second))));

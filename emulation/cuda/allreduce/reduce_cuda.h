@@ -13,7 +13,7 @@ namespace apscope::detail {
 // The scale of values when they are rounded, and the divisor of the sum.
 struct ReduceScale {
     double scale = 1.0;    // an fp32 number or a power of two: the products are exact in fp64
-    double divisor = 1.0;  // of the sum, after it is scaled back
+    double divisor = 1.0;  // divides the sum after it is scaled back
 };
 
 // `in` has `workers` rows of n values, `out` n values; both are device pointers of the current

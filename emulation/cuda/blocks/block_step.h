@@ -25,7 +25,7 @@ struct BlockRounding {
     int exponent_offset;  // k = amax's exponent - this, or one more from round_up_from on:
                           // scale_step()
     double round_up_from;
-    int min_exponent, max_exponent, infinite_exponent;  // of the scales; the last for 2^128
+    int min_exponent, max_exponent, infinite_exponent;  // range of the scales; exponent for 2^128
     float largest, range;  // the largest element; the largest element times the largest scale
     RandomStream stream;
 };
@@ -45,7 +45,7 @@ struct BlockGrid {
     }
 };
 
-// 2^k, for a k of fp64's normal numbers.
+// 2^k, which must be a normal fp64 number.
 APSCOPE_HD double power_of_two_number(int k) {
     return bits_cast<double>(static_cast<std::uint64_t>(k + 1023) << 52);
 }
@@ -75,8 +75,8 @@ APSCOPE_HD TensorScale tensor_scale(const BlockRounding& c, const std::uint32_t*
 
 struct BlockScale {
     double value;    // if NaN, every element is NaN
-    double inverse;  // power-of-two rules
-    float multiply;  // rule ratio
+    double inverse;  // for the power-of-two rules
+    float multiply;  // for the rule ratio
 };
 APSCOPE_HD BlockScale block_scale(const BlockRounding& c, const TensorScale& tensor, float amax,
                                   bool has_nan, bool has_infinity) {
@@ -146,7 +146,7 @@ struct EncodeBlocksStep {
     BlockGrid grid;
     BlockRounding cast;
     Codec element_codec, scale_codec;
-    const std::uint32_t* amax_bits;  // of the array, if the format has a tensor scale
+    const std::uint32_t* amax_bits;  // amax of the array, if the format has a tensor scale
 
     APSCOPE_HD std::uint64_t count() const { return grid.count(); }
 
@@ -186,10 +186,9 @@ struct EncodeBlocksStep {
                     : round_by_mode<double>(x, cast.element, random, cast.stream, i);
             if (out != nullptr)
                 out[i] = block_value(cast.tensor_scale, element, scale.value, tensor.value);
+            // With a NaN scale the elements do not matter and have code 0.
             if (codes != nullptr)
-                codes[i] = scale.value != scale.value
-                               ? std::uint8_t{0}
-                               : code(element);  // under a NaN scale no element matters
+                codes[i] = scale.value != scale.value ? std::uint8_t{0} : code(element);
         }
     }
 };
