@@ -3,9 +3,9 @@
 // bits
 //
 //      s eeee mmm        sign (if is_signed), exponent field, stored significand bits
-// and the codes of one sign are ordered like their magnitudes. From the top of that
-// order downwards lie `nan_codes` NaNs, then one infinity (if has_infinity), then the largest
-// finite value.
+//
+// and the codes of one sign are ordered like their magnitudes. From the top of that order downwards
+// lie `nan_codes` NaNs, then one infinity (if has_infinity), then the largest finite value.
 #pragma once
 
 #include <bit>

@@ -1,8 +1,8 @@
 // Rounding to a format's grid by one hardware addition and one subtraction:
 //
-//      c = 1.5 2^(max(exponent(x), emin) + f - m)      f = 23 in fp32, 52 in fp64
-//      lifted = x + c                                  x to nearest, ties to even, in quanta of the
-//      format r = lifted - c                                  exact (Sterbenz)
+//      c      = 1.5 * 2^(max(exponent(x), emin) + f - m)      f = 23 in fp32, 52 in fp64
+//      lifted = x + c                                         to nearest, ties to even, in quanta
+//      r      = lifted - c                                    exact (Sterbenz)
 //
 // The sum has the format's quantum as its last place, subnormal numbers of the format included, so
 // that the hardware rounds to it; c is in the middle of its binade, so x may have either sign; and
@@ -12,6 +12,7 @@
 //      to odd         down, then the last bit set where r is not x
 //      a tie up       of x with its last bit set: at a tie, and nowhere else, that passes one
 //      a tie down     of x less its last place, with its last bit set: likewise
+//
 // All loops that round in this way use these constants and steps: casts, blocks, arithmetic in
 // registers and statistics, on the host and on a GPU.
 #pragma once

@@ -3,10 +3,11 @@
 // mean from that of all data.
 //
 //      noise block   32 consecutive elements, counted from the start of the tensor; the last is
-//      shorter D[w]          sum over the block of (g[w] - m)^2, m the mean of the workers, in fp64
-//      N             sum of D / (W (W - 1)): the variance of m; of a sum of gradients W^2 times
-//      that q             max(E / N, 2^-30), E the sum over the block of the squared error of a
-//      result
+//                    shorter
+//      D[w]          sum over the block of (g[w] - m)^2, m the mean of the workers, in fp64
+//      N             sum over w of D[w] / (W (W - 1)): the variance of m; for a sum of gradients
+//                    W^2 times that
+//      q             max(E / N, 2^-30), E the sum over the block of the squared error of a result
 //
 // Sums of a noise block: element i adds to lane i mod 16 in order of i; lanes join as in
 // core/fixed_shape_sum.h. Sums of log2 q need no libm: exponents add up as integers, and

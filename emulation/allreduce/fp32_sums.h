@@ -1,14 +1,13 @@
 // Sums of values of a format in fp32: an addition in hardware, then one cast. In these cases the
 // two steps are one rounding:
 //
-//   exact      fp32 can represent every sum of two values: they are multiples of the finest
-// quantum, and the largest
-//              sum spans at most 24 bits of it. Any rounding.
-//   innocuous  the terms are values of the accumulator's grid of precision p, 24 >= 2p + 2, the
-//   cast is to
-//              nearest: an inexact fp32 sum lies next to a value of the grid, never at a midpoint
-//              (Figueroa, SIGNUM Newsletter 30(3), 1995)
-//   fp32       the accumulator is fp32 itself
+//      exact        fp32 can represent every sum of two values: they are multiples of the finest
+//                   quantum, and the largest sum spans at most 24 bits of it. Any rounding.
+//      innocuous    the terms are values of the accumulator's grid of precision p, 24 >= 2 p + 2,
+//                   the cast is to nearest: an inexact fp32 sum lies next to a value of the grid,
+//                   never at a midpoint (Figueroa, SIGNUM Newsletter 30(3), 1995)
+//      fp32         the accumulator is fp32 itself
+//
 // Otherwise the sums of emulation/allreduce/reduce.h, rounded to odd in fp64, are used.
 #pragma once
 

@@ -63,8 +63,8 @@ void reduce_tile(const Topology& topology, const ReductionProgram& program,
 // All chunks run one program, each on other ranks (rank_of_row()). So they run it together, on rows
 // composed of their parts; in a ring:
 //
-//      row r of the scratch      | rank r, chunk 0 | rank r + 1, chunk 1 | rank r + 2, chunk 2 |
-//      ...
+//      row r of the scratch   | rank r, chunk 0 | rank r + 1, chunk 1 | rank r + 2, chunk 2 | ...
+//
 // A tile within one chunk reads the rows in place.
 template <class Real, class MakeAdder>
 void reduce_walk(const Topology& topology, std::span<const Real* const> rows, std::size_t first,

@@ -4,15 +4,14 @@
 //
 //      steps    deterministic: the few operations of rounding_steps.h
 //      drawn    stochastic: the addition of core/grid.h truncates x, and the rest is compared with
-// the random integer
+//               the random integer r; both sides of the second row are exact
 //
-//                   below = x cut off to the grid       up where  x - below >= (2^N - r) 2^-N
-//                   quantum
+//                   below = x cut off to the grid
+//                   up where x - below >= (2^N - r) 2^-N quantum
 //
-//               both sides exact: floor(2^N eta) + r >= 2^N says the same, for 2^N - r is an
-//               integer
+//               floor(2^N eta) + r >= 2^N says the same, because 2^N - r is an integer
 //      rule     elsewhere: gaps, numbers without a sign, flushed numbers, kept payloads, other
-//      stochastic modes
+//               stochastic modes
 #pragma once
 
 #include <cstddef>

@@ -2,8 +2,9 @@
 // numbers and an exponent range inside fp32's, or with the same lower end as fp32's:
 //
 //      value     sign | exponent, bias 127 | fraction, 23 bits
-//      code      sign | exponent, bias b   | fraction, m bits        code = (bits >> s) - (127 - b)
-//      2^m
+//      code      sign | exponent, bias b   | fraction, m bits
+//
+//      code = (bits >> s) - (127 - b) 2^m      s = 23 - m
 //
 // Below 2^emin a code is the number of quanta, which are the leading fraction bits of |x| + 2^emin.
 // From 2^emin on, that sum moved down by one binade is less than |x|, so the greater of the two bit

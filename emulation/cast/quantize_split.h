@@ -1,14 +1,13 @@
 // Rounds fp32 numbers to a common format in two halves, both as vector code (stochastic modes:
 // stochastic_split.h):
 //
-//   from 2^emin on    the discarded bits are the low s = 23 - m of x's own: add what the mode adds,
-//   cut them off
+//      from 2^emin on    the discarded bits are the low s = 23 - m of x's own: add what the mode
+//                        adds, cut them off
 //
-//                     sign | exponent | kept m bits | rest: s bits       a carry runs into the
-//                     exponent
+//                        sign | exponent | kept m bits | rest: s bits      a carry runs into the
+//                                                                          exponent
 //
-//   below             x is v quanta, 2^(emin - m) each: an integer k and a fraction r, both exact
-//   in fp32
+//      below             x = v 2^(emin - m), v an integer k plus a fraction r, both exact in fp32
 //
 // The rounding rule (core/rounding.h) gives the same results for both halves at three times the
 // cost. cast_plan.h decides which casts are rounded in this way. Formats whose emin is fp32's have

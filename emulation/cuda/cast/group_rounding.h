@@ -1,9 +1,10 @@
 // The rounding of a group of elements by a thread, in three ways with the same bits:
 //
 //      AdditionRounding   fp32, deterministic: one addition and one subtraction
-//      (emulation/cast/quantize_addition.h) SplitRounding      fp32, every mode of 32 bits:
-//      emulation/cast/quantize_split.h, emulation/cast/stochastic_split.h RuleRounding       every
-//      format, mode and width: the rule itself
+//                         (emulation/cast/quantize_addition.h)
+//      SplitRounding      fp32, every mode of 32 bits: emulation/cast/quantize_split.h,
+//                         emulation/cast/stochastic_split.h
+//      RuleRounding       every format, mode and width: the rule itself
 //
 // Fast roundings test the mode once per group. With stochastic rounding, elements that share a
 // Philox block are in one group, and the number of its first element in the stream is a multiple of
