@@ -44,7 +44,7 @@ std::optional<Number> parse_number(std::string_view text) {
 }
 
 // The value of a key. Throws std::invalid_argument, "KEY=TEXT must be WANTED", unless it is a
-// number that accept() returns true for.
+// number for which accept() returns true.
 template <class Number, class Accept>
 Number parse_value(std::string_view key, std::string_view text, const Accept& accept,
                    const std::string& wanted) {
@@ -53,7 +53,7 @@ Number parse_value(std::string_view key, std::string_view text, const Accept& ac
     throw std::invalid_argument(std::string(key) + "=" + limits::clipped(text) + " must be " +
                                 wanted);
 }
-// The most elements, bytes or steps that a key takes: 2^40, or the largest long of 32 bits.
+// The most elements, bytes or steps that a key takes: 2^40, or 2^30 if long has 32 bits.
 inline constexpr long largest_count = 1L << std::min(40, std::numeric_limits<long>::digits - 1);
 // The shortest decimal that reads back as the number.
 std::string shortest(double number);

@@ -40,7 +40,7 @@ struct Cast {
     bool even_code_ties;     // precision 1 rounds ties to the even code
     bool is_signed;          // false: the format has no sign bit
     Bits one;                // 1, unknown to the compiler: g++ makes no vector shift of a constant
-    Bits quantum;            // 2^(emin - mantissa_bits), one unit below emin
+    Bits quantum;            // the quantum below 2^emin, 2^(emin - mantissa_bits)
     Bits largest;            // largest finite magnitude
     Bits gap_low, gap_high;  // the one irregular gap between neighbours, if gap_high != 0
     bool gap_low_odd;        // parity of gap_low's code

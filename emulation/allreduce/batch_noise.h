@@ -96,7 +96,7 @@ struct BatchNoise {
     // For the jackknife: sums without worker w, where N is still that of a mean over all W workers.
     // Empty for W = 2.
     std::vector<double> sum_without;  // sum of N without w
-    // Sum of log2 of N without w over N, over the noisy blocks that are not lone.
+    // The sum of log2((N without w) / N) over the noisy blocks that are not lone.
     std::vector<double> log2_without;
 
     // Extends the sums of a sample to the tensor, which has `elements` elements for each one of the

@@ -14,10 +14,10 @@ using Count = std::int64_t;
 constexpr std::array<std::string_view, 3> names{"simple", "ll", "ll128"};
 constexpr Count warp = 32;
 
-// The bytes that a channel sends in one step, and the most threads of a block.
+// The bytes that a channel sends in one step, the most threads of a block, and the bytes that
+// justify one more thread.
 struct Limits {
-    Count step, threads,
-        least_per_thread;  // least_per_thread: the bytes that justify one more thread
+    Count step, threads, least_per_thread;
 };
 Limits limits_of(Protocol protocol) {
     switch (protocol) {

@@ -74,7 +74,7 @@ void reduce_walk(const Topology& topology, std::span<const Real* const> rows, st
     const std::size_t tile = tile_of<Real>(rows.size()),
                       stride = (std::min(tile, count) + 15) / 16 * 16;
     const ReductionProgram& program = scratch.program(topology, workers);
-    // Composed rows, or partial sums, and then Kahan's compensations, y and t.
+    // This has the composed rows or the partial sums, and then Kahan's compensations, y and t.
     Real* partial = scratch.rows((rows.size() + (topology.kahan ? rows.size() + 2 : 0)) * stride);
     std::vector<const Real*>& read = scratch.read;
     read.resize(rows.size());

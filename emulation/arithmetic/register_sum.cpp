@@ -13,7 +13,7 @@ namespace apscope::detail {
 namespace {
 
 // The number of terms in a block, and the number of sums that share one. A block of fp64 terms
-// takes half of a second-level cache.
+// takes 128 KiB of the second-level cache.
 constexpr std::size_t block_terms = 256, block_rows = 32;
 
 // The roundings of sums and of products.

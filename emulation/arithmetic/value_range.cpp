@@ -14,7 +14,7 @@ namespace apscope::detail {
 namespace {
 
 // The data collected in a pass over an array: all fraction bits, the largest finite magnitude, and
-// the smallest exponent of a last significant bit (plus 300, to be positive).
+// the smallest exponent of a last significant bit (plus 277, to be positive).
 struct Collected {
     std::uint32_t fractions = 0, largest = 0;
     std::int32_t last_bit = 1 << 20;

@@ -51,7 +51,7 @@ float encode_blocks(std::span<const double> in, std::span<std::uint8_t> codes,
                     std::span<std::uint8_t> scales, BlockShape shape, const BlockFormat& format,
                     const Projection& projection, std::uint64_t seed = 0, int threads = 1);
 
-// Further options of an encoder. All except `stream` are for rule ratio.
+// Further options of an encoder. All except `stream` and `first_element` are for the rule ratio.
 struct BlockSettings {
     RandomStream stream;  // stream of the random words; element i draws word first_element + i
     std::optional<float> amax;  // the amax that several arrays agreed on; absent: that of the array

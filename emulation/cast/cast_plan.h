@@ -14,11 +14,11 @@ namespace apscope::detail {
 
 enum class CastPath {
     addition,  // deterministic: one hardware addition and one subtraction (quantize_addition.h)
-    split,   // fp32: numbers of full precision by one integer addition, smaller ones as a count of
-             // quanta (quantize_split.h)
-    scaled,  // fp32, stochastic: the sum of two integers, one of digits, one of random bits
-             // (stochastic_scaled.h)
-    rule,    // deterministic: the rule as vector code
+    split,     // fp32: normal numbers by one integer addition, subnormal ones as a count of quanta
+               // (quantize_split.h)
+    scaled,    // fp32, stochastic: the sum of two integers, one of digits, one of random bits
+               // (stochastic_scaled.h)
+    rule,      // deterministic: the rule as vector code
     stochastic,  // the rule; one Philox block has the random integers of several elements
     digits,      // the rule, with as many random digits per element as needed
 };

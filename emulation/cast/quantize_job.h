@@ -19,12 +19,13 @@ template <class Real>
 void quantize_piece(const QuantizeJob<Real>& job, const Real* in, Real* out, std::size_t begin,
                     std::size_t count);
 
-// Does the same for an `out` that is too large for the caches (streamed_piece.cpp).
+// Does the same as quantize_piece() for an `out` that is too large for the caches
+// (streamed_piece.cpp).
 template <class Real>
 void streamed_piece(const QuantizeJob<Real>& job, const Real* in, Real* out, std::size_t begin,
                     std::size_t count);
 
-// Does the same for stochastic modes (stochastic_loops.h); quantize_piece() calls it for them.
+// Does the same as quantize_piece(), which calls it, for stochastic modes (stochastic_loops.h).
 template <class Real>
 void stochastic_piece(const QuantizeJob<Real>& job, const Real* in, Real* out, std::size_t begin,
                       std::size_t count);

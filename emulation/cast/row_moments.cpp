@@ -11,8 +11,8 @@ namespace apscope::detail {
 
 namespace {
 
-// stochastic_moments() for RoundingMode::stochastic, with every number as an integer number of
-// quanta and a rest:
+// stochastic_moments() for RoundingMode::stochastic, with every number split into an integer number
+// of quanta and a rest:
 //
 //      |x| = (k + eta) quantum        P(up) = floor(eta 2^N) / 2^N
 //

@@ -47,7 +47,7 @@ private:
     // Buffers that another pool counted may be returned here.
     void discount(std::size_t bytes) noexcept { used_ -= bytes < used_ ? bytes : used_; }
 
-    std::multimap<std::size_t, Block*> idle_;  // by size
+    std::multimap<std::size_t, Block*> idle_;  // idle blocks by size
     std::size_t idle_bytes_ = 0, in_blocks_ = 0, most_in_blocks_ = 0;
     std::size_t used_ = 0, most_used_ = 0;
 };

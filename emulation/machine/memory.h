@@ -7,7 +7,7 @@
 
 namespace apscope::detail {
 
-// In bytes: the memory of the machine, or the part that a control group allows this process.
+// The memory of the machine in bytes, or the part that a control group allows this process.
 std::size_t machine_memory();
 
 // The least limit of the control groups in `groups`, the text of /proc/PID/cgroup, and of their

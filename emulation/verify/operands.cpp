@@ -134,7 +134,8 @@ Real Operands<Real>::any(Draws& draws, bool of_format) const {
 // A number at most two neighbours away from the target.
 template <class Real>
 Real Operands<Real>::near(double target, Draws& draws, bool of_format) const {
-    const int step = static_cast<int>(draws.below(8));  // 0, 0, 0, 0, -2, -1, 1, 2
+    // The jitter is 0 in half of the cases, else -2, -1, 1 or 2.
+    const int step = static_cast<int>(draws.below(8));
     const int jitter = step < 4 ? 0 : step < 6 ? step - 6 : step - 5;
     if (!of_format) {
         const auto x = static_cast<Real>(target);
@@ -217,7 +218,7 @@ std::array<Real, 3> Operands<Real>::at_the_turn(Draws& draws, std::uint64_t word
     const std::uint64_t code = draws.below(format_.top_finite_code() + 1), halves = draws.below(5);
     const double low = format_.magnitude(code), step = format_.magnitude(code + 1) - low;
     const Wide most = Wide{2} << n;
-    // In units of 2^-(N+1) of the step.
+    // `part` is in units of 2^-(N+1) of the step.
     const Wide part = std::clamp<Wide>(most - 2 * Wide{word >> (64 - n)} + halves, 2, most + 2) - 2;
     const double sign = format_.is_signed && draws.below(2) != 0 ? -1 : 1;
     // `a` has the digits that fit Real together with the value, and `b` has the rest.

@@ -34,7 +34,7 @@ struct HopInstruction {
 
 struct HopProgram {
     std::vector<HopInstruction> instructions;
-    std::int32_t result = 0;  // an operand
+    std::int32_t result = 0;  // the operand that is the sum
     int slots = 0;
 };
 

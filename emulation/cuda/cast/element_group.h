@@ -5,7 +5,7 @@
 //                       |group 0 |group 1 |group 2 |      groups of 4, counted from element 0
 //      call                  ^first      ^first + count   so that the first and the last may be cut
 //
-// Groups are those that share a Philox block, which one thread then computes once.
+// The elements of a group share a Philox block, which one thread then computes once.
 #pragma once
 
 #include <cstdint>
