@@ -29,8 +29,8 @@ struct SumKernels {
     void (*multiply)(const Real* a, const Real* b, Real* out, std::size_t count,
                      const StepCast<Real>* product) = nullptr;
 };
-// Chooses the loops. `odd` means that sums are rounded to odd first. Either step may be `none`.
-// `lanes` is many_lanes or few_lanes.
+// Chooses the loops. `odd` means that fp64 sums are rounded to odd first. Either step may be
+// `none`. `lanes` is many_lanes or few_lanes.
 SumKernels<float> sum_kernels(const StepCast<float>& sum, const StepCast<float>& product, bool odd,
                               std::size_t lanes);
 SumKernels<double> sum_kernels(const StepCast<double>& sum, const StepCast<double>& product,
