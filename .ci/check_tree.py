@@ -1,13 +1,11 @@
-"""Checks the files as texts: layers, import circles, lengths, headers, drawn rows, unfinished notes.
+"""Checks the files as texts: layers, lengths, headers, drawn rows, and unfinished notes.
 
 Prints one line per finding, and exits 1 if there is any.
 """
 
 from __future__ import annotations
 
-import ast
 import collections
-import graphlib
 import re
 import subprocess
 import sys
@@ -71,8 +69,6 @@ ORACLE = (
     "bindings/cpp/apscope/multiprecision.h",
 )  # and the public header that takes Boost's numbers
 USERS = "tests/bindings/cpp/"  # of the C++ library, with libraries of their own
-PACKAGE = "bindings/apscope"
-EXTENSIONS = {"_core", "_cuda", "_oracle"}  # modules of the package that are no Python source
 XTENSOR = "bindings/cpp/apscope/xtensor.h"
 LATER = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "X" * 3]) + r")\b")
 #: A row that is drawn in a C++ comment: a formula, a table or bits. clang-format leaves it alone.
@@ -226,53 +222,6 @@ def too_wide(names: list[str]) -> str:
     )
 
 
-def imports(tree: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
-    """Every import that runs, in functions too; not those for type checkers."""
-    for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-            continue
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            yield node
-        yield from imports(node)
-
-
-def import_circle(package: Path) -> list[str]:
-    """Modules of a package of which each imports the next and the last the first; empty if none."""
-    sources = {}
-    for path in package.rglob("*.py"):
-        parts = (package.name, *path.relative_to(package).with_suffix("").parts)
-        sources[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    known = {*sources, *(f"{package.name}.{name}" for name in EXTENSIONS)}
-    graph: dict[str, set[str]] = {}
-    for module, path in sources.items():
-        inside = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
-        found = graph[module] = set()
-        for node in imports(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Import):
-                found.update(alias.name for alias in node.names)
-                continue
-            base = (
-                ".".join(
-                    [
-                        *inside[: len(inside) - node.level + 1],
-                        *([node.module] if node.module else []),
-                    ]
-                )
-                if node.level
-                else node.module or ""
-            )
-            found.update(
-                f"{base}.{alias.name}" if f"{base}.{alias.name}" in known else base
-                for alias in node.names
-            )
-        found &= known - {module}  # a module's own name: a package that names its parts
-    try:
-        graphlib.TopologicalSorter(graph).prepare()
-    except graphlib.CycleError as error:
-        return list(reversed(error.args[1]))
-    return []
-
-
 def main() -> int:
     """Look at every source and page."""
     names = [
@@ -289,9 +238,6 @@ def main() -> int:
         for finding in findings(name, (ROOT / name).read_text(encoding="utf-8")):
             print(f"{name} {finding}")
             count += 1
-    if circle := import_circle(ROOT / PACKAGE):
-        print(f"{PACKAGE} has modules that import each other: {' -> '.join(circle)}")
-        count += 1
     if wide := too_wide([name for name in tracked() if Path(name).suffix in CODE]):
         print(wide)
         count += 1
