@@ -53,7 +53,7 @@ struct MessageBytes {
 
 enum class CollectiveAlgorithm {
     ring,     // reduce-scatter and all-gather around a ring
-    tree,     // whole messages up a binary tree, and down
+    tree,     // complete messages up a binary tree, and down
     halving,  // recursive halving, then doubling, among a power of two of workers; each other
               // worker sends its messages to one of them before, and gets the result from it after
     pat,      // NCCL's reduce-scatter and all-gather in logarithmic steps, any number of workers

@@ -64,7 +64,8 @@ public:
         result_[static_cast<std::size_t>(nodes_.of(to))] += round.share;
     }
 
-    // Adds whole messages of `partial` bytes on the way up and of `result` bytes on the way down.
+    // Adds complete messages of `partial` bytes on the way up and of `result` bytes on the way
+    // down.
     void take(Cost& cost, double partial, double result) const {
         for (const Round& round : rounds_) {
             Traffic& level = round.crosses ? cost.inter : cost.intra;

@@ -1,5 +1,5 @@
 // Error statistics on a GPU, fused with the rounding: a number is read once, rounded, compared and,
-// if asked for, written. The sums have the shape of core/fixed_shape_sum.h, so they are those of
+// if requested, written. The sums have the shape of core/fixed_shape_sum.h, so they are those of
 // analysis/statistics/error_statistics.h bit for bit. Three steps, in which threads do not
 // communicate; behind each step's name, what one thread does:
 //

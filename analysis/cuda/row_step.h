@@ -1,5 +1,5 @@
-// The work of GPU threads in a replay, for one scheme on a piece of an item (whole blocks): that of
-// analysis/replay/float_blocks, in steps that write what the next ones read. Behind each step's
+// The work of GPU threads in a replay, for one scheme on a piece of an item (complete blocks): that
+// of analysis/replay/float_blocks, in steps that write what the next ones read. Behind each step's
 // name, what one thread does:
 //
 //      reference    an element        the fp64 sum of the workers' values, divided

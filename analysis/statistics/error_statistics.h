@@ -52,7 +52,7 @@ struct ErrorStatistics {
     ErrorSplit split;      // for float grids; split_kernels.h fills it in
     OverNoise over_noise;  // for reduced rows with several workers; their caller adds it
     double max_ulp = 0.0;
-    bool moments_defined = true;  // expected_* hold; false once a draw could have overflowed
+    bool moments_defined = true;  // expected_* are valid; false once a draw could have overflowed
 
     // x, y: one block, at most 4096 values, both fp64 or both fp32 numbers. bias and variance: one
     // value per element, or empty. `known`, for fp64 numbers: the block's reference_sums(), if the

@@ -95,7 +95,7 @@ struct Message {
     std::optional<BlockUse> block_use;  // if blocks of a float grid have their own scales
     std::vector<std::uint8_t> payload;  // if TrainingStep::packs
     std::uint64_t payload_bits = 0,
-                  side_bits = 0;  // for a piece: its payload, and the tensor's side information
+                  side_bits = 0;    // for a piece: its payload, the tensor's side information
     std::uint64_t tensor_bits = 0;  // the part of side_bits that a tensor of any length has once
 
     // Prepares the message for n elements: the requested rows have n elements of any value, the

@@ -54,8 +54,8 @@ struct MatrixSizes {
 ///                   are ignored. They need not be values of the format.
 /// @param out        May be one of the operands.
 /// @param how        The rounding.
-/// @throws std::invalid_argument  An unknown operation, lengths that differ, a format that cannot
-///                                do what the projection asks, floats with a format whose values
+/// @throws std::invalid_argument  An unknown operation, lengths that differ, a format that does
+///                                not support the projection, floats with a format whose values
 ///                                are not fp32 numbers.
 APSCOPE_API void arithmetic(std::string_view operation, std::span<const float> a,
                             std::span<const float> b, std::span<const float> c,

@@ -36,8 +36,8 @@ public:
     /// @param projection  The projection of the elements; by default overflow saturates.
     /// @param seed        The seed of stochastic rounding; element i (C order) uses word i.
     /// @param threads     0 uses all of the machine's. Their number never changes a bit.
-    /// @throws std::invalid_argument  The fields of the format contradict each other, or it cannot
-    ///                                do what the projection asks.
+    /// @throws std::invalid_argument  The fields of the format contradict each other, or it does
+    ///                                not support the projection.
     explicit BlockQuantizer(const BlockFormat& format, const Projection& projection = saturating,
                             std::uint64_t seed = 0, int threads = 1);
 

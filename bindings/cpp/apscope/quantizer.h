@@ -51,8 +51,8 @@ public:
     /// @param seed        The seed of stochastic rounding.
     /// @param threads     For arrays; 0 uses all of the machine's. Their number never changes a
     ///                    bit.
-    /// @throws std::invalid_argument  The fields of the format contradict each other, or it cannot
-    ///                                do what the projection asks.
+    /// @throws std::invalid_argument  The fields of the format contradict each other, or it does
+    ///                                not support the projection.
     explicit Quantizer(const FloatFormat& format, const Projection& projection = {},
                        std::uint64_t seed = 0, int threads = 1);
 
