@@ -220,12 +220,10 @@ void replay_item(const Scheme& scheme, std::span<const float> in, std::size_t wo
                                        parse_topology("tree"), parse_topology("hierarchical:4")};
     item.topologies = orders;
     BlockBuffers buffers(item.workers());
-    FloatBlocks blocks(scheme.parts.float_encoder.value(), power_of_two(3), item, buffers);
-    Buffer<double> reference;
-    for (std::size_t first = 0; first < n; first += sum_block) {
-        item.add_up(first, std::min(sum_block, n - first), reference);
-        blocks.add(first, reference);
-    }
+    ItemAccount account(item, buffers.account,
+                        std::make_unique<FloatBlocks>(scheme.parts.float_encoder.value(),
+                                                      power_of_two(3), item, buffers));
+    account.add(0, n);
 }
 
 void add_operations(Jobs& jobs, const BenchSizes& sizes) {
