@@ -1,4 +1,4 @@
-"""Checks the files as texts: layers, lengths, headers, and notes to finish later.
+"""Checks the files as texts: layers, lengths, headers, drawn rows, and unfinished notes.
 
 Prints one line per finding, and exits 1 if there is any.
 """
@@ -13,13 +13,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-SUFFIXES = {".h", ".cpp", ".cu", ".py", ".sh", ".js"}
+CPP = {".h", ".cpp", ".cu"}
+SUFFIXES = CPP | {".py", ".sh", ".js"}
 MAX_LINES = 525
 #: Columns of a line: of every line of JavaScript, whose formatter does not break texts, and of all
 #: lines of code but a small share, which tables and samples need.
 MAX_COLUMNS = 100
 WIDE_SHARE = 0.003
-CODE = {".h", ".cpp", ".cu", ".py", ".js", ".css"}
+CODE = CPP | {".py", ".js", ".css"}
 
 # What each layer may include of the project, and of other libraries.
 LAYERS = ["core", "emulation", "analysis", "bindings"]
@@ -70,6 +71,14 @@ ORACLE = (
 USERS = "tests/bindings/cpp/"  # of the C++ library, with libraries of their own
 XTENSOR = "bindings/cpp/apscope/xtensor.h"
 LATER = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "X" * 3]) + r")\b")
+#: A row that is drawn in a C++ comment: a formula, a table or bits. clang-format leaves it alone.
+DRAWN = re.compile(r"\s*// {3,}(?=\S)")
+#: What ends a statement within a drawn row: a gap between columns, punctuation, a word.
+STATEMENT_ENDS = re.compile(
+    r" {2,}|[;,:] |\b(?:if|else|where|with|over|of|for|and|or|unless|so|than)\b"
+)
+BRACKETS = re.compile(r"\([^()]*\)|\[[^][]*\]|\{[^{}]*\}|`[^`]*`")
+RELATIONS = re.compile(r"(?<= )(?:=|<=|>=|<|>)(?= )")
 
 
 def tracked() -> list[str]:
@@ -132,6 +141,50 @@ def wrong_includes(name: str, text: str) -> Iterator[str]:
                 yield f"includes {included}, a library that {layer}/ does not use"
 
 
+def is_chain(statement: str) -> bool:
+    """Whether a statement has one relation at most, or more that read on: a <= b < c."""
+    while (inner := BRACKETS.sub("", statement)) != statement:
+        statement = inner
+    relations = RELATIONS.findall(statement)
+    return len(relations) < 2 or any(
+        set(relations) <= chain for chain in ({"<", "<="}, {">", ">="})
+    )
+
+
+def columns(row: str) -> set[int]:
+    """Where the columns of a drawn row after the first begin, and where its relations stand."""
+    return {gap.end() for gap in re.finditer(r"(?<=[^\s/]) {2,}", row)} | {
+        relation.start() for relation in RELATIONS.finditer(row)
+    }
+
+
+def joined_rows(text: str) -> Iterator[str]:
+    """Drawn rows that join two statements, or that are broken as prose is.
+
+    A row is broken as prose if the next one begins no deeper and shares no column with it, and if
+    its first word had no room in the row. Rows that go on under a column, and items of a list that
+    begin with a dash, may be broken so.
+    """
+    above, margin = "", 0
+    lines = text.splitlines()
+    for place, (line, below) in enumerate(zip(lines, [*lines[1:], ""], strict=True), 1):
+        if row := DRAWN.match(line):
+            margin = min(margin or row.end(), row.end())
+            if not all(is_chain(part) for part in STATEMENT_ENDS.split(line[row.end() :])):
+                yield f"joins two statements on line {place}: one formula, one row"
+            rest = re.match(r"\s*// +(?=\S)", below)
+            if (
+                rest
+                and rest.end() <= row.end() == margin
+                and not re.match(r"\s*// - ", above)
+                and not columns(line) & columns(below)
+                and len(line) + 1 + len(below[rest.end() :].split(" ")[0]) > MAX_COLUMNS
+            ):
+                yield f"breaks the drawn row on line {place} as prose: go on under its column"
+        else:
+            above, margin = line, 0
+
+
 def findings(name: str, text: str) -> Iterator[str]:
     """What is wrong with one file."""
     path = Path(name)
@@ -147,6 +200,8 @@ def findings(name: str, text: str) -> Iterator[str]:
                 yield f"has {len(line)} columns on line {place}; {MAX_COLUMNS} are the limit"
     if path.suffix == ".h" and not text.startswith("//"):
         yield "does not begin with a comment that says what it is for"
+    if path.suffix in CPP:
+        yield from joined_rows(text)
     yield from wrong_includes(name, text)
 
 

@@ -3,11 +3,10 @@
 // analysis/statistics/error_statistics.h bit for bit. Three steps, in which threads do not
 // communicate; behind each step's name, what one thread does:
 //
-// - lanes, a lane: 16 threads add the 4096 elements of a block, thread j those with i mod 16 = j,
-// in
-//   order of i, so neighbouring threads read neighbouring elements;
-// - blocks, a block: joins its 16 lanes, j += j+8, then j+4, j+2, j+1;
-// - total, a quantity: adds the blocks in block order.
+//      lanes     a lane: 16 threads add the 4096 elements of a block, thread j those with
+//                i mod 16 = j, in order of i, so neighbouring threads read neighbouring elements
+//      blocks    a block: joins its 16 lanes, j += j+8, then j+4, j+2, j+1
+//      total     a quantity: adds the blocks in block order
 //
 // The first two write quantity by quantity: quantity k of place p is at k * places + p.
 #pragma once

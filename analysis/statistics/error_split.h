@@ -6,7 +6,8 @@
 //      R   rounding        of all others
 //      A   accumulation    the result minus the exact sum of the messages
 //
-//      e = U + R + S + A        e e = U U + R R + S S + A A + 2 (U R + U S + U A + R S + R A + S A)
+//      e   = U + R + S + A
+//      e^2 = U^2 + R^2 + S^2 + A^2 + 2 (U R + U S + U A + R S + R A + S A)
 #pragma once
 
 #include <array>

@@ -4,7 +4,7 @@
 //
 //      y = (x + c) - c          ties to even (core/grid.h); without its sign where it is zero
 //      e = y - x                exact in fp32: a multiple of x's last place, and not above |x|
-//      y = x + e                in fp64, where the products x x, x y, y y, e e are exact too
+//      y = x + e                in fp64, where the products x^2, x y, y^2, e^2 are exact too
 //
 // An exact product may be multiplied and added in one instruction: the addition's rounding is the
 // only one.

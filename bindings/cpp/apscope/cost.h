@@ -31,7 +31,7 @@ struct Network {
 ///
 /// @param inside   Of a node.
 /// @param between  Of the nodes; Ethernet has one interface for a node, all others one for a
-/// worker.
+///                 worker.
 /// @param nodes    Their number.
 /// @throws std::invalid_argument  An unknown link.
 APSCOPE_API Network network_of(std::string_view inside, std::string_view between,

@@ -91,8 +91,7 @@ struct TrainedStep {
 class APSCOPE_API TrainingExchange {
 public:
     /// @param scheme    A spec, except of a scheme that chooses in hindsight (`scale=largest`,
-    /// `scale=best`) or needs
-    ///                  the gradient of the full batch.
+    ///                  `scale=best`) or needs the gradient of the full batch.
     /// @param tensors   Of different names.
     /// @param workers   At least one.
     /// @param topology  For schemes that add in a format.

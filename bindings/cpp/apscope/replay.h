@@ -135,8 +135,7 @@ private:
 ///
 /// @param trace    The gradients.
 /// @param schemes  Specs, such as `aps:e4m3`, `loss_scaling:e4m3,scale=largest`; docs/schemes.md
-/// lists
-///                 them.
+///                 lists them.
 /// @param options  The part of the trace, and the reduction orders.
 /// @throws std::invalid_argument  Unknown schemes, topologies, steps or tensors; more workers than
 ///                                recorded; a damaged trace.

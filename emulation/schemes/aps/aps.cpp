@@ -1,8 +1,10 @@
 // aps: Auto Precision Scaling. Each unit is scaled, at each step, by the power of two that brings H
 // amax into (2^(E-1), 2^E], E = floor(log2 largest):
 //
-//      k = ceil(log2(H amax))     agreed by MAX over the workers; 8 bits of side information
-//      s = E - k                  c = round(2^s g), summed in the format, divided by 2^s
+//      k = ceil(log2(H amax))      agreed by MAX over the workers; 8 bits of side information
+//      s = E - k
+//      c = round(2^s g)
+//      y = (sum of c) / 2^s        summed in the format
 //
 // H = W leaves room for the sum: no partial sum overflows. k is clamped to that of amax = 2^-126,
 // the smallest normal fp32 number, so that 255 values and a code for the zero tensor suffice.

@@ -10,8 +10,9 @@
 // Chirp: a length with a prime factor above `largest_factor` is a convolution, of a length that has
 // none (Bluestein, 1970):
 //
-//      2 j k = j^2 + k^2 - (k - j)^2, so     X[k] = w[k] sum over j of (x[j] w[j]) conj(w[k - j])
-//      w[k] = exp(-pi i k^2 / n)
+//      2 j k = j^2 + k^2 - (k - j)^2
+//      w[k]  = exp(-pi i k^2 / n)
+//      X[k]  = w[k] sum over j of (x[j] w[j]) conj(w[k - j])
 #pragma once
 
 #include <cstddef>

@@ -2,11 +2,11 @@
 // IEEE 754 would have it. It rounds to nearest, ties to even (at m = 0, where the implicit bit
 // decides, ties go up), but
 //
-//   - overflow is decided before rounding: what rounds up past the largest number gives 2^(E+1), no
-//   infinity;
-//   - subnormal results lose the bits that are shifted out first: values just above a tie count as
+// - overflow is decided before rounding: a number that rounds up past the largest one gives
+//   2^(E+1), not infinity;
+// - subnormal results lose the bits that are shifted out first: values just above a tie count as
 //   ties;
-//   - fp32's own subnormal inputs give +0, whatever their sign and the format.
+// - fp32's own subnormal inputs give +0, whatever their sign and the format.
 //
 // Infinities, NaNs and zeros come out as they are. core/rounding.h does not use this.
 #pragma once

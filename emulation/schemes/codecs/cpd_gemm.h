@@ -1,7 +1,11 @@
 // CPD's matrix product: Kahan's sum over k, in order, every operation cast by its cast Q
 // (cpd_cast.h). Of fp32 numbers:
 //
-//      p = Q(a b)      y = Q(p - c)      t = Q(s + y)      c = Q(Q(t - s) - y)      s = t
+//      p = Q(a b)
+//      y = Q(p - c)
+//      t = Q(s + y)
+//      c = Q(Q(t - s) - y)
+//      s = t
 //
 // Where CPD's kernel leaves c undefined, in the last incomplete block of 16 rows, it is 0 here.
 #pragma once

@@ -3,7 +3,7 @@
 //      gamma    floor(log2 k) zeros, then k, high bit first
 //      delta    the length of k in gamma, then k without its high bit
 //      omega    the recursive one: groups, each the length less one of the next, high bit first;
-//      then a 0
+//               then a 0
 //
 // P. Elias, Universal codeword sets and representations of the integers, IEEE Trans. Inf. Theory 21
 // (1975).

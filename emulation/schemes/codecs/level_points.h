@@ -5,8 +5,9 @@
 // Once to about 100 bits, from prefix sums of the elements and their squares, and once for vector
 // code: with N elements of sum S and of squares Q up to a point a,
 //
-//      above = N a - S    bend = S a - Q        cost(i, j) = at[j] above[i] - at[i] above[j] +
-//      bend[j] - bend[i]
+//      above      = N a - S
+//      bend       = S a - Q
+//      cost(i, j) = at[j] above[i] - at[i] above[j] + bend[j] - bend[i]
 //
 // in two multiplications and three additions.
 #pragma once

@@ -13,8 +13,9 @@ namespace {
 // divisions and a square root alone decide, so that the levels are the same on every machine, which
 // the C library's exp and erfc do not promise.
 //
-//      density = 1 / (sqrt(2 pi) sum (x^2/2)^k / k!)        mass = integral from 0 = density sum
-//      x^(2k+1) / (1 3 5 ... (2k+1))
+//      density = 1 / (sqrt(2 pi) sum over k of (x^2 / 2)^k / k!)
+//      mass    = integral of the density from 0 to x
+//              = density sum over k of x^(2k+1) / (1 * 3 * 5 * ... * (2k+1))
 struct NormalAt {
     double x, density, mass;
 

@@ -7,13 +7,13 @@
 // linearly), so a dynamic programme over the sorted elements finds it, segments' costs coming from
 // prefix sums:
 //
-//      T[j, t] = min over i < j of T[i, t - 1] + cost(i, j)
+//      T[j, t] = min over i < j of (T[i, t - 1] + cost(i, j))
 //
-// exact       every i for every j: O(k n^2)
-// fast        the best i rises with j, as the costs satisfy the quadrangle inequality: divide and
-// conquer, O(k n log n) candidates  points from a subset alone: half of its elements evenly spaced
-// in rank, half in value, both ends
-//             among them. Costs still count every element.
+//      exact         every i for every j: O(k n^2)
+//      fast          the best i rises with j, as the costs satisfy the quadrangle inequality:
+//                    divide and conquer, O(k n log n)
+//      candidates    points from a subset alone: half of its elements evenly spaced in rank, half
+//                    in value, both ends among them. Costs still count every element.
 //
 // The latter two ask a programme without layers first, in which every level has a price
 // (priced_levels.h): it finds the same points many times faster, or says that it cannot.

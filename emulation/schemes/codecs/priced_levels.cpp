@@ -61,6 +61,7 @@ APSCOPE_INLINE void totals(const Paths& p, std::size_t i, std::size_t j, Lanes& 
 
 // F[j] - bend[j] of all j. As bend[j] is the same for all i,
 //      F[j] - bend[j] = price + min over i of (F[i] - bend[i]) + (at[j] above[i] - at[i] above[j])
+//
 // A vector of j at a time. Those i that lie in it come last, one after another as their own F is
 // known: they take part only where F + price of the smallest is not above all of these F.
 struct WalkPriced {

@@ -1,7 +1,7 @@
 // The dynamic programme of optimal_levels.h without its layers: a price on every level in place of
 // their number.
 //
-//      F[j] = min over i < j of F[i] + cost(i, j) + price
+//      F[j] = price + min over i < j of (F[i] + cost(i, j))
 //
 // The fewer levels the higher the price, so some price makes the best path to the last point one of
 // k levels. That path is the best of all with k levels, and the only best one if no other i comes

@@ -1,10 +1,10 @@
 // adaptive_loss_scaling: a power of two per tensor, from the shape of its distribution, such that a
 // share `target` of the elements lies below the format's reach. u_min is the smallest magnitude
-// that counts as kept, T the target, P(abs(l g) < u_min) = T:
+// that counts as kept, T the target, P(|l0 g| < u_min) = T:
 //
-//      normal:     l = u_min / (sqrt2 erfinv(T) sigma)                          g ~ N(0, sigma)
-//      lognormal:  l = exp(ln u_min - mu - sqrt2 erfinv(2T - 1) sigma)          ln abs(g) ~ N(mu,
-//      sigma) l = 2^floor(log2 min(max(l, 1), upper, u_max / (H amax)))
+//      g ~ N(0, sigma^2)          l0 = u_min / (sqrt(2) erfinv(T) sigma)
+//      ln |g| ~ N(mu, sigma^2)    l0 = exp(ln u_min - mu - sqrt(2) erfinv(2 T - 1) sigma)
+//      both                       l  = 2^floor(log2 min(max(l0, 1), upper, u_max / (H amax)))
 //
 // sigma, or mu and sigma, are those of all workers' elements, by their moments: sigma^2 = mean g^2,
 // as in ada-loss' rule for layers, which counts the mean as spread; sigma^2 = ln(mean g^2 /

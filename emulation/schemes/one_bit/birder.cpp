@@ -1,10 +1,12 @@
 // birder: an adaptive step made of one stochastic bit per element, without error feedback or
 // warm-up.
 //
-//      m_w = beta m_w + (1 - beta) g_w       b_w = beta b_w + (1 - beta) |g_w|     in fp32, so
-//      |m_w| <= b_w u_w = m_w / b_w, 0 where b_w = 0      (amsgrad: b_w = max(b_w, its last value))
-//      sent_w = Q(u_w)                       Q(u) = +1 with probability (1 + u) / 2, else -1
-//      answer = Q(mean of sent_w)            chunk c of ceil(n / W) elements drawn by worker c
+//      m_w    = beta m_w + (1 - beta) g_w       in fp32
+//      b_w    = beta b_w + (1 - beta) |g_w|     in fp32, so |m_w| <= b_w
+//               max(that, the last b_w)         with amsgrad
+//      u_w    = m_w / b_w                       0 where b_w = 0
+//      sent_w = Q(u_w)                          Q(u) = +1 with probability (1 + u) / 2, else -1
+//      answer = Q(mean of sent_w)               chunk c of ceil(n / W) elements drawn by worker c
 //
 // Both draws are unbiased: E[answer] = mean of u_w, Var = 1 - that squared. An element that is 0
 // for everyone is a coin flip. group = G > 1: the u of G consecutive workers are averaged first, in

@@ -1,8 +1,8 @@
 // multipoint: a tensor as a sum of a few scaled points of a uniform grid, chosen greedily.
 //
-//      z = the point nearest to r / a,  s = <r, z> / |z|^2      for every a of a line search
-//      the pair with the least |r - s z|^2 is sent              the next point is of r - s z
-//      (points.h)
+//      z = the point nearest to r / a      for every a of a line search
+//      s = <r, z> / |z|^2                  the pair (s, z) with the least |r - s z|^2 is sent
+//      r = r - s z                         for the next point (points.h)
 //
 // The grid has levels i / L, i = -L..L, L = 2^(bits-1) - 1, so that 0 stays 0: gradients have many.
 // The paper's (zero=false) has all 2^bits levels from -1 to 1, (2 i - c) / c, c = 2^bits - 1, i =

@@ -1,10 +1,12 @@
 // onebit_adam: the momentum of 1-bit Adam, exchanged in two phases of one bit each, both with error
 // feedback. C(v) = s sign(v), sign(0) = +1, s = |v|_2 / sqrt(length of v), an fp32 number.
 //
-//      m_w  = beta1 m + (1 - beta1) g_w           m: what the last exchange gave, the same for all
-//      workers v_w  = m_w + e_w, zeros behind             e_w = v_w - C(v_w)      all-to-all: chunk
-//      c goes to worker c V    = mean of C(v_w) + E, each chunk      E   = V - C(V) all-gather m =
-//      C(V)
+//      m_w = beta1 m + (1 - beta1) g_w      m: the last exchange's result, equal for all workers
+//      v_w = (m_w, zeros) + e_w             C(v_w) is sent all-to-all: chunk c to worker c
+//      e_w = v_w - C(v_w)
+//      V   = E + mean over w of C(v_w)      C(V) is sent by all-gather, each chunk with a scale
+//      E   = V - C(V)
+//      m   = C(V)
 //
 // Padding to a multiple of W lcm(W, 8) is part of every scale and has errors of its own. For the
 // first `warmup` steps the momentum is sent in a float format, without errors, and added exactly.

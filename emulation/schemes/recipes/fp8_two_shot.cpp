@@ -1,11 +1,11 @@
 // fp8_two_shot: two phases of an 8-bit float format under real scales, the sum between them in
 // fp32.
 //
-//      a = amax of the group, 1 where it is 0 or NaN
-//      S = fl32(M fl32(1 / a))                M the format's largest value
-//      c = round(fl32(x S))                   to nearest, ties to even
-//      x reads fl32(c fl32(1 / S)); sum of the workers' in fp32, in rank order;
-//      the same once more on the sum
+//      a  = amax of the group           1 where it is 0 or NaN
+//      S  = fl32(M fl32(1 / a))         M: the format's largest value
+//      c  = round(fl32(x S))            to nearest, ties to even
+//      x' = fl32(c fl32(1 / S))         the decoded value
+//      y  = sum of the workers' x'      in fp32, in rank order; then encoded and decoded likewise
 //
 // group=0: the worker's tensor in the first phase; in the second each shard of ceil(n / W) elements
 // of the sum, worker s has shard s. N: every N elements of the tensor in both phases, row: each of

@@ -1,7 +1,7 @@
 // nvfp4: 4-bit elements (0, .5, 1, 1.5, 2, 3, 4, 6), an e4m3 scale for 16 of them, an fp32 scale
 // for the tensor.
 //
-//      S = min(fl32(6 448 / amax), FLT_MAX)      amax over the tensor, agree=max: and over all
+//      S = min(fl32(6 * 448 / amax), FLT_MAX)    amax over the tensor, agree=max: and over all
 //                                                workers; tensor_scale=false: S = 1
 //      d = e4m3(fl32(amax of 16 * fl32(S / 6)))  scale: another format, its largest for 448
 //      q = e2m1(x / (d / S))                     in fp32, clipped to 6

@@ -1,12 +1,15 @@
 // quickreduce: two phases of symmetric integers in blocks of 32, in fp16 arithmetic throughout.
 //
-//      of 64 consecutive values the 32 even ones are a block, and the 32 odd ones
-//      m = the block's value of largest magnitude, of ties the negative one
-//      d = fl16(-m / L)          L = 128, 32 or 8: the scale that is sent
-//      e = fl16(1 / fl16(d + epsilon))
-//      q = clamp(fl16(x e), -L, L - 1), to the nearest integer, ties to even
-//      x reads fl16(q d); sum of the workers' in rank order from 0, fl16 after every addition;
-//      the same codec once more on the sum
+// Of 64 consecutive values the 32 even ones are a block, and the 32 odd ones:
+//
+//      m  = the block's value of largest magnitude, of ties the negative one
+//      d  = fl16(-m / L)                   the scale that is sent; L = 128, 32 or 8
+//      e  = fl16(1 / fl16(d + epsilon))    epsilon_as=bound: fl16(1 / d), |d| >= epsilon
+//      q  = clamp(fl16(x e), -L, L - 1)    to the nearest integer, ties to even
+//      x' = fl16(q d)                      the decoded value
+//
+// The x' of the workers are added in rank order from 0, with fl16 after every addition; the same
+// codec encodes the sum once more.
 //
 // A tensor (with bucket: the array of its bucket) is padded with zeros to a multiple of 64 W. Below
 // m = L / 65504 e would exceed fp16 and is its largest number instead: x e stays small, and a block

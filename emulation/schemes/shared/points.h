@@ -1,6 +1,9 @@
 // A tensor as a sum of several encodings, each of the remainder of those before.
 //
-//      r_1 = x      y_j = C(r_j)      r_(j+1) = r_j - y_j      sent = y_1 + ... + y_points
+//      r_1     = x
+//      y_j     = C(r_j)
+//      r_(j+1) = r_j - y_j
+//      sent    = y_1 + ... + y_points
 //
 // C is a scheme with its own selection on the residuals of all workers; random words differ from
 // point to point. With nmse > 0 a worker stops before the first point j with |r_j|^2 <= nmse |x|^2,

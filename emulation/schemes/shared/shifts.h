@@ -1,8 +1,9 @@
 // The shift s of a unit (a tensor, a bucket, all that one loss scale serves) from its agreed amax,
 // and the memory of it. All schemes whose scale is a power of two from H amax use this.
 //
-//      ceil     s = E - ceil(log2(H amax)), E = floor(log2 largest): H amax comes into (2^(E-1),
-//      2^E] tight    the largest s with H amax 2^s <= largest: no binade is spare
+//      ceil     s = E - ceil(log2(H amax))      E = floor(log2 largest), so
+//                                               2^(E-1) < H amax 2^s <= 2^E
+//      tight    s = the largest integer with H amax 2^s <= largest: no binade is spare
 #pragma once
 
 #include "core/float_format.h"

@@ -1,10 +1,12 @@
 // bit_centering: HALP's number format as a gradient codec. Small integers around a centre that all
 // workers know, on a scale that shrinks with it.
 //
-//      every `period` steps    g is sent in fp32, c = mean of g in fp32
-//      between                 z = g - c is sent      delta = |c|_2 / (mu (2^(bits-1) - 1))
+//      every `period` steps    g is sent in fp32
+//                              c = mean of g, in fp32
+//      between                 z = g - c
+//                              delta = |c|_2 / (mu (2^(bits-1) - 1))
 //                              q = clip(floor(z / delta + U[0, 1)), -2^(bits-1), 2^(bits-1) - 1)
-//                              decoded: c + delta q
+//                              g' = c + delta q, the decoded value
 //
 // All workers can compute delta, so there is no side information. c = 0 (converged) has delta = 0
 // and decodes to 0. In HALP z is the weights' offset and c the full gradient, whose norm over mu

@@ -1,8 +1,9 @@
 // fractrain: progressive fractional quantization (PFQ): affine integers whose width grows when the
 // loss stalls.
 //
-//      step = (max - min) / (2^b - 1), at least least_scale      min and max of one worker's tensor
-//      q    = floor((g - min) / step + U[0, 1))                   decoded: min + step q
+//      step = max((max - min) / (2^b - 1), least_scale)      min and max of one worker's tensor
+//      q    = floor((g - min) / step + U[0, 1))
+//      g'   = min + step q                                   the decoded value
 //      b    = bits[turning points so far]
 //
 // The loss indicator: the last 5 losses are kept. If all of them are within epsilon of the last

@@ -1,9 +1,10 @@
-// fft_sparse: the tensor, flat, as a signal: of its Fourier coefficients the largest are kept and
-// sent as range-based floats with a bitmap of their places; gathered, transformed back and added.
+// fft_sparse: the tensor, flat, as a signal: the largest of its Fourier coefficients are sent as
+// range-based floats with a bitmap of their places; gathered, transformed back and added.
 //
-//      F = real FFT of x     keep the largest |F|, of equals the first      real and imaginary
-//      parts as N-bit codes of a window that ends at the largest part
-//      (emulation/schemes/codecs/code_window.h)
+//      F = real FFT of x        F[k] for k = 0 .. floor(n / 2)
+//
+// Of equal |F| the first counts as the larger. The real and imaginary parts are N-bit codes of a
+// window that ends at the largest of them (emulation/schemes/codecs/code_window.h).
 //
 // The transform runs on the host in fp64, in one fixed order of operations (codecs/fourier.h),
 // whatever the device.

@@ -1,10 +1,11 @@
 // integer_allreduce: fixed point with a scale that the workers agree on, chunk by chunk, so that
 // switches or plain integer additions sum the codes, exactly and in any order.
 //
-//      B = max over workers and elements of |x|        agreed by MAX, a chunk at a time
-//      f <= (2^(b-1) - H) / (H B)      the largest power of two, or the number itself
-//      q = round(f x)                  at most 2^(b-1) - 1 either way
-//      y = (sum of q) / f              H = W: no sum overflows; smaller H: sums wrap or saturate
+//      B = max over workers and elements of |x|      agreed by MAX, a chunk at a time
+//      F = (2^(b-1) - H) / (H B)
+//      f = the largest power of two at most F, or F itself
+//      q = round(f x)              at most 2^(b-1) - 1 either way
+//      y = (sum of q) / f          H = W: no sum overflows; smaller H: sums wrap or saturate
 //
 // To nearest, the sum's error is at most W / (2 f) where it does not overflow. Sums that wrap are
 // those of two's complement integers, in any order; saturating ones are added in rank order.

@@ -1,8 +1,11 @@
 // powersgd: a matrix M_w a worker is sent as two thin factors, which add up over the workers.
 //
-//      P_w = M_w Q          P = orthonormal columns of (sum P_w) / W       Q from the step before,
-//      at first random Q_w = M_w^T P        Q = (sum Q_w) / W                              sent_w =
-//      P Q_w^T,  sum = P (sum Q_w)^T
+//      P_w    = M_w Q                              Q: of the step before, at first random
+//      P      = orthonormal columns of sum of P_w
+//      Q_w    = M_w^T P
+//      Q      = (sum of Q_w) / W
+//      sent_w = P Q_w^T
+//      y      = P (sum of Q_w)^T
 //
 // A matrix has the tensor's first axis as rows and all others as columns. Other tensors, and those
 // whose factors would not be smaller, go as fp32 numbers. Factors are rounded to fp32 where they

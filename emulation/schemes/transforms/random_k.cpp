@@ -2,9 +2,11 @@
 // draw alike: their messages add element by element, and no place is sent. The chosen are those of
 // the k largest words, of equals the first.
 //
-//      y = fl32(x n / k), at most the largest fp32 number, or fl32(x) (scale=false), with
-//      probability k / n, else 0 E[y] - x = y k / n - x      Var y = y^2 (k / n) (1 - k / n), with
-//      the scale x^2 (n / k - 1) but for fl32
+//      v        = fl32(x n / k)                  at most the largest fp32 number
+//                 fl32(x)                        with scale=false
+//      y        = v with probability k / n, else 0
+//      E[y] - x = v k / n - x
+//      Var y    = v^2 (k / n) (1 - k / n)        with the scale x^2 (n / k - 1), but for fl32
 #include <algorithm>
 #include <limits>
 

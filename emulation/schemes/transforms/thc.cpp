@@ -1,10 +1,11 @@
 // thc: all workers rotate by the same random rotation, round to the same table, and the codes'
 // table entries, whole numbers, add up: the sum needs no decoding on the way.
 //
-//      x' = H D x      D random signs, H Walsh-Hadamard on 2^p elements, zeros behind
-//      norm = max over the workers of |x|      which the rotation keeps, so that x' sqrt(2^p) /
-//      norm is about N(0, 1) clamped to -T..T, rounded stochastically to 2^bits of the points (2 j
-//      / g - 1) T, j = 0..g
+//      x'   = H D (x, zeros)           D: random signs; H: Walsh-Hadamard, of 2^p elements
+//      norm = max over w of |x_w|_2    as of x', so x' sqrt(2^p) / norm is about N(0, 1)
+//      z    = clamp(x' sqrt(2^p) / norm, -T, T)
+//      j    = z rounded stochastically to 2^bits of the points (2 j / g - 1) T, j = 0..g
+//      y    = D H ((2 (sum over w of j) / g - W) T norm / sqrt(2^p))
 //
 // T leaves 1/32 of a normal distribution outside. Which points: those of least variance for it
 // (codecs/normal_levels.h; the published table is not used).
