@@ -39,7 +39,7 @@ help:
 	@echo "make extending   execute the examples of docs/extending.md on copies of the tree; NAMES='format column'"
 	@echo "make docs        write the documentation site, build/docs/index.html, the notebooks run"
 	@echo "make picture     draw the pictures of README.md again; those of the report need Chromium"
-	@echo "make tables      rewrite the tables of README.md, docs/scales.md, docs/schemes.md, docs/reductions.md, docs/nodes.md, docs/limit.md, docs/blocks_across_layers.md, docs/advice.md and docs/search.md"
+	@echo "make tables      rewrite the tables of README.md, docs/scales.md, docs/schemes.md, docs/ARCHITECTURE.md, docs/reductions.md, docs/nodes.md, docs/limit.md, docs/blocks_across_layers.md, docs/advice.md and docs/search.md"
 	@echo "make notebooks   run the notebooks and store them with their outputs; NAMES='03 07'"
 	@echo "make stubs       write the type stubs of the extension modules again"
 	@echo "make clean       remove everything that these commands made: build/ out/ .venv/ .stamps/, docs/api/, caches"
@@ -196,6 +196,7 @@ picture: out/report.html
 
 tables: .stamps/installed
 	$(VENV)/python docs/tables.py docs/scales.md docs/schemes.md docs/definitions.md
+	$(VENV)/python docs/architecture.py docs/ARCHITECTURE.md
 	$(VENV)/python docs/reductions.py README.md docs/reductions.md
 	$(VENV)/python docs/nodes.py docs/nodes.md
 	$(VENV)/python docs/limit.py docs/limit.md
