@@ -25,7 +25,7 @@ help:
 	@echo "make report      replay the bundled recorded traces through --scheme main into out/ and write out/report.html"
 	@echo "make report-all  the same through every scheme (--scheme all), into out/all/"
 	@echo "make test        build everything and run the C++ tests, the Python tests and the notebooks"
-	@echo "make lint        checks of the sources: layout, clang-format, biome (JavaScript), ruff, mypy"
+	@echo "make lint        checks of the sources: layout, floors, clang-format, biome (JavaScript), ruff, mypy"
 	@echo "make tidy        clang-tidy on the C++ sources that changed since main; ALL=1: on all, half an hour"
 	@echo "make sanitize    the C++ tests and quick Python tests under the address and undefined-behaviour sanitizers, the C++ tests under the thread sanitizer; ONLY=asan, tsan"
 	@echo "make fuzz        readers of files, names, specs, dumps and results under libFuzzer, 30 minutes each, and generated calls; MINUTES=N, TARGETS=NAMES, EXAMPLES=N"

@@ -67,20 +67,20 @@ if _TYPE_CHECKING:
     from ._advice.plan import Plan
     from ._advice.recommend import recommend
     from ._arrays.plan import plan
-    from ._formats.fingerprint import fingerprint
+    from ._excess_loss.expected import expected_excess
     from ._formats.identify import identify
+    from ._proof.fingerprint import fingerprint
     from ._rate_limit.limit import limit
+    from ._replay.ladder import ladder
     from ._replay.replay import replay
     from ._report import report
     from ._report.explore import explore
-    from ._results.ladder import ladder
     from ._results.merging import merge
     from ._results.results import Results
     from ._schemes.exchange import exchange
     from ._search.search import search
     from ._traces.opening import open_trace
     from ._traces.trace import Trace
-    from ._training.expected import expected_excess
 
 #: Names that are imported on first use, because they need pandas, pyarrow or matplotlib, or few
 #: programs use them: where each is defined.
@@ -89,11 +89,11 @@ _LAZY = {
     "Results": "_results.results",
     "Trace": "_traces.trace",
     "exchange": "_schemes.exchange",
-    "expected_excess": "_training.expected",
+    "expected_excess": "_excess_loss.expected",
     "explore": "_report.explore",
-    "fingerprint": "_formats.fingerprint",
+    "fingerprint": "_proof.fingerprint",
     "identify": "_formats.identify",
-    "ladder": "_results.ladder",
+    "ladder": "_replay.ladder",
     "limit": "_rate_limit.limit",
     "merge": "_results.merging",
     "open_trace": "_traces.opening",

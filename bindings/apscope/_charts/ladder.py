@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .._results.ladder import RUNGS, better_reduction
+from .._replay.ladder import RUNGS, better_reduction
 from .._results.ranking import RANKS
 from .colours import FORMATS
 from .describe import Band, Chart, Line, Log, Point, number, powers

@@ -16,8 +16,9 @@ from .._charts.describe import Chart, Line, Log, Point, Rule, number, powers
 from .._charts.front import shares
 from .._charts.svg import chart_svg, symbol_path
 from .._folders.writing import write_file
-from .._report import check_destination, text
-from .._report.templates import render
+from .._page import numbers
+from .._page.templates import render
+from .._report import check_destination
 from .._results.families import FAMILIES
 from .._results.summary import family_of
 from .._schemes.titles import format_of, titles
@@ -84,8 +85,8 @@ def write_page(
         )
     families = {family_of(spec) for spec in judged["scheme"]}
     filters: dict[str, Callable[..., Any]] = {
-        "figure": text.figure,
-        "percent": text.percent,
+        "figure": numbers.figure,
+        "percent": numbers.percent,
         "clip": clip,
         "count_of": count_of,
     }
@@ -128,7 +129,7 @@ def _said(own: pd.DataFrame, experiment: Experiment) -> str:
     noise = (
         ""
         if pd.isna(base["noise"])
-        else f" (standard deviation {text.figure(base['noise'], 2)} over the seeds)"
+        else f" (standard deviation {numbers.figure(base['noise'], 2)} over the seeds)"
     )
     passed = own[(own["verdict"] == "pass") & own["volume"].notna()].sort_values(
         ["volume", "excess"], kind="stable"
@@ -136,14 +137,14 @@ def _said(own: pd.DataFrame, experiment: Experiment) -> str:
     least = (
         "the least volume that passes: "
         f"{_both(passed['scheme'].iloc[0], passed['topology'].iloc[0])}, "
-        f"{text.figure(passed['volume'].iloc[0])} of fp32's bytes"
+        f"{numbers.figure(passed['volume'].iloc[0])} of fp32's bytes"
         if len(passed)
         else "nothing passed"
     )
     counts = own["verdict"].value_counts()
     told = ", ".join(f"{counts.get(v, 0)} {v}" for v in ("pass", "fail", "undecided"))
     return (
-        f"fp32 ends at {text.figure(base['loss'])} nats{noise}; {told} at the gate of "
+        f"fp32 ends at {numbers.figure(base['loss'])} nats{noise}; {told} at the gate of "
         f"{experiment.gate:g} nats; {least}."
     )
 

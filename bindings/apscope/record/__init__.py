@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
 from .._traces.roles import guess_role
+from .._traces.writer import TraceWriter
 from ._overhead import Overhead
 from ._recorder import Recorder
-from ._writer import TraceWriter
 
 if _TYPE_CHECKING:
     from .._dumps.conversion import Conversion, convert
     from .._dumps.te_statistics import beside_te_statistics, te_statistics
-    from ._arrays import from_arrays
+    from .._traces.arrays import from_arrays
     from ._cut import cut
 
 __all__ = [
@@ -30,7 +30,7 @@ _LAZY = {
     "convert": "_dumps.conversion",
     "beside_te_statistics": "_dumps.te_statistics",
     "cut": "record._cut",
-    "from_arrays": "record._arrays",
+    "from_arrays": "_traces.arrays",
     "te_statistics": "_dumps.te_statistics",
 }
 
