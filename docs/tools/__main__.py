@@ -1,4 +1,4 @@
-"""Writes the tables of pages: python -m docs.tools [PAGE...]; of all that have some if none is named."""
+"""Writes the tables of pages, of all if none is named: python -m docs.tools [PAGE...]."""
 
 import argparse
 

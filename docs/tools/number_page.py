@@ -329,7 +329,8 @@ def nothing_learned(of: Page) -> str:
     return (
         f"- *Nets that learn nothing.* {len(lost)} exchanges cost the nets without normalization "
         f"{cost} nats. `error_over_noise`, here {noise}, cannot exceed the gradient's own size over "
-        f"the noise: it predicts {predicted} nats, with {inside(lost, NOISE, law)} in its interval. `lost_gain` refuses "
+        f"the noise: it predicts {predicted} nats, with {inside(lost, NOISE, law)} in its "
+        "interval. `lost_gain` refuses "
         f"{len(lost) - len(left)}; of the others {named(LAST)} has "
         f"{inside(left, LAST, of.laws[LAST])} in its interval ({said}). The wider one of "
         f"`cosine_loss_10`, a factor of {number(of.laws['cosine_loss_10'].half)}, has "

@@ -1,5 +1,5 @@
-"""docs/insight.md has the results that docs/tools/insight.py and docs/tools/plans.py compute from the committed
-tables."""
+"""docs/insight.md has the results that docs/tools/insight.py and docs/tools/plans.py compute from
+the committed tables."""
 
 import re
 import shutil

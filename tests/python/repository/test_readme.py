@@ -1,4 +1,4 @@
-"""README.md is one screen, and what it answers is what docs/tools/reductions.py computes on all traces."""
+"""README.md is one screen; it answers what docs/tools/reductions.py computes on all traces."""
 
 import re
 

@@ -1,5 +1,5 @@
-"""docs/advice.md has the tables that docs/tools/trained.py computes from docs/trained.csv, and they compare
-what they say."""
+"""docs/advice.md has the tables that docs/tools/trained.py computes from docs/trained.csv, and they
+compare what they say."""
 
 import re
 
