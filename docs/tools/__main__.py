@@ -2,12 +2,23 @@
 
 import argparse
 
-from . import advice, blocks_across_layers, limit, nodes, page, reductions, search, tables
+from . import (
+    advice,
+    architecture,
+    blocks_across_layers,
+    limit,
+    nodes,
+    page,
+    reductions,
+    search,
+    tables,
+)
 
 #: Page -> section -> the function that makes its lines.
 PAGES = {
     "docs/scales.md": tables.SCALES,
     "docs/schemes.md": tables.SCHEMES_PAGE,
+    "docs/ARCHITECTURE.md": architecture.SECTIONS,
     "docs/definitions.md": tables.DEFINITIONS,
     "README.md": {"answer": reductions.answer},
     "docs/reductions.md": reductions.SECTIONS,

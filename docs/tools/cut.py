@@ -12,7 +12,7 @@ from pathlib import Path
 import pandas as pd
 
 import apscope
-from apscope._report.text import figure
+from apscope._page.numbers import figure
 
 from . import page
 

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 import apscope
-from apscope._report.text import figure
+from apscope._page.numbers import figure
 from apscope._results.ranking import RANKS
 
 from . import page

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from apscope._report.text import figure
+from apscope._page.numbers import figure
 from docs.tools import cut
 from docs.tools.page import DATA, DOCS
 
