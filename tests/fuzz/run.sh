@@ -9,7 +9,7 @@ mkdir -p build/fuzz/{corpus,found,logs}
 
 one() {
     local target=$1 program=(build/fuzz/tests/fuzz/fuzz_$1)
-    [[ ! -f tests/fuzz/fuzz_$target.py ]] || program=("$python" "tests/fuzz/fuzz_$target.py")
+    [[ ! -f tests/fuzz/fuzz_$target.py ]] || program=("$python" -m "tests.fuzz.fuzz_$target")
     mkdir -p "build/fuzz/corpus/$target"
     if "${program[@]}" -max_total_time=$((minutes * 60)) -rss_limit_mb=4096 -timeout=60 \
         -print_final_stats=1 -artifact_prefix="build/fuzz/found/$target-" \
