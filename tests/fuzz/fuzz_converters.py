@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 from unittest import mock
 
-from .refusals import atheris, instrumented
+from tests.fuzz.refusals import atheris, instrumented
 
 with instrumented("apscope", "safetensors"):
     from apscope import open_trace

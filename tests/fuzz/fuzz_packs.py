@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from .refusals import ODD_VALUES, atheris, instrumented, places, replaced, taken
+from tests.fuzz.refusals import ODD_VALUES, atheris, instrumented, places, replaced, taken
 
 with instrumented("apscope.conformance", "apscope._text"):
     from apscope import conformance, quantize

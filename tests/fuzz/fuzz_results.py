@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from .refusals import ODD_VALUES, atheris, instrumented, places, replaced, taken
+from tests.fuzz.refusals import ODD_VALUES, atheris, instrumented, places, replaced, taken
 
 with instrumented("apscope._results", "apscope._report", "apscope._folders", "apscope._text"):
     from apscope import Results, ladder, merge, open_trace, replay

@@ -9,7 +9,7 @@ mkdir -p build/fuzz/{corpus,found,logs}
 
 one() {
     local target=$1 program=(build/fuzz/tests/fuzz/fuzz_$1)
-    [[ ! -f tests/fuzz/fuzz_$target.py ]] || program=("$python" -m "tests.fuzz.fuzz_$target")
+    [[ ! -f tests/fuzz/fuzz_$target.py ]] || program=("$python" "tests/fuzz/fuzz_$target.py")
     mkdir -p "build/fuzz/corpus/$target"
     if "${program[@]}" -max_total_time=$((minutes * 60)) -rss_limit_mb=4096 -timeout=60 \
         -print_final_stats=1 -artifact_prefix="build/fuzz/found/$target-" \
@@ -23,6 +23,6 @@ one() {
     fi
 }
 export -f one
-export minutes python
+export minutes python PYTHONPATH=$PWD
 (($#)) || set -- safetensors manifest formats plans specs schemes converters results packs
 printf '%s\n' "$@" | xargs -P 2 -I{} bash -c 'one {}'
