@@ -11,6 +11,7 @@ import apscope
 from apscope._charts.front import FLOOR, MEASURES, front_chart
 from apscope._charts.svg import chart_svg, symbol_path
 from apscope._report import answer, page
+from docs.tools import picture
 from tests.python.browser import CHROMIUM
 from tests.python.labels import FIND, faults, lines
 
@@ -73,12 +74,9 @@ def test_every_label_of_a_report_with_long_names_can_be_read(browser, parts, tmp
     assert told(browser, apscope.merge(hostile), tmp_path) == []
 
 
-def test_every_label_of_readmes_picture_can_be_read(browser, parts, request, tmp_path, monkeypatch):
+def test_every_label_of_readmes_picture_can_be_read(browser, parts, request, tmp_path):
     docs = request.config.rootpath / "docs"
     assert lines(faults(browser, docs / "picture.svg")) == []
-    monkeypatch.syspath_prepend(docs)
-    import picture  # the script that draws it, here of a few steps
-
     drawn = tmp_path / "picture.svg"
     text = picture.picture(apscope.merge([*parts.values()]), {name: name for name in TRACES})
     drawn.write_text(text, encoding="utf-8")
