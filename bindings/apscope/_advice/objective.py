@@ -126,7 +126,7 @@ class Wish:
 
 
 class Total(NamedTuple):
-    """A figure as a sum over the units: every option's term, the limit as a sum, the inverse."""
+    """A figure as a sum over the units: every option's term, and the limit of the sum."""
 
     adds: np.ndarray  # (U, K)
     limit: float
