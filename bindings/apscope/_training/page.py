@@ -13,6 +13,7 @@ import pandas as pd
 
 from .._charts.colours import COLOURS
 from .._charts.describe import Chart, Line, Log, Point, Rule, number, powers
+from .._charts.front import shares
 from .._charts.svg import chart_svg, symbol_path
 from .._folders.writing import write_file
 from .._page import numbers
@@ -185,16 +186,11 @@ def excess_chart(own: pd.DataFrame, gate: float, named: Named = _both) -> Chart:
                 hollow=lost, faint=row.verdict == "undecided", label=named(row.scheme, row.topology),
             )
         )  # fmt: skip
-    x = [p.x for p in points] or [0.1, 1.0]
-    low, high = min(x) / 1.35, max(x) * 1.35
-    ticks = [
-        (2.0**k, f"1/{2**-k}" if k < 0 else "1") for k in range(-8, 1) if low <= 2.0**k <= high
-    ]
     return Chart(
         "Excess loss against volume",
         f"Excess training loss in nats of {count_of(len(points), 'scheme')} "
         f"against the bytes sent; gate {gate:g}.",
-        Log("bytes sent, of fp32's", low, high, ticks),
+        _around(points, "bytes sent, of fp32's", shares),
         Log("excess, nats", floor / 1.5, top * 1.5, powers(floor, top)),
         points=points,
         rules=[Rule(gate, "gate", limit=True)],
@@ -225,23 +221,23 @@ def relation_chart(own: pd.DataFrame, gate: float, named: Named = _both) -> Char
         )
         for row in held.itertuples()
     ]  # fmt: skip
-    x = [p.x for p in points] or [0.1, 1.0]
-    low, high = min(x) / 1.35, max(x) * 1.35
     top = max([gate * 10, *(2 * held["excess"])])
     return Chart(
         "Excess loss against error over noise",
         f"Excess training loss in nats of {count_of(len(points), 'scheme')} "
         "against the typical error over noise.",
-        Log(
-            "typical error over noise, of the fp32 run's recorded steps",
-            low,
-            high,
-            powers(low, high),
-        ),
+        _around(points, "typical error over noise, of the fp32 run's recorded steps", powers),
         Log("excess, nats", floor / 1.5, top * 1.5, powers(floor, top)),
         points=points,
         rules=[Rule(gate, "gate", limit=True)],
     )
+
+
+def _around(points: list[Point], label: str, ticks: Callable[..., Any]) -> Log:
+    """A horizontal scale with room beside the points."""
+    x = [p.x for p in points] or [0.1, 1.0]
+    low, high = min(x) / 1.35, max(x) * 1.35
+    return Log(label, low, high, ticks(low, high))
 
 
 def _ranked(related: pd.DataFrame) -> list[dict[str, Any]]:

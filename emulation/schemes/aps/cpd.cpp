@@ -82,7 +82,8 @@ void encode(const RowPiece& p, const Cpd& cpd, Message& m) {
     m.payload = bits.take();
 }
 
-// In rank order, every sum cast; with kahan every operation of Kahan's sum. Divided by the scale.
+// Adds in rank order and casts every sum, with kahan every operation of Kahan's sum; then divides
+// by the scale.
 void add(const SentPieces& s, const Cpd& cpd, Row& sum) {
     const auto scale = static_cast<float>(s.theta.common_scale());
     const std::size_t n = s.messages.at(0).codes.size();

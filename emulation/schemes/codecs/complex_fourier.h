@@ -29,10 +29,10 @@ public:
 
     explicit ComplexFourier(std::size_t n);  // n >= 1
     void transform(double* re, double* im);
-    static std::size_t held(std::size_t n);  // numbers, tables and buffers, of a length
+    static std::size_t held(std::size_t n);  // of numbers, in the tables and buffers for a length
 
 private:
-    // Of a row, by Stockham's passes: the first radices first.
+    // The transform of a row by Stockham's passes, in the order of the radices.
     struct Passes {
         std::size_t length;
         std::vector<std::size_t> radices;
@@ -41,13 +41,13 @@ private:
     };
     struct Split {
         Passes first, second;
-        Row turn_re, turn_im;  // between the two
+        Row turn_re, turn_im;  // between the two transforms
         Row other_re, other_im, tile;
         explicit Split(std::size_t n);
         void run(double* re, double* im);
     };
     struct Chirp {
-        std::size_t length;        // of the convolution
+        std::size_t length;        // length of the convolution
         Row re, im;                // w
         Row kernel_re, kernel_im;  // the transform of conj(w), over the length
         Row work_re, work_im;

@@ -15,7 +15,7 @@
 
 namespace apscope::detail {
 
-// out (m x n) = a (m x k) b (k x n), in C order. Without a cast where the format is (8, 23).
+// out (m x n) = a (m x k) b (k x n), in C order. The format (8, 23) has no cast.
 void cpd_gemm(std::span<const float> a, std::span<const float> b, std::span<float> out,
               std::size_t m, std::size_t k, std::size_t n, int exponent_bits, int mantissa_bits,
               int threads);

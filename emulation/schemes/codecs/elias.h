@@ -18,12 +18,12 @@ namespace apscope::detail {
 
 enum class EliasCode { gamma, delta, omega };
 
-// k >= 1.
+// Appends the code of k >= 1.
 void put_elias(BitWriter& bits, std::uint64_t k, EliasCode code);
 
-// For each integer that is not 0: the distance from the one before (the first: from before the
-// row), its sign (1: negative), its magnitude. A row that does not end so closes with the distance
-// to behind its end.
+// Appends for each integer that is not 0: the distance from the one before (for the first, from
+// before the row), its sign (1: negative), its magnitude. If the last integer of the row is 0, the
+// distance to behind the row's end follows.
 void put_sparse(BitWriter& bits, std::span<const double> integers, EliasCode code);
 
 }  // namespace apscope::detail

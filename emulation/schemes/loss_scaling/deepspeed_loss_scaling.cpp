@@ -33,7 +33,7 @@ constexpr std::array<std::string_view, 2> versions{"2025", "2020"},
 struct Memory {
     double scale = 1.0;
     long left = 0;          // overflows until the next lowers the scale
-    long i = 0, last = -1;  // this step, and that of the last overflow
+    long i = 0, last = -1;  // this step; the step of the last overflow
     bool stopped = false;
 
     void fields(Fields& f) { f.numbers("loss_scale", scale, left, i, last, stopped); }

@@ -31,8 +31,8 @@ namespace apscope::detail {
 namespace {
 
 struct Memory {
-    Row momentum;      // the same for all workers
-    Row server_error;  // of the padded length
+    Row momentum;      // equal for all workers
+    Row server_error;  // of padded length
     long steps = 0;
 
     void fields(Fields& f) {
@@ -44,9 +44,9 @@ struct Memory {
 
 struct Phases {
     bool warm = false;  // the momentum is sent in a float format
-    Row scales;         // of each worker's v, and of the chunk of V that it serves
+    Row scales;         // scale of each worker's v
     Row answers;
-    Row padding;  // v behind the tensor, worker by worker
+    Row padding;  // v behind the tensor's end, worker by worker
 
     void fields(Fields& f) {
         f.numbers("warm", warm);
@@ -69,7 +69,7 @@ struct AddSigns {
     }
 };
 
-// v behind the first `elements` is all error; and V, from the signs of all workers.
+// The part of v behind the first `elements`, which consists only of errors.
 class Padding {
 public:
     Padding(State& state, std::size_t workers, std::size_t elements)
@@ -77,7 +77,7 @@ public:
           elements_(elements), workers_(workers) {}
 
     std::size_t length() const { return server_.size() - elements_; }
-    // The row, and its padding behind.
+    // A reader of the row with its padding.
     RowReader behind(const RowReader& row, std::size_t w) const {
         return {server_.size(),
                 [&row, w, this, whole = Row()](std::size_t first, std::size_t count) mutable {
@@ -91,7 +91,7 @@ public:
                     return std::span<const double>(whole);
                 }};
     }
-    // What is left of it for the next step: it belongs to no piece.
+    // Updates the errors of the padding for the next step, because it belongs to no piece.
     void keep(const Phases& phases) {
         const std::size_t chunk = server_.size() / workers_;
         for (std::size_t i = elements_; i < server_.size(); ++i) {
@@ -107,7 +107,7 @@ private:
     std::size_t elements_, workers_;
 };
 
-// The scales of both phases. The server's errors become V, which answers() and keep() go on from.
+// Computes the scales of both phases. The server's errors become V, which answer() and keep() use.
 Phases measure(State& state, std::span<const RowReader> rows) {
     Phases phases;
     const std::size_t workers = rows.size(), elements = rows[0].size;

@@ -1,5 +1,5 @@
 // sign_vote: every worker sends the signs of its gradient (signSGD) or of its momentum (Signum),
-// the server answers with the majority's.
+// and the server answers with the majority's signs.
 //
 //      m_w    = beta m_w + (1 - beta) g_w      beta = 0: the gradient itself, nothing is remembered
 //      sent_w = sign(m_w)                      sign(0) = +1

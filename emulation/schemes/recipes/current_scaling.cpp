@@ -28,7 +28,7 @@ namespace apscope::detail {
 
 namespace {
 
-// Scales of runs, each worker's own.
+// The scheme whose runs have scales that are local to a worker.
 SchemeParts local(const FloatGrid& grid, std::size_t block, std::size_t bucket, double eps,
                   bool pow2, bool one_if_nonfinite) {
     SchemeParts scheme;

@@ -21,7 +21,7 @@ namespace apscope::detail {
 
 namespace {
 
-struct Memory {  // of every tensor
+struct Memory {  // by tensor
     std::map<std::string, double> scale;
     std::map<std::string, Row> history;
 
@@ -36,8 +36,8 @@ enum class Nonfinite { infinity, nan, finite };
 struct Delayed {
     std::size_t history;
     bool most_recent, skips_zero;
-    double largest;       // times 2^-margin
-    Nonfinite nonfinite;  // the amax of a tensor with such elements
+    double largest;       // the format's largest value times 2^-margin
+    Nonfinite nonfinite;  // the amax of a tensor with elements that are not finite
 
     Decision next(const AgreedStatistics& s, Row& past, double& scale) const {
         const Decision decision = scale_of(scale);

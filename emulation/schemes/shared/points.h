@@ -15,14 +15,14 @@
 
 namespace apscope::detail {
 
-// The place of a worker's row among those that parameters were chosen from. A row that was chosen
-// for alone, as in two phases, is the only one.
+// The place of a worker's row among the rows for which parameters were chosen. If they were chosen
+// for one row alone, as in two phases, it is the only one.
 inline std::size_t place_of(std::size_t worker, std::size_t rows) {
     return worker < rows ? worker : 0;
 }
 
-// inner: without a memory, gathered or adding in a float format; its selection, encoding and change
-// of basis are used, its reduction is not.
+// inner: a scheme without memory that gathers or adds in a float format. Its selection, encoding
+// and change of basis are used, but not its reduction.
 SchemeParts in_points(const SchemeParts& inner, long max, double nmse);
 
 }  // namespace apscope::detail

@@ -29,7 +29,7 @@ namespace apscope::detail {
 
 namespace {
 
-// Shared by the state and a step's choice: a centre in use is never changed.
+// The state and a step's choice share a row, because a centre in use is never changed.
 using SharedRow = std::shared_ptr<Row>;
 
 void row_field(Fields& f, const char* name, SharedRow& row) {
@@ -78,7 +78,7 @@ void encode_offsets(const RowPiece& p, const LevelTable& box, int random_bits, M
                   p.place.first);
     for (std::size_t i = 0; i < n; ++i) {
         m.values[i] += centre[i];
-        m.bias[i] += centre[i] + z[i] - x[i];  // of delta = 0 alone, but for rounding
+        m.bias[i] += centre[i] + z[i] - x[i];  // nonzero only if delta = 0, except for rounding
     }
 }
 

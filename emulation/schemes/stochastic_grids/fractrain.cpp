@@ -39,14 +39,14 @@ std::vector<int> schedule(const std::string& text) {
     return bits;
 }
 
-// 0, 1, ..., 2^bits - 1.
+// The levels 0, 1, ..., 2^bits - 1.
 LevelTable whole_numbers(int bits) {
     Row codes(std::size_t{1} << bits);
     for (std::size_t q = 0; q < codes.size(); ++q) codes[q] = static_cast<double>(q);
     return LevelTable(std::move(codes));
 }
 
-// min and max.
+// The minimum and the maximum of a row.
 Row extremes(const RowReader& x) {
     Row found(2, 0.0);
     bool first = true;

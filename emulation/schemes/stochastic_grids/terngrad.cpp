@@ -24,12 +24,12 @@ namespace {
 constexpr double largest_fp32 = std::numeric_limits<float>::max();
 
 struct Clipped {
-    Row limits;  // of each worker; infinity for none
+    Row limits;  // of each worker; infinity: no limit
 
     void fields(Fields& f) { f.row("limits", limits); }
 };
 
-// Where to clip: infinity for not at all.
+// The limit of a worker's magnitudes; infinity for no clipping.
 double limit_of(const RowReader& x, double clip) {
     const auto n = static_cast<double>(x.size);
     if (clip == 0.0 || x.size == 0) return std::numeric_limits<double>::infinity();

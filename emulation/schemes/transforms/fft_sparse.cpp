@@ -27,9 +27,9 @@ namespace apscope::detail {
 
 namespace {
 
-// The tables of a length take longer than its transform, and all workers have that length: a thread
-// keeps those it used last, 2 MiB of them in all or those of one length, up to 128 MiB from one
-// message to the next.
+// Computing the tables of a length takes longer than a transform, and all workers have the same
+// length. So a thread keeps its last tables: 2 MiB in total, or those of one length, and up to 128
+// MiB from one message to the next.
 class Transforms {
 public:
     static Transforms& of_thread() {
@@ -48,7 +48,7 @@ public:
         clear();
         re = im = sizes = Row();
     }
-    Row re, im, sizes;  // of the coefficients at hand, and what ranks them
+    Row re, im, sizes;  // coefficients, and their squared magnitudes
 
 private:
     static constexpr std::size_t few = std::size_t{1} << 18,
@@ -75,7 +75,7 @@ struct FftSparse {
     int bits, mantissa_bits;
     std::size_t bucket;
 
-    // values: as many as x.
+    // `values` is as long as x.
     void encode_part(std::span<const double> x, std::span<double> values, Message& m,
                      BitWriter& payload, bool packs) const {
         const std::size_t n = x.size();
@@ -86,7 +86,7 @@ struct FftSparse {
         int exponent = 0;
         if (amax > 0.0)
             std::frexp(amax * static_cast<double>(n),
-                       &exponent);  // coefficients are at most 1 then
+                       &exponent);  // so that coefficients are at most 1
         std::copy(x.begin(), x.end(), values.begin());
         multiply_by_power(values, -exponent);
         Row &re = transforms.re, &im = transforms.im, &sizes = transforms.sizes;
@@ -117,7 +117,7 @@ struct FftSparse {
             payload.put(is_kept, 1);
         }
         m.payload_bits += bins;
-        std::size_t next = 0;  // bins before it are done
+        std::size_t next = 0;  // bins before it are finished
         for (const std::size_t k : kept) {
             for (; next < k; ++next) re[next] = im[next] = 0.0;
             const bool real_only = k == 0 || 2 * k == n;

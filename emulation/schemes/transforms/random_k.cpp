@@ -21,13 +21,14 @@ namespace apscope::detail {
 namespace {
 
 struct Chosen {
-    Cutoff words;  // of the last of the chosen
+    Cutoff words;  // of the last chosen element
     std::size_t count = 0;
 
     void fields(Fields& f) { f.numbers("chosen", words.size, words.index, count); }
 };
 
-// work(first, words of elements first .. first + words.size() - 1) for elements begin .. end - 1.
+// Calls work(first, words) with the words of elements first .. first + words.size() - 1, for
+// elements begin .. end - 1.
 template <class Work>
 void for_words(const TrainingStep& step, std::size_t begin, std::size_t end, Work&& work) {
     for_drawn<double>(step.shared_stream(53), begin, end - begin,
@@ -46,7 +47,7 @@ void choose(const TrainingStep& step, Parameters& theta, std::size_t n, double k
     });
 }
 
-// What is sent of an element, and what it is on average.
+// The factor of a sent element, and the probability that it is sent.
 struct Send {
     double factor, probability;
 };
