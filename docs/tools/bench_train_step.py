@@ -27,14 +27,14 @@ from apscope.train._run import Run, train
 
 from .page import ROOT
 
-sys.path.append(str(ROOT / "notebooks/record"))
-from record_resnet import Block
-
 WORKERS = 8
 
 
 def resnet18() -> nn.Module:
-    """ResNet-18 for 32 x 32 pixels and 10 classes."""
+    """ResNet-18 for 32 x 32 pixels and 10 classes, of the recording script's blocks."""
+    sys.path.append(str(ROOT / "notebooks/record"))
+    from record_resnet import Block
+
     sizes = [(64, 64, 1), (64, 64, 1), (64, 128, 2), (128, 128, 1)]
     sizes += [(128, 256, 2), (256, 256, 1), (256, 512, 2), (512, 512, 1)]
     return nn.Sequential(

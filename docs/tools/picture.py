@@ -15,7 +15,7 @@ from apscope._charts.choices import choices_chart
 from apscope._charts.describe import Bars
 from apscope._charts.front import MEASURES
 from apscope._charts.svg import bars_svg
-from apscope._report import answer
+from apscope._report import shown_schemes
 from apscope._results.choices import worth
 from apscope._results.ranking import RANKS
 
@@ -48,9 +48,9 @@ WORDS = (
 def bars_of(results: Results, trace: str) -> Bars:
     """The bars of one trace."""
     frame = results.frame
-    rows = answer.front(results.summary(), answer.topology_of(frame))
+    rows = shown_schemes.front(results.summary(), shown_schemes.topology_of(frame))
     rows = rows[rows["trace"] == trace]
-    return choices_chart(worth(rows, answer.bits_of(frame)), MEASURES[RANKS])
+    return choices_chart(worth(rows, shown_schemes.bits_of(frame)), MEASURES[RANKS])
 
 
 def picture(results: Results, traces: dict[str, str] = TRACES) -> str:

@@ -28,6 +28,7 @@ from apscope.train import Cast, Recipe, _tasks, quantization, quantize_model, re
 from apscope.train._run import Run, indices_of, one_thread, optimizer_of
 
 from . import page
+from .training import baseline, signed
 
 SEEDS, GATE, FP32 = range(5), 0.01, "none:fp32"
 TASK = {"digits": TASKS["digits"]["convolutional"], "lstm": TASKS["characters"]["lstm"]}
@@ -167,19 +168,13 @@ def lines(folder: Path) -> list[str]:
         own = table[table.task == task].set_index("scheme")
         if FP32 not in own.index:
             continue
-        base = own.loc[FP32]
-        found += [
-            "",
-            f"**{task}.** fp32 ends at {base.loss:.4g} nats, standard deviation {base.noise:.2g} "
-            f"over the seeds, accuracy {100 * base.accuracy:.1f} %.",
-            "",
-        ]
+        found += ["", baseline(task, own.loc[FP32]), ""]
         cells = []
         for title in order[1:]:
             if title in own.index and not (task == "lstm" and title in NOT_ON_LSTM):
                 r = own.loc[title]
                 cells.append((
-                    _named(title), _signed(r.excess), _between(r.excess_low, r.excess_high),
+                    _named(title), signed(r.excess), signed(r.excess_low, r.excess_high),
                     f"{100 * r.accuracy:.1f} %", r.verdict + (f": {r.note}" if r.note else ""),
                 ))  # fmt: skip
         found += page.table(("recipe", "excess, nats", "95 %", "accuracy", "verdict"), cells)
@@ -194,8 +189,8 @@ def lines(folder: Path) -> list[str]:
                 mean, *low_high = interval((both.loss_x - both.loss_y).to_numpy(float))
                 points = interval(100 * (both.accuracy_x - both.accuracy_y).to_numpy(float))
                 cells.append((
-                    _named(one), _named(other), _signed(mean), _between(*low_high),
-                    _signed(points[0]), _between(*points[1:]),
+                    _named(one), _named(other), signed(mean), signed(*low_high),
+                    signed(points[0]), signed(*points[1:]),
                 ))  # fmt: skip
         heads = ("this", "minus this", "nats", "95 %", "accuracy, points", "95 %")
         found += ["", *page.table(heads, cells)]
@@ -204,14 +199,6 @@ def lines(folder: Path) -> list[str]:
 
 def _named(title: str) -> str:
     return f"`{title}`" if title in recipes() or title.startswith("none:") else title
-
-
-def _signed(value: float) -> str:
-    return "" if math.isnan(value) else f"{value:+.2g}"
-
-
-def _between(low: float, high: float) -> str:
-    return "" if math.isnan(low) else f"{low:+.2g} to {high:+.2g}"
 
 
 if __name__ == "__main__":

@@ -4,6 +4,8 @@ Writes excess loss with its 95 % interval, accuracy and volume of every scheme b
 of the page.
 """
 
+from typing import Any
+
 import pandas as pd
 
 from apscope._training.folder import read
@@ -21,21 +23,31 @@ def lines(folder: str) -> list[str]:
         f"workers, `{experiment.topology}`; PyTorch {about['versions']['torch']}."
     ]
     for (task, model), own in about["verdicts"].groupby(["task", "model"], sort=False):
-        base = own.iloc[0]
-        found += ["", f"**{task}, {model}.** fp32 ends at {base.loss:.4g} nats, standard deviation "
-                      f"{base.noise:.2g} over the seeds, accuracy {100 * base.accuracy:.1f} %.", ""]  # fmt: skip
+        found += ["", baseline(f"{task}, {model}", own.iloc[0]), ""]
         found += page.table(
             HEADS, [row_of(row, experiment.topology) for row in own.iloc[1:].itertuples()]
         )
     return found
 
 
+def baseline(title: str, fp32: Any) -> str:
+    """What a task's schemes are compared with."""
+    return (
+        f"**{title}.** fp32 ends at {fp32.loss:.4g} nats, standard deviation {fp32.noise:.2g} over "
+        f"the seeds, accuracy {100 * fp32.accuracy:.1f} %."
+    )
+
+
+def signed(*values: float) -> str:
+    """A difference, or the ends of its interval; empty if unknown."""
+    return "" if pd.isna(values[0]) else " to ".join(f"{value:+.2g}" for value in values)
+
+
 def row_of(row: object, topology: str) -> list[str]:
     """One scheme's row; it names a topology other than that of the experiment."""
     own = "" if row.topology == topology else f", `{row.topology}`"
-    spread = "" if pd.isna(row.excess_low) else f"{row.excess_low:+.2g} to {row.excess_high:+.2g}"
     return [
-        f"`{row.scheme}`{own}", "" if pd.isna(row.excess) else f"{row.excess:+.2g}", spread,
+        f"`{row.scheme}`{own}", signed(row.excess), signed(row.excess_low, row.excess_high),
         "" if pd.isna(row.accuracy) else f"{100 * row.accuracy:.1f} %", f"{row.volume:.3g}",
         "" if pd.isna(row.error_over_noise) else f"{row.error_over_noise:.2g}",
         row.verdict + (f": {row.note}" if row.note else ""),

@@ -74,7 +74,7 @@ class _Pen:
         return _Pen(made)
 
     def text(self, text: str, x: float, y: float, kind: str = "tick", **attributes: Any) -> _Pen:
-        attributes |= {"class_": kind} if kind else {}
+        attributes = ({"class_": kind} if kind else {}) | attributes
         return self.add("text", text, x=x, y=y, **attributes)
 
     def line(self, x1: float, y1: float, x2: float, y2: float, **attributes: Any) -> None:

@@ -35,14 +35,14 @@ from .._results.summary import family_of
 from .._results.summary import summary as summary_of
 from .._schemes.titles import reduction, titles
 from .._text import clip, count_of
-from . import answer, first, glossary, words
+from . import cautions, first, glossary, shown_schemes
 from .against import changes
-from .fit import MAX_BYTES, fitted
 from .library import plot_script
+from .page_size import MAX_BYTES, fitted
 from .payload import base64_of, pack
+from .plans import use_of
 from .script import script
 from .tables import histograms_of, tables_of
-from .use import use_of
 
 _HERE = Path(__file__).parent
 
@@ -79,18 +79,18 @@ def page(
     frame = coded(results.frame.reset_index(drop=True))
     if not len(frame):
         raise ValueError("the results have no rows, so there is nothing to report")
-    topology, bits = answer.topology_of(frame), answer.bits_of(frame)
+    topology, bits = shown_schemes.topology_of(frame), shown_schemes.bits_of(frame)
     held = Results(
         frame, results.histograms, results.provenance, results.noise, results.limit,
         results.persistence,
     )  # fmt: skip
     summary = summary_of(held, gained=gained)
-    rows = answer.front(summary, topology)
+    rows = shown_schemes.front(summary, topology)
     worths = {trace: worth(rows[rows["trace"] == trace], bits) for trace in frame["trace"].unique()}
     best = [spec for table in worths.values() if len(table) for spec in table["scheme"]]
-    pairs = answer.pairs(list(frame["scheme"].unique()), rows, bits)
-    duels = answer.duels(frame, answer.sided(pairs, rows, topology, best), rows)
-    ladders = answer.ladder_of(results, topology)
+    pairs = shown_schemes.pairs(list(frame["scheme"].unique()), rows, bits)
+    duels = shown_schemes.duels(frame, shown_schemes.sided(pairs, rows, topology, best), rows)
+    ladders = shown_schemes.ladder_of(results, topology)
     zeros, limits = zero_layers(results), limits_of(results)
     sections = [
         _section(place, trace, rows, bits, duels, results.provenance)
@@ -133,7 +133,7 @@ def page(
         "excess": _excess,
     }
     filters |= {f.__name__: f for f in plain}
-    warnings = words.warnings(held, left_out)
+    warnings = cautions.warnings(held, left_out)
     if against is not None and against.incomplete:
         warnings = [f"Of the other results: {against.incomplete}.", *warnings]
     return render(
@@ -224,13 +224,13 @@ def _section(
 ) -> dict[str, Any]:
     """One trace's tables."""
     own = rows[rows["trace"] == trace]
-    table = answer.best_of_families(own, bits)
+    table = shown_schemes.best_of_families(own, bits)
     met = duels[duels["trace"] == trace] if len(duels) else duels
     return {
         "trace": trace,
         "place": place + 1,
         "alone": rows["trace"].nunique() == 1,
-        "whole": answer.shows_all(own),
+        "whole": shown_schemes.shows_all(own),
         "about": next((t for t in provenance.get("traces", ()) if t["name"] == trace), {}),
         "families": [
             r | {"id": f"row-{place}-{i}"}
@@ -296,8 +296,8 @@ def _overview(traces: list[str], duels: pd.DataFrame) -> dict[str, Any]:
     One row each, one cell per trace.
     """
     records = duels.to_dict("records")
-    chosen = [d for d in records if d["cause"] == "reduction" or answer.one_scale(d["b"])]
-    chosen = chosen if any(answer.one_scale(d["b"]) for d in chosen) else records
+    chosen = [d for d in records if d["cause"] == "reduction" or shown_schemes.one_scale(d["b"])]
+    chosen = chosen if any(shown_schemes.one_scale(d["b"]) for d in chosen) else records
     key = ("a", "topology_a", "b", "topology_b")
     by_place = {(*(d[k] for k in key), d["trace"]): d for d in chosen}
     rows = [
@@ -347,7 +347,7 @@ def _start(section: dict[str, Any], schemes: list[dict[str, Any]]) -> dict[str, 
     best = [c["scheme"] for c in section["choices"] if c["bits"] <= 8][:1]
     duels = section["duels"]
     reduced = [d for d in duels if d["cause"] == "reduction" and d["a"] in best]
-    scales = [d for d in duels if answer.one_scale(d["b"]) and "headroom" not in d["b"]]
+    scales = [d for d in duels if shown_schemes.one_scale(d["b"]) and "headroom" not in d["b"]]
     if not (some := reduced[:1] or scales or duels):
         sides = {"a": schemes[0]["spec"], "b": schemes[-1]["spec"]}
         return sides | {"aReduction": "", "bReduction": ""}

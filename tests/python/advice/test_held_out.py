@@ -9,7 +9,7 @@ import pytest
 
 import apscope
 from apscope._advice.candidates import DEFAULT, candidates_of
-from apscope._advice.robust import by_blocks, ratio
+from apscope._advice.significance import by_blocks, ratio
 from apscope._replay.ladder import REDUCTIONS
 from apscope.record import TraceWriter
 from docs.tools import advice, page

@@ -13,7 +13,7 @@ import apscope
 from apscope._charts.describe import number
 from apscope._charts.front import front_chart, kind_of
 from apscope._page.numbers import figure, over_noise
-from apscope._report import answer, first, page
+from apscope._report import first, page, shown_schemes
 from apscope._results import ranking
 from apscope._results.winners import winner
 from apscope._schemes.titles import reduction
@@ -73,8 +73,8 @@ def test_a_verdict_has_at_most_38_words_and_one_trace_120_before_the_first_table
 def test_the_verdict_is_that_of_the_summary(results):
     table = results.summary()
     for trace in TRACES:
-        rows = answer.headline(table[table["trace"] == trace], "ring")
-        said = first.verdict(rows, answer.bits_of(results.frame))
+        rows = shown_schemes.headline(table[table["trace"] == trace], "ring")
+        said = first.verdict(rows, shown_schemes.bits_of(results.frame))
         sound = rows[ranking.sound(rows) & (rows["volume"] <= 0.251)].set_index("scheme")
         own = sound.loc[said["scheme"]]
         assert own["step_nmse"] <= 1.01 * sound["step_nmse"].min() and said["share"] == "¼"
@@ -96,8 +96,8 @@ def test_the_verdict_is_that_of_the_summary(results):
 def test_the_chart_of_error_against_bytes_names_the_scheme_of_the_verdict(results):
     table = results.summary()
     for trace in TRACES:
-        rows = answer.headline(table[table["trace"] == trace], "ring")
-        said = first.verdict(rows, answer.bits_of(results.frame))
+        rows = shown_schemes.headline(table[table["trace"] == trace], "ring")
+        said = first.verdict(rows, shown_schemes.bits_of(results.frame))
         chart = front_chart(rows, prefer=said["scheme"])
         assert said["scheme"] in [p.label for p in chart.points]
 
@@ -269,8 +269,8 @@ def test_the_verdict_names_the_reduction_and_its_command_repeats_it(both, page_o
     verdicts = re.findall(r'<p class="verdict">(.*?)</p>', page_of_both, re.DOTALL)
     commands = re.findall(r'<p class="command"><code[^>]*>(.*?)</code>', page_of_both)
     for trace, verdict, command in zip(TRACES, verdicts, commands):
-        rows = answer.front(table[table["trace"] == trace], "ring")
-        said = first.verdict(rows, answer.bits_of(both.frame))
+        rows = shown_schemes.front(table[table["trace"] == trace], "ring")
+        said = first.verdict(rows, shown_schemes.bits_of(both.frame))
         held = rows[(rows["volume"] <= 0.2823) & (rows["gaps"] == 0)]
         own = held[held["scheme"].eq(said["scheme"]) & held["topology"].eq(said["topology"])]
         assert own["error_over_noise"].iloc[0] == held["error_over_noise"].min()
@@ -279,7 +279,7 @@ def test_the_verdict_names_the_reduction_and_its_command_repeats_it(both, page_o
         assert re.search(f"</b>, {scale}, two phases, at [^ ]+ of fp32.{{1,5}}s bytes", verdict)
         assert f"--scheme {said['scheme']} --topology two_phase" in command
         assert len(words_of(verdict.replace("<wbr>", ""))) <= 38
-        narrow = winner(rows, answer.bits_of(both.frame), 4)
+        narrow = winner(rows, shown_schemes.bits_of(both.frame), 4)
         assert said["narrow"]["scheme"] == narrow.scheme
         assert said["narrow"]["nmse"] == figure(narrow.error, 2)
         assert said["narrow"]["reduction"] == "two phases"
@@ -335,7 +335,7 @@ def test_the_family_table_names_the_reduction_of_each_winner(both, page_of_both)
 
 def test_the_front_tells_two_phases_and_ring_apart(both):
     rows = both.summary()
-    rows = answer.front(rows[rows["trace"] == "gpt"], "ring")
+    rows = shown_schemes.front(rows[rows["trace"] == "gpt"], "ring")
     chart = front_chart(rows)
     symbols = {
         (kind_of(row.topology), p.symbol)

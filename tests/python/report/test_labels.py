@@ -10,7 +10,8 @@ import pytest
 import apscope
 from apscope._charts.front import FLOOR, MEASURES, front_chart
 from apscope._charts.svg import chart_svg, symbol_path
-from apscope._report import answer, page
+from apscope._report import page, shown_schemes
+from docs.tools import picture
 from tests.python.browser import CHROMIUM
 from tests.python.labels import FIND, faults, lines
 
@@ -73,12 +74,9 @@ def test_every_label_of_a_report_with_long_names_can_be_read(browser, parts, tmp
     assert told(browser, apscope.merge(hostile), tmp_path) == []
 
 
-def test_every_label_of_readmes_picture_can_be_read(browser, parts, request, tmp_path, monkeypatch):
+def test_every_label_of_readmes_picture_can_be_read(browser, parts, request, tmp_path):
     docs = request.config.rootpath / "docs"
     assert lines(faults(browser, docs / "picture.svg")) == []
-    monkeypatch.syspath_prepend(docs)
-    import picture  # the script that draws it, here of a few steps
-
     drawn = tmp_path / "picture.svg"
     text = picture.picture(apscope.merge([*parts.values()]), {name: name for name in TRACES})
     drawn.write_text(text, encoding="utf-8")
@@ -131,7 +129,7 @@ def test_a_page_that_is_printed_as_soon_as_it_is_loaded_has_every_part(parts, tm
 
 def test_every_point_beyond_a_frame_is_an_arrow_that_tells_its_value(browser, parts, tmp_path):
     table = parts["digits"].summary()
-    rows = answer.front(table, "ring")
+    rows = shown_schemes.front(table, "ring")
     chart = front_chart(rows, floor=1e-5)
     column = next(name for name, unit in MEASURES.items() if unit == chart.y.label)
     low = {p.says.splitlines()[0]: p for p in chart.points if p.beyond}

@@ -12,7 +12,7 @@ import pytest
 
 import apscope
 from apscope._report import page
-from apscope._report.fit import fitted
+from apscope._report.page_size import fitted
 from apscope._report.payload import base64_of, pack
 from apscope._report.tables import ROWS, SUMS, histograms_of, tables_of
 from apscope._results.pooling import coded

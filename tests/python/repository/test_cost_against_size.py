@@ -3,6 +3,7 @@
 import importlib
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -14,7 +15,7 @@ from tests.python.argv import argv
 @pytest.fixture
 def performance(tmp_path):
     """A copy of the page that they write."""
-    return shutil.copy(page.DOCS / "performance.md", tmp_path)
+    return Path(shutil.copy(page.DOCS / "performance.md", tmp_path))
 
 
 def written(script, performance, section, line="", *places):

@@ -7,7 +7,7 @@ import pytest
 
 import apscope
 from apscope.studies import double_sampling
-from tests.reference.philox import random_integer
+from tests.reference.random_words import random_integer
 
 torch = pytest.importorskip("torch")
 from apscope.train import DoubleSampledLinear  # noqa: E402

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import apscope
-from tests.reference.philox import random_integer
+from tests.reference.random_words import random_integer
 
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402

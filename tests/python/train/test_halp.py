@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import apscope
-from tests.reference.philox import random_integer
+from tests.reference.random_words import random_integer
 
 torch = pytest.importorskip("torch")
 from apscope.train import HALP  # noqa: E402

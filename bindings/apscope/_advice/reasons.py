@@ -11,9 +11,9 @@ import pandas as pd
 from .._results.pooling import PARTS
 from .._text import count_of
 from .knapsack import multipliers
-from .robust import SAME, sureness
+from .objective import Wish, total_of, unit_errors
+from .significance import SAME, sureness
 from .table import Table
-from .wish import Wish, total_of, unit_errors
 
 if TYPE_CHECKING:
     from .plan import Plan

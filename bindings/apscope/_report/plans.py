@@ -6,9 +6,9 @@ from typing import Any
 
 import pandas as pd
 
+from .._advice.objective import USUAL_VOLUME
 from .._advice.recommend import recommend
 from .._advice.show import notes
-from .._advice.wish import USUAL_VOLUME
 from .._charts.front import front_chart
 from .._charts.svg import chart_svg
 from .._results.summary import family_of
@@ -28,7 +28,7 @@ def use_of(
     results : Results
     trace : str
     rows : DataFrame
-        The trace's rows of `answer.front`.
+        The trace's rows of `shown_schemes.front`.
     gained : float, optional
         As in `report`: the expected excess is that of the summary, so none by error over noise.
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from .._core import LEAST_OBSERVATIONS, student_t
 from .._results.volume import SIDE
+from .objective import ERRORS
 from .table import Sums
-from .wish import ERRORS
 
 if TYPE_CHECKING:
     from .choose import Problem
