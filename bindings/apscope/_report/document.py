@@ -21,6 +21,7 @@ from .._charts.svg import chart_svg, symbol_path
 from .._core import FloatFormat
 from .._rate_limit.known import Known
 from .._results.choices import worth
+from .._results.figures import FIGURES, columns_of
 from .._results.limits import limits_of
 from .._results.noise import zero_layers
 from .._results.overflow import tight_overflows
@@ -114,7 +115,7 @@ def page(
     overview = _overview([s["trace"] for s in sections], duels)
     tables = tables_of(frame, summary) | {"histograms": histograms_of(results.histograms)}
     tables, left_out = fitted(tables, topology, max_bytes)
-    payload = pack(tables, **_facts(frame, bits, topology, sections, zeros))
+    payload = pack(tables, **_facts(frame, bits, topology, sections))
     plain = (
         reduction,
         text.figure,
@@ -317,20 +318,19 @@ def _facts(
     bits: dict[str, int],
     topology: str,
     sections: list[dict[str, Any]],
-    zeros: dict[str, list[str]],
 ) -> dict[str, Any]:
-    """What the page needs besides the rows; `zeros`: layers without a cosine, by trace."""
+    """What the page needs besides the rows."""
     named = frame.groupby("scheme", sort=False, observed=True)["format"].last()
     formats, called = dict(zip(named.index, named)), titles(bits)
     schemes = [
         {"spec": s, "name": called(s), "family": family_of(s), "format": formats[s], "bits": b}
         for s, b in bits.items()
     ]
-    zero = [[trace, layer] for trace, layers in zeros.items() for layer in layers]
     start_of = {s["trace"]: _start(s, schemes) for s in sections}
     first = sections[0]["trace"]
     return {
-        "schemes": schemes, "charts": as_json(), "numericallyZero": zero,
+        "schemes": schemes, "charts": as_json(), "wholeFigures": columns_of(page="whole"),
+        "figureSays": {f.name: f.says.replace("`", "") for f in FIGURES if f.page != "none"},
         "formats": _ranges(dict.fromkeys(formats.values())), "startOf": start_of,
         "start": {"trace": first, "topology": topology, **start_of[first]},
         "reductionNames": {t: reduction(t) for t in frame["topology"].unique() if t},

@@ -10,11 +10,12 @@ import numpy as np
 import pandas as pd
 
 from .. import _core
+from .._arrays.checks import number
 from .._arrays.float_environment import guarded
 from .codes import coded_of
 from .row_table import objects, rows_of
 
-__all__ = ["facts", "noise_of", "noise_table", "told_error", "zero_layers"]
+__all__ = ["check_batch_factor", "facts", "noise_of", "noise_table", "told_error", "zero_layers"]
 
 _TEXTS = ("trace", "tensor", "role")
 _OF_ZERO_LAYERS = (
@@ -41,6 +42,12 @@ def noise_table(noise: pd.DataFrame) -> _core.NoiseTable:
         {name: columns[name] for name in _INTEGERS if name in columns},
         {name: columns[name] for name in _NUMBERS if name in columns},
     )
+
+
+def check_batch_factor(batch_factor: float) -> None:
+    """Refuses a factor that is not positive and finite."""
+    if not 0 < number("batch_factor", batch_factor) < math.inf:
+        raise ValueError(f"batch_factor={batch_factor} is not a positive number, such as 4")
 
 
 def told_error(row: Any) -> tuple[float, float, float]:
@@ -108,8 +115,7 @@ def facts(
         No such column; `batch_factor` is not a positive number.
     """
     by = [by] if isinstance(by, str) else list(by)
-    if not 0 < batch_factor < math.inf:
-        raise ValueError(f"batch_factor={batch_factor} is not a positive number, such as 4")
+    check_batch_factor(batch_factor)
     noise = results.noise
     first, found = noise_table(noise).facts(by, batch_factor)
     names = {name: noise[name].to_numpy()[first] for name in by}

@@ -15,23 +15,10 @@ from .. import _core
 from .._text import count_of
 from .codes import coded_of
 
-__all__ = ["COLUMNS", "LENGTHS", "UPDATES", "windows_of", "wrong_windows"]
+__all__ = ["LENGTHS", "windows_of", "wrong_windows"]
 
 #: Steps of a window.
-LENGTHS = (1, 3, 10, 30)
-#: Columns of a summary.
-COLUMNS = tuple(
-    name
-    for k in LENGTHS
-    for name in (
-        f"persistence_{k}",
-        f"persistence_{k}_low",
-        f"persistence_{k}_high",
-        f"typical_persistence_{k}",
-    )
-)
-#: The same, of windows of several steps.
-UPDATES = tuple(f"update_loss_{k}{end}" for k in LENGTHS if k > 1 for end in ("", "_low", "_high"))
+LENGTHS: tuple[int, ...] = _core.WINDOW_LENGTHS
 _TEXTS = ("trace", "tensor", "scheme", "topology")
 _INTEGERS = ("step", "steps", "noise_blocks")
 _SUMS = {
