@@ -15,7 +15,7 @@ import page
 import pandas as pd
 
 import apscope
-from apscope._report.text import figure
+from apscope._page.numbers import figure
 
 MARKERS = ("<!-- written by python docs/cut.py -->", "<!-- end of the tables of cuts -->")
 #: What shares a scale, in 8 bits and in 4.

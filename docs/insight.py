@@ -5,7 +5,7 @@ python docs/insight.py trained docs/insight.md       of the folder of apscope tr
 python docs/insight.py docs/relation.csv docs/insight.md     the same without training
 
 Both write docs/relation_by_task.csv, a row per task and statistic, and the line of `USUAL` for
-apscope.expected_excess: bindings/apscope/_training/law.json.
+apscope.expected_excess: bindings/apscope/_excess_loss/law.json.
 
 Lines are fitted on `CHOSEN_ON` alone; the other tasks test them.
 """
@@ -38,7 +38,7 @@ RUNGS = ("constant", "step", "layer", "stochastic", "error feedback", "MX")
 UNBIASED = "stochastic"
 USUAL = "typical_32"  # error_over_noise of every table of apscope
 BY_TASK = "relation_by_task.csv"
-LAW = Path(__file__).resolve().parents[1] / "bindings/apscope/_training/law.json"
+LAW = Path(__file__).resolve().parents[1] / "bindings/apscope/_excess_loss/law.json"
 OPEN_LOOP = "error feedback"  # a trace's steps are too far apart for it
 NAMES = {
     "typical_1": "typical, single elements", "typical_8": "typical, blocks of 8",

@@ -8,7 +8,7 @@ python docs/number.py docs/number.csv docs/insight.md                   the same
 
 Both write the page's sentences and tables, beside the page insight.png and number_judged.csv: how
 every candidate does on every set of combinations; and the lines of apscope.expected_excess:
-bindings/apscope/_training/update_law.json.
+bindings/apscope/_excess_loss/update_law.json.
 """
 
 import argparse
@@ -27,9 +27,9 @@ from insight import CHOSEN_ON, LAW, line
 from matplotlib.figure import Figure
 
 from apscope import open_trace
+from apscope._excess_loss.expected import names_of
 from apscope._training import relation
 from apscope._training.constant import of_trace as constant_of
-from apscope._training.expected import names_of
 from apscope._training.folder import read
 from apscope._training.persistence import PERSISTENT
 from apscope._training.relation import above_noise, combinations

@@ -14,7 +14,7 @@ import page
 import pandas as pd
 
 import apscope
-from apscope._report.text import figure
+from apscope._page.numbers import figure
 from apscope._results.ranking import RANKS
 
 DATA = Path(__file__).parents[1] / "notebooks" / "data"

@@ -14,7 +14,7 @@ import pandas as pd
 
 import apscope
 from apscope import _core
-from apscope._report.text import figure, nmse, over_noise, percent
+from apscope._page.numbers import figure, nmse, over_noise, percent
 from apscope._results.ranking import RANKS, sound
 from apscope._results.summary import headline
 from apscope._results.volume import at_most

@@ -18,11 +18,11 @@ import numpy as np
 import page
 import pandas as pd
 
-from apscope._report.text import figure
+from apscope._excess_loss.expected import expected_excess
+from apscope._page.numbers import figure
 from apscope._results.ranking import RANKS
 from apscope._schemes.scheme import as_scheme
 from apscope._schemes.titles import format_of
-from apscope._training.expected import expected_excess
 from apscope._training.folder import read
 from apscope._training.verdicts import KEY, interval, run_ends
 

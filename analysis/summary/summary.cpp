@@ -21,7 +21,7 @@ namespace {
 
 using C = NumberColumn;
 
-// Which rows have gradients that are NaN or infinite; a skipped row is recognised by its counts.
+// Marks rows with gradients that are NaN or infinite; a skipped row is recognised by its counts.
 std::vector<std::uint8_t> nonfinite_rows(const RowTable& table) {
     const auto nan = table[C::nan], infinite = table[C::infinite], count = table[C::count],
                counted = table[C::counted];
@@ -44,7 +44,7 @@ Groups by_columns(const RowTable& table, std::initializer_list<const Codes*> col
     return groups;
 }
 
-// The sums of the counts of underflow over rows that were sent.
+// The sums of the counts of underflow over rows of messages.
 struct Underflow {
     PresentSum underflow, nonzero;
     double rate() const { return quotient(underflow.value(), nonzero.value()); }
@@ -55,7 +55,7 @@ std::vector<double> on_the_wire(const RowTable& table, const Summary& summary,
                                 std::optional<Part> part) {
     const Groups groups = by_columns(table, {&table.trace, &table.scheme}, part);
     const auto underflow = table[C::underflow], nonzero = table[C::nonzero];
-    std::map<std::string_view, std::vector<Underflow>> by_topology;  // of every group
+    std::map<std::string_view, std::vector<Underflow>> by_topology;  // per topology and group
     for (const std::string& topology : summary.topology) {
         const auto [found, is_new] = by_topology.try_emplace(topology, groups.size());
         if (!is_new) continue;
@@ -89,16 +89,16 @@ std::vector<double> nonfinite_steps(const RowTable& table, std::span<const std::
     return found;
 }
 
-// The sums of one row of the summary over its rows.
+// The sums of one row of the summary over the table's rows.
 struct Sums {
     Loss whole;
     PresentSum error, reference, overflow;
     Underflow underflow;
     double cosines = 0, signed_error = 0, absolute = 0, variance = 0, volumes = 0, elements = 0;
-    double losses = 0;  // rows that have one
+    double losses = 0;  // the number of rows with a loss
     double worst_nmse = 0;
     std::optional<std::uint32_t> worst;
-    bool unmeasured = false;  // one of the losses is NaN, so none is known to be the largest
+    bool unmeasured = false;  // one of the losses is NaN, so the largest is unknown
 
     void add_worst(std::uint32_t row, double nmse) {
         if (std::isnan(nmse)) unmeasured = true;
@@ -113,13 +113,14 @@ struct StepSums {
     double nmse = 0, losses = 0, pooled = 0, noisy = 0, skipped = 0, overflowed = 0, gaps = 0;
 };
 
-// What the layers of a row of the summary lack of their gains, each over all steps.
+// The gain that the layers of a row of the summary lack, for each over all steps.
 struct LostGain {
-    double sum = 0, layers = 0, lost = 0;  // lost: layers of which less than half arrives
+    double sum = 0, layers = 0,
+           lost = 0;  // lost: the number of layers of which less than half arrives
     double mean() const { return quotient(sum, layers); }
 };
 
-// What the figures of one row of the summary are computed from: summary_figures.inc.
+// One row of the summary, as the values of summary_figures.inc refer to it.
 struct Group {
     Sums rows;
     StepSums steps;
@@ -139,7 +140,7 @@ struct Group {
     }
 };
 
-// Which steps of the summary's rows have a note that the scheme's memory is of an earlier step.
+// Marks the steps of the summary's rows with a note that the scheme's memory is of an earlier step.
 std::vector<std::uint8_t> steps_after_gaps(const RowTable& table, const ChosenRows& rows,
                                            const Groups& steps) {
     std::vector<std::uint8_t> found(steps.size(), 0), such;
@@ -170,7 +171,7 @@ std::vector<LostGain> lost_gains(const RowTable& table, const ChosenRows& rows,
     return found;
 }
 
-// `left_out`: rows of layers without a cosine and a worst error.
+// `left_out`: rows of layers that have no part in the cosine and the worst error.
 std::vector<Sums> sums_of(const RowTable& table, const ChosenRows& rows, const Groups& groups,
                           const Groups& steps, const std::vector<std::uint8_t>& left_out,
                           std::vector<Loss>& of_step) {
@@ -209,7 +210,7 @@ std::vector<Sums> sums_of(const RowTable& table, const ChosenRows& rows, const G
     return sums;
 }
 
-// The intervals of rows of a summary, from the noise of the trace and part of each.
+// The intervals of rows of a summary, from the noise of each row's trace and part.
 class Intervals {
 public:
     Intervals(const RowTable& table, std::optional<Part> part, const NoiseTable* noise)
@@ -225,7 +226,8 @@ public:
             known_.try_emplace(key, one, one.typical());
         }
     }
-    // Typical and pooled, of a row of the table and the ratios of its steps.
+    // The intervals of the typical and of the pooled error over noise, for a row of the table and
+    // the ratios of its steps.
     std::pair<Interval, Interval> of(std::uint32_t row,
                                      std::vector<std::pair<std::int64_t, double>> ratios) const {
         Key key{table_.trace[row], "", 0};
@@ -291,7 +293,7 @@ Summary summarized(const RowTable& table, const ChosenRows& rows, std::optional<
     const Groups steps = divided(groups, rows, table.step);
     const std::size_t count = groups.size();
     std::vector<Loss> of_step(steps.size());
-    // A layer by itself has its own figures, whatever it is worth beside others.
+    // A layer by itself has its own figures, however small it is beside others.
     const std::vector<std::uint8_t> left_out =
         part == Part::layer ? std::vector<std::uint8_t>(table.rows, 0) : rows_of_zero_layers(table);
     const std::vector<Sums> sums = sums_of(table, rows, groups, steps, left_out, of_step);
@@ -303,8 +305,8 @@ Summary summarized(const RowTable& table, const ChosenRows& rows, std::optional<
         out.topology.push_back(rows.topology_of(i));
     }
     std::vector<StepSums> means(count);
-    std::vector<std::vector<std::pair<std::int64_t, double>>> ratios(count);  // by step
-    std::vector<std::vector<Ratio>> products(count);  // of the gain, by step
+    std::vector<std::vector<std::pair<std::int64_t, double>>> ratios(count);  // per step
+    std::vector<std::vector<Ratio>> products(count);  // for the gain, per step
     const std::vector<std::uint32_t> owner = steps.owners(groups);
     for (std::size_t s = 0; s < steps.size(); ++s) {
         const Loss& loss = of_step[s];
@@ -349,7 +351,7 @@ Summary summarized(const RowTable& table, const ChosenRows& rows, std::optional<
         return value;                                           \
     });
 #include "analysis/summary/summary_figures.inc"
-    // A window has several steps.
+    // Windows have several steps, so a row per step has none.
     add_persistence(out.figures, table, rows, groups, part == Part::step ? nullptr : windows,
                     batch_factor, optimizer);
 

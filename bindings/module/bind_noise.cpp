@@ -21,7 +21,8 @@ using namespace apscope::python;
 
 namespace {
 
-// Columns: texts as codes and names, integers, numbers; one that is missing is 0, or "".
+// The table from columns: texts as codes and names, integers, numbers; a missing column is 0, or
+// "".
 NoiseTable noise_table(const py::dict& texts, const IntegerArray& without, const py::dict& integers,
                        const py::dict& numbers) {
     NoiseTable table;

@@ -21,8 +21,8 @@ using namespace apscope::python;
 
 namespace {
 
-// Columns: texts as codes and names, integers and numbers; without any it has no rows. optimizers:
-// the names of those of the traces that are known, by trace.
+// The table from columns: texts as codes and names, integers and numbers; without columns it has no
+// rows. optimizers: by trace, the names of the known ones.
 WindowTable window_table(const py::dict& texts, const py::dict& integers, const py::dict& numbers,
                          const std::map<std::string, std::string>& optimizers) {
     WindowTable table;

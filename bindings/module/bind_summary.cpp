@@ -69,7 +69,8 @@ py::tuple losses_of_sums(const Numbers& error, const Numbers& reference, const N
     return py::make_tuple(to_array(nmse), to_flags(exists));
 }
 
-// Columns that name a group: codes with their number, or "topology", that which a row counts for.
+// `by` has the columns that name a group: codes with their number, or "topology", for the topology
+// that a row counts for.
 py::tuple pool(const ArrayTable& arrays, const ChosenRows& rows, const py::list& by) {
     Groups groups(rows.size());
     for (const py::handle& column : by) {
@@ -182,7 +183,7 @@ void add_compared(const Pair& pair, const RowTable& table, bool layers, py::dict
     out["figures"] = to_dict(rows.figures);
 }
 
-// Two tables that schemes are compared in, kept while it exists.
+// Two tables whose schemes are compared; it keeps them alive.
 struct TablePair {
     std::shared_ptr<ArrayTable> first, second;
     Pairing pairing;

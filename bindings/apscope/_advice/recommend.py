@@ -9,8 +9,8 @@ import pandas as pd
 
 from .._arrays.checks import integer, text
 from .._arrays.float_environment import guarded
+from .._replay.ladder import REDUCTIONS
 from .._results.given import Given, results_or_trace
-from .._results.ladder import REDUCTIONS
 from .._results.pooling import one_trace
 from .._results.results import Results
 from .._schemes.scheme import Scheme, as_scheme

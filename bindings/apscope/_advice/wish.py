@@ -126,7 +126,7 @@ class Wish:
 
 
 class Total(NamedTuple):
-    """A figure as a sum over the units: every option's term, the limit as a sum, the inverse."""
+    """A figure as a sum over the units: the term of every unit and option, and the limit."""
 
     adds: np.ndarray  # (U, K)
     limit: float

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from .._page.numbers import gap
+from .._replay.ladder import ladder
 from .._results.comparison import compare
 from .._results.differences import Sent, cause, sides_differ
-from .._results.ladder import ladder
 from .._results.pooling import PARTS, headline_topology, is_own
 from .._results.ranking import RANKS
 from .._results.summary import family_of, front, headline
@@ -20,7 +21,6 @@ from .._results.volume import same_bytes
 from .._results.winners import bits_of
 from .._schemes.scheme import as_scheme
 from .._schemes.titles import reduction
-from .text import gap
 
 __all__ = [
     "LEVEL", "best_of_families", "bits_of", "duels", "front", "headline", "ladder_of",

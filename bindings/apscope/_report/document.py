@@ -19,6 +19,10 @@ from .._charts.layers import worst_of
 from .._charts.reference import LEGEND, SAYS
 from .._charts.svg import chart_svg, symbol_path
 from .._core import FloatFormat
+from .._excess_loss.expected import COLUMNS as EXPECTED
+from .._excess_loss.expected import ExpectedExcess, expected_excess
+from .._page import numbers
+from .._page.templates import render
 from .._rate_limit.known import Known
 from .._results.choices import worth
 from .._results.figures import FIGURES, columns_of
@@ -32,16 +36,13 @@ from .._results.summary import family_of
 from .._results.summary import summary as summary_of
 from .._schemes.titles import reduction, titles
 from .._text import clip, count_of
-from .._training.expected import COLUMNS as EXPECTED
-from .._training.expected import ExpectedExcess, expected_excess
-from . import answer, first, glossary, text, words
+from . import answer, first, glossary, words
 from .against import changes
 from .fit import MAX_BYTES, fitted
 from .library import plot_script
 from .payload import base64_of, pack
 from .script import script
 from .tables import histograms_of, tables_of
-from .templates import render
 from .use import use_of
 
 _HERE = Path(__file__).parent
@@ -118,11 +119,11 @@ def page(
     payload = pack(tables, **_facts(frame, bits, topology, sections))
     plain = (
         reduction,
-        text.figure,
-        text.nmse,
-        text.over_noise,
-        text.percent,
-        text.seconds,
+        numbers.figure,
+        numbers.nmse,
+        numbers.over_noise,
+        numbers.percent,
+        numbers.seconds,
         clip,
         count_of,
     )
@@ -276,11 +277,11 @@ def _rung(row: Any) -> dict[str, Any] | None:
     if row is None:
         return None
     spread = (
-        f" [{text.figure(row.factor_low, 2)}, {text.figure(row.factor_high, 2)}]"
+        f" [{numbers.figure(row.factor_low, 2)}, {numbers.figure(row.factor_high, 2)}]"
         if row.factor_low == row.factor_low
         else ""
     )
-    factor = f"÷ {text.figure(row.factor, 2)}{spread}" if row.factor == row.factor else ""
+    factor = f"÷ {numbers.figure(row.factor, 2)}{spread}" if row.factor == row.factor else ""
     return {
         "error": getattr(row, RANKS),
         "noise": None if np.isnan(row.error_over_noise) else row.error_over_noise,
@@ -350,7 +351,7 @@ def _start(section: dict[str, Any], schemes: list[dict[str, Any]]) -> dict[str, 
     if not (some := reduced[:1] or scales or duels):
         sides = {"a": schemes[0]["spec"], "b": schemes[-1]["spec"]}
         return sides | {"aReduction": "", "bReduction": ""}
-    widest = max(some, key=lambda d: text.gap(d["ratio"]))
+    widest = max(some, key=lambda d: numbers.gap(d["ratio"]))
     return {s: widest[s] for s in "ab"} | {f"{s}Reduction": widest[f"topology_{s}"] for s in "ab"}
 
 

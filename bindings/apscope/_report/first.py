@@ -15,6 +15,7 @@ from .._charts.describe import Row
 from .._charts.front import FLOOR, MEASURES, front_chart
 from .._charts.layers import WORST, layer_map
 from .._charts.svg import bars_svg, cells_svg, chart_svg
+from .._page.numbers import figure
 from .._results.noise import told_error
 from .._results.pooling import is_own
 from .._results.ranking import RANKS
@@ -22,7 +23,6 @@ from .._results.summary import of_topology
 from .._results.volume import at_most, in_class
 from .._results.winners import WIDTHS, least, scale_of, seconds, winner, within
 from .._schemes.titles import reduction, titles
-from .text import figure
 
 #: Shares of fp32's bytes for which the best scheme is named, and their names.
 _SHARES = ((0.25, "¼"), (0.5, "½"), (1.0, "all"))  # and scales of blocks

@@ -13,11 +13,11 @@ import pandas as pd
 
 from .._arrays.checks import number, of_type, text
 from .._arrays.float_environment import guarded
+from .._excess_loss.expected import with_expected
 from .._schemes.scheme import known_scheme
-from .._training.expected import with_expected
-from ..cost import Network, modelled_times, options_of
 from . import persistence
 from .codes import coded_of
+from .cost import Network, modelled_times, options_of
 from .figures import columns_of, with_figures
 from .limits import column_of
 from .noise import check_batch_factor, noise_of

@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypedDict, cast
 
 from .. import _core
 from .._arrays.checks import integer, text
-from .._json import parse_json
+from .._folders.json import parse_json
 from .._text import clip
 from .plan_file import SUFFIX, read_plan_file
 

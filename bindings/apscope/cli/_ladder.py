@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import pandas as pd
 
 from .._core import parse_topology
-from .._results.ladder import (
+from .._replay.ladder import (
     FORMATS,
     REDUCTIONS,
     RULES,

@@ -7,6 +7,7 @@ import argparse
 import pandas as pd
 
 from .._core import OPTIMIZERS
+from .._excess_loss.expected import COLUMNS as EXPECTED
 from .._results.breakdown import BY, across, by, specs_of
 from .._results.overflow import tight_overflows
 from .._results.pooling import headline_topology, held_topology
@@ -16,7 +17,6 @@ from .._results.summary import COLUMNS, check_batch_factor, front, of_topology
 from .._results.winners import bits_of, winners
 from .._schemes.scheme import known_scheme
 from .._text import clip, count_of, hint, printable
-from .._training.expected import COLUMNS as EXPECTED
 from ..cost import Network, step_time
 from ._arguments import (
     add_elements,

@@ -46,7 +46,7 @@ void check_batch_factor(double factor) {
                                     " is not a positive number, such as 4");
 }
 
-// Without modelled times.
+// A row without modelled times.
 SummaryRow summary_row(const Results::Data& data, const RowTable& table,
                        const detail::Summary& summary, std::size_t i) {
     const std::uint32_t first = summary.first[i];

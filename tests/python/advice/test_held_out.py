@@ -10,7 +10,7 @@ import pytest
 import apscope
 from apscope._advice.candidates import DEFAULT, candidates_of
 from apscope._advice.robust import by_blocks, ratio
-from apscope._results.ladder import REDUCTIONS
+from apscope._replay.ladder import REDUCTIONS
 from apscope.record import TraceWriter
 
 ROOT = Path(__file__).parents[3]

@@ -12,8 +12,8 @@ import pytest
 import apscope
 from apscope._charts.describe import number
 from apscope._charts.front import front_chart, kind_of
+from apscope._page.numbers import figure, over_noise
 from apscope._report import answer, first, page
-from apscope._report.text import figure, over_noise
 from apscope._results import ranking
 from apscope._results.winners import winner
 from apscope._schemes.titles import reduction

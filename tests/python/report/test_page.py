@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 import apscope
+from apscope._page.numbers import figure
 from apscope._report import answer, page
 from apscope._report.against import changes
 from apscope._report.answer import LEVEL
 from apscope._report.script import script
-from apscope._report.text import figure
 from apscope._results import differences
 from apscope.cli import main
 from apscope.record import TraceWriter

@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 import apscope
+from apscope._page.numbers import percent
 from apscope._report import page
-from apscope._report.text import percent
 from apscope._results.figures import columns_of
 from tests.python.browser import CHROMIUM, Browser, busy
 from tests.python.labels import SHEET

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from apscope._report.text import figure
+from apscope._page.numbers import figure
 
 DOCS = Path(__file__).parents[3] / "docs"
 CELL = re.compile(r"^(\S.*?) / (.*?)( \(x (\S+)\))?$")

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, cast
 from .._folders.arriving import SizeError, copy_remote
 from .._folders.one_file import new_path
 from .._folders.reading import open_regular, refuse_special
-from .._results.folders import check_readable
+from .._folders.results import check_readable
 
 #: Hidden files that belong to a dump; others, and hidden folders, are ignored.
 _HIDDEN = {".metadata", ".zgroup", ".zarray", ".zattrs", ".zmetadata"}

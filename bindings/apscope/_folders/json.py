@@ -8,9 +8,9 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from ._folders.reading import read_limited
-from ._limits import JSON_DEPTH, JSON_DIGITS, JSON_LENGTH
-from ._text import clip
+from .._limits import JSON_DEPTH, JSON_DIGITS, JSON_LENGTH
+from .._text import clip
+from .reading import read_limited
 
 #: The test of a JSON value, and its description.
 Rule: TypeAlias = tuple[Callable[[Any], bool], str]

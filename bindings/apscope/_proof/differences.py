@@ -6,9 +6,9 @@ import numpy as np
 
 from .._arrays.casts import quantize
 from .._core import FloatFormat
+from .._formats.blackbox import same
 from .._text import count_of
 from ..conformance import describe
-from .blackbox import same
 
 
 def allowed(

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from .. import _core
-from .._replay.replay import replay
 from .._results.results import Results
 from .._text import count_of, printable
-from .trace import Trace
+from .._traces.trace import Trace
+from .replay import replay
 
 BARS = 20  # of the histogram, at most
 WIDTH = 50  # of the longest

@@ -12,10 +12,10 @@ from .._arrays.casts import decode, quantize
 from .._arrays.inputs import FormatLike, as_format
 from .._arrays.projection import Projection
 from .._core import FloatFormat
+from .._formats.blackbox import cast_of, run_cast, same
+from .._formats.formats import named_formats
 from ..conformance import EDGES, ROUNDINGS, inputs_of
-from .blackbox import cast_of, run_cast, same
 from .differences import agrees, allowed, described, differences
-from .formats import named_formats
 from .lattice import infer_format, is_lattice
 from .random_rounding import RandomRounding, draws_at_random, random_rounding
 

@@ -17,8 +17,7 @@ from .._folders.names import fresh, stem
 from .._folders.one_file import make_folder
 from .._limits import NAME_LENGTH
 from .._text import clip
-from .._traces.roles import Roles
-from ._manifest import (
+from .manifest import (
     Manifest,
     compare_shapes,
     file_name,
@@ -27,7 +26,8 @@ from ._manifest import (
     remove_uncommitted,
     step_folder,
 )
-from ._safetensors import storable, write_safetensors
+from .roles import Roles
+from .safetensors import storable, write_safetensors
 
 _PER_STEP = ("weights", "full_batch")
 _PER_LAYER = ("activation_gradient", "layer_input")

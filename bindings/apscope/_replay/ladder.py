@@ -16,10 +16,9 @@ import pandas as pd
 from .._arrays.float_environment import guarded
 from .._arrays.inputs import as_format
 from .._core import BlockFormat
-from .._schemes.scheme import as_scheme
-from .factors import factor as factor_of
-from .factors import step_errors
-from .pooling import (
+from .._results.factors import factor as factor_of
+from .._results.factors import step_errors
+from .._results.pooling import (
     frame_of,
     headline_topology,
     held_topology,
@@ -27,9 +26,10 @@ from .pooling import (
     topologies_of,
     wire_of,
 )  # fmt: skip
-from .ranking import RANKS, finest_block, sound
-from .summary import COLUMNS as SUMMARY_COLUMNS
-from .summary import summary
+from .._results.ranking import RANKS, finest_block, sound
+from .._results.summary import COLUMNS as SUMMARY_COLUMNS
+from .._results.summary import summary
+from .._schemes.scheme import as_scheme
 
 __all__ = [
     "COLUMNS", "FORMATS", "REDUCTIONS", "RULES", "RUNGS", "Rung", "better_reduction", "ladder",
@@ -216,8 +216,8 @@ def ladder(
         Results without a rung; an unknown format, rule, topology; no topology; a `batch_factor`
         that is not positive.
     """
-    from .given import results_or_trace
-    from .results import Results
+    from .._results.given import results_or_trace
+    from .._results.results import Results
 
     asked = None
     if topology is not None:
@@ -229,7 +229,7 @@ def ladder(
     if not isinstance(results, pd.DataFrame):
         results = results_or_trace(results)
     if not isinstance(results, pd.DataFrame | Results):
-        from .._replay.replay import replay
+        from .replay import replay
 
         specs = list(
             dict.fromkeys(ladder_schemes(FORMATS if formats is None else formats, rule).values())
@@ -329,7 +329,7 @@ def _single_scales(rows: pd.DataFrame) -> dict[tuple[str, str], float]:
 
 def _like(results: Any, frame: pd.DataFrame) -> Any:
     """The same results with only these rows."""
-    from .results import Results
+    from .._results.results import Results
 
     if isinstance(results, pd.DataFrame):
         return frame

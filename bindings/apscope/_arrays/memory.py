@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from .._arrays.checks import integer
 from .._text import clip
+from .checks import integer
 
 UNITS = ("", "K", "M", "G", "T")
 #: An upper limit, more than any machine has.

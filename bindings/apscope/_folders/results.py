@@ -10,10 +10,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from .._folders.reading import refuse_special
-from .._folders.writing import Writing, clear_left, halves, refuse_dangling
-from .._json import read_json
 from .._text import clip, count_of
+from .json import read_json
+from .reading import refuse_special
+from .writing import Writing, clear_left, halves, refuse_dangling
 
 __all__ = [
     "AGAIN",

@@ -12,9 +12,9 @@ from .. import _core
 from .._arrays.checks import integer, listed, shown, text, workers_first
 from .._folders.temporary import TemporaryFolder
 from .._text import count_of
-from .._traces.trace import Trace
-from ._safetensors import host_array
-from ._writer import TraceWriter
+from .safetensors import host_array
+from .trace import Trace
+from .writer import TraceWriter
 
 #: Gradients of one step, or of several: see `from_arrays`.
 Gradients: TypeAlias = (

@@ -10,14 +10,14 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from .._folders.durable import sync_folder
+from .._folders.json import parse_json
 from .._folders.lock import Lock
 from .._folders.names import lock_of, waiting
 from .._folders.one_file import put_text, remove_left
 from .._folders.reading import read_limited
-from .._json import parse_json
 from .._limits import MANIFEST_LENGTH
-from .._traces.json_number import json_number
-from .._traces.roles import Guess, Roles, guess_role, said
+from .json_number import json_number
+from .roles import Guess, Roles, guess_role, said
 
 Shapes = dict[str, tuple[int, ...]]
 
