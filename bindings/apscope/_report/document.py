@@ -13,7 +13,7 @@ import pandas as pd
 
 from .._charts.choices import named
 from .._charts.colours import FAMILIES
-from .._charts.front import front_chart, legend_of
+from .._charts.front import front_chart, kind_of, legend_of
 from .._charts.kinds import as_json
 from .._charts.layers import worst_of
 from .._charts.reference import LEGEND, SAYS
@@ -29,7 +29,7 @@ from .._results.figures import FIGURES, columns_of
 from .._results.limits import limits_of
 from .._results.noise import zero_layers
 from .._results.overflow import tight_overflows
-from .._results.pooling import coded, compared_rows, is_own, topologies_of
+from .._results.pooling import coded, compared_rows, topologies_of
 from .._results.ranking import RANKS
 from .._results.results import Results
 from .._results.summary import family_of
@@ -116,7 +116,8 @@ def page(
     overview = _overview([s["trace"] for s in sections], duels)
     tables = tables_of(frame, summary) | {"histograms": histograms_of(results.histograms)}
     tables, left_out = fitted(tables, topology, max_bytes)
-    payload = pack(tables, **_facts(frame, bits, topology, sections))
+    kinds = {t: kind_of(t) for t in summary["topology"].unique()}
+    payload = pack(tables, reductionKinds=kinds, **_facts(frame, bits, topology, sections))
     plain = (
         reduction,
         numbers.figure,
@@ -335,7 +336,6 @@ def _facts(
         "formats": _ranges(dict.fromkeys(formats.values())), "startOf": start_of,
         "start": {"trace": first, "topology": topology, **start_of[first]},
         "reductionNames": {t: reduction(t) for t in frame["topology"].unique() if t},
-        "ownReductions": [t for t in frame["topology"].unique() if t and is_own(t)],
     }  # fmt: skip
 
 

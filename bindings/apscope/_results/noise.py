@@ -17,31 +17,23 @@ from .row_table import objects, rows_of
 
 __all__ = ["check_batch_factor", "facts", "noise_of", "noise_table", "told_error", "zero_layers"]
 
-_TEXTS = ("trace", "tensor", "role")
 _OF_ZERO_LAYERS = (
     "trace", "tensor", "step", "stage", "skipped", "count", "overflow", "sum_squared_reference",
     "sum_noise",
 )  # fmt: skip
-_INTEGERS = ("step", "workers", "blocks", "noise_blocks", "lone_blocks")
-_NUMBERS = ("sum_squared_reference", "sum_noise", "sum_log2_ratio")
 
 
 def noise_of(results: Any) -> _core.NoiseTable:
     """The table of noise of a Results; without rows for a bare table of rows."""
     if isinstance(results, pd.DataFrame):
-        return _core.NoiseTable({}, np.zeros(0, np.int64), {}, {})
+        return _core.NoiseTable({}, np.zeros(0, np.int64))
     return noise_table(results.noise)
 
 
 def noise_table(noise: pd.DataFrame) -> _core.NoiseTable:
     """Rows of `Results.noise` for the core."""
-    columns = coded_of(noise, [*_TEXTS, *_INTEGERS, *_NUMBERS])
-    return _core.NoiseTable(
-        {name: columns[name] for name in _TEXTS if name in columns},
-        noise["without"].to_numpy(np.int64, na_value=-1),
-        {name: columns[name] for name in _INTEGERS if name in columns},
-        {name: columns[name] for name in _NUMBERS if name in columns},
-    )
+    without = noise["without"].to_numpy(np.int64, na_value=-1)
+    return _core.NoiseTable(coded_of(noise, list(noise.columns)), without)
 
 
 def check_batch_factor(batch_factor: float) -> None:

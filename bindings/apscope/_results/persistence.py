@@ -20,27 +20,21 @@ __all__ = ["LENGTHS", "windows_of", "wrong_windows"]
 #: Steps of a window.
 LENGTHS: tuple[int, ...] = _core.WINDOW_LENGTHS
 _TEXTS = ("trace", "tensor", "scheme", "topology")
-_INTEGERS = ("step", "steps", "noise_blocks")
 _SUMS = {
     optimizer: tuple(
         f"{optimizer}_{name}" for name in ("product", "squared_reference", "squared_result")
     )
     for optimizer in ("sum", "adam")
 }
-_NUMBERS = (
-    "sum_squared_error", "sum_noise", "sum_log2_error_over_noise", *_SUMS["sum"], *_SUMS["adam"],
-)  # fmt: skip
 
 
 def windows_of(results: Any) -> _core.WindowTable:
     """The table of a Results for the core; without rows for a bare table of rows."""
     if isinstance(results, pd.DataFrame):
-        return _core.WindowTable({}, {}, {}, {})
-    columns = coded_of(results.persistence, [*_TEXTS, *_INTEGERS, *_NUMBERS])
+        return _core.WindowTable({}, {})
+    table = results.persistence
     return _core.WindowTable(
-        {name: columns[name] for name in _TEXTS},
-        {name: columns[name] for name in _INTEGERS},
-        {name: columns[name] for name in _NUMBERS},
+        coded_of(table, list(table.columns)),
         {t["name"]: t["optimizer"] for t in _traces(results.provenance) if "optimizer" in t},
     )
 

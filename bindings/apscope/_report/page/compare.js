@@ -1,6 +1,6 @@
 // One scheme against another, layer by layer and step by step.
 
-import { nmse } from "./summary.js";
+import { nmse } from "./rows.js";
 
 // Row of each (layer, step) of a scheme at a topology ("" is the wire): layers x steps, -1 where
 // there is none.

@@ -1,4 +1,4 @@
-// Rows of a table by the texts of some of its columns.
+// Rows of a table: by the texts of some of their columns, as objects, and their NMSE.
 
 // The range of rows of each trace (rows of one trace are contiguous).
 export function spans(rows) {
@@ -33,4 +33,13 @@ export function record(table, i) {
   const { length, ...columns } = table;
   const cell = (column) => (column.codes ? column.levels[column.codes[i]] : column[i]);
   return Object.fromEntries(Object.entries(columns).map(([name, c]) => [name, cell(c)]));
+}
+
+// NMSE of row i: 1 where the step was skipped, at least 1 where values overflowed, NaN where the
+// truth is all zero.
+export function nmse(rows, i) {
+  if (rows.skipped[i]) return rows.sum_squared_reference[i] > 0 ? 1 : NaN;
+  const reference = rows.sum_squared_reference[i];
+  const value = reference > 0 ? rows.sum_squared_error[i] / reference : NaN;
+  return rows.overflow[i] > 0 ? Math.max(1, value || 0) : value;
 }

@@ -1,8 +1,8 @@
 // The data of the page's parts: one trace's rows, its layers that are kept, its schemes that are
 // kept.
 
+import { front, judged, judgedTopology, rankOf } from "./ranking.js";
 import { record, rowIndex, spans } from "./rows.js";
-import { front, judged, judgedTopology, rankOf } from "./summary.js";
 
 // Data that depends only on the trace.
 export function traceOf(data, name, code) {
@@ -108,14 +108,9 @@ export function look(data, trace, state) {
     layers,
     schemes,
     everyTopology,
-    records: front(everyTopology, state.topology, data.ownReductions),
+    records: front(everyTopology, state.topology, data.reductionKinds),
     judged: judged(everyTopology, state.topology),
-    kindOf: (topology) =>
-      topology.startsWith("two_phase")
-        ? "two phases"
-        : data.ownReductions.includes(topology)
-          ? "own"
-          : "rounded sums",
+    kindOf: (topology) => data.reductionKinds[topology],
     trace: trace.name,
     span: trace.span,
     steps: trace.steps,
