@@ -190,22 +190,15 @@ docs: .stamps/docs
 	@echo "The site is build/docs/index.html."
 
 picture: out/report.html
-	$(VENV)/python docs/picture.py out docs/picture.svg
-	$(VENV)/python docs/quickreduce.py docs/quickreduce.png
-	$(VENV)/python docs/report_picture.py out/report.html
+	$(VENV)/python -m docs.tools.picture out docs/picture.svg
+	$(VENV)/python -m docs.tools.quickreduce docs/quickreduce.png
+	$(VENV)/python -m docs.tools.report_picture out/report.html
 
 tables: .stamps/installed
-	$(VENV)/python docs/tables.py docs/scales.md docs/schemes.md docs/definitions.md
-	$(VENV)/python docs/architecture.py docs/ARCHITECTURE.md
-	$(VENV)/python docs/reductions.py README.md docs/reductions.md
-	$(VENV)/python docs/nodes.py docs/nodes.md
-	$(VENV)/python docs/limit.py docs/limit.md
-	$(VENV)/python docs/advice.py docs/advice.md
-	$(VENV)/python docs/search.py docs/search.md
-	$(VENV)/python docs/blocks_across_layers.py docs/blocks_across_layers.md
+	$(VENV)/python -m docs.tools
 
 notebooks: .stamps/installed
-	$(VENV)/python docs/notebooks.py $(NAMES)
+	$(VENV)/python -m docs.tools.notebooks $(NAMES)
 
 stubs: .stamps/installed
 	@$(VENV)/python .ci/stubs.py bindings/apscope

@@ -18,7 +18,6 @@ from apscope._results import ranking
 from apscope._results.winners import winner
 from apscope._schemes.titles import reduction
 from apscope.cli import main
-from tests.python.browser import CHROMIUM, Browser
 
 TRACES = ["digits", "digits_w64", "characters", "resnet18", "gpt"]
 SCHEMES = ["none:fp32", "none:fp16", "none:e4m3", "loss_scaling:e3m4,scale=largest,rule=tight",
@@ -401,99 +400,75 @@ def test_results_of_which_no_plan_can_be_made_say_why(results):
 
 # ---- In a browser -----------------------------------------------------------------------------
 
-in_a_browser = pytest.mark.skipif(
-    CHROMIUM is None, reason="Chromium is not installed (Debian: chromium)"
-)
+
+@pytest.fixture
+def opened(browser, text, tmp_path):
+    browser.resize(1400, 1000)
+    browser.show(text, tmp_path)
+    return browser
 
 
-@pytest.fixture(scope="module")
-def browser(text, tmp_path_factory):
-    path = tmp_path_factory.mktemp("page") / "page.html"
-    path.write_text(text, encoding="utf-8")
-    made = Browser()
-    made.open(path.as_uri(), "document.documentElement?.classList.contains('ready')")
-    yield made
-    made.close()
-
-
-@in_a_browser
-def test_five_traces_are_one_screen_and_two_of_a_phone(browser):
+def test_five_traces_are_one_screen_and_two_of_a_phone(opened):
     bottom = (
         "document.querySelector('article.first:last-of-type').getBoundingClientRect().bottom "
         "+ scrollY"
     )
-    browser.resize(1400, 1000)
-    assert browser.run(bottom) <= 1000
-    assert browser.run("document.querySelectorAll('article.first svg.chart').length") == 15
-    browser.resize(420, 900)
-    assert (
-        browser.run(bottom) <= 1800 and browser.run("document.documentElement.scrollWidth") <= 420
-    )
-    browser.resize(1400, 1000)
+    assert opened.run(bottom) <= 1000
+    assert opened.run("document.querySelectorAll('article.first svg.chart').length") == 15
+    opened.resize(420, 900)
+    assert opened.run(bottom) <= 1800 and opened.run("document.documentElement.scrollWidth") <= 420
 
 
-@in_a_browser
 def test_with_both_reductions_five_traces_are_one_screen(browser, page_of_both, tmp_path):
-    path = tmp_path / "both.html"
-    path.write_text(page_of_both, encoding="utf-8")
-    ready = "document.documentElement?.classList.contains('ready')"
-    one = Browser()
-    try:
-        one.open(path.as_uri(), ready)
-        one.resize(1400, 1000)
-        bottom = (
-            "document.querySelector('article.first:last-of-type').getBoundingClientRect().bottom"
-        )
-        assert one.run(f"{bottom} + scrollY") <= 1000
-        one.resize(420, 900)
-        assert one.run("document.documentElement.scrollWidth") <= 420
-        # The page's own rows rank across reductions as well.
-        found = one.run("apscopePage.view().records.map((r) => [r.scheme, r.topology])")
-        assert ["aps:e3m4,rule=tight", "ring"] in found
-        assert ["aps:e3m4,rule=tight", "two_phase"] in found and [
-            "qsgd:levels=127",
-            "gather",
-        ] in found
-        assert not [t for _, t in found if t == "exact"]
-        one.run("apscopePage.state.topology = 'exact'; apscopePage.update()")
-        alone = one.run("apscopePage.view().records.map((r) => r.topology)")
-        assert set(alone) == {"exact"} and len(alone) == len(BOTH)
-        assert one.messages == []
-    finally:
-        one.close()
-
-
-@in_a_browser
-def test_the_charts_are_alive(browser):
+    browser.show(page_of_both, tmp_path)
+    browser.resize(1400, 1000)
+    bottom = "document.querySelector('article.first:last-of-type').getBoundingClientRect().bottom"
+    assert browser.run(f"{bottom} + scrollY") <= 1000
+    browser.resize(420, 900)
+    assert browser.run("document.documentElement.scrollWidth") <= 420
+    # The page's own rows rank across reductions as well.
+    found = browser.run("apscopePage.view().records.map((r) => [r.scheme, r.topology])")
+    assert ["aps:e3m4,rule=tight", "ring"] in found
+    assert ["aps:e3m4,rule=tight", "two_phase"] in found and [
+        "qsgd:levels=127",
+        "gather",
+    ] in found
+    assert not [t for _, t in found if t == "exact"]
+    browser.run("apscopePage.state.topology = 'exact'; apscopePage.update()")
+    alone = browser.run("apscopePage.view().records.map((r) => r.topology)")
+    assert set(alone) == {"exact"} and len(alone) == len(BOTH)
     assert browser.messages == []
+
+
+def test_the_charts_are_alive(opened):
+    assert opened.messages == []
     place = "[...document.querySelectorAll('.chart.cells')[2].querySelectorAll('g[data-layer]')].map((g) => g.getBoundingClientRect().y)"
-    worst = browser.run(place)
+    worst = opened.run(place)
     assert worst == sorted(worst)
-    browser.run("document.getElementById('layer-order').click()")
-    names = browser.run(
+    opened.run("document.getElementById('layer-order').click()")
+    names = opened.run(
         "[...document.querySelectorAll('.chart.cells')[2].querySelectorAll('g[data-layer]')].sort((a, b) => a.getBoundingClientRect().y - b.getBoundingClientRect().y).map((g) => g.dataset.layer)"
     )
-    assert names == browser.run("apscopePage.traces.get('characters').layers")
-    browser.run("document.getElementById('layer-order').click()")
-    assert browser.run(place) == worst
+    assert names == opened.run("apscopePage.traces.get('characters').layers")
+    opened.run("document.getElementById('layer-order').click()")
+    assert opened.run(place) == worst
     # A row of the map opens its layer below, a mark of the front its row in a table.
-    browser.run(
+    opened.run(
         "document.querySelectorAll('.chart.cells')[2].querySelector('g[data-layer]').dispatchEvent(new MouseEvent('click', {bubbles: true}))"
     )
-    state = browser.run(
+    state = opened.run(
         "[apscopePage.state.trace, apscopePage.state.a, apscopePage.state.picked.layer]"
     )
-    assert state[0] == "characters" and state[2] == browser.run(
+    assert state[0] == "characters" and state[2] == opened.run(
         "document.querySelectorAll('.chart.cells')[2].querySelector('g[data-layer]').dataset.layer"
     )
-    link = browser.run("document.querySelector('.chart a').getAttribute('href')")
-    browser.run(f"location.hash = {link!r}")
-    browser.wait(f"document.querySelector({link!r}).closest('details').open")
+    link = opened.run("document.querySelector('.chart a').getAttribute('href')")
+    opened.run(f"location.hash = {link!r}")
+    opened.wait(f"document.querySelector({link!r}).closest('details').open")
 
 
-@in_a_browser
-def test_a_name_is_copied_as_its_spec(browser):
-    copied = browser.run(
+def test_a_name_is_copied_as_its_spec(opened):
+    copied = opened.run(
         "(() => { const spec = document.querySelector('.verdict .spec'); "
         "getSelection().selectAllChildren(spec); const data = new DataTransfer(); "
         "spec.dispatchEvent(new ClipboardEvent('copy', {clipboardData: data, bubbles: true, "

@@ -13,18 +13,13 @@ import apscope
 from apscope._page.numbers import percent
 from apscope._report import page
 from apscope._results.figures import columns_of
-from tests.python.browser import CHROMIUM, Browser, busy
+from tests.python.browser import busy
 from tests.python.labels import SHEET
-
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="Chromium is not installed (Debian: chromium)"
-)
 
 SCHEMES = ["none:fp32", "none:bf16", "none:e4m3", "loss_scaling:e4m3,scale=largest", "aps:e4m3",
            "aps:e4m3,rounding=stochastic", "stochastic:e4m3",
            "loss_scaling:e3m4,scale=largest", "aps:e3m4", "dynamic_loss_scaling:e4m3", "qsgd",
            "hybrid(last=qsgd;else=aps:e4m3)"]  # fmt: skip
-READY = "document.documentElement?.classList.contains('ready')"
 
 
 @pytest.fixture(scope="module")
@@ -35,24 +30,17 @@ def results(request):
     return apscope.merge(parts)
 
 
-@pytest.fixture(scope="module")
-def browser():
-    made = Browser()
-    yield made
-    made.close()
-
-
 def shown(browser, text, folder, **about):
     """Opens a page, which must neither write to the console nor request anything."""
-    path = folder / "page.html"
-    path.write_text(text, encoding="utf-8")
     browser.prefer("light")
     browser.resize(about.get("width", 1400), about.get("height", 1000))
-    took = browser.open(path.as_uri(), READY)
+    took = browser.show(text, folder)
     browser.run("apscopePage.drawAll()")
     assert browser.messages == []
     assert [r for r in browser.requests if not r.startswith(("file:", "blob:", "data:"))] == []
-    assert [r for r in browser.requests if r.startswith("file:")] == [path.as_uri()]
+    assert [r for r in browser.requests if r.startswith("file:")] == [
+        (folder / "page.html").as_uri()
+    ]
     return took
 
 

@@ -17,7 +17,6 @@ from apscope._report.payload import base64_of, pack
 from apscope._report.tables import ROWS, histograms_of, tables_of
 from apscope._results.figures import columns_of
 from apscope._results.pooling import PARTS, coded
-from tests.python.browser import CHROMIUM, Browser
 
 SCHEMES = ["none:fp32", "none:bf16", "none:e4m3", "loss_scaling:e4m3,scale=largest", "aps:e4m3",
            "loss_scaling:e5m2,scale=largest", "aps:e5m2", "none:e5m2",
@@ -35,15 +34,9 @@ def results(request):
 
 
 @pytest.fixture(scope="module")
-def opened(results, tmp_path_factory):
-    if CHROMIUM is None:
-        pytest.skip("Chromium is not installed (Debian: chromium)")
-    path = tmp_path_factory.mktemp("page") / "page.html"
-    path.write_text(page(results), encoding="utf-8")
-    browser = Browser()
-    browser.open(path.as_uri(), "document.documentElement?.classList.contains('ready')")
-    yield browser
-    browser.close()
+def opened(browser, results, tmp_path_factory):
+    browser.show(page(results), tmp_path_factory.mktemp("page"))
+    return browser
 
 
 def assert_digits(found, wanted, what):

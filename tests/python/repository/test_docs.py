@@ -173,7 +173,7 @@ def test_links_to_nowhere_are_found(tmp_path):
 
 def test_the_reference_describes_every_figure_of_a_summary():
     """Doxygen reads the header through a filter, which writes the list out."""
-    filtered = [sys.executable, ROOT / "docs/figure_fields.py", "bindings/cpp/apscope/summary.h"]
+    filtered = argv("{} -m docs.tools.figure_fields bindings/cpp/apscope/summary.h", sys.executable)
     header = subprocess.run(filtered, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     described = re.findall(r"^    /// (\S.*\.)\n    \S+ (\w+) = 0;$", header, re.MULTILINE)
     of_rows = [f for f in FIGURES if f.columns == (f.name,) and not f.modelled]

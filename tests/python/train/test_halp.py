@@ -10,7 +10,7 @@ from tests.reference.philox import random_integer
 
 torch = pytest.importorskip("torch")
 from apscope.train import HALP  # noqa: E402
-from tests.benchmarks.method_claims import halp as claim  # noqa: E402
+from docs.tools.method_claims import halp as claim  # noqa: E402
 
 RATE, MU = 0.07, 0.4
 
