@@ -9,11 +9,12 @@ import pandas as pd
 from .._core import OPTIMIZERS
 from .._excess_loss.expected import COLUMNS as EXPECTED
 from .._results.breakdown import BY, across, by, specs_of
+from .._results.noise import check_batch_factor
 from .._results.overflow import tight_overflows
 from .._results.pooling import headline_topology, held_topology
 from .._results.ranking import RANKS, UNSOUND
 from .._results.results import Results
-from .._results.summary import COLUMNS, check_batch_factor, front, of_topology
+from .._results.summary import COLUMNS, front, of_topology
 from .._results.winners import bits_of, winners
 from .._schemes.scheme import known_scheme
 from .._text import clip, count_of, hint, printable
