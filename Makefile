@@ -25,7 +25,7 @@ help:
 	@echo "make report      replay the bundled recorded traces through --scheme main into out/ and write out/report.html"
 	@echo "make report-all  the same through every scheme (--scheme all), into out/all/"
 	@echo "make test        build everything and run the C++ tests, the Python tests and the notebooks"
-	@echo "make lint        checks of the sources: layout, clang-format, biome (JavaScript), ruff, mypy"
+	@echo "make lint        checks of the sources: layout, floors, clang-format, biome (JavaScript), ruff, mypy"
 	@echo "make tidy        clang-tidy on the C++ sources that changed since main; ALL=1: on all, half an hour"
 	@echo "make sanitize    the C++ tests and quick Python tests under the address and undefined-behaviour sanitizers, the C++ tests under the thread sanitizer; ONLY=asan, tsan"
 	@echo "make fuzz        readers of files, names, specs, dumps and results under libFuzzer, 30 minutes each, and generated calls; MINUTES=N, TARGETS=NAMES, EXAMPLES=N"
@@ -39,7 +39,7 @@ help:
 	@echo "make extending   execute the examples of docs/extending.md on copies of the tree; NAMES='format column'"
 	@echo "make docs        write the documentation site, build/docs/index.html, the notebooks run"
 	@echo "make picture     draw the pictures of README.md again; those of the report need Chromium"
-	@echo "make tables      rewrite the tables of README.md, docs/scales.md, docs/schemes.md, docs/reductions.md, docs/nodes.md, docs/limit.md, docs/blocks_across_layers.md, docs/advice.md and docs/search.md"
+	@echo "make tables      rewrite the tables of README.md, docs/scales.md, docs/schemes.md, docs/ARCHITECTURE.md, docs/reductions.md, docs/nodes.md, docs/limit.md, docs/blocks_across_layers.md, docs/advice.md and docs/search.md"
 	@echo "make notebooks   run the notebooks and store them with their outputs; NAMES='03 07'"
 	@echo "make stubs       write the type stubs of the extension modules again"
 	@echo "make clean       remove everything that these commands made: build/ out/ .venv/ .stamps/, docs/api/, caches"
@@ -199,21 +199,15 @@ docs: .stamps/docs
 	@echo "The site is build/docs/index.html."
 
 picture: out/report.html
-	$(VENV)/python docs/picture.py out docs/picture.svg
-	$(VENV)/python docs/quickreduce.py docs/quickreduce.png
-	$(VENV)/python docs/report_picture.py out/report.html
+	$(VENV)/python -m docs.tools.picture out docs/picture.svg
+	$(VENV)/python -m docs.tools.quickreduce docs/quickreduce.png
+	$(VENV)/python -m docs.tools.report_picture out/report.html
 
 tables: .stamps/installed
-	$(VENV)/python docs/tables.py docs/scales.md docs/schemes.md docs/definitions.md
-	$(VENV)/python docs/reductions.py README.md docs/reductions.md
-	$(VENV)/python docs/nodes.py docs/nodes.md
-	$(VENV)/python docs/limit.py docs/limit.md
-	$(VENV)/python docs/advice.py docs/advice.md
-	$(VENV)/python docs/search.py docs/search.md
-	$(VENV)/python docs/blocks_across_layers.py docs/blocks_across_layers.md
+	$(VENV)/python -m docs.tools
 
 notebooks: .stamps/installed
-	$(VENV)/python docs/notebooks.py $(NAMES)
+	$(VENV)/python -m docs.tools.notebooks $(NAMES)
 
 stubs: .stamps/installed
 	@$(VENV)/python .ci/stubs.py bindings/apscope

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/fixed_shape_sum.h"
 #include "emulation/machine/row_kernels.h"
 #include "emulation/schemes/codecs/add_row.h"
 
@@ -61,17 +60,18 @@ FloatScale scale_on(const GridLimits& grid, double scale, double units) {
     return {cast, scale, units / grid.divisor, grid.smallest_normal, grid.largest};
 }
 
-std::vector<RowSums> reduced_rows(const SchemeParts& scheme, const ItemContext& item) {
-    std::vector<RowSums> rows;
-    if (!item.reduces) return rows;
+SourceFacts facts_of(const SchemeParts& scheme, const ItemContext& item) {
+    SourceFacts facts;
+    facts.has_own = scheme.compares_intended;
+    if (!item.reduces) return facts;
     for (std::string& name : topology_names(scheme, item)) {
-        const bool exact = rows.empty();
-        RowSums& row = rows.emplace_back();
+        const bool exact = facts.reduced.empty();
+        RowFacts& row = facts.reduced.emplace_back();
         row.topology = std::move(name);
         row.exact = exact;
         row.adds_moments = (exact || scheme.is_exact_sum) && !scheme.draw;
     }
-    return rows;
+    return facts;
 }
 
 }  // namespace
@@ -84,29 +84,26 @@ std::vector<std::string> topology_names(const SchemeParts& scheme, const ItemCon
     return names;
 }
 
-ExchangeBlocks::ExchangeBlocks(const SchemeParts& scheme, const ItemContext& item,
-                               AccountBuffers& buffers)
-    : scheme_(scheme), item_(item), account_(item, buffers, reduced_rows(scheme, item)),
+ExchangeBlocks::ExchangeBlocks(const SchemeParts& scheme, const ItemContext& item)
+    : BlockSource(facts_of(scheme, item)), scheme_(scheme), item_(item),
       blocks_(item.gradients.size()), payload_bits_(blocks_.size()), side_bits_(blocks_.size()),
       tensor_bits_(blocks_.size()) {
-    account_.has_own = scheme.compares_intended;
     if (scheme.float_encoder) limits_ = scheme.float_encoder->limits(item.workers());
 }
 
-void ExchangeBlocks::look_at(const Exchange& e) {
+void ExchangeBlocks::draw_at(const Exchange& e, std::size_t first) {
     e_ = &e;
+    first_ = first;
+}
+
+void ExchangeBlocks::look_at(const Exchange& e, std::size_t first) {
+    draw_at(e, first);
     for (std::size_t w = 0; w < e.sent.size(); ++w) {
         const Message& m = e.sent[w];
         known_ = known_ && m.variance.size() == m.values.size();
         certain_ = certain_ && m.certain;
         float_grid_ = float_grid_ && m.grid_use;
         in_blocks_ = in_blocks_ && m.block_use;
-        if (m.grid_use) {
-            ErrorStatistics& sent = account_.sent_by(w);
-            sent.subnormal += m.grid_use->subnormal;
-            sent.saturated += m.grid_use->saturated;
-            sent.max_ulp = std::max(sent.max_ulp, m.grid_use->max_ulp);
-        }
         if (m.block_use) blocks_[w].append(*m.block_use);
         payload_bits_[w] += m.payload_bits;
         side_bits_[w] = m.side_bits;
@@ -114,136 +111,134 @@ void ExchangeBlocks::look_at(const Exchange& e) {
     }
     sum_moments_ = item_.reduces && !e.moments.expected.empty();
     if (sum_moments_) {
-        RowSums& sum = account_.reduced().back();
+        RowFacts& sum = facts_.reduced.back();
         sum.adds_moments = sum.hops_draw = true;
     }
+    facts_.skipped = e.skipped;
     // Is what the workers round to a float grid the gradient, element by element?
-    account_.splits = float_grid_ && !scheme_.transforms() && !scheme_.rounds_turned &&
-                      !scheme_.compensates() && !e.skipped;
+    facts_.splits = float_grid_ && !scheme_.transforms() && !scheme_.rounds_turned &&
+                    !scheme_.compensates() && !e.skipped;
     has_scales_ = has_scales_ || !e.scales.empty();
     if (limits_ && e.scales.size() == 1)
-        account_.ulps = scale_on(*limits_, e.scales[0], item_.divisor());
-}
-
-void ExchangeBlocks::add(const Exchange& e, std::size_t first) {
-    look_at(e);
-    Row reference;
-    for (at_ = 0; at_ < size(); at_ += sum_block) {
-        first_ = first + at_;
-        item_.add_up(first_, std::min(sum_block, size() - at_), reference);
-        if (e.skipped) account_.skip(first_, reference);
-        else account_.add(*this, first_, reference);
-    }
+        facts_.ulps = scale_on(*limits_, e.scales[0], item_.divisor());
 }
 
 // Moments refer to the intended value; rows compare with the truth.
-void ExchangeBlocks::send(std::size_t w, ItemAccount& account) {
-    const std::size_t count = account.count();
+SentBlock ExchangeBlocks::send(std::size_t w, std::size_t first, std::size_t count) {
+    const std::size_t at = first - first_;
     const Message& m = e_->sent[w];
-    const std::span<const double> intended = std::span(e_->intended[w]).subspan(at_, count),
-                                  values = std::span(m.values).subspan(at_, count);
+    const std::span<const double> intended = std::span(e_->intended[w]).subspan(at, count),
+                                  values = std::span(m.values).subspan(at, count);
     truth_.resize(count);
-    simd::run<WidenRow>(item_.block(w, first_, count).data(), count, truth_.data());
+    simd::run<WidenRow>(item_.block(w, first, count).data(), count, truth_.data());
     bias_.resize(known_ ? count : 0);
-    std::span<const double> variance, of_sum;
+    SentBlock block;
+    std::span<const double> variance;
     if (known_) {
-        simd::run<BiasOfTruth>(m.bias.data() + at_, intended.data(),
+        simd::run<BiasOfTruth>(m.bias.data() + at, intended.data(),
                                static_cast<const double*>(truth_.data()), count, bias_.data());
-        variance = std::span(m.variance).subspan(at_, count);
+        variance = std::span(m.variance).subspan(at, count);
     }
-    ErrorStatistics sent;
+    ErrorStatistics& sent = block.statistics;
     sent.add_block<double>(truth_, values, nullptr, bias_, variance);
     sent.moments_defined = are_finite(variance);
+    if (at == 0 && m.grid_use) {  // of the whole piece
+        sent.subnormal += m.grid_use->subnormal;
+        sent.saturated += m.grid_use->saturated;
+        sent.max_ulp = std::max(sent.max_ulp, m.grid_use->max_ulp);
+    }
     if (known_) {
-        of_sum = variance;
+        block.variance = variance;
     } else if (sum_moments_) {  // of what is certain
         bias_.resize(count);
         nothing_.assign(count, 0.0);
-        of_sum = nothing_;
+        block.variance = nothing_;
         simd::run<Difference>(values.data(), static_cast<const double*>(truth_.data()), count,
                               bias_.data());
     }
-    const std::uint8_t* marks = m.saturated.empty() ? nullptr : m.saturated.data() + at_;
-    if (marks != nullptr) marked_.assign(marks, marks + count);
-    const Marked saturated{marked_.data()};
-    account.add_sent(w, sent, static_cast<const double*>(truth_.data()), values.data(),
-                     marks == nullptr ? nullptr : &saturated, bias_, of_sum);
-    if (scheme_.compares_intended) account.add_own(w, intended, values);
+    block.bias = bias_;
+    block.saturates = !m.saturated.empty();
+    if (block.saturates) {
+        const std::uint8_t* marks = m.saturated.data() + at;
+        marked_.assign(marks, marks + count);
+    }
+    block.values = SentBlock::MarkedDoubles{truth_.data(), values.data(), {marked_.data()}};
+    block.meant = intended;
+    block.sent = values;
+    return block;
 }
 
-void ExchangeBlocks::read_sent(std::size_t w, std::span<double> y) {
-    std::copy_n(e_->sent[w].values.data() + at_, y.size(), y.begin());
+void ExchangeBlocks::read_sent(std::size_t w, std::size_t first, std::span<double> y) {
+    std::copy_n(e_->sent[w].values.data() + (first - first_), y.size(), y.begin());
 }
 
 // What the sum expects given the messages, as far as it is not their sum.
-void ExchangeBlocks::add_sum_moments(HopMoments& moments) {
-    const std::size_t n = moments.bias.size();
+void ExchangeBlocks::add_sum_moments(std::size_t first, HopMoments& moments) {
+    const std::size_t n = moments.bias.size(), at = first - first_;
     const SumMoments& given = e_->moments;
-    std::copy_n(given.variance.data() + at_, n, moments.variance.begin());
+    std::copy_n(given.variance.data() + at, n, moments.variance.begin());
     Row& sum = bias_;
     sum.resize(n);
-    read_sent(0, sum);
+    read_sent(0, first, sum);
     for (std::size_t w = 1; w < e_->sent.size(); ++w)
-        simd::run<AddRow>(e_->sent[w].values.data() + at_, n, sum.data());
-    simd::run<Difference>(given.expected.data() + at_, static_cast<const double*>(sum.data()), n,
+        simd::run<AddRow>(e_->sent[w].values.data() + at, n, sum.data());
+    simd::run<Difference>(given.expected.data() + at, static_cast<const double*>(sum.data()), n,
                           moments.bias.data());
     moments.defined = are_finite(moments.bias) && are_finite(moments.variance);
 }
 
-void ExchangeBlocks::reduce(std::size_t r, std::span<double> y, HopMoments* moments) {
-    if (moments != nullptr) add_sum_moments(*moments);
+void ExchangeBlocks::reduce(std::size_t r, std::size_t first, std::span<double> y,
+                            HopMoments* moments) {
+    const std::size_t at = first - first_;
+    if (moments != nullptr) add_sum_moments(first, *moments);
     if (r > 0) {
-        std::copy_n(e_->reduced.at(r - 1).data() + at_, y.size(), y.begin());
+        std::copy_n(e_->reduced.at(r - 1).data() + at, y.size(), y.begin());
     } else {
-        read_sent(0, y);
+        read_sent(0, first, y);
         for (std::size_t w = 1; w < e_->sent.size(); ++w)
-            simd::run<AddRow>(e_->sent[w].values.data() + at_, y.size(), y.data());
+            simd::run<AddRow>(e_->sent[w].values.data() + at, y.size(), y.data());
     }
     simd::run<DivideRow>(y.data(), item_.divisor(), y.size());
-    // The largest error in units in the last place, where elements have scales of their own.
-    if (drawing_ || !limits_ || e_->scales.size() <= 1) return;
-    double& max_ulp = account_.reduced()[r].statistics.max_ulp;
-    const std::span<const double> reference = account_.reference();
-    for (std::size_t i = 0; i < y.size(); ++i) {
-        if (!std::isfinite(reference[i]) || !std::isfinite(y[i])) continue;
-        max_ulp = std::max(max_ulp, in_ulps(reference[i], y[i] - reference[i], e_->scales[at_ + i],
-                                            item_.divisor(), *limits_));
-    }
 }
 
-std::vector<ResultRow> ExchangeBlocks::rows(std::optional<int> scale_exponent, bool skipped) {
+double ExchangeBlocks::max_ulp(std::size_t first, std::span<const double> reference,
+                               std::span<const double> y) const {
+    double largest = 0.0;
+    if (!limits_ || e_->scales.size() <= 1) return largest;
+    for (std::size_t i = 0; i < y.size(); ++i) {
+        if (!std::isfinite(reference[i]) || !std::isfinite(y[i])) continue;
+        largest =
+            std::max(largest, in_ulps(reference[i], y[i] - reference[i],
+                                      e_->scales[first - first_ + i], item_.divisor(), *limits_));
+    }
+    return largest;
+}
+
+SentItem ExchangeBlocks::end(std::optional<int> scale_exponent, bool skipped) {
     const bool certain = !scheme_.draws() || certain_;
     const Moments drawn = certain  ? Moments::deterministic
                           : known_ ? Moments::closed_form
                                    : Moments::none;
-    RowSums& wire = account_.wire();
+    RowFacts& wire = facts_.wire;
     wire.moments = drawn;
     wire.float_grid = float_grid_;
     if (float_grid_ && in_blocks_) {
         wire.blocks = BlockUse();
         for (const BlockUse& worker : blocks_) wire.blocks->merge(worker);
     }
-    for (RowSums& row : account_.reduced()) {
+    for (RowFacts& row : facts_.reduced) {
         // If messages are not random, only a reduction with draws has a variance.
         row.moments = row.hops_draw && (certain || known_)                    ? Moments::closed_form
                       : row.adds_moments || (certain && !scheme_.sums_draw()) ? drawn
                                                                               : Moments::none;
         row.float_grid = limits_ && has_scales_;
     }
-    return account_.rows({scheme_.transport, mean_up(payload_bits_), mean_up(side_bits_),
-                          mean_up(tensor_bits_), scale_exponent, skipped});
+    return {scheme_.transport,     mean_up(payload_bits_), mean_up(side_bits_),
+            mean_up(tensor_bits_), scale_exponent,         skipped};
 }
 
-bool ExchangeBlocks::wants_draws(std::span<const ResultRow> rows) {
-    drawing_ = (scheme_.draws() || scheme_.sums_draw()) && item_.draws > 1 &&
-               account_.sample_lacking(rows);
-    return drawing_;
-}
-
-void ExchangeBlocks::take_draw(std::size_t d, const Exchange& e) {
-    e_ = &e;
-    at_ = 0;
-    account_.take_draw(*this, d, size());
+bool ExchangeBlocks::may_draw() const {
+    return (scheme_.draws() || scheme_.sums_draw()) && item_.draws > 1;
 }
 
 }  // namespace apscope::detail

@@ -15,44 +15,42 @@
 
 namespace apscope::detail {
 
-class ExchangeBlocks final : private BlockSource {
+class ExchangeBlocks final : public BlockSource {
 public:
-    ExchangeBlocks(const SchemeParts& scheme, const ItemContext& item, AccountBuffers& buffers);
+    ExchangeBlocks(const SchemeParts& scheme, const ItemContext& item);
 
-    // An exchange whose rows begin at element `first` of the tensor, which is the start of a block:
-    // all of it. In order.
-    void add(const Exchange& e, std::size_t first);
-    // Once all are added.
-    std::vector<ResultRow> rows(std::optional<int> scale_exponent, bool skipped);
+    // Turns to an exchange whose rows begin at element `first` of the tensor, which is the start of
+    // a block, and learns from it what the rows of the tensor hold. In order.
+    void look_at(const Exchange& e, std::size_t first);
+    // Turns to a draw of an exchange, of which nothing is learned.
+    void draw_at(const Exchange& e, std::size_t first);
+    std::size_t size() const { return e_->intended.at(0).size(); }
+    // Once all were seen: completes the facts.
+    SentItem end(std::optional<int> scale_exponent, bool skipped);
+    // Whether rows without a closed form are to be estimated from K draws (docs/definitions.md,
+    // section 5).
+    bool may_draw() const;
 
-    // K draws of the rows that have no closed form (docs/definitions.md, section 5): whether there
-    // are any; draw d of an exchange, of which the same elements of all K draws come one after
-    // another; then add_draws().
-    bool wants_draws(std::span<const ResultRow> rows);
-    void take_draw(std::size_t d, const Exchange& e);
-    void add_draws(std::size_t first) { account_.add_draws(first); }
+    SentBlock send(std::size_t w, std::size_t first, std::size_t count) override;
+    void read_sent(std::size_t w, std::size_t first, std::span<double> y) override;
+    void reduce(std::size_t r, std::size_t first, std::span<double> y, HopMoments* hops) override;
+    double max_ulp(std::size_t first, std::span<const double> reference,
+                   std::span<const double> y) const override;
 
 private:
-    void send(std::size_t w, ItemAccount& account) override;
-    void read_sent(std::size_t w, std::span<double> y) override;
-    void reduce(std::size_t r, std::span<double> y, HopMoments* hops) override;
-    void look_at(const Exchange& e);
-    void add_sum_moments(HopMoments& moments);
-    std::size_t size() const { return e_->intended.at(0).size(); }
+    void add_sum_moments(std::size_t first, HopMoments& moments);
 
     const SchemeParts& scheme_;
     ItemContext item_;
     std::optional<GridLimits> limits_;  // of the float encoder's grid
-    ItemAccount account_;
     bool known_ = true, certain_ = true, float_grid_ = true, in_blocks_ = true,
          has_scales_ = false;  // of all messages
     std::vector<BlockUse> blocks_;
     std::vector<std::uint64_t> payload_bits_, side_bits_, tensor_bits_;
-    // The current piece, and its block.
+    // The current piece, and where it begins.
     const Exchange* e_ = nullptr;
-    std::size_t first_ = 0, at_ = 0;
+    std::size_t first_ = 0;
     bool sum_moments_ = false;  // it has those of what the sum draws
-    bool drawing_ = false;      // it is compared later
     Row truth_, bias_, nothing_;
     Row marked_;  // 1 an element that saturated
 };

@@ -7,7 +7,7 @@ namespace apscope::detail {
 
 namespace {
 
-bool any(std::span<const RowSums> rows, const auto& is) { return std::ranges::any_of(rows, is); }
+bool any(std::span<const RowFacts> rows, const auto& is) { return std::ranges::any_of(rows, is); }
 
 std::vector<Topology> topologies_of(const Reduction& reduction, const ItemContext& item) {
     std::vector<Topology> all;
@@ -18,14 +18,14 @@ std::vector<Topology> topologies_of(const Reduction& reduction, const ItemContex
     return all;
 }
 
-std::vector<RowSums> reduced_rows(const FloatEncoder& encoder, std::span<const Topology> topologies,
-                                  const ItemContext& item) {
+std::vector<RowFacts> reduced_rows(const FloatEncoder& encoder,
+                                   std::span<const Topology> topologies, const ItemContext& item) {
     const Reduction& reduction = encoder.reduction;
     const Divisors by = encoder.grid.division.of(item.workers());
     const bool draws = is_stochastic(encoder.grid);
-    std::vector<RowSums> rows;
+    std::vector<RowFacts> rows;
     for (const Topology& topology : topologies) {
-        RowSums& row = rows.emplace_back();
+        RowFacts& row = rows.emplace_back();
         row.topology = topology.name();
         row.exact = topology.kind == Topology::Kind::exact || reduction.exact;
         row.float_grid = true;
@@ -43,75 +43,101 @@ std::vector<RowSums> reduced_rows(const FloatEncoder& encoder, std::span<const T
                       : row.adds_moments ? Moments::closed_form
                       : draws            ? Moments::none
                                          : Moments::deterministic;
-        if (row.moments == Moments::none && item.draws > 1)
-            row.samples = DrawSamples(static_cast<std::size_t>(item.draws));
+        row.sampled = row.moments == Moments::none && item.draws > 1;
     }
     return rows;
+}
+
+SourceFacts facts_of(const FloatEncoder& encoder, std::span<const Topology> topologies,
+                     const ItemContext& item, bool skipped) {
+    SourceFacts facts;
+    facts.wire.float_grid = true;
+    facts.reduced = reduced_rows(encoder, topologies, item);
+    facts.skipped = skipped;
+    facts.splits = true;
+    return facts;
 }
 
 }  // namespace
 
 FloatBlocks::FloatBlocks(const FloatEncoder& encoder, const Decision& decision,
                          const ItemContext& item, BlockBuffers& buffers)
-    : encoder_(encoder), decision_(decision), item_(item),
+    : BlockSource(
+          facts_of(encoder, topologies_of(encoder.reduction, item), item, decision.skipped)),
+      encoder_(encoder), decision_(decision), item_(item),
       topologies_(topologies_of(encoder.reduction, item)), draws_(is_stochastic(encoder.grid)),
-      buffers_(buffers), account_(item, buffers.account, reduced_rows(encoder, topologies_, item)),
+      buffers_(buffers),
       exchange_(encoder, decision, item.workers(),
-                any(account_.reduced(), [](const RowSums& r) { return !r.exact; }),
-                buffers.exchange),
-      hops_draw_(any(account_.reduced(), [](const RowSums& r) { return r.hops_draw; })),
-      sender_(encoder.grid, exchange_.wire(), hops_draw_, exchange_.is_wide()), key_(item.key(0)) {
-    account_.splits = true;
-    account_.ulps = sender_.scale();
-    account_.ulps->units = item.divisor() / exchange_.wire().divisors().before;
-    account_.wire().float_grid = true;
-    account_.wire().moments = sender_.moments();
-    if (account_.wire().moments == Moments::none && item.draws > 1) account_.sample_sent();
+                any(facts_.reduced, [](const RowFacts& r) { return !r.exact; }), buffers.exchange),
+      hops_draw_(any(facts_.reduced, [](const RowFacts& r) { return r.hops_draw; })),
+      sender_(encoder.grid, exchange_.wire(), hops_draw_, exchange_.is_wide()),
+      first_key_(item.key(0)), key_(first_key_) {
+    facts_.ulps = sender_.scale();
+    facts_.ulps->units = item.divisor() / exchange_.wire().divisors().before;
+    facts_.wire.moments = sender_.moments();
+    facts_.wire.sampled = facts_.wire.moments == Moments::none && item.draws > 1;
 }
 
-void FloatBlocks::send(std::size_t w, ItemAccount& account) {
-    sender_.send(exchange_.wire(), w, item_.block(w, first_, account.count()), first_, key_,
-                 buffers_, account);
+SentBlock FloatBlocks::send(std::size_t w, std::size_t first, std::size_t count) {
+    key_ = first_key_;
+    return sender_.send(exchange_.wire(), w, item_.block(w, first, count), first, key_, buffers_);
 }
 
-void FloatBlocks::reduce(std::size_t r, std::span<double> y, HopMoments* hops) {
-    exchange_.reduce(topologies_[r], account_.reduced()[r].exact, first_, item_.elements(), key_,
+void FloatBlocks::draw(std::size_t d, std::size_t first, std::size_t count) {
+    key_ = item_.key(d);
+    for (std::size_t w = 0; w < item_.gradients.size(); ++w)
+        exchange_.encode(w, item_.block(w, first, count), first, key_);
+}
+
+void FloatBlocks::reduce(std::size_t r, std::size_t first, std::span<double> y, HopMoments* hops) {
+    exchange_.reduce(topologies_[r], facts_.reduced[r].exact, first, item_.elements(), key_,
                      item_.divisor(), y, hops);
     if (hops == nullptr) return;
     decode_moments(hops->bias, hops->variance, decision_.scale);
 }
 
-void FloatBlocks::read_sent(std::size_t w, std::span<double> y) {
+void FloatBlocks::read_sent(std::size_t w, std::size_t, std::span<double> y) {
     for (std::size_t i = 0; i < y.size(); ++i)
         y[i] = exchange_.wire().is_narrow() ? buffers_.exchange.narrow[w][i]
                                             : buffers_.exchange.decoded[w][i];
 }
 
-bool FloatBlocks::samples() const {
-    return account_.samples_sent() ||
-           any(account_.reduced(), [](const RowSums& r) { return !r.samples.empty(); });
+bool FloatBlocks::serves_device() const {
+    return encoder_.grid.format.fits_fp32() && !decision_.skipped &&
+           !exchange_.wire().divisors().any() &&
+           std::ranges::all_of(topologies_, &Topology::is_plain);
 }
 
-void FloatBlocks::add(std::size_t first, std::span<const double> reference) {
-    if (decision_.skipped) return account_.skip(first, reference);
-    first_ = first;
-    key_ = item_.key(0);
-    account_.add(*this, first, reference);
-    if (!samples()) return;
-    for (std::size_t d = 0; d < static_cast<std::size_t>(item_.draws); ++d) {
-        key_ = item_.key(d);
-        for (std::size_t w = 0; w < item_.gradients.size(); ++w)
-            exchange_.encode(w, item_.block(w, first, reference.size()), first, key_);
-        account_.take_draw(*this, d, reference.size());
+RowTask FloatBlocks::task() const {
+    RowTask task;
+    task.wire = sender_.scale();
+    task.projection = encoder_.grid.projection;
+    task.inverse = decision_.exponent ? exchange_.wire().decode(1.0) : 0.0;
+    task.narrow = exchange_.wire().grid();
+    if (const auto& sums = exchange_.sums(); sums && (sums->in_hardware || sums->step))
+        task.step = sums->step.value_or(StepCast<float>{});
+    task.accumulator = exchange_.accumulator();
+    task.wire_draws = draws_;
+    task.wants_moments = draws_ || hops_draw_;
+    for (std::size_t r = 0; r < topologies_.size(); ++r) {
+        const RowFacts& row = facts_.reduced[r];
+        task.reduced.push_back(
+            {topologies_[r], row.exact, row.adds_moments, row.moments == Moments::none});
     }
-    account_.add_draws(first);
+    const int draws =
+        any(facts_.reduced, [](const RowFacts& r) { return r.sampled; }) ? item_.draws : 1;
+    for (int d = 0; d < draws; ++d) task.keys.push_back(item_.key(static_cast<std::size_t>(d)));
+    return task;
 }
 
-std::vector<ResultRow> FloatBlocks::rows(const SchemeParts& scheme,
-                                         const Decision& decision) const {
+SentItem FloatBlocks::sent(const SchemeParts& scheme, const Decision& decision) const {
     const std::uint64_t scale = decision.side_bits.value_or(scheme.float_encoder.value().side_bits);
-    return account_.rows({scheme.transport, payload_bits(encoder_.grid, item_.elements()), scale,
-                          scale, decision.exponent, decision.skipped});
+    return {scheme.transport,
+            payload_bits(encoder_.grid, item_.elements()),
+            scale,
+            scale,
+            decision.exponent,
+            decision.skipped};
 }
 
 }  // namespace apscope::detail

@@ -65,42 +65,43 @@ bool FloatSender::find_moments(const FloatWire& wire, std::size_t w, std::span<c
     return defined;
 }
 
-void FloatSender::send(FloatWire& wire, std::size_t w, std::span<const float> x, std::size_t first,
-                       PhiloxKey key, BlockBuffers& buffers, ItemAccount& account) const {
+SentBlock FloatSender::send(FloatWire& wire, std::size_t w, std::span<const float> x,
+                            std::size_t first, PhiloxKey key, BlockBuffers& buffers) const {
     FloatBuffers& exchanged = buffers.exchange;
-    ErrorStatistics sent;
+    SentBlock block;
+    ErrorStatistics& sent = block.statistics;
     const bool counted = round_and_count(x, exchanged.narrow[w], sent);
     std::span<const double> bias, variance;  // of the wire's own draws
     if (!counted) {
         wire.encode({static_cast<std::uint32_t>(w), w}, x, first, key, wide_, exchanged);
-        if (finds_moments_) sent.moments_defined = find_moments(wire, w, x, buffers);
-        if (finds_moments_ && draws_) {
-            bias = buffers.bias;
-            variance = buffers.variance;
+        if (finds_moments_) {
+            sent.moments_defined = find_moments(wire, w, x, buffers);
+            block.bias = buffers.bias;
+            block.variance = buffers.variance;
+        }
+        if (draws_) {
+            bias = block.bias;
+            variance = block.variance;
         }
     }
-    const auto add = [&]<class Saturated>(const auto* from, const auto* y,
-                                          const Saturated& saturated) {
-        const Saturated* some = sent.saturated == 0 ? nullptr : &saturated;
-        if (finds_moments_)
-            account.add_sent(w, sent, from, y, some, buffers.bias, buffers.variance);
-        else account.add_sent(w, sent, from, y, some);
-    };
     if (wire.is_narrow()) {
         const float* y = exchanged.narrow[w].data();
         if (!counted) {
             sent.add_block<float>(x, exchanged.narrow[w], &scale_, bias, variance);
             sent.count_limits(x, exchanged.narrow[w], smallest_normal_, largest_);
         }
-        add(x.data(), y, BeyondLargest<float>{x.data(), y, 1.0, double{largest_}});
-        return;
+        block.values = SentBlock::Floats{x.data(), y, {x.data(), y, 1.0, double{largest_}}};
+    } else {
+        buffers.x.assign(x.begin(), x.end());
+        const Buffer<double>& rounded = wire.rounded(exchanged, w);
+        sent.add_block<double>(buffers.x, exchanged.decoded[w], &scale_, bias, variance);
+        sent.count_limits(buffers.x, rounded, scale_);
+        const double *wide = buffers.x.data(), *y = exchanged.decoded[w].data();
+        block.values =
+            SentBlock::Doubles{wide, y, {wide, rounded.data(), scale_.scale, scale_.largest}};
     }
-    buffers.x.assign(x.begin(), x.end());
-    const Buffer<double>& rounded = wire.rounded(exchanged, w);
-    sent.add_block<double>(buffers.x, exchanged.decoded[w], &scale_, bias, variance);
-    sent.count_limits(buffers.x, rounded, scale_);
-    const double *wide = buffers.x.data(), *y = exchanged.decoded[w].data();
-    add(wide, y, BeyondLargest<double>{wide, rounded.data(), scale_.scale, scale_.largest});
+    block.saturates = sent.saturated != 0;
+    return block;
 }
 
 }  // namespace apscope::detail

@@ -1,5 +1,5 @@
 // FloatSender: what workers send on a float grid under one scale (emulation/schemes/float_wire.h),
-// into the account of an item. Where fp32 holds it, it is rounded and counted in one pass
+// for the account of an item. Where fp32 holds it, it is rounded and counted in one pass
 // (nearest_statistics.h).
 #pragma once
 
@@ -30,8 +30,8 @@ public:
     FloatSender(const FloatGrid& grid, const FloatWire& wire, bool sums_draw, bool wide);
 
     // By that wire, worker w's message of a block at `first`, with its own row of the buffers.
-    void send(FloatWire& wire, std::size_t w, std::span<const float> x, std::size_t first,
-              PhiloxKey key, BlockBuffers& buffers, ItemAccount& account) const;
+    SentBlock send(FloatWire& wire, std::size_t w, std::span<const float> x, std::size_t first,
+                   PhiloxKey key, BlockBuffers& buffers) const;
     // For the wire's limits and ulps.
     const FloatScale& scale() const { return scale_; }
     Moments moments() const;

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <utility>
+#include <variant>
 
 #include "analysis/cost/cost_model.h"
 #include "analysis/statistics/error_windows.h"
@@ -47,10 +47,17 @@ void for_blocks(std::size_t size, const auto& work) {
 }  // namespace
 
 ItemAccount::ItemAccount(const ItemContext& item, AccountBuffers& buffers,
-                         std::vector<RowSums> reduced)
-    : item_(item), buffers_(buffers), sent_(item.gradients.size()) {
-    rows_.resize(1);
-    std::move(reduced.begin(), reduced.end(), std::back_inserter(rows_));
+                         std::unique_ptr<BlockSource> source)
+    : item_(item), buffers_(buffers), source_(std::move(source)), reduced_(facts().reduced.size()),
+      sent_(item.gradients.size()) {
+    if (facts().wire.sampled) sent_samples_.assign(sent_.size(), no_samples());
+    for (std::size_t r = 0; r < reduced_.size(); ++r)
+        if (facts().reduced[r].sampled) reduced_[r].samples = no_samples();
+}
+
+bool ItemAccount::samples() const {
+    return !sent_samples_.empty() ||
+           std::ranges::any_of(reduced_, [](const RowSums& r) { return !r.samples.empty(); });
 }
 
 void ItemAccount::start(std::size_t first, std::span<const double> reference) {
@@ -61,37 +68,86 @@ void ItemAccount::start(std::size_t first, std::span<const double> reference) {
     moments_defined_ = true;
 }
 
-void ItemAccount::skip(std::size_t first, std::span<const double> reference) {
-    start(first, reference);
+void ItemAccount::skip() {
     for (std::size_t w = 0; w < sent_.size(); ++w) {
-        const std::span<const float> x = item_.block(w, first, count());
+        const std::span<const float> x = item_.block(w, first_, count());
         sent_[w].add_block<float>(x, x, nullptr, {}, {});
     }
-    if (reduced().empty()) return;
-    ErrorStatistics& lost = reduced()[0].statistics;
-    lost.add_block<double>(reference, reference, nullptr, {}, {});
-    if (!noise_.empty()) lost.over_noise.add_lost(reference, noise_);
-    for (RowSums& row : reduced()) row.statistics = lost;
+    if (reduced_.empty()) return;
+    ErrorStatistics& lost = reduced_[0].statistics;
+    lost.add_block<double>(reference_, reference_, nullptr, {}, {});
+    if (!noise_.empty()) lost.over_noise.add_lost(reference_, noise_);
+    for (RowSums& row : reduced_) row.statistics = lost;
     if (item_.windows == nullptr) return;
     buffers_.y.assign(count(), 0.0);
-    for (const RowSums& row : reduced())
-        if (is_wanted(row)) add_to_windows(row, buffers_.y, false);
+    for (std::size_t r = 0; r < reduced_.size(); ++r)
+        if (is_wanted(r)) add_to_windows(r, buffers_.y, false);
 }
 
-void ItemAccount::add_to_windows(const RowSums& row, std::span<const double> result,
-                                 bool overflows) {
+void ItemAccount::add_to_windows(std::size_t r, std::span<const double> result, bool overflows) {
     if (item_.windows == nullptr) return;
-    item_.windows->of(row.topology)
+    item_.windows->of(facts().reduced[r].topology)
         .add(item_.step_number, item_.elements(), first_, reference_, result, noise_, overflows);
 }
 
-void ItemAccount::add(BlockSource& source, std::size_t first, std::span<const double> reference) {
+void ItemAccount::add(std::size_t first, std::span<const double> reference) {
     start(first, reference);
-    for (std::size_t w = 0; w < sent_.size(); ++w) source.send(w, *this);
-    if (reduced().empty()) return;
-    end_sent();
-    known_ = reference_sums(reference);
-    for (std::size_t r = 0; r < reduced().size(); ++r) add_result(source, r);
+    if (facts().skipped) return skip();
+    for (std::size_t w = 0; w < sent_.size(); ++w) add_sent(w);
+    if (!reduced_.empty()) {
+        end_sent();
+        known_ = reference_sums(reference);
+        for (std::size_t r = 0; r < reduced_.size(); ++r) add_result(r);
+    }
+    if (!samples()) return;
+    for (std::size_t d = 0; d < static_cast<std::size_t>(item_.draws); ++d) {
+        source_->draw(d, first, count());
+        take_draw(d, first, count());
+    }
+    add_draws(first);
+}
+
+void ItemAccount::add(std::size_t first, std::size_t count) {
+    Buffer<double> reference;
+    for_blocks(count, [&](std::size_t at, std::size_t size) {
+        item_.add_up(first + at, size, reference);
+        add(first + at, reference);
+    });
+}
+
+void ItemAccount::add_sent(std::size_t w) {
+    SentBlock sent = source_->send(w, first_, count());
+    if (facts().splits) split(sent);
+    moments_defined_ = moments_defined_ && sent.statistics.moments_defined;
+    sent_[w].merge(sent.statistics);
+    if (item_.reduces && !sent.bias.empty()) sum_moments(w, sent.bias, sent.variance);
+    if (!facts().has_own) return;
+    own_sent_.resize(sent_.size());
+    own_sent_[w].add_block<double>(sent.meant, sent.sent, nullptr, {}, {});
+    if (item_.reduces) add_to(buffers_.own, sent.meant, w == 0);
+}
+
+void ItemAccount::split(SentBlock& sent) {
+    ErrorStatistics& s = sent.statistics;
+    if (s.underflow == 0 && !sent.saturates) {
+        s.split.sums[ErrorSplit::rounding] = s.sums[ErrorStatistics::squared_error];
+        return;
+    }
+    if (!classed_) {
+        buffers_.lost.assign(count(), 0.0);
+        buffers_.clipped.assign(count(), 0.0);
+    }
+    classed_ = true;
+    std::visit(
+        [&]<class Real, class Saturated>(const SentBlock::Values<Real, Saturated>& values) {
+            const auto run = [&]<class Which>(const Which& saturated) {
+                simd::run<SplitSent<Real, Which>>(values.x, values.y, saturated, count(),
+                                                  buffers_.lost.data(), buffers_.clipped.data(),
+                                                  &s.split);
+            };
+            sent.saturates ? run(values.saturated) : run(NoneSaturated{});
+        },
+        sent.values);
 }
 
 void ItemAccount::sum_moments(std::size_t w, std::span<const double> bias,
@@ -99,13 +155,6 @@ void ItemAccount::sum_moments(std::size_t w, std::span<const double> bias,
     add_to(buffers_.bias, bias, w == 0);
     add_to(buffers_.variance, variance, w == 0);
     has_moments_ = true;
-}
-
-void ItemAccount::add_own(std::size_t w, std::span<const double> meant,
-                          std::span<const double> sent) {
-    own_sent_.resize(sent_.size());
-    own_sent_[w].add_block<double>(meant, sent, nullptr, {}, {});
-    if (item_.reduces) add_to(buffers_.own, meant, w == 0);
 }
 
 // Errors are then of the divided sum.
@@ -119,15 +168,17 @@ void ItemAccount::end_sent() {
         divide(buffers_.lost);
         divide(buffers_.clipped);
     }
-    if (has_own) divide(buffers_.own);
+    if (facts().has_own) divide(buffers_.own);
 }
 
-void ItemAccount::add_result(BlockSource& source, std::size_t r) {
-    RowSums& row = reduced()[r];
+void ItemAccount::add_result(std::size_t r) {
+    const RowFacts& row = facts().reduced[r];
+    RowSums& sums = reduced_[r];
     Buffer<double>& y = r == 0 ? buffers_.exact : buffers_.y;
     y.resize(count());
-    if (!is_wanted(row)) {
-        if (splits && r == 0) source.reduce(r, y, nullptr);  // for the parts of other rows
+    if (!is_wanted(r)) {
+        if (facts().splits && r == 0)
+            source_->reduce(r, first_, y, nullptr);  // for the parts of other rows
         return;
     }
     Buffer<double>&bias = buffers_.result_bias, &variance = buffers_.result_variance;
@@ -136,7 +187,7 @@ void ItemAccount::add_result(BlockSource& source, std::size_t r) {
     bias.assign(has_moments ? count() : 0, 0.0);
     variance.assign(bias.size(), 0.0);
     HopMoments hops{bias, variance, true};
-    source.reduce(r, y, adds_hops ? &hops : nullptr);
+    source_->reduce(r, first_, y, adds_hops ? &hops : nullptr);
     if (has_moments) {
         const double divisor = item_.divisor();
         simd::run<AddAndDivide>(buffers_.bias.data(), divisor, count(), bias.data());
@@ -145,10 +196,12 @@ void ItemAccount::add_result(BlockSource& source, std::size_t r) {
     }
     ErrorStatistics found;
     found.moments_defined = !has_moments || (moments_defined_ && hops.defined);
+    const std::optional<FloatScale>& ulps = facts().ulps;
     found.add_block<double>(reference_, y, ulps ? &*ulps : nullptr, bias, variance, &known_);
-    if (splits && row.exact && !classed_) {
+    found.max_ulp = std::max(found.max_ulp, source_->max_ulp(first_, reference_, y));
+    if (facts().splits && row.exact && !classed_) {
         found.split.sums[ErrorSplit::rounding] = found.sums[ErrorStatistics::squared_error];
-    } else if (splits) {
+    } else if (facts().splits) {
         const auto split = [&]<bool Classed>() {
             simd::run<SplitReduced<Classed>>(
                 reference_.data(), static_cast<const double*>(buffers_.exact.data()),
@@ -159,42 +212,37 @@ void ItemAccount::add_result(BlockSource& source, std::size_t r) {
         classed_ ? split.template operator()<true>() : split.template operator()<false>();
     }
     if (!noise_.empty()) found.over_noise.add(reference_, y, noise_);
-    add_to_windows(row, y, found.overflow > 0);
-    row.statistics.merge(found);
-    if (has_own) row.own.add_block<double>(buffers_.own, y, nullptr, {}, {});
-}
-
-void ItemAccount::sample_sent() {
-    sent_samples_.assign(sent_.size(), DrawSamples(static_cast<std::size_t>(item_.draws)));
+    add_to_windows(r, y, found.overflow > 0);
+    sums.statistics.merge(found);
+    if (facts().has_own) sums.own.add_block<double>(buffers_.own, y, nullptr, {}, {});
 }
 
 bool ItemAccount::sample_lacking(std::span<const ResultRow> rows) {
-    const DrawSamples none(static_cast<std::size_t>(item_.draws));
     bool found = false;
-    const std::size_t unwanted = rows_.size() - rows.size();
+    const std::size_t unwanted = 1 + reduced_.size() - rows.size();
     for (std::size_t r = 0; r < rows.size(); ++r) {
         const ResultRow& row = rows[r];
         if (!std::isnan(row.expected_bias) || !(row.count > 0) || row.counted != row.count ||
             row.skipped)
             continue;
         found = true;
-        if (r == 0) sample_sent();
-        else rows_[r + unwanted].samples = none;
+        if (r == 0) sent_samples_.assign(sent_.size(), no_samples());
+        else reduced_[r - 1 + unwanted].samples = no_samples();
     }
     return found;
 }
 
-void ItemAccount::take_draw(BlockSource& source, std::size_t d, std::size_t count) {
+void ItemAccount::take_draw(std::size_t d, std::size_t first, std::size_t count) {
     const auto draws = static_cast<std::size_t>(item_.draws), workers = sent_.size();
     drawn_ = count;
-    buffers_.drawn.resize(workers + reduced().size());
+    buffers_.drawn.resize(workers + reduced_.size());
     const auto room = [&](std::size_t row) {
         buffers_.drawn[row].resize(draws * count);
         return std::span(buffers_.drawn[row]).subspan(d * count, count);
     };
-    for (std::size_t w = 0; w < sent_samples_.size(); ++w) source.read_sent(w, room(w));
-    for (std::size_t r = 0; r < reduced().size(); ++r)
-        if (!reduced()[r].samples.empty()) source.reduce(r, room(workers + r), nullptr);
+    for (std::size_t w = 0; w < sent_samples_.size(); ++w) source_->read_sent(w, first, room(w));
+    for (std::size_t r = 0; r < reduced_.size(); ++r)
+        if (!reduced_[r].samples.empty()) source_->reduce(r, first, room(workers + r), nullptr);
 }
 
 void ItemAccount::add_draws(std::size_t first) {
@@ -209,10 +257,10 @@ void ItemAccount::add_draws(std::size_t first) {
             buffers_.y.assign(x.begin(), x.end());
             add(sent_samples_[w], w, at, buffers_.y);
         }
-        if (reduced().empty()) return;
+        if (reduced_.empty()) return;
         item_.add_up(first + at, size, buffers_.y);
-        for (std::size_t r = 0; r < reduced().size(); ++r)
-            if (DrawSamples& samples = reduced()[r].samples; !samples.empty())
+        for (std::size_t r = 0; r < reduced_.size(); ++r)
+            if (DrawSamples& samples = reduced_[r].samples; !samples.empty())
                 add(samples, sent_.size() + r, at, buffers_.y);
     });
 }
@@ -220,11 +268,11 @@ void ItemAccount::add_draws(std::size_t first) {
 void ItemAccount::take(RowTotals totals) {
     sent_ = std::move(totals.wire);
     for (ErrorStatistics& sent : sent_) sent.moments_defined = totals.wire_moments_defined;
-    for (std::size_t r = 0; r < reduced().size(); ++r) {
+    for (std::size_t r = 0; r < reduced_.size(); ++r) {
         RowTotals::Reduced& from = totals.reduced[r];
-        RowSums& row = reduced()[r];
+        RowSums& row = reduced_[r];
         row.statistics = from.statistics;
-        if (row.adds_moments)
+        if (facts().reduced[r].adds_moments)
             row.statistics.moments_defined =
                 from.statistics.moments_defined && totals.wire_moments_defined;
         row.samples.draw_error = std::move(from.draw_error);
@@ -234,7 +282,7 @@ void ItemAccount::take(RowTotals totals) {
 }
 
 RowSums ItemAccount::wire_sums() const {
-    RowSums wire = rows_[0];
+    RowSums wire;
     for (const ErrorStatistics& worker : sent_) wire.statistics.merge(worker);
     for (const ErrorStatistics& worker : own_sent_) wire.own.merge(worker);
     for (const DrawSamples& worker : sent_samples_) {
@@ -246,7 +294,7 @@ RowSums ItemAccount::wire_sums() const {
 
 std::vector<ResultRow> ItemAccount::rows(const SentItem& sent) const {
     std::vector<ResultRow> rows;
-    rows.reserve(rows_.size());
+    rows.reserve(1 + reduced_.size());
     const double whole = item_.stands_for;
     const auto bits_of_whole = [whole](std::uint64_t bits) {
         return whole == 1.0
@@ -256,14 +304,17 @@ std::vector<ResultRow> ItemAccount::rows(const SentItem& sent) const {
     const std::uint64_t wire_bits = bits_of_whole(sent.wire_bits),
                         side_bits =
                             sent.tensor_bits + bits_of_whole(sent.side_bits - sent.tensor_bits);
-    const auto make = [&](const RowSums& s) {
+    const auto make = [&](const RowFacts& facts, const RowSums& s) {
+        const SourceFacts& all = this->facts();
         ResultRow& row = rows.emplace_back();
-        row.wire = s.topology.empty();
-        row.topology = row.wire && item_.last_alone ? rows_.back().topology : s.topology;
+        row.wire = facts.topology.empty();
+        row.topology = row.wire && item_.last_alone && !all.reduced.empty()
+                           ? all.reduced.back().topology
+                           : facts.topology;
         row.wire_bits = static_cast<std::int64_t>(wire_bits);
         row.side_bits = static_cast<std::int64_t>(side_bits);
         const Volume volume = volume_of(
-            sent.transport, s.topology, static_cast<double>(item_.elements()) * whole,
+            sent.transport, facts.topology, static_cast<double>(item_.elements()) * whole,
             static_cast<double>(wire_bits), static_cast<double>(side_bits), item_.workers());
         row.volume = volume.inter;
         row.intra_volume = volume.intra;
@@ -272,18 +323,18 @@ std::vector<ResultRow> ItemAccount::rows(const SentItem& sent) const {
         if (sent.skipped) {
             fill_skipped(row, s.statistics);
         } else {
-            fill_columns(row, s.statistics, s.moments, s.float_grid);
-            if (splits) fill_split(row, s.statistics);
-            if (s.blocks) fill_blocks(row, *s.blocks);
-            if (has_own) fill_own(row, s.own);
+            fill_columns(row, s.statistics, facts.moments, facts.float_grid);
+            if (all.splits) fill_split(row, s.statistics);
+            if (facts.blocks) fill_blocks(row, *facts.blocks);
+            if (all.has_own) fill_own(row, s.own);
         }
         if (!row.wire && item_.noise != nullptr && item_.noise->known)
             fill_noise(row, s.statistics.over_noise, item_.noise->sum);
         if (!sent.skipped) s.samples.fill(row);
     };
-    make(wire_sums());
-    for (const RowSums& s : reduced())
-        if (is_wanted(s)) make(s);
+    make(facts().wire, wire_sums());
+    for (std::size_t r = 0; r < reduced_.size(); ++r)
+        if (is_wanted(r)) make(facts().reduced[r], reduced_[r]);
     return rows;
 }
 

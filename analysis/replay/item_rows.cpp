@@ -1,6 +1,8 @@
 #include "analysis/replay/item_rows.h"
 
 #include <algorithm>
+#include <memory>
+#include <utility>
 
 #include "core/fixed_shape_sum.h"
 
@@ -8,15 +10,29 @@ namespace apscope::detail {
 
 namespace {
 
-// The device's part of an item's schemes; returns the others.
-std::vector<FloatBlocks*> run_on_device(std::vector<FloatBlocks>& runs, const ItemContext& item,
+// One of an item's schemes, and those with the same sums.
+struct Run {
+    Run(const Streamed& scheme, const ItemContext& item, BlockBuffers& buffers)
+        : Run(item, buffers,
+              std::make_unique<FloatBlocks>(scheme.encoder(), *scheme.decision, item, buffers)) {}
+
+    const FloatBlocks& blocks;
+    ItemAccount account;
+
+private:
+    Run(const ItemContext& item, BlockBuffers& buffers, std::unique_ptr<FloatBlocks> source)
+        : blocks(*source), account(item, buffers.account, std::move(source)) {}
+};
+
+// The device's part of an item's schemes; returns the accounts of the others.
+std::vector<ItemAccount*> run_on_device(std::vector<Run>& runs, const ItemContext& item,
                                         RowDevice* device) {
-    std::vector<FloatBlocks*> here, there;
+    std::vector<ItemAccount*> here, there;
     std::vector<RowTask> tasks;
-    for (FloatBlocks& run : runs) {
-        const bool serves = device != nullptr && run.serves_device();
-        (serves ? there : here).push_back(&run);
-        if (serves) tasks.push_back(run.task());
+    for (Run& run : runs) {
+        const bool serves = device != nullptr && run.blocks.serves_device();
+        (serves ? there : here).push_back(&run.account);
+        if (serves) tasks.push_back(run.blocks.task());
     }
     if (there.empty()) return here;
     std::vector<RowTotals> totals =
@@ -51,7 +67,7 @@ BlockBuffers& Workspace::blocks_of(int workers) {
 std::vector<std::vector<ResultRow>> streamed_rows(std::span<const Streamed> schemes,
                                                   const ItemContext& item, BlockBuffers& buffers,
                                                   RowDevice* device) {
-    std::vector<FloatBlocks> runs;
+    std::vector<Run> runs;
     runs.reserve(schemes.size());
     std::vector<std::size_t> run_of;  // of each scheme
     for (const Streamed& s : schemes) {
@@ -60,18 +76,19 @@ std::vector<std::vector<ResultRow>> streamed_rows(std::span<const Streamed> sche
             [&](const Streamed& earlier) { return have_same_sums(earlier, s); });
         const auto place = static_cast<std::size_t>(same - schemes.begin());
         run_of.push_back(place < run_of.size() ? run_of[place] : runs.size());
-        if (run_of.back() == runs.size())
-            runs.emplace_back(s.encoder(), *s.decision, item_of(s, item), buffers);
+        if (run_of.back() == runs.size()) runs.emplace_back(s, item_of(s, item), buffers);
     }
-    const std::vector<FloatBlocks*> here = run_on_device(runs, item, device);
+    const std::vector<ItemAccount*> here = run_on_device(runs, item, device);
     Buffer<double> reference;
     for (std::size_t first = 0; first < item.elements() && !here.empty(); first += sum_block) {
         item.add_up(first, std::min(sum_block, item.elements() - first), reference);
-        for (FloatBlocks* run : here) run->add(first, reference);
+        for (ItemAccount* account : here) account->add(first, reference);
     }
     std::vector<std::vector<ResultRow>> rows;
-    for (std::size_t s = 0; s < schemes.size(); ++s)
-        rows.push_back(runs[run_of[s]].rows(*schemes[s].scheme, *schemes[s].decision));
+    for (std::size_t s = 0; s < schemes.size(); ++s) {
+        const Run& run = runs[run_of[s]];
+        rows.push_back(run.account.rows(run.blocks.sent(*schemes[s].scheme, *schemes[s].decision)));
+    }
     return rows;
 }
 

@@ -1,71 +1,65 @@
 #include "analysis/replay/phase_blocks.h"
 
-#include <algorithm>
-
-#include "core/fixed_shape_sum.h"
+#include <memory>
+#include <utility>
 
 namespace apscope::detail {
 
 namespace {
 
-std::vector<RowSums> reduced_rows(const SchemeParts& scheme) {
-    std::vector<RowSums> rows(2);
-    rows[0].topology = "exact";
-    rows[0].exact = true;
-    rows[1].topology = scheme.topology;
-    for (RowSums& row : rows) row.moments = scheme.draws() ? Moments::none : Moments::deterministic;
-    return rows;
+SourceFacts facts_of(const SchemeParts& scheme) {
+    SourceFacts facts;
+    facts.splits = true;
+    facts.wire.float_grid = true;
+    facts.reduced.resize(2);
+    facts.reduced[0].topology = "exact";
+    facts.reduced[0].exact = true;
+    facts.reduced[1].topology = scheme.topology;
+    for (RowFacts& row : facts.reduced)
+        row.moments = scheme.draws() ? Moments::none : Moments::deterministic;
+    return facts;
 }
 
-class PhaseBlocks final : private BlockSource {
+class PhaseBlocks final : public BlockSource {
 public:
     PhaseBlocks(const SchemeParts& scheme, const TrainingStep& step, const ItemContext& item,
                 BlockBuffers& buffers)
-        : scheme_(scheme), phases_(*scheme.float_phases), item_(item), key_(step.key),
-          buffers_(buffers), account_(item, buffers.account, reduced_rows(scheme)),
+        : BlockSource(facts_of(scheme)), scheme_(scheme), phases_(*scheme.float_phases),
+          item_(item), key_(step.key), buffers_(buffers),
           exchange_(phases_, step, item.gradients, buffers.exchange, buffers.ahead) {
         for (std::size_t i = 0; i < exchange_.wires(); ++i)
             senders_.emplace_back(encoder().grid, exchange_.wire(i), false, false);
-        account_.splits = true;
-        account_.wire().float_grid = true;
-        account_.wire().moments = senders_[0].moments();
+        facts_.wire.moments = senders_[0].moments();
+        facts_.skipped = exchange_.skipped();
     }
 
-    void add(std::size_t first, std::span<const double> reference) {
-        if (exchange_.skipped()) return account_.skip(first, reference);
-        first_ = first;
-        account_.add(*this, first, reference);
+    SentBlock send(std::size_t w, std::size_t first, std::size_t count) override {
+        const std::size_t i = exchange_.wire_of(w);
+        return senders_[i].send(exchange_.wire(i), w, item_.block(w, first, count), first, key_,
+                                buffers_);
     }
-    std::vector<ResultRow> rows() const {
-        return account_.rows({scheme_.transport, payload_bits(encoder().grid, item_.elements()),
-                              encoder().side_bits, encoder().side_bits, exchange_.scale_exponent(),
-                              exchange_.skipped()});
+    void read_sent(std::size_t, std::size_t, std::span<double>) override {}  // no draws are taken
+    void reduce(std::size_t r, std::size_t first, std::span<double> y, HopMoments*) override {
+        if (r == 0) exchange_.exact_sum(y);
+        else exchange_.reduce(first, y);
+        simd::run<DivideRow>(y.data(), item_.divisor(), y.size());
+    }
+    SentItem sent() const {
+        return {scheme_.transport,          payload_bits(encoder().grid, item_.elements()),
+                encoder().side_bits,        encoder().side_bits,
+                exchange_.scale_exponent(), exchange_.skipped()};
     }
 
 private:
     const FloatEncoder& encoder() const { return phases_.leaf->parts.float_encoder.value(); }
-
-    void send(std::size_t w, ItemAccount& account) override {
-        const std::size_t i = exchange_.wire_of(w);
-        senders_[i].send(exchange_.wire(i), w, item_.block(w, first_, account.count()), first_,
-                         key_, buffers_, account);
-    }
-    void read_sent(std::size_t, std::span<double>) override {}  // no draws are taken
-    void reduce(std::size_t r, std::span<double> y, HopMoments*) override {
-        if (r == 0) exchange_.exact_sum(y);
-        else exchange_.reduce(first_, y);
-        simd::run<DivideRow>(y.data(), item_.divisor(), y.size());
-    }
 
     const SchemeParts& scheme_;
     const FloatPhases& phases_;
     ItemContext item_;
     PhiloxKey key_;
     BlockBuffers& buffers_;
-    ItemAccount account_;
     PhaseExchange exchange_;
     std::vector<FloatSender> senders_;  // one a wire of phase 1
-    std::size_t first_ = 0;             // of the block at hand
 };
 
 }  // namespace
@@ -76,13 +70,11 @@ bool serves_phases(const SchemeParts& scheme, const ItemContext& item) {
 
 std::vector<ResultRow> phase_rows(const SchemeParts& scheme, const TrainingStep& step,
                                   const ItemContext& item, BlockBuffers& buffers) {
-    PhaseBlocks blocks(scheme, step, item, buffers);
-    Buffer<double> reference;
-    for (std::size_t first = 0; first < item.elements(); first += sum_block) {
-        item.add_up(first, std::min(sum_block, item.elements() - first), reference);
-        blocks.add(first, reference);
-    }
-    return blocks.rows();
+    auto source = std::make_unique<PhaseBlocks>(scheme, step, item, buffers);
+    const SentItem sent = source->sent();
+    ItemAccount account(item, buffers.account, std::move(source));
+    account.add(0, item.elements());
+    return account.rows(sent);
 }
 
 }  // namespace apscope::detail

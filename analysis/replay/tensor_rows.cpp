@@ -1,5 +1,8 @@
 #include "analysis/replay/tensor_rows.h"
 
+#include <memory>
+#include <utility>
+
 #include "analysis/replay/exchange_blocks.h"
 #include "analysis/replay/phase_blocks.h"
 #include "emulation/schemes/exchange_run.h"
@@ -9,7 +12,10 @@ namespace apscope::detail {
 std::vector<ResultRow> tensor_rows(const SchemeParts& scheme, const TrainingStep& step,
                                    State& state, const ItemContext& item, BlockBuffers& buffers) {
     if (serves_phases(scheme, item)) return phase_rows(scheme, step, item, buffers);
-    const State before = item.draws > 1 && (scheme.draws() || scheme.sums_draw()) ? state : State{};
+    auto source = std::make_unique<ExchangeBlocks>(scheme, item);
+    ExchangeBlocks& blocks = *source;
+    ItemAccount account(item, buffers.account, std::move(source));
+    const State before = blocks.may_draw() ? state : State{};
     // work(first) on every piece; a tensor without elements has one, too.
     const auto for_pieces = [&](ExchangeRun& run, auto&& work) {
         std::size_t first = 0;
@@ -19,35 +25,42 @@ std::vector<ResultRow> tensor_rows(const SchemeParts& scheme, const TrainingStep
             first += run.piece();
         } while (first < item.elements());
     };
-    ExchangeBlocks blocks(scheme, item, buffers.account);
+    const auto take_draw = [&](std::size_t d, const Exchange& e, std::size_t first) {
+        blocks.draw_at(e, first);
+        account.take_draw(d, first, blocks.size());
+    };
     ExchangeRun run(scheme, step, state, item.gradients, item.topologies);
-    for_pieces(run, [&](std::size_t first) { blocks.add(run.send(step.key, true), first); });
+    for_pieces(run, [&](std::size_t first) {
+        blocks.look_at(run.send(step.key, true), first);
+        account.add(first, blocks.size());
+    });
     run.end();
-    std::vector<ResultRow> rows = blocks.rows(run.scale_exponent(), run.skipped());
+    const SentItem sent = blocks.end(run.scale_exponent(), run.skipped());
+    std::vector<ResultRow> rows = account.rows(sent);
 
-    if (!blocks.wants_draws(rows)) return rows;
+    if (!blocks.may_draw() || !account.sample_lacking(rows)) return rows;
     const auto draws = static_cast<std::size_t>(item.draws);
     if (scheme.run == whole_row) {  // whose parts may all draw
-        blocks.take_draw(0, run.at_hand());
+        take_draw(0, run.at_hand(), 0);
         for (std::size_t d = 1; d < draws; ++d) {
             TrainingStep drawn = step;
             drawn.key = item.key(d);
             State copy = before;
             ExchangeRun again(scheme, drawn, copy, item.gradients, item.topologies);
             again.read(0);
-            blocks.take_draw(d, again.send(drawn.key, false));
+            take_draw(d, again.send(drawn.key, false), 0);
         }
-        blocks.add_draws(0);
+        account.add_draws(0);
     } else {
         State copy = before;
         ExchangeRun again(scheme, step, copy, item.gradients, item.topologies);
         for_pieces(again, [&](std::size_t first) {
             for (std::size_t d = 0; d < draws; ++d)
-                blocks.take_draw(d, again.send(item.key(d), false));
-            blocks.add_draws(first);
+                take_draw(d, again.send(item.key(d), false), first);
+            account.add_draws(first);
         });
     }
-    return blocks.rows(run.scale_exponent(), run.skipped());
+    return account.rows(sent);
 }
 
 std::string missing_at(const SchemeParts& scheme, const Trace& trace, std::size_t step) {

@@ -46,7 +46,7 @@ Rows rows_of(std::span<const RowReader> readers) {
     return rows;
 }
 
-// For Python functions: one scale per element.
+// Parameters for Python functions, with one scale per element.
 NamedRows spread(Parameters theta, std::size_t elements) {
     if (!theta.scales.empty() && theta.unit != 1) {
         Row each(elements);
@@ -59,9 +59,9 @@ NamedRows spread(Parameters theta, std::size_t elements) {
 void set_parts(SchemeParts& parts, const py::dict& functions, int bits) {
     if (!functions.empty()) {
         parts.run = whole_row;
-        parts.mixes_elements = true;  // they may
+        parts.mixes_elements = true;  // the Python parts may mix them
     }
-    if (parts.choose) {  // of one tensor, as all parts here
+    if (parts.choose) {  // called with one tensor, as all parts here
         const WantedStatistics wanted{.sums = parts.wants_sums};
         parts.select = [choose = std::move(parts.choose), wanted](const Selection& s) {
             return choose_for(choose, s, wanted);
@@ -122,7 +122,7 @@ void set_parts(SchemeParts& parts, const py::dict& functions, int bits) {
                 m.values = to_row(made.cast<Array>());
             }
         };
-        parts.encode_draws = true;  // it may have drawn; its moments are not known
+        parts.encode_draws = true;  // it may have drawn; its moments are unknown
         parts.rounds_special = false;
         parts.decode_sum = {};
         parts.float_encoder.reset();

@@ -1,5 +1,5 @@
-// The loops of arithmetic over rows of fp64 numbers. Two steps that are vector code each: the
-// operation, exact or rounded to odd, then the one rounding; or one step on wide numbers.
+// The loops of arithmetic over rows of fp64 numbers: in two steps, each as vector code (the
+// operation, exact or rounded to odd, and then its rounding), or in one step on wide numbers.
 #pragma once
 
 #include <cstddef>
@@ -10,19 +10,19 @@
 
 namespace apscope::detail {
 
-// An operand below the smallest normal number counts as a zero of its sign. A floor of 0 changes
+// Flushes an operand below the smallest normal number to a zero of its sign. A floor of 0 changes
 // nothing.
 APSCOPE_HD double flush_operand(double x, double floor) {
     const std::uint64_t bits = bits_cast<std::uint64_t>(x), sign = bits & sign_bit<double>;
     return bits_cast<double>(select(bits_cast<double>(bits ^ sign) < floor, sign, bits));
 }
 
-// out = a op b (op c), rounded to odd; out may be any of the operands' rows.
+// Computes out = a op b (op c), rounded to odd; `out` may be the row of an operand.
 template <Operation Op, bool Flush>
 struct OperateToOdd {
     static APSCOPE_INLINE void run(const double* a, const double* b, const double* c, double* out,
                                    std::size_t count, bool down, double floor) {
-#pragma GCC ivdep  // out is a row of its own or exactly an operand's
+#pragma GCC ivdep  // out is a separate row, or that of an operand
         for (std::size_t i = 0; i < count; ++i) {
             if constexpr (Flush) {
                 out[i] = to_odd<Op>(flush_operand(a[i], floor), flush_operand(b[i], floor),
@@ -34,7 +34,8 @@ struct OperateToOdd {
     }
 };
 
-// An exact result of fp64 numbers, or `value` where fp64 holds it: a zero, an infinity, NaN.
+// Rounds the exact result of an operation, or `value` where fp64 holds the result: a zero, an
+// infinity, NaN.
 using RoundExact = double (*)(const WideNumber& exact, double value, const Cast<double>& cast,
                               std::uint64_t random);
 template <RoundingMode M>
@@ -44,8 +45,9 @@ double round_exact(const WideNumber& exact, double value, const Cast<double>& ca
                                   : round_to_format<M, double>(value, cast, random);
 }
 
-// out = round(a op b (op c)) on wide numbers, the bits of operate_wide(); no vector code. The
-// rounding is called, so that there are as many as modes and not as modes times operations.
+// Computes out = round(a op b (op c)) on wide numbers, the bits of operate_wide(), without vector
+// code. The rounding is called, so that one is compiled for each mode, not for each mode of each
+// operation.
 template <Operation Op>
 void operate_wide_row(const double* a, const double* b, const double* c, double* out,
                       std::size_t count, const Cast<double>& cast, double floor,

@@ -17,7 +17,7 @@ struct RoundSteps {
     static APSCOPE_INLINE void run(const Real* in, double scale, double* out, std::size_t count,
                                    const StepCast<double>* given) {
         const StepCast<double> step = *given;
-#pragma GCC ivdep  // rows of their own, or the same
+#pragma GCC ivdep  // the rows are separate, or the same
         for (std::size_t i = 0; i < count; ++i)
             out[i] = canonicalize_nan_and_zero(round_step<S>(in[i] * scale, step), step.zero_sign);
     }
@@ -27,7 +27,7 @@ struct AddSteps {
     static APSCOPE_INLINE void run(const double* a, const double* b, double sign, double* out,
                                    std::size_t count, const StepCast<double>* given) {
         const StepCast<double> step = *given;
-#pragma GCC ivdep  // rows of their own, or the same
+#pragma GCC ivdep  // the rows are separate, or the same
         for (std::size_t i = 0; i < count; ++i) {
             out[i] = canonicalize_nan_and_zero(
                 round_step<S>(add_for_step<true, S>(a[i], sign * b[i], step), step),
@@ -53,7 +53,7 @@ struct RoundDrawn {
         const StepCast<double> s = d.step;
         const double largest = bits_cast<double>(s.largest),
                      infinity = bits_cast<double>(infinity_bits<double>);
-#pragma GCC ivdep  // rows of their own, or the same
+#pragma GCC ivdep  // the rows are separate, or the same
         for (std::size_t i = 0; i < count; ++i) {
             const Bits bits = bits_cast<Bits>(in[i] * scale), sign = bits & sign_bit<double>,
                        magnitude = bits ^ sign, none = 0;
@@ -77,12 +77,12 @@ struct RoundDrawn {
     }
 };
 
-// Down: an exact zero of operands of two signs is -0.
+// Down: an exact zero that is the sum of operands of two signs is -0.
 template <bool Down>
 struct SumToOdd {
     static APSCOPE_INLINE void run(const double* a, const double* b, double sign, double* out,
                                    std::size_t count) {
-#pragma GCC ivdep  // rows of their own, or the same
+#pragma GCC ivdep  // the rows are separate, or the same
         for (std::size_t i = 0; i < count; ++i) out[i] = sum_to_odd(a[i], sign * b[i], Down);
     }
 };
@@ -90,12 +90,13 @@ struct SumToOdd {
 template <class Real>
 struct Scale {
     static APSCOPE_INLINE void run(const Real* in, double scale, double* out, std::size_t count) {
-#pragma GCC ivdep  // rows of their own, or the same
+#pragma GCC ivdep  // the rows are separate, or the same
         for (std::size_t i = 0; i < count; ++i) out[i] = in[i] * scale;
     }
 };
 
-// work(begin, n) for as many elements at a time as stay in the first-level cache.
+// Calls work(begin, n) for one group of elements after another; a group stays in the first-level
+// cache.
 template <class Work>
 void for_groups(std::size_t count, Work&& work) {
     for (std::size_t begin = 0; begin < count; begin += random_group)
@@ -107,7 +108,8 @@ std::optional<DrawnStep> make_drawn(const FloatFormat& format, Projection projec
     constexpr int least_exponent = 1 - Layout<double>::bias;
     if (projection.rounding != RoundingMode::stochastic || cast.random_bits > 53) return {};
     if (cast.emin - cast.mantissa_bits - cast.random_bits < least_exponent) return {};
-    projection.rounding = RoundingMode::toward_zero;  // the same grid, other ends
+    projection.rounding = RoundingMode::toward_zero;  // for the same grid; the results beyond the
+                                                      // largest number are set below
     std::optional<StepCast<double>> step = make_step<double>(format, projection);
     if (!step) return {};
     const auto magnitude = [](std::uint64_t bits) { return bits & ~sign_bit<double>; };

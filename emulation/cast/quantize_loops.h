@@ -12,7 +12,7 @@
 
 namespace apscope::detail {
 
-// The rule itself, in fp32 (in fp64: row_rule.h).
+// Applies the rounding rule to every fp32 number; row_rule.h does so to fp64 numbers.
 template <RoundingMode M, bool Plain>
 struct QuantizeByRule {
     static APSCOPE_INLINE void run(const float* in, float* out, std::size_t count,
