@@ -17,9 +17,9 @@ from .._schemes.scheme import Scheme, as_scheme
 from .._traces.selection import parse_steps
 from ..cost import Network
 from .candidates import DEFAULT, candidates_of
+from .objective import Wish
 from .plan import Plan
 from .planning import Setting, planned
-from .wish import Wish
 
 
 @guarded

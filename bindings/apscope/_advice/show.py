@@ -16,7 +16,7 @@ from .._results.volume import SIDE
 from .._results.winners import LEVEL, Second
 from .._text import aligned, clip, count_of, numbered, printable
 from .choose import Problem
-from .wish import ERRORS, figures, unit_errors
+from .objective import ERRORS, figures, unit_errors
 
 if TYPE_CHECKING:
     from .plan import Plan

@@ -1,9 +1,9 @@
 """The excess loss that an error predicts, as far as it was established.
 
 docs/insight.md fits lines to small tasks that were trained: excess = factor * (update_loss_k *
-gained)^slope for schemes of all kinds (`update_law.json`, written by docs/number.py), and excess =
-factor * error_over_noise^slope for one scheme for all layers, rounded to nearest (`law.json`, by
-docs/insight.py).
+gained)^slope for schemes of all kinds (`update_law.json`, written by docs/tools/number.py), and
+excess = factor * error_over_noise^slope for one scheme for all layers, rounded to nearest
+(`law.json`, by docs/tools/insight.py).
 """
 
 from __future__ import annotations

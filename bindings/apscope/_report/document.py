@@ -13,7 +13,7 @@ import pandas as pd
 
 from .._charts.choices import named
 from .._charts.colours import FAMILIES
-from .._charts.front import front_chart, legend_of
+from .._charts.front import front_chart, kind_of, legend_of
 from .._charts.kinds import as_json
 from .._charts.layers import worst_of
 from .._charts.reference import LEGEND, SAYS
@@ -25,24 +25,25 @@ from .._page import numbers
 from .._page.templates import render
 from .._rate_limit.known import Known
 from .._results.choices import worth
+from .._results.figures import FIGURES, columns_of
 from .._results.limits import limits_of
 from .._results.noise import zero_layers
 from .._results.overflow import tight_overflows
-from .._results.pooling import coded, compared_rows, is_own, topologies_of
+from .._results.pooling import coded, compared_rows, topologies_of
 from .._results.ranking import RANKS
 from .._results.results import Results
 from .._results.summary import family_of
 from .._results.summary import summary as summary_of
 from .._schemes.titles import reduction, titles
 from .._text import clip, count_of
-from . import answer, first, glossary, words
+from . import cautions, first, glossary, shown_schemes
 from .against import changes
-from .fit import MAX_BYTES, fitted
 from .library import plot_script
+from .page_size import MAX_BYTES, fitted
 from .payload import base64_of, pack
+from .plans import use_of
 from .script import script
 from .tables import histograms_of, tables_of
-from .use import use_of
 
 _HERE = Path(__file__).parent
 
@@ -79,18 +80,18 @@ def page(
     frame = coded(results.frame.reset_index(drop=True))
     if not len(frame):
         raise ValueError("the results have no rows, so there is nothing to report")
-    topology, bits = answer.topology_of(frame), answer.bits_of(frame)
+    topology, bits = shown_schemes.topology_of(frame), shown_schemes.bits_of(frame)
     held = Results(
         frame, results.histograms, results.provenance, results.noise, results.limit,
         results.persistence,
     )  # fmt: skip
     summary = summary_of(held, gained=gained)
-    rows = answer.front(summary, topology)
+    rows = shown_schemes.front(summary, topology)
     worths = {trace: worth(rows[rows["trace"] == trace], bits) for trace in frame["trace"].unique()}
     best = [spec for table in worths.values() if len(table) for spec in table["scheme"]]
-    pairs = answer.pairs(list(frame["scheme"].unique()), rows, bits)
-    duels = answer.duels(frame, answer.sided(pairs, rows, topology, best), rows)
-    ladders = answer.ladder_of(results, topology)
+    pairs = shown_schemes.pairs(list(frame["scheme"].unique()), rows, bits)
+    duels = shown_schemes.duels(frame, shown_schemes.sided(pairs, rows, topology, best), rows)
+    ladders = shown_schemes.ladder_of(results, topology)
     zeros, limits = zero_layers(results), limits_of(results)
     sections = [
         _section(place, trace, rows, bits, duels, results.provenance)
@@ -115,7 +116,8 @@ def page(
     overview = _overview([s["trace"] for s in sections], duels)
     tables = tables_of(frame, summary) | {"histograms": histograms_of(results.histograms)}
     tables, left_out = fitted(tables, topology, max_bytes)
-    payload = pack(tables, **_facts(frame, bits, topology, sections, zeros))
+    kinds = {t: kind_of(t) for t in summary["topology"].unique()}
+    payload = pack(tables, reductionKinds=kinds, **_facts(frame, bits, topology, sections))
     plain = (
         reduction,
         numbers.figure,
@@ -133,7 +135,7 @@ def page(
         "excess": _excess,
     }
     filters |= {f.__name__: f for f in plain}
-    warnings = words.warnings(held, left_out)
+    warnings = cautions.warnings(held, left_out)
     if against is not None and against.incomplete:
         warnings = [f"Of the other results: {against.incomplete}.", *warnings]
     return render(
@@ -224,13 +226,13 @@ def _section(
 ) -> dict[str, Any]:
     """One trace's tables."""
     own = rows[rows["trace"] == trace]
-    table = answer.best_of_families(own, bits)
+    table = shown_schemes.best_of_families(own, bits)
     met = duels[duels["trace"] == trace] if len(duels) else duels
     return {
         "trace": trace,
         "place": place + 1,
         "alone": rows["trace"].nunique() == 1,
-        "whole": answer.shows_all(own),
+        "whole": shown_schemes.shows_all(own),
         "about": next((t for t in provenance.get("traces", ()) if t["name"] == trace), {}),
         "families": [
             r | {"id": f"row-{place}-{i}"}
@@ -296,8 +298,8 @@ def _overview(traces: list[str], duels: pd.DataFrame) -> dict[str, Any]:
     One row each, one cell per trace.
     """
     records = duels.to_dict("records")
-    chosen = [d for d in records if d["cause"] == "reduction" or answer.one_scale(d["b"])]
-    chosen = chosen if any(answer.one_scale(d["b"]) for d in chosen) else records
+    chosen = [d for d in records if d["cause"] == "reduction" or shown_schemes.one_scale(d["b"])]
+    chosen = chosen if any(shown_schemes.one_scale(d["b"]) for d in chosen) else records
     key = ("a", "topology_a", "b", "topology_b")
     by_place = {(*(d[k] for k in key), d["trace"]): d for d in chosen}
     rows = [
@@ -318,24 +320,22 @@ def _facts(
     bits: dict[str, int],
     topology: str,
     sections: list[dict[str, Any]],
-    zeros: dict[str, list[str]],
 ) -> dict[str, Any]:
-    """What the page needs besides the rows; `zeros`: layers without a cosine, by trace."""
+    """What the page needs besides the rows."""
     named = frame.groupby("scheme", sort=False, observed=True)["format"].last()
     formats, called = dict(zip(named.index, named)), titles(bits)
     schemes = [
         {"spec": s, "name": called(s), "family": family_of(s), "format": formats[s], "bits": b}
         for s, b in bits.items()
     ]
-    zero = [[trace, layer] for trace, layers in zeros.items() for layer in layers]
     start_of = {s["trace"]: _start(s, schemes) for s in sections}
     first = sections[0]["trace"]
     return {
-        "schemes": schemes, "charts": as_json(), "numericallyZero": zero,
+        "schemes": schemes, "charts": as_json(), "wholeFigures": columns_of(page="whole"),
+        "figureSays": {f.name: f.says.replace("`", "") for f in FIGURES if f.page != "none"},
         "formats": _ranges(dict.fromkeys(formats.values())), "startOf": start_of,
         "start": {"trace": first, "topology": topology, **start_of[first]},
         "reductionNames": {t: reduction(t) for t in frame["topology"].unique() if t},
-        "ownReductions": [t for t in frame["topology"].unique() if t and is_own(t)],
     }  # fmt: skip
 
 
@@ -347,7 +347,7 @@ def _start(section: dict[str, Any], schemes: list[dict[str, Any]]) -> dict[str, 
     best = [c["scheme"] for c in section["choices"] if c["bits"] <= 8][:1]
     duels = section["duels"]
     reduced = [d for d in duels if d["cause"] == "reduction" and d["a"] in best]
-    scales = [d for d in duels if answer.one_scale(d["b"]) and "headroom" not in d["b"]]
+    scales = [d for d in duels if shown_schemes.one_scale(d["b"]) and "headroom" not in d["b"]]
     if not (some := reduced[:1] or scales or duels):
         sides = {"a": schemes[0]["spec"], "b": schemes[-1]["spec"]}
         return sides | {"aReduction": "", "bReduction": ""}

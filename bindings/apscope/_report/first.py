@@ -49,9 +49,9 @@ def chosen(rows: pd.DataFrame, bits: dict[str, int]) -> tuple[pd.Series | None, 
     Parameters
     ----------
     rows : DataFrame
-        One trace, from `answer.front`.
+        One trace, from `shown_schemes.front`.
     bits : dict
-        From `answer.bits_of`; used if nothing was reduced, so there is no volume.
+        From `shown_schemes.bits_of`; used if nothing was reduced, so there is no volume.
 
     Returns
     -------
@@ -186,13 +186,13 @@ def row_of(
     ----------
     trace : str
     rows : DataFrame
-        Its rows of `answer.front`.
+        Its rows of `shown_schemes.front`.
     compared : DataFrame
         Its rows of `compared_rows`, all schemes.
     choices : DataFrame
         From `choices.worth`; may be empty.
     bits : dict
-        From `answer.bits_of`.
+        From `shown_schemes.bits_of`.
     provenance : dict
     links : dict
         Scheme and topology -> the id of their row in the tables below.

@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from apscope import record
+from docs.tools import architecture
+
 pytest.importorskip("importlinter")
 
 ROOT = Path(__file__).parents[3]
@@ -77,3 +80,10 @@ def test_no_module_imports_a_name_of_the_package_itself():
             rf"^ *from {re.escape(dots)} import (\([^)]*\)|[^#\n]*)", path.read_text(), re.MULTILINE
         ):
             assert path == PACKAGE / "__init__.py" or set(re.findall(r"\w+", names)) <= modules
+
+
+def test_names_that_record_imports_on_first_use_come_from_below():
+    floor = {name: at for at, row in enumerate(architecture.floors()) for name in row}
+    for place in record._NAMES:
+        folder = place.partition(".")[0]
+        assert folder == "record" or floor[folder] < floor["record"], place
