@@ -428,10 +428,6 @@ ReplayResult Replay::run() {
     };
     constexpr std::size_t batch = 16384;
     RowStream stream(items, steps(), batch, options_.rows, begun);
-    // A shard or a part on a cluster may have no item of the first groups of steps.
-    std::size_t first = items.empty() ? 0 : steps();
-    for (const WorkItem& item : items) first = std::min(first, item.step.value_or(0));
-    begun(first);
     std::vector<std::optional<ItemNoise>> noise(items.size());
     std::vector<std::vector<ItemWindow>> windows(items.size());
     std::vector<std::map<std::string, State>> states(items.size());
