@@ -25,7 +25,7 @@ struct Transport {
     // Of a value in a message, and in a sum of `workers` messages, partial or final. Where they are
     // not given sums are as long as messages: factors, gathered codes, second encodings.
     int code_bits = 0;
-    std::function<int(int workers)> sum_bits;
+    std::function<int(int workers)> sum_bits = {};
     bool exact_sums = false;  // sums have no width, so no network can carry partial ones
     int rounds = 1;           // messages one after another, each a part of the bytes
     // Workers of a node, whose values are added as numbers of node_bits before the node makes one
@@ -41,7 +41,7 @@ struct Transport {
     bool phased = false;
     double second_width = 1.0;
     // Of a hierarchy of two levels: that of the groups' sums. The rest is of the workers' messages.
-    std::shared_ptr<const Transport> over;
+    std::shared_ptr<const Transport> over = {};
 };
 
 // Sums of `workers` integers 0..largest.
