@@ -25,7 +25,7 @@ help:
 	@echo "make report      replay the bundled recorded traces through --scheme main into out/ and write out/report.html"
 	@echo "make report-all  the same through every scheme (--scheme all), into out/all/"
 	@echo "make test        build everything and run the C++ tests, the Python tests and the notebooks"
-	@echo "make lint        checks of the sources: layout, clang-format, biome (JavaScript), ruff, mypy"
+	@echo "make lint        checks of the sources: layout, floors, clang-format, biome (JavaScript), ruff, mypy"
 	@echo "make tidy        clang-tidy on the C++ sources that changed since main; ALL=1: on all, half an hour"
 	@echo "make sanitize    the C++ tests and quick Python tests under the address and undefined-behaviour sanitizers, the C++ tests under the thread sanitizer; ONLY=asan, tsan"
 	@echo "make fuzz        readers of files, names, specs, dumps and results under libFuzzer, 30 minutes each, and generated calls; MINUTES=N, TARGETS=NAMES, EXAMPLES=N"
@@ -39,7 +39,7 @@ help:
 	@echo "make extending   execute the examples of docs/extending.md on copies of the tree; NAMES='format column'"
 	@echo "make docs        write the documentation site, build/docs/index.html, the notebooks run"
 	@echo "make picture     draw the pictures of README.md again; those of the report need Chromium"
-	@echo "make tables      rewrite the tables of README.md, docs/scales.md, docs/schemes.md, docs/reductions.md, docs/nodes.md, docs/limit.md, docs/blocks_across_layers.md, docs/advice.md and docs/search.md"
+	@echo "make tables      rewrite the tables of README.md, docs/scales.md, docs/schemes.md, docs/ARCHITECTURE.md, docs/reductions.md, docs/nodes.md, docs/limit.md, docs/blocks_across_layers.md, docs/advice.md and docs/search.md"
 	@echo "make notebooks   run the notebooks and store them with their outputs; NAMES='03 07'"
 	@echo "make stubs       write the type stubs of the extension modules again"
 	@echo "make clean       remove everything that these commands made: build/ out/ .venv/ .stamps/, docs/api/, caches"
@@ -49,20 +49,29 @@ help:
 system:
 	@PYTHON=$(PYTHON) .ci/system_packages.sh
 
-# The packages of pyproject.toml, without the project itself.
-.stamps/venv: pyproject.toml .ci/install_torch.py | system
+# What a report needs: the packages that pyproject.toml requires to build and to run.
+.stamps/venv: pyproject.toml | system
 	@mkdir -p $(@D)
 	@test -x $(VENV)/python || { echo "Making .venv"; $(PYTHON) -m venv .venv; }
 	@echo "Installing the Python packages of pyproject.toml into .venv"
 	@$(VENV)/python -m pip install --quiet --upgrade pip
+	@$(VENV)/python .ci/requirements.py | $(VENV)/python -m pip install --quiet --requirement /dev/stdin
+	@touch $@
+
+# Editable: Python sources count as they are; C++ sources are rebuilt, only what changed.
+.stamps/modules: .stamps/venv $(cpp_sources)
+	@echo "Building the extension modules in $(BUILD)"
+	@CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(VENV)/python -m pip install --quiet --no-build-isolation --no-deps --editable .
+	@touch $@
+
+# What tests, notebooks and other extras need besides.
+.stamps/packages: .stamps/venv .ci/install_torch.py
+	@echo "Installing the packages of the tests into .venv"
 	@$(VENV)/python .ci/requirements.py test dask remote benchmark | $(VENV)/python -m pip install --quiet --requirement /dev/stdin
 	@$(VENV)/python .ci/install_torch.py
 	@touch $@
 
-# Editable: Python sources count as they are; C++ sources are rebuilt, only what changed.
-.stamps/installed: .stamps/venv $(cpp_sources)
-	@echo "Building the extension modules in $(BUILD)"
-	@CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(VENV)/python -m pip install --quiet --no-build-isolation --no-deps --editable .
+.stamps/installed: .stamps/packages .stamps/modules
 	@touch $@
 
 .stamps/tests-built: .stamps/installed $(cpp_sources)
@@ -80,7 +89,7 @@ report-all: out/all/report.html
 	@echo "The report is out/all/report.html; the numbers behind it are out/all/results.csv and out/all/results.parquet."
 
 # out/ is of these commands alone: what an older version left there goes.
-out/report.html out/all/report.html: .stamps/installed $(trace_files) $(python_sources)
+out/report.html out/all/report.html: .stamps/modules $(trace_files) $(python_sources)
 	$(VENV)/apscope replay $(traces:%=notebooks/data/%) --scheme $(if $(findstring /all/,$@),all,main) --limit --persistence -o $(@D) --force
 	$(VENV)/apscope report $(@D) -o $@ --force
 
@@ -118,7 +127,7 @@ lint: .stamps/installed .stamps/lint  # mypy reads the package as it is installe
 	@.ci/lint.sh
 
 tidy: .stamps/lint
-	@cmake --preset release --log-level=ERROR
+	@cmake --preset release -B build/tidy -D APSCOPE_SHARE_PARSING=OFF --log-level=ERROR
 	@$(VENV)/python .ci/tidy.py $(if $(ALL),--all)
 
 # Where there is a GPU its tests run, too.
@@ -190,21 +199,15 @@ docs: .stamps/docs
 	@echo "The site is build/docs/index.html."
 
 picture: out/report.html
-	$(VENV)/python docs/picture.py out docs/picture.svg
-	$(VENV)/python docs/quickreduce.py docs/quickreduce.png
-	$(VENV)/python docs/report_picture.py out/report.html
+	$(VENV)/python -m docs.tools.picture out docs/picture.svg
+	$(VENV)/python -m docs.tools.quickreduce docs/quickreduce.png
+	$(VENV)/python -m docs.tools.report_picture out/report.html
 
 tables: .stamps/installed
-	$(VENV)/python docs/tables.py docs/scales.md docs/schemes.md docs/definitions.md
-	$(VENV)/python docs/reductions.py README.md docs/reductions.md
-	$(VENV)/python docs/nodes.py docs/nodes.md
-	$(VENV)/python docs/limit.py docs/limit.md
-	$(VENV)/python docs/advice.py docs/advice.md
-	$(VENV)/python docs/search.py docs/search.md
-	$(VENV)/python docs/blocks_across_layers.py docs/blocks_across_layers.md
+	$(VENV)/python -m docs.tools
 
 notebooks: .stamps/installed
-	$(VENV)/python docs/notebooks.py $(NAMES)
+	$(VENV)/python -m docs.tools.notebooks $(NAMES)
 
 stubs: .stamps/installed
 	@$(VENV)/python .ci/stubs.py bindings/apscope

@@ -1,13 +1,11 @@
-"""Checks the files as texts: layers, import circles, lengths, headers, and notes to finish later.
+"""Checks the files as texts: layers, lengths, headers, drawn rows, and unfinished notes.
 
 Prints one line per finding, and exits 1 if there is any.
 """
 
 from __future__ import annotations
 
-import ast
 import collections
-import graphlib
 import re
 import subprocess
 import sys
@@ -15,13 +13,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-SUFFIXES = {".h", ".cpp", ".cu", ".py", ".sh", ".js"}
+CPP = {".h", ".cpp", ".cu"}
+SUFFIXES = CPP | {".py", ".sh", ".js"}
 MAX_LINES = 525
 #: Columns of a line: of every line of JavaScript, whose formatter does not break texts, and of all
 #: lines of code but a small share, which tables and samples need.
 MAX_COLUMNS = 100
 WIDE_SHARE = 0.003
-CODE = {".h", ".cpp", ".cu", ".py", ".js", ".css"}
+CODE = CPP | {".py", ".js", ".css"}
 
 # What each layer may include of the project, and of other libraries.
 LAYERS = ["core", "emulation", "analysis", "bindings"]
@@ -70,10 +69,16 @@ ORACLE = (
     "bindings/cpp/apscope/multiprecision.h",
 )  # and the public header that takes Boost's numbers
 USERS = "tests/bindings/cpp/"  # of the C++ library, with libraries of their own
-PACKAGE = "bindings/apscope"
-EXTENSIONS = {"_core", "_cuda", "_oracle"}  # modules of the package that are no Python source
 XTENSOR = "bindings/cpp/apscope/xtensor.h"
 LATER = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "X" * 3]) + r")\b")
+#: A row that is drawn in a C++ comment: a formula, a table or bits. clang-format leaves it alone.
+DRAWN = re.compile(r"\s*// {3,}(?=\S)")
+#: What ends a statement within a drawn row: a gap between columns, punctuation, a word.
+STATEMENT_ENDS = re.compile(
+    r" {2,}|[;,:] |\b(?:if|else|where|with|over|of|for|and|or|unless|so|than)\b"
+)
+BRACKETS = re.compile(r"\([^()]*\)|\[[^][]*\]|\{[^{}]*\}|`[^`]*`")
+RELATIONS = re.compile(r"(?<= )(?:=|<=|>=|<|>)(?= )")
 
 
 def tracked() -> list[str]:
@@ -136,6 +141,50 @@ def wrong_includes(name: str, text: str) -> Iterator[str]:
                 yield f"includes {included}, a library that {layer}/ does not use"
 
 
+def is_chain(statement: str) -> bool:
+    """Whether a statement has one relation at most, or more that read on: a <= b < c."""
+    while (inner := BRACKETS.sub("", statement)) != statement:
+        statement = inner
+    relations = RELATIONS.findall(statement)
+    return len(relations) < 2 or any(
+        set(relations) <= chain for chain in ({"<", "<="}, {">", ">="})
+    )
+
+
+def columns(row: str) -> set[int]:
+    """Where the columns of a drawn row after the first begin, and where its relations stand."""
+    return {gap.end() for gap in re.finditer(r"(?<=[^\s/]) {2,}", row)} | {
+        relation.start() for relation in RELATIONS.finditer(row)
+    }
+
+
+def joined_rows(text: str) -> Iterator[str]:
+    """Drawn rows that join two statements, or that are broken as prose is.
+
+    A row is broken as prose if the next one begins no deeper and shares no column with it, and if
+    its first word had no room in the row. Rows that go on under a column, and items of a list that
+    begin with a dash, may be broken so.
+    """
+    above, margin = "", 0
+    lines = text.splitlines()
+    for place, (line, below) in enumerate(zip(lines, [*lines[1:], ""], strict=True), 1):
+        if row := DRAWN.match(line):
+            margin = min(margin or row.end(), row.end())
+            if not all(is_chain(part) for part in STATEMENT_ENDS.split(line[row.end() :])):
+                yield f"joins two statements on line {place}: one formula, one row"
+            rest = re.match(r"\s*// +(?=\S)", below)
+            if (
+                rest
+                and rest.end() <= row.end() == margin
+                and not re.match(r"\s*// - ", above)
+                and not columns(line) & columns(below)
+                and len(line) + 1 + len(below[rest.end() :].split(" ")[0]) > MAX_COLUMNS
+            ):
+                yield f"breaks the drawn row on line {place} as prose: go on under its column"
+        else:
+            above, margin = line, 0
+
+
 def findings(name: str, text: str) -> Iterator[str]:
     """What is wrong with one file."""
     path = Path(name)
@@ -151,6 +200,8 @@ def findings(name: str, text: str) -> Iterator[str]:
                 yield f"has {len(line)} columns on line {place}; {MAX_COLUMNS} are the limit"
     if path.suffix == ".h" and not text.startswith("//"):
         yield "does not begin with a comment that says what it is for"
+    if path.suffix in CPP:
+        yield from joined_rows(text)
     yield from wrong_includes(name, text)
 
 
@@ -171,53 +222,6 @@ def too_wide(names: list[str]) -> str:
     )
 
 
-def imports(tree: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
-    """Every import that runs, in functions too; not those for type checkers."""
-    for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-            continue
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            yield node
-        yield from imports(node)
-
-
-def import_circle(package: Path) -> list[str]:
-    """Modules of a package of which each imports the next and the last the first; empty if none."""
-    sources = {}
-    for path in package.rglob("*.py"):
-        parts = (package.name, *path.relative_to(package).with_suffix("").parts)
-        sources[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    known = {*sources, *(f"{package.name}.{name}" for name in EXTENSIONS)}
-    graph: dict[str, set[str]] = {}
-    for module, path in sources.items():
-        inside = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
-        found = graph[module] = set()
-        for node in imports(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Import):
-                found.update(alias.name for alias in node.names)
-                continue
-            base = (
-                ".".join(
-                    [
-                        *inside[: len(inside) - node.level + 1],
-                        *([node.module] if node.module else []),
-                    ]
-                )
-                if node.level
-                else node.module or ""
-            )
-            found.update(
-                f"{base}.{alias.name}" if f"{base}.{alias.name}" in known else base
-                for alias in node.names
-            )
-        found &= known - {module}  # a module's own name: a package that names its parts
-    try:
-        graphlib.TopologicalSorter(graph).prepare()
-    except graphlib.CycleError as error:
-        return list(reversed(error.args[1]))
-    return []
-
-
 def main() -> int:
     """Look at every source and page."""
     names = [
@@ -234,9 +238,6 @@ def main() -> int:
         for finding in findings(name, (ROOT / name).read_text(encoding="utf-8")):
             print(f"{name} {finding}")
             count += 1
-    if circle := import_circle(ROOT / PACKAGE):
-        print(f"{PACKAGE} has modules that import each other: {' -> '.join(circle)}")
-        count += 1
     if wide := too_wide([name for name in tracked() if Path(name).suffix in CODE]):
         print(wide)
         count += 1

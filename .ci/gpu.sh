@@ -170,6 +170,6 @@ part memcheck 45
 part racecheck 45
 part all_inputs 90 $(($(left) > 75 ? 60 : $(left) - 15))
 
-"$PYTHON" tests/benchmarks/gpu.py --collect "$out" --gpu "$gpu" --driver "$driver" || status=1
+"$PYTHON" -m docs.tools.gpu --collect "$out" --gpu "$gpu" --driver "$driver" || status=1
 echo "$(since "$start") s in all; $out/gpu.json"
 exit "$status"

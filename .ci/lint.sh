@@ -31,6 +31,7 @@ check clang-format "$bin/clang-format" --dry-run -Werror "${cpp[@]}"
 check biome "$bin/biome" format "${js[@]}"
 check "ruff check" "$bin/ruff" check --quiet .
 check "ruff format" "$bin/ruff" format --check --quiet .
+check floors "$bin/lint-imports" --no-cache
 check mypy "$bin/python" -m mypy
 check workflows "$bin/check-jsonschema" --builtin-schema vendor.github-workflows \
     .github/workflows/*.yml

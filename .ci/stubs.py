@@ -1,7 +1,7 @@
 """Write the type stubs: python .ci/stubs.py FOLDER.
 
-Those of the extension modules, and that of apscope.schemes, whose classes are made when it is
-imported.
+Those of the extension modules, that of apscope.schemes, whose classes are made when it is
+imported, and those of the packages whose names are imported on first use.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from types import ModuleType
 
-from apscope import _core, schemes
+import apscope
+from apscope import _core, record, schemes
 
 MODULES = ("_core", "_oracle")  # _oracle exists where MPFR does
 
@@ -144,6 +146,15 @@ def scheme_stub() -> str:
     return "\n".join(lines) + "\n"
 
 
+def package_stub(package: ModuleType) -> str:
+    """A package of lazy names for type checkers and editors: every name with its import."""
+    dots = "." * package.__name__.count(".") + "."
+    lines = ['"""Written by .ci/stubs.py: make stubs."""', ""]
+    for place, names in package._NAMES.items():
+        lines.append(f"from {dots}{place} import {names.replace(' ', ', ')}")
+    return "\n".join([*lines, "", f"__all__ = {json.dumps(package.__all__)}"]) + "\n"
+
+
 def write_stubs(folder: Path) -> list[Path]:
     """The stubs written, one a module that this installation has."""
     written = []
@@ -160,8 +171,15 @@ def write_stubs(folder: Path) -> list[Path]:
             # The list of columns has its own table, in docs/definitions.md.
             text = re.sub(r"^COLUMNS: tuple = .*$", COLUMNS, text, flags=re.MULTILINE)
             written[-1].write_text("\n".join(line.rstrip() for line in text.splitlines()) + "\n")
-    written.append(folder / "schemes.pyi")
-    written[-1].write_text(scheme_stub())
+    texts = {
+        "schemes.pyi": scheme_stub(),
+        "__init__.pyi": package_stub(apscope),
+        "record/__init__.pyi": package_stub(record),
+    }
+    for name, text in texts.items():
+        written.append(folder / name)
+        written[-1].parent.mkdir(exist_ok=True)
+        written[-1].write_text(text)
     return written
 
 

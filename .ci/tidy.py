@@ -1,6 +1,6 @@
 """Run clang-tidy on sources that changed since the branch main, and on headers through a source.
 
-python .ci/tidy.py [--all]. Reads build/release/compile_commands.json; exits 1 where there is a
+python .ci/tidy.py [--all]. Reads build/tidy/compile_commands.json; exits 1 where there is a
 finding.
 """
 
@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-BUILD = ROOT / "build/release"
+BUILD = ROOT / "build/tidy"
 LAYERS = ("core/", "emulation/", "analysis/", "bindings/")
 
 

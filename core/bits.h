@@ -1,4 +1,5 @@
-// Floating-point values as bits: layouts, casts, and selection without branches.
+// Helpers that treat floating-point values as bits: the layouts of fp32 and fp64, bit casts, and
+// selection without branches.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +9,7 @@
 
 namespace apscope::detail {
 
-// The layout of the type of the values: fp32 or fp64.
+// The bit layout of Real: fp32 (float) or fp64 (double).
 template <class Real>
 struct Layout;
 template <>
@@ -29,8 +30,8 @@ APSCOPE_HD To bits_cast(From from) {
     return __builtin_bit_cast(To, from);
 }
 
-// condition ? a : b by masks: compilers turn chains of these into vector code, which they do not
-// always do with chains of branches.
+// Returns condition ? a : b, computed with masks: compilers turn chains of these into vector code,
+// which they do not always do with chains of branches.
 template <class Bits>
 APSCOPE_HD Bits select(bool condition, Bits a, Bits b) {
     return b ^ ((a ^ b) & (Bits{0} - static_cast<Bits>(condition)));

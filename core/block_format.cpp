@@ -65,7 +65,7 @@ bool is_bfp(const BlockFormat& f) {
            ",rule=<rule> ,nonfinite=<rule> ,tensor");
 }
 
-// The text before the first comma.
+// Reads `base`, the text of `name` before the first comma.
 BlockFormat parse_base(std::string_view base, std::string_view name) {
     for (const NamedBlockFormat& row : table()) {
         if (row.name == base || detail::folded(row.name) == detail::folded(base)) return row.format;
@@ -124,7 +124,7 @@ FloatFormat fixed_point_element(int bits, bool twos_complement) {
         refuse("block elements of " + std::to_string(bits) +
                " bits do not exist; use 2 to 8, including the sign");
     }
-    // Exponent field of no bits: magnitudes 0 .. 2^(bits-1) - 1 in units of 2^-(bits-2).
+    // Without exponent bits, the magnitudes are 0 .. 2^(bits-1) - 1 in units of 2^-(bits-2).
     FloatFormat f = make_format(0, bits - 1, Specials::finite);
     if (twos_complement) f.zero = Zero::single;
     return f;
@@ -142,7 +142,8 @@ double BlockFormat::bits_per_element() const {
 
 namespace {
 
-// The smallest fp64 number that is not below the square root of x in [1, 4), x of few bits.
+// The smallest fp64 number that is not below the square root of x; x is in [1, 4) and has few
+// significant bits.
 double root_upward(double x) {
     const double root = std::sqrt(x);
     return std::fma(root, root, -x) < 0 ? std::nextafter(root, 2.0) : root;
@@ -157,10 +158,11 @@ ScaleStep scale_step(const BlockFormat& f) {
         case ScaleRule::ratio: break;
         case ScaleRule::ceil: return {0, std::nextafter(1.0, 2.0)};
         case ScaleRule::rceil: return {0, std::nextafter(top, 2.0)};
-        // The middle between the last value of a binade and the next binade rounds up: the last
-        // significand is odd.
+        // The midpoint between the last value of a binade and the next binade rounds up, because
+        // the last significand is odd.
         case ScaleRule::even: return {0, 2 - std::ldexp(1.0, -f.top_mantissa_bits() - 1)};
-        // fraction / top from 2^(-1/2) on, or from 2^(1/2) on, whichever a fraction can reach.
+        // k increases where fraction / top reaches 2^(-1/2) or 2^(1/2), whichever a fraction can
+        // reach.
         case ScaleRule::nearest:
             return top * top > 2 ? ScaleStep{-1, root_upward(top * top / 2)}
                                  : ScaleStep{0, root_upward(top * top * 2)};
@@ -169,7 +171,7 @@ ScaleStep scale_step(const BlockFormat& f) {
 }
 
 int scale_exponent(const BlockFormat& f, double amax) {
-    int exponent;  // amax = fraction * 2^exponent, fraction in [1, 2)
+    int exponent;  // amax = fraction * 2^(exponent - 1), fraction in [1, 2)
     const double fraction = 2 * std::frexp(amax, &exponent);
     const ScaleStep step = scale_step(f);
     const int k = exponent - 1 - f.element.emax() + step.base + (fraction >= step.from);
@@ -216,7 +218,7 @@ std::size_t BlockFormat::hash() const {
 }
 
 BlockFormat parse_block_format(std::string_view given) {
-    // Specs of schemes write / where names have commas.
+    // In the spec of a scheme, / stands for the comma of a name.
     std::string plain(given);
     std::replace(plain.begin(), plain.end(), '/', ',');
     const std::string_view name = plain;

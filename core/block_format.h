@@ -1,9 +1,9 @@
-// BlockFormat: numbers that share a scale, as a value. A block is a run of elements along one axis;
-// it has one code of `scale` and, for each element, one code of `element`:
+// BlockFormat describes, as a value, a format whose numbers share scales. A block is a run of
+// elements along one axis; it has one code of `scale` and, for each element, one code of `element`:
 //
 //      value = element * scale                    (tensor_scale: element * scale / tensor scale)
 //
-// OCP's MX formats, NVFP4 and shared-exponent ("block floating point") formats are of this kind.
+// OCP's MX formats, NVFP4 and shared-exponent ("block floating point") formats are block formats.
 #pragma once
 
 #include <cstddef>
@@ -16,26 +16,27 @@
 
 namespace apscope {
 
-// How a block's scale is computed from amax, the largest finite magnitude of the block. The first
-// five give a power of two, 2^k before it is clamped to the scales that exist; emax and largest are
-// the element format's.
+// The rule by which a block's scale is computed from amax, the largest finite magnitude of the
+// block. The first five give a power of two, 2^k, which is then clamped to the range of the scale
+// format; emax and largest are the element format's.
 enum class ScaleRule {
     floor,    // k = floor(log2 amax) - emax (OCP)
     ceil,     // k = ceil(log2 amax) - emax
-    rceil,    // the least k with largest 2^k >= amax: no element is above the largest
+    rceil,    // the least k with largest 2^k >= amax, so that no element overflows
     even,     // k = floor(log2 r) - emax, r = amax rounded to nearest at the element's precision
-    nearest,  // k = log2(amax / largest) to the nearest integer (MLX)
+    nearest,  // k = log2(amax / largest), rounded to the nearest integer (MLX)
     ratio,    // amax / largest, rounded to a value of the scale's format (NVFP4)
 };
 inline constexpr int scale_rule_count = 6;
 
-// What an infinity or a NaN does to its block: OCP leaves it open, and libraries differ.
-// docs/definitions.md, section 11, has the sources.
+// The effect of an infinity or a NaN on its block. OCP leaves it open, and libraries differ;
+// docs/definitions.md, section 11, cites the sources.
 enum class BlockNonfinite {
-    apart,         // not in amax; a NaN stays alone if elements have NaN, else the scale is NaN
-    torchao,       // either makes the scale NaN
-    torchao_0_18,  // a NaN makes the scale NaN; an infinity counts in amax, as 2^128
-    transformer_engine,  // a NaN is not in amax; an infinity gives the largest scale
+    apart,    // neither counts in amax; a NaN makes its element NaN if elements have NaN, else the
+              // scale
+    torchao,  // either makes the scale NaN
+    torchao_0_18,        // a NaN makes the scale NaN; an infinity counts in amax, as 2^128
+    transformer_engine,  // a NaN does not count in amax; an infinity gives the largest scale
 };
 inline constexpr int block_nonfinite_count = 4;
 
@@ -47,29 +48,30 @@ struct BlockFormat {
     int block_size = 32;  // elements that share a scale; the last block of a line may be shorter
     ScaleRule rule = ScaleRule::floor;
     bool tensor_scale = false;  // one additional fp32 scale for the whole array (rule ratio only)
-    BlockNonfinite nonfinite = BlockNonfinite::apart;  // rule ratio: no rule of torchao's
+    BlockNonfinite nonfinite = BlockNonfinite::apart;  // torchao's two are not for the rule ratio
 
     friend bool operator==(const BlockFormat&, const BlockFormat&) = default;
 
-    // Significant bits after the leading one of elements in the largest binade.
+    // The number of significant bits after the leading one in elements of the largest binade.
     int top_mantissa_bits() const;
-    // Storage for each element: its code and its share of the scale of a whole block.
+    // Storage per element, in bits: its code and its share of the scale of a full block.
     double bits_per_element() const;
     // The shortest name that parse_block_format reads as this format.
     std::string name() const;
     std::size_t hash() const;
 };
 
-// The power-of-two rules: amax = f 2^e, 1 <= f < 2, has k = e - emax + base, and one more where
-// f >= from. from is at most 2, which no f reaches.
+// The constants of a power-of-two rule: amax = f 2^e with 1 <= f < 2 gives k = e - emax + base, or
+// one more if f >= from. `from` is at most 2, which no f reaches.
 struct ScaleStep {
     int base;
     double from;
 };
 ScaleStep scale_step(const BlockFormat& format);
 
-// The exponent k of the power-of-two rules, clamped to the scale's range. amax is finite and
-// positive. Exact: exponents come from the bits of amax, never from a logarithm.
+// The exponent k that a power-of-two rule gives, clamped to the scale format's range. amax is
+// finite and positive. The result is exact: exponents come from the bits of amax, never from a
+// logarithm.
 int scale_exponent(const BlockFormat& format, double amax);
 
 struct NamedBlockFormat {
@@ -79,8 +81,8 @@ struct NamedBlockFormat {
 };
 std::span<const NamedBlockFormat> named_block_formats();
 
-// Elements of `bits` in two's complement with the binary point after the second bit: MXINT8's for
-// 8.
+// The fixed-point element format of `bits` bits with the binary point after the second bit: in
+// two's complement (MXINT8's for 8 bits), or in sign and magnitude.
 FloatFormat fixed_point_element(int bits, bool twos_complement);
 
 // Reads a name of the table, bfp:<bits>:<block> (sign-magnitude elements of that many bits under an

@@ -1,5 +1,6 @@
-// Codes: the bit pattern of a value of a format, and back. encode_one() takes a value of the format
-// (round first); decode_one() takes any code, reserved high bits zero.
+// Conversion between the values of a format and their codes (bit patterns). encode_one() takes a
+// value of the format, so callers round first; decode_one() takes any code whose reserved high bits
+// are zero.
 #pragma once
 
 #include <cstdint>
@@ -9,30 +10,30 @@
 
 namespace apscope::detail {
 
-// A format, prepared for coding from and to values of type Real.
+// The constants of a format for encoding from and decoding to Real.
 template <class Real>
 struct BasicCodec {
     using Bits = BitsOf<Real>;
     int mantissa_bits, exponent_bits, bias;
-    int subnormal_exponent;  // of exponent field 0
+    int subnormal_exponent;  // exponent of field 0, if `subnormals`
     bool subnormals, is_signed, code_zero_is_zero;
-    Bits sign_code;                // the sign bit's place, 0 if unsigned
+    Bits sign_code;                // the sign bit of a code; 0 if unsigned
     Bits top_finite;               // magnitude code of the largest finite value
-    Bits infinity_code, nan_code;  // meaningless if absent
+    Bits infinity_code, nan_code;  // meaningless if the format has none
     bool has_infinity, has_nan, nan_at_negative_zero;
     bool has_negative_zero;  // otherwise the code of -0 is NaN or a second code of 0
-    bool nan_has_sign;       // a NaN code for either sign, and no other
+    bool nan_has_sign;       // every NaN code exists with either sign
     bool nan_has_payload;    // all significands but 0 of the top exponent field are NaN (IEEE 754)
-    bool keep_payload;       // decode_one() gives a NaN its code's sign and payload
+    bool keep_payload;       // decode_one() keeps the sign and payload of a NaN's code
 };
 using Codec = BasicCodec<float>;
 
-// The format's values must be numbers of Real.
+// Every value of the format must be representable in Real.
 template <class Real = float>
 BasicCodec<Real> make_codec(const FloatFormat& format);
 
-// `value` must be a value of the format, an infinity only if the format has one, and NaN only if
-// it has one (otherwise nan_code of `codec` is written: callers set it).
+// `value` must be a value of the format, an infinity only if the format has one, and NaN only if it
+// has one (otherwise the result is codec.nan_code, which the caller sets).
 template <class Real>
 APSCOPE_HD BitsOf<Real> encode_one(Real value, const BasicCodec<Real>& codec) {
     using Bits = BitsOf<Real>;
@@ -43,7 +44,7 @@ APSCOPE_HD BitsOf<Real> encode_one(Real value, const BasicCodec<Real>& codec) {
     const Bits sign = (bits & sign_bit<Real>) != 0 ? codec.sign_code : 0;
     const Bits fraction = magnitude & fraction_mask;
     if (magnitude > infinity_bits<Real>) {
-        // The payload's leading bits are the code's; the quiet bit alone is the canonical NaN.
+        // The code takes the leading bits of the payload; the quiet bit alone is the canonical NaN.
         const Bits code =
             codec.nan_has_payload
                 ? codec.infinity_code + (fraction >> (L::fraction_bits - codec.mantissa_bits))
@@ -53,7 +54,8 @@ APSCOPE_HD BitsOf<Real> encode_one(Real value, const BasicCodec<Real>& codec) {
     if (magnitude == infinity_bits<Real>) return codec.infinity_code | sign;
     if (magnitude == 0) return sign;
     const int exponent = exponent_of<Real>(magnitude);
-    // Left-aligned with the leading one at bit fraction_bits, also for subnormals of Real.
+    // The significand is aligned: its leading one is at bit fraction_bits, also for subnormals of
+    // Real.
     const Bits significand = magnitude > fraction_mask ? fraction | one << L::fraction_bits
                                                        : fraction << (1 - L::bias - exponent);
     const int field = exponent + codec.bias;
@@ -90,10 +92,11 @@ APSCOPE_HD Real decode_one(BitsOf<Real> code, const BasicCodec<Real>& codec) {
     int unit = (subnormal ? codec.subnormal_exponent : static_cast<int>(field) - codec.bias) -
                codec.mantissa_bits;
     if (magnitude == 0 && codec.code_zero_is_zero) significand = 0;
-    // significand * 2^unit, both exact in fp64; 2^unit by its exponent field.
+    // The value is significand * 2^unit. Both factors are exact in fp64; 2^unit is built from its
+    // exponent field.
     double value = static_cast<double>(significand);
     if constexpr (std::is_same_v<Real, double>) {
-        constexpr int least = -1022;  // 2^unit itself may be subnormal: in two steps
+        constexpr int least = -1022;  // 2^unit may be subnormal, so it is applied in two steps
         const int below = unit < least ? unit - least : 0;
         unit -= below;
         value *= bits_cast<double>(static_cast<std::uint64_t>(below + 1023) << 52);

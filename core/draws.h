@@ -1,5 +1,6 @@
-// Stochastic rounding as counting: of the 2^N random integers, how many round up a number that is
-// eta of a step above its lower neighbour; and the comparison with the drawn one.
+// Stochastic rounding as counting: the number of the 2^N random integers that round up a value that
+// is eta of a step above its lower neighbour, and the comparison of that count with a random
+// integer.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +10,8 @@
 
 namespace apscope::detail {
 
-// eta = rest / 2^shift cut off after 64 binary digits, as a fraction of 2^64; `below` says whether
-// digits were lost.
+// eta = rest / 2^shift, truncated to 64 binary digits, as a fraction of 2^64; `below` says whether
+// any digit cut off was not zero.
 struct Eta {
     std::uint64_t digits;
     bool below;
@@ -25,8 +26,8 @@ APSCOPE_HD Eta eta_of(Word rest, int shift) {
     return {static_cast<std::uint64_t>(rest >> down), (rest & ((Word{1} << down) - 1)) != 0};
 }
 
-// How many of the 2^N random integers round up (see RoundingMode), left-aligned in 64 bits; `all`
-// means a count of 2^N.
+// The number of the 2^N random integers that round up (see RoundingMode), left-aligned in 64 bits;
+// `all` means that all 2^N do.
 struct UpCount {
     std::uint64_t count;
     bool all;
@@ -42,8 +43,8 @@ APSCOPE_HD UpCount up_count(Eta eta, int random_bits) {
                    : UpCount{eta.digits + (eta.below ? 1 : 0), false};
     } else if constexpr (M == RoundingMode::stochastic_b || M == RoundingMode::stochastic_c) {
         const std::uint64_t half = std::uint64_t{1} << (63 - random_bits);
-        const std::uint64_t digits =
-            eta.digits | (eta.below ? 1 : 0);  // at most 62 bits: the last is far below a half
+        // `below` is a sticky bit: because N is at most 62, it is less than half a unit.
+        const std::uint64_t digits = eta.digits | (eta.below ? 1 : 0);
         const std::uint64_t odd = digits >> (64 - random_bits) & 1;
         const std::uint64_t sum =
             digits + (M == RoundingMode::stochastic_b ? half : half - 1 + odd);
@@ -67,9 +68,9 @@ APSCOPE_HD UpCount up_count(RoundingMode mode, Eta eta, int random_bits) {
     }
 }
 
-// Whether a magnitude that is eta steps above its lower neighbour rounds up, for numbers that
-// are not bits of a Real: inside an irregular gap, and exact results wider than fp64.
-// (stochastic_exact needs more digits.)
+// Returns whether a magnitude that is eta steps above its lower neighbour rounds up. It is for
+// numbers that are not the bits of a Real: those inside an irregular gap, and exact results wider
+// than fp64. (stochastic_exact needs more digits than eta has.)
 template <RoundingMode M>
 APSCOPE_HD bool eta_rounds_up(Eta eta, bool odd, bool negative, int random_bits,
                               std::uint64_t random) {
@@ -88,13 +89,13 @@ APSCOPE_HD bool eta_rounds_up(Eta eta, bool odd, bool negative, int random_bits,
     return up.all | (up.count + random < up.count);
 }
 
-// The digits of a random number U in [0, 1), 64 at a time. A single word is followed by zeros; a
-// stream (core/philox.h) has any number of them.
+// The binary digits of a random number U in [0, 1), 64 at a time. A single word is followed by
+// zeros; a stream (core/philox.h) has any number of digits.
 APSCOPE_HD std::uint64_t random_digits(std::uint64_t word, int index) {
     return index == 0 ? word : 0;
 }
 
-// U < rest / 2^shift, comparing as many digits as needed.
+// Returns whether U < rest / 2^shift; compares as many digits as needed.
 template <class Word, class Random>
 APSCOPE_HD bool drawn_below(Word rest, int shift, const Random& random) {
     for (int index = 0; rest != 0; ++index, shift -= 64) {
@@ -102,7 +103,7 @@ APSCOPE_HD bool drawn_below(Word rest, int shift, const Random& random) {
         const std::uint64_t drawn = random_digits(random, index);
         if (drawn != digits) return drawn < digits;
         if (shift <= 64) break;
-        const int left = shift - 64;  // the digits not yet compared
+        const int left = shift - 64;  // the number of digits not yet compared
         if (left < static_cast<int>(sizeof(Word) * 8)) rest &= (Word{1} << left) - 1;
     }
     return false;

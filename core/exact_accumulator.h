@@ -2,8 +2,8 @@
 // exact, independent of order, and rounded once at its end.
 //
 // Bit 0 weighs 2^-Origin. Digits of 32 bits lie in signed 64-bit limbs, whose upper halves collect
-// carries. Two widths: products of fp32 numbers reach from 2^-298 to 2^256, products of fp64
-// numbers from 2^-2148 to 2^2048; both leave room for 2^111 of them.
+// carries. There are two widths: products of fp32 numbers reach from 2^-298 to 2^256, products of
+// fp64 numbers from 2^-2148 to 2^2048; both leave room for a sum of 2^111 products.
 #pragma once
 
 #include <cstdint>
@@ -32,14 +32,15 @@ public:
 
     bool finite() const { return !not_finite_; }
     double special() const { return special_; }
-    // The sum, aligned, its last bit sticky; significand 0 if it is zero.
+    // The sum, aligned, with a sticky last bit; the significand is 0 if the sum is zero.
     WideNumber total() {
         carry();
         const bool negative = limbs_[LimbCount - 1] < 0;
         if (negative) negate();
         int high = LimbCount - 1;
         while (high > 0 && limbs_[high] == 0) --high;
-        // 128 bits, of which the highest limb fills 1 to 32, and the 32 below them.
+        // `top` has the four highest digits (128 bits, of which the first digit fills 1 to 32),
+        // `next` the 32 bits below them.
         unsigned __int128 top = 0;
         for (int i = high; i > high - 4; --i) top = top << 32 | digit(i);
         WideNumber sum{0, 0, negative};
@@ -60,14 +61,16 @@ public:
         if (negative) negate();
         return sum;
     }
-    // The sign of an exact zero (IEEE 754 6.3): that of zeros of one sign, else by direction.
+    // An exact zero with the sign of IEEE 754 6.3: that of the addends if all are zeros of one
+    // sign, else by the rounding direction.
     double zero(bool toward_negative) const {
         if (!nonzero_ && plus_zero_ != minus_zero_) return minus_zero_ ? -0.0 : 0.0;
         return toward_negative && (nonzero_ || minus_zero_) ? -0.0 : 0.0;
     }
 
 private:
-    // significand 2^unit, in as many digits as a significand of 53 or 106 bits may touch.
+    // Adds significand * 2^unit. Digits is the number of digits that a significand of 53 or 106
+    // bits can touch.
     template <int Digits>
     void add_digits(unsigned __int128 significand, int unit, bool negative) {
         const int bit = unit + Origin, offset = bit & 31;
@@ -85,7 +88,8 @@ private:
         nonzero_ = true;
         if (++since_carry_ == 1 << 30) carry();
     }
-    // A sum of zeros of one sign keeps it; a sum of infinities of both is NaN, as fp64 has it.
+    // A sum of zeros of one sign keeps the sign; a sum of infinities of both signs is NaN, as in
+    // fp64.
     void add_special(double x) {
         if (x == 0) {
             (bits_cast<std::uint64_t>(x) >> 63 != 0 ? minus_zero_ : plus_zero_) = true;
@@ -115,9 +119,10 @@ private:
     double special_ = 0;
 };
 
-// Normalised, the least significands count units of 2^-350 and 2^-2252.
-using Fp32ProductSum =
-    ExactAccumulator<400, 24>;  // of fp32 numbers, or of products of two, held in fp64
-using Fp64ProductSum = ExactAccumulator<2272, 139>;  // of any fp64 numbers and their products
+// The origins lie below the units of the smallest significands, which are 2^-350 and 2^-2252 after
+// normalisation to 53 and 106 bits. Sums of fp32 numbers or of products of two, all stored in fp64:
+using Fp32ProductSum = ExactAccumulator<400, 24>;
+// Sums of any fp64 numbers and of products of two:
+using Fp64ProductSum = ExactAccumulator<2272, 139>;
 
 }  // namespace apscope::detail

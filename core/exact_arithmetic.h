@@ -1,10 +1,10 @@
-// Sum, product, quotient, root and fused multiply-add, each rounded once.
+// Arithmetic that rounds once: sum, difference, product, quotient, root and fused multiply-add.
 //
-// Of fp32 numbers (held in fp64): the exact result (a product has 48 bits), or the exact result
-// rounded to odd in fp64's 53 bits, which is enough for every later rounding that needs at most 51
-// of them (Boldo and Melquiond, IEEE TC 57(4), 2008). Of any fp64 numbers, and for more bits: a
-// wide number. Infinities, NaN and signs of zero are those of IEEE 754's operations on fp64, which
-// the final cast then projects.
+// For fp32 operands (stored in fp64), a function returns the exact result (a product has 48 bits),
+// or the exact result rounded to odd in fp64's 53 bits, which is enough for every later rounding
+// that needs at most 51 of them (Boldo and Melquiond, IEEE TC 57(4), 2008). For any fp64 operands,
+// and for roundings that need more bits, it returns a wide number. Infinities, NaN and signs of
+// zero are those of IEEE 754's operations on fp64; the final cast projects them.
 #pragma once
 
 #include "core/exact_sum.h"
@@ -14,7 +14,8 @@ namespace apscope::detail {
 enum class Operation { add, subtract, multiply, divide, sqrt, fma };
 inline constexpr int operation_count = 6;
 
-// The rounded x moved to odd, if the exact number is farther from zero or nearer to it than x.
+// Moves a rounded x whose last bit is even by one ulp towards the exact number, if that is farther
+// from zero or nearer to it than x.
 APSCOPE_HD double step_to_odd(double x, bool farther, bool nearer) {
     const std::uint64_t bits = bits_cast<std::uint64_t>(x);
     const bool step = (farther | nearer) & ((bits & 1) == 0) &
@@ -23,12 +24,13 @@ APSCOPE_HD double step_to_odd(double x, bool farther, bool nearer) {
     return bits_cast<double>(farther ? bits + ulp : bits - ulp);
 }
 
-// x without its last `bits` significand bits: the high part of an exact product of two halves.
+// x without its last `bits` significand bits, so that products of such parts are exact.
 APSCOPE_HD double high_part(double x, int bits) {
     return bits_cast<double>(bits_cast<std::uint64_t>(x) & ~std::uint64_t{0} << bits);
 }
 
-// The remainder a - q b is exact without a fused multiply-add: 29 and 24 bits of q times 24 of b.
+// The remainder a - q b is exact without a fused multiply-add, because q is split into 29 and 24
+// bits and b has 24.
 APSCOPE_HD double divide_to_odd(double a, double b) {
     const double q = a / b;
     const double high = high_part(q, 24);
@@ -38,9 +40,10 @@ APSCOPE_HD double divide_to_odd(double a, double b) {
     return step_to_odd(q, a > 0 ? positive : negative, a > 0 ? negative : positive);
 }
 
-// x against r^2 = high^2 + 2 high low + low^2, with 26 and 27 bits of r. All but low^2 is exact,
-// and low^2 is off by one unit of its 54 at most; x - r^2 is never one such unit, as r^2 would then
-// end in ...0001 with more zeros than an odd r of 53 bits allows.
+// Compares x with r^2 = high^2 + 2 high low + low^2, where high and low have 26 and 27 bits of r.
+// All terms but low^2 are exact, and low^2 has an error of at most one unit of its 54 bits; x - r^2
+// is never one such unit, because r^2 would then end in ...0001 with more zeros than an odd r of 53
+// bits allows.
 APSCOPE_HD double sqrt_to_odd(double x) {
     const double r = __builtin_sqrt(x);
     const double high = high_part(r, 27), low = r - high;
@@ -49,7 +52,7 @@ APSCOPE_HD double sqrt_to_odd(double x) {
     return step_to_odd(r, rest > square, rest < square);
 }
 
-// The exact result, or the odd one, of fp32 numbers. Unused operands are ignored.
+// The result of fp32 operands, exact or rounded to odd. Unused operands are ignored.
 template <Operation Op>
 APSCOPE_HD double to_odd(double a, double b, double c, bool down) {
     if constexpr (Op == Operation::add) return sum_to_odd(a, b, down);
@@ -60,20 +63,19 @@ APSCOPE_HD double to_odd(double a, double b, double c, bool down) {
     if constexpr (Op == Operation::fma) return sum_to_odd(a * b, c, down);
 }
 
-// Wide results, of finite fp64 numbers
-// ----------------------------------------------------------------
+// Wide results of finite fp64 operands ---------------------------------------------------------
 
-// All 106 bits.
+// The product in all its 106 bits.
 APSCOPE_HD WideNumber multiply_wide(double a, double b) {
     const WideNumber x = wide(a), y = wide(b);
     const bool negative = x.negative != y.negative;
     if (x.significand == 0 || y.significand == 0) return {0, 0, negative};
-    // Both have 53 bits from bit 73 up.
+    // Both significands have 53 bits, from bit 73 up.
     return aligned((x.significand >> 73) * (y.significand >> 73), x.unit + y.unit + 2 * 73,
                    negative);
 }
 
-// 124 or 125 bits of the quotient of two numbers that are not zero, the last sticky: 64 and then 60
+// The quotient of two nonzero numbers in 124 or 125 bits, the last of them sticky: 64 bits, then 60
 // more.
 APSCOPE_HD WideNumber divide_wide(double a, double b) {
     using Wide = unsigned __int128;
@@ -86,13 +88,14 @@ APSCOPE_HD WideNumber divide_wide(double a, double b) {
             x.negative != y.negative};
 }
 
-// An integer's root, rounded down, and the remainder of its square: rest = x - root^2 <= 2 root.
+// The square root of an integer x, rounded down, and its remainder: rest = x - root^2 <= 2 root.
 struct Root {
     unsigned __int128 root;
     __int128 rest;
 };
-// That of x 4^digits, for 2^digits <= root: the quotient q of the rest and twice the root gives the
-// next digits, or one unit too much if q^2 exceeds the remainder (Zimmermann, INRIA RR-3805, 1999).
+// Extends the root of an integer to the root of that integer times 4^digits, for 2^digits <= root.
+// The quotient q of the rest and twice the root gives the next digits, or one unit too much if q^2
+// exceeds the remainder (Zimmermann, INRIA RR-3805, 1999).
 APSCOPE_HD Root with_more_digits(Root x, int digits) {
     using Wide = unsigned __int128;
     const Wide rest = static_cast<Wide>(x.rest) << digits, q = rest / (x.root << 1);
@@ -105,14 +108,15 @@ APSCOPE_HD Root with_more_digits(Root x, int digits) {
     return next;
 }
 
-// 122 bits of the root of a positive number, the last sticky: 53 from fp64's root, then 9 and 60
-// more.
+// The root of a positive number in 122 bits, the last of them sticky: 53 bits from fp64's root,
+// then 9 and 60 more.
 APSCOPE_HD WideNumber sqrt_wide(double x) {
     using Wide = unsigned __int128;
     const Significand53 s = significand53(bits_cast<std::uint64_t>(x));
     const int parity = s.unit & 1;
-    const std::uint64_t radicand = s.bits << parity;  // times an even power of two
-    // fp64's root of at least 2^26 counts units of 2^-26, and is one unit too large at most.
+    const std::uint64_t radicand = s.bits << parity;  // x is this times an even power of two
+    // fp64's root is at least 2^26, so its last place is at least 2^-26, and it is at most one unit
+    // too large.
     const auto rounded =
         static_cast<std::uint64_t>(__builtin_sqrt(static_cast<double>(radicand)) * 0x1p26);
     Root root{rounded, static_cast<__int128>(static_cast<Wide>(radicand) << 52) -
@@ -139,7 +143,8 @@ APSCOPE_HD bool is_finite(double x) {
     return (bits_cast<std::uint64_t>(x) & ~sign_bit<double>) < infinity_bits<double>;
 }
 
-// Operands whose result is infinite, NaN or an exact zero: fp64 is correct.
+// Returns whether the operands are special (infinite, NaN, or zeros that make the result zero or
+// infinite), so that fp64's result is correct.
 template <Operation Op>
 APSCOPE_HD bool is_special(double a, double b, double c) {
     if constexpr (Op == Operation::sqrt) return !(is_finite(a) && a > 0);
@@ -160,7 +165,7 @@ APSCOPE_HD double special_result(double a, double b, double c, bool down) {
     return to_odd<Op>(a, b, c, down);
 }
 
-// The rule of arithmetic on any fp64 numbers: one operation, one rounding.
+// Arithmetic on any fp64 numbers: one operation, one rounding.
 template <Operation Op, RoundingMode M>
 APSCOPE_HD double operate_wide(double a, double b, double c, const Cast<double>& cast,
                                std::uint64_t random) {

@@ -11,7 +11,8 @@
 
 namespace apscope::detail {
 
-// Operands must come from fp32 (at most 53 significant bits, exponents far inside fp64's range).
+// Returns a + b rounded to odd. The operands must come from fp32 (at most 53 significant bits,
+// exponents far inside fp64's range).
 APSCOPE_HD double add_to_odd(double a, double b) {
     const double sum = a + b;
     const double b_seen = sum - a;
@@ -25,16 +26,16 @@ APSCOPE_HD double add_to_odd(double a, double b) {
     return bits_cast<double>(step ? moved : bits);
 }
 
-// The sum of two numbers of at most 53 bits. IEEE 754 6.3: an exact zero from operands of different
-// signs is -0 when rounding `down` (toward_negative), else +0.
+// Returns a + b rounded to odd, with the sign of IEEE 754 6.3: an exact zero from operands of
+// different signs is -0 when rounding `down` (toward_negative), else +0.
 APSCOPE_HD double sum_to_odd(double a, double b, bool down) {
     const double odd = add_to_odd(a, b);
     const bool opposite = ((bits_cast<std::uint64_t>(a) ^ bits_cast<std::uint64_t>(b)) >> 63) != 0;
     return down & opposite & (odd == 0.0) ? -0.0 : odd;
 }
 
-// Do the 53 bits of a round-to-odd number suffice for this rounding? The boundaries of a step in
-// the irregular gap have up to two bits more than those of others.
+// Returns whether the 53 bits of a round-to-odd number suffice for this rounding. The boundaries of
+// a step in the irregular gap have up to two bits more than those of other steps.
 APSCOPE_HD bool odd_suffices(const Cast<double>& cast) {
     return cast.mantissa_bits + 1 + (is_stochastic(cast.rounding) ? cast.random_bits : 0) + 2 +
                (cast.gap_high != 0 ? 2 : 0) <=

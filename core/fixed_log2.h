@@ -8,7 +8,7 @@
 
 namespace apscope::detail {
 
-// log2 of a positive, finite fp64 number; subnormals too.
+// The log2 of a positive, finite fp64 number, which may be subnormal.
 inline double fixed_log2(double x) {
     int k = 0;
     if (x < 0x1p-1022) {

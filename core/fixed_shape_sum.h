@@ -6,7 +6,8 @@
 //      join       lane j += lane j+8, then j+4, j+2, j+1
 //      total      blocks in block order, then workers in rank order
 //
-// Elements past the end of the last block add nothing. Compiled without FMA contraction.
+// Elements past the end of the last block add nothing. This code is compiled without FMA
+// contraction.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +19,7 @@ namespace apscope::detail {
 inline constexpr std::size_t sum_block = 4096;
 inline constexpr std::size_t sum_lanes = 16;
 
-// The join of a block's lanes, which are overwritten.
+// Joins the lanes of a block, and overwrites them.
 APSCOPE_HD double join_lanes(double* lane) {
     for (std::size_t width = sum_lanes / 2; width > 0; width /= 2) {
         for (std::size_t j = 0; j < width; ++j) lane[j] += lane[j + width];
@@ -26,7 +27,7 @@ APSCOPE_HD double join_lanes(double* lane) {
     return lane[0];
 }
 
-// One block's sum of term(i), i = 0..count-1; count <= sum_block.
+// The sum of term(i), i = 0..count-1, over one block; count <= sum_block.
 template <class Term>
 APSCOPE_HD double block_sum(std::size_t count, Term&& term) {
     double lane[sum_lanes] = {};

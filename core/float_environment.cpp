@@ -8,10 +8,10 @@
 namespace apscope::detail {
 
 #if defined(__SSE2__)
-// Both control words as a process starts with them. MXCSR: bits 13-14 rounding, 15 flush results to
-// zero, 6 read subnormals as zero, 7-12 mask the exceptions, 0-5 which were raised. The x87's: bits
-// 10-11 rounding, 0-5 the masks; we do not compute with it, but the C library uses its rounding
-// mode when it reads decimals.
+// Sets both control words to the values with which a process starts. MXCSR: bits 13-14 are the
+// rounding, 15 flushes results to zero, 6 reads subnormals as zero, 7-12 mask the exceptions, 0-5
+// record them. The x87's: bits 10-11 are the rounding, 0-5 the masks; we do not compute with the
+// x87, but the C library uses its rounding mode when it reads decimals.
 FloatEnvironment::FloatEnvironment() {
     std::uint16_t x87 = 0;
     asm volatile("fnstcw %0" : "=m"(x87));
@@ -26,8 +26,8 @@ FloatEnvironment::~FloatEnvironment() {
     _mm_setcsr(static_cast<unsigned>(saved_control_));
 }
 #elif defined(__aarch64__)
-// FPCR as a process starts with it: bits 22-23 rounding 0, 24 flush to zero 0, 8-15 no exception
-// traps.
+// Sets FPCR to the value with which a process starts, 0: bits 22-23 round to nearest, bit 24
+// flushes nothing to zero, bits 8-15 trap no exception.
 FloatEnvironment::FloatEnvironment() {
     asm volatile("mrs %0, fpcr" : "=r"(saved_control_));
     asm volatile("msr fpcr, %0" ::"r"(std::uint64_t{0}));

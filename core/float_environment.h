@@ -1,6 +1,6 @@
-// FloatEnvironment: round to nearest, subnormals kept, no exception trapped, for the lifetime of a
-// scope. Every entry point and every worker thread opens one; the caller's control words are
-// restored at its end.
+// FloatEnvironment sets the floating-point environment of a scope: round to nearest, no subnormal
+// flushed, no exception trapped. Every entry point and every worker thread opens one; the caller's
+// control words are restored at its end.
 #pragma once
 
 #include <cstdint>

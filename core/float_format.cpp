@@ -110,7 +110,7 @@ void validate(const FloatFormat& f) {
         refuse("even_code_ties applies only to precision 1; mantissa_bits is " +
                std::to_string(f.mantissa_bits));
     }
-    // At least one finite value besides zero (or any in a format without zero).
+    // A format needs one finite value besides zero (or any finite value, if it has no zero).
     const std::uint64_t specials = f.nan_codes + (f.has_infinity ? 1 : 0);
     const std::uint64_t needed = f.zero == Zero::none ? 1 : 2;
     if (f.nan_codes >= f.magnitude_codes() || specials + needed > f.magnitude_codes()) {

@@ -3,9 +3,9 @@
 // bits
 //
 //      s eeee mmm        sign (if is_signed), exponent field, stored significand bits
-// and the codes of one sign are ordered like their magnitudes. From the top of that
-// order downwards lie `nan_codes` NaNs, then one infinity (if has_infinity), then the largest
-// finite value.
+//
+// and the codes of one sign are ordered like their magnitudes. From the top of that order downwards
+// lie `nan_codes` NaNs, then one infinity (if has_infinity), then the largest finite value.
 #pragma once
 
 #include <bit>
@@ -18,7 +18,7 @@
 
 namespace apscope {
 
-// Which codes are zero.
+// The codes that are zero.
 enum class Zero {
     both_signs,  // +0 and -0 (IEEE 754)
     single,      // +0 only; the code of -0 is free (FNUZ, P3109) or does not exist (unsigned)
@@ -32,7 +32,7 @@ struct FloatFormat {
     bool is_signed = true;              // unsigned formats have no sign bit
     bool subnormals = true;             // false: exponent field 0 is an ordinary binade
     int subnormal_exponent = -126;      // exponent of field 0 if subnormals; usually 1 - bias
-    Zero zero = Zero::both_signs;       //
+    Zero zero = Zero::both_signs;       // the codes that are zero
     std::uint64_t nan_codes = 0;        // codes per sign, at the top, that are NaN
     bool has_infinity = false;          // one code per sign, just below the NaN codes
     bool nan_at_negative_zero = false;  // the code of -0 is NaN
@@ -46,7 +46,7 @@ struct FloatFormat {
         return (is_signed ? 1 : 0) + exponent_bits + mantissa_bits;
     }
     constexpr int precision() const { return mantissa_bits + 1; }
-    // The exponent of the unit of the smallest values.
+    // Exponent of the smallest quantum: that of the subnormals or of the lowest binade.
     constexpr int finest_exponent() const {
         return (subnormals ? subnormal_exponent : emin()) - mantissa_bits;
     }
@@ -68,8 +68,8 @@ struct FloatFormat {
     constexpr double largest() const { return magnitude(top_finite_code()); }
     constexpr double smallest_normal() const;    // 0 if the format has no normal number
     constexpr double smallest_positive() const;  // the smallest subnormal if there is one
-    // Whether every finite value is an fp32 number: such formats are stored in fp32, the others,
-    // whose values are fp64 numbers, in fp64.
+    // True if every finite value is an fp32 number. Such formats are stored in fp32, the others in
+    // fp64.
     constexpr bool fits_fp32() const;
 
     // Text --------------------------------------------------------------------------------------
@@ -78,7 +78,7 @@ struct FloatFormat {
     std::size_t hash() const;
 };
 
-// Families of special values, the usual presets of the fields above.
+// Families of special values: the usual settings of the fields above.
 enum class Specials {
     ieee,            // top exponent field: infinity and NaNs; both zeros
     fn,              // finite + NaN: the top code of each sign is NaN, no infinity (OCP E4M3)
@@ -92,10 +92,11 @@ enum class Specials {
 // A format with the special values of `specials` and the usual bias of that family.
 constexpr FloatFormat make_format(int exponent_bits, int mantissa_bits,
                                   Specials specials = Specials::ieee, bool is_signed = true);
-// P3109 BinaryKpP{s,u}{e,f}.
+// The P3109 format BinaryKpP{s,u}{e,f}: K storage bits, precision P, signed or unsigned, extended
+// or finite.
 constexpr FloatFormat make_p3109(int storage_bits, int precision, bool is_signed, bool extended);
-// The same format with another bias: its values times a power of two. Throws std::invalid_argument
-// for a bias out of range.
+// The format f with another bias, which multiplies its values by a power of two. Throws
+// std::invalid_argument for a bias out of range.
 constexpr FloatFormat with_bias(FloatFormat f, int bias);
 
 Specials parse_specials(std::string_view name);
@@ -104,7 +105,8 @@ std::string_view specials_names();  // "ieee, fn, ..." for messages
 // Throws std::invalid_argument with one sentence if the fields contradict each other or the format
 // has a finite value that fp64 does not.
 void validate(const FloatFormat& format);
-// The same for `what` (say, "a scheme") that works on fp32 numbers: formats must be stored in fp32.
+// Throws std::invalid_argument if the format is not stored in fp32. `what` (say, "a scheme") names
+// the part that works on fp32 numbers.
 void require_fp32(const FloatFormat& format, std::string_view what);
 
 // Derived from the fields ---------------------------------------------------------------------
@@ -118,12 +120,12 @@ constexpr double times_power_of_two(double integer, int exponent) {
     };
     for (; exponent > 1000; exponent -= 1000) integer *= power(1000);
     if (exponent >= -1000) return integer * power(exponent);
-    // The first factors keep it a normal number.
+    // The first factors keep the product a normal number.
     for (; exponent < -2000; exponent += 1000) integer *= power(-1000);
     return integer * power(exponent + 1000) * power(-1000);
 }
 
-// floor(log2(x)) of a number above 0; of an infinity the largest int.
+// floor(log2(x)) for x > 0; the largest int for infinity.
 constexpr int floor_log2(double x) {
     const std::uint64_t bits = std::bit_cast<std::uint64_t>(x);
     const int field = static_cast<int>(bits >> 52);
@@ -131,11 +133,10 @@ constexpr int floor_log2(double x) {
     return field != 0 ? field - 1023 : -1011 - std::countl_zero(bits);
 }
 
-[[noreturn]] void refuse_format(const FloatFormat& f,
-                                std::string_view what);  // "the format NAME has no WHAT"
-constexpr bool is_bias(int bias) {
-    return bias >= -2200 && bias <= 2200;
-}  // else every value is outside fp64's range
+// Throws with the message "the format NAME has no WHAT".
+[[noreturn]] void refuse_format(const FloatFormat& f, std::string_view what);
+// False if every value is outside fp64's range.
+constexpr bool is_bias(int bias) { return bias >= -2200 && bias <= 2200; }
 [[noreturn]] void refuse_bias(int bias);
 [[noreturn]] void refuse_p3109(int storage_bits, int precision, bool is_signed);
 
@@ -174,7 +175,8 @@ constexpr std::uint64_t FloatFormat::infinity_code() const {
 constexpr std::uint64_t FloatFormat::nan_code() const {
     if (nan_at_negative_zero) return magnitude_codes();
     if (nan_codes == 0) detail::refuse_format(*this, "NaN");
-    // IEEE 754: the quiet bit alone. One NaN per sign: that one.
+    // Of IEEE 754's NaNs, the canonical one has the quiet bit alone. If there is one NaN per sign,
+    // it is that one.
     return has_infinity ? infinity_code() + (nan_codes + 1) / 2 : magnitude_codes() - 1;
 }
 
@@ -239,7 +241,7 @@ constexpr FloatFormat make_p3109(int storage_bits, int precision, bool is_signed
     FloatFormat f =
         make_format(widest - (precision - 1), precision - 1,
                     extended ? Specials::p3109_extended : Specials::p3109_finite, is_signed);
-    // Bias 2^(K-P-1) signed, 2^(K-P) unsigned: 2^(exponent_bits - 1) either way.
+    // The bias is 2^(K-P-1) if signed and 2^(K-P) if unsigned: 2^(exponent_bits - 1) in both cases.
     f.bias = 1 << (f.exponent_bits - 1);
     f.subnormal_exponent = 1 - f.bias;
     return f;

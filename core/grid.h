@@ -1,8 +1,8 @@
 // Rounding to a format's grid by one hardware addition and one subtraction:
 //
-//      c = 1.5 2^(max(exponent(x), emin) + f - m)      f = 23 in fp32, 52 in fp64
-//      lifted = x + c                                  x to nearest, ties to even, in quanta of the
-//      format r = lifted - c                                  exact (Sterbenz)
+//      c      = 1.5 * 2^(max(exponent(x), emin) + f - m)      f = 23 in fp32, 52 in fp64
+//      lifted = x + c                                         to nearest, ties to even, in quanta
+//      r      = lifted - c                                    exact (Sterbenz)
 //
 // The sum has the format's quantum as its last place, subnormal numbers of the format included, so
 // that the hardware rounds to it; c is in the middle of its binade, so x may have either sign; and
@@ -12,6 +12,7 @@
 //      to odd         down, then the last bit set where r is not x
 //      a tie up       of x with its last bit set: at a tie, and nowhere else, that passes one
 //      a tie down     of x less its last place, with its last bit set: likewise
+//
 // All loops that round in this way use these constants and steps: casts, blocks, arithmetic in
 // registers and statistics, on the host and on a GPU.
 #pragma once
@@ -20,20 +21,20 @@
 
 namespace apscope::detail {
 
-// Constants of a format for c; bits of Real. Formats whose limits are moved by a block's scale add
-// it to `least`.
+// The constants from which c is computed, as bits of Real. If a block's scale moves the limits of a
+// format, the scale's exponent is added to `least`.
 template <class Real>
 struct GridConstants {
     using Bits = BitsOf<Real>;
     Bits least = 0;  // 2^emin
-    Bits lift = 0;   // from the bits of a binade to those of its c
+    Bits lift = 0;   // difference between the bits of a binade and those of its c
 };
 
 template <class Real>
-inline constexpr BitsOf<Real> grid_half =
-    BitsOf<Real>{1} << (Layout<Real>::fraction_bits - 1);  // the fraction of 1.5
+// The fraction of 1.5.
+inline constexpr BitsOf<Real> grid_half = BitsOf<Real>{1} << (Layout<Real>::fraction_bits - 1);
 
-// c minus this is the quantum; this minus c is one over the quantum: bits of both.
+// In bits, c - c_above_quantum is the quantum, and c_times_inverse - c is one over the quantum.
 template <class Real>
 inline constexpr BitsOf<Real> c_above_quantum =
     (BitsOf<Real>{Layout<Real>::fraction_bits} << Layout<Real>::fraction_bits) + grid_half<Real>;
@@ -43,7 +44,7 @@ inline constexpr BitsOf<Real> c_times_inverse =
      << Layout<Real>::fraction_bits) +
     grid_half<Real>;
 
-// Host only. `emin`: the exponent below which the quantum no longer shrinks (Cast::emin).
+// Host only. `emin` is the exponent below which the quantum no longer shrinks (Cast::emin).
 template <class Real>
 constexpr GridConstants<Real> make_grid(int emin, int mantissa_bits) {
     using L = Layout<Real>;
@@ -52,9 +53,9 @@ constexpr GridConstants<Real> make_grid(int emin, int mantissa_bits) {
                 grid_half<Real>};
 }
 
-// Does the addition round to these formats? Regular spacing down to a zero, ties by the
-// significand's parity where the mode asks for one, room for x beside c (two bits), exponents that
-// leave room for c, quanta that are normal numbers.
+// Returns whether the addition rounds to this format. It needs regular spacing down to a zero, ties
+// decided by the significand's parity if the mode uses a parity, room for x beside c (two bits),
+// exponents that leave room for c, and quanta that are normal numbers.
 template <class Real>
 bool grid_serves(const FloatFormat& f, const Cast<Real>& cast) {
     constexpr int fraction_bits = Layout<Real>::fraction_bits, bias = Layout<Real>::bias;
@@ -65,7 +66,7 @@ bool grid_serves(const FloatFormat& f, const Cast<Real>& cast) {
            f.emax() + 1 + fraction_bits - f.mantissa_bits <= bias - 1 && f.emax() >= cast.emin;
 }
 
-// The bits of c. `field`: x's exponent field in its place.
+// The bits of c; `field` is x's exponent field, in place.
 template <class Real>
 APSCOPE_HD BitsOf<Real> grid_c(BitsOf<Real> field, const GridConstants<Real>& g) {
     return (field > g.least ? field : g.least) + g.lift;
@@ -85,7 +86,7 @@ APSCOPE_HD BitsOf<Real> first_overflow(const Cast<Real>& cast) {
                              (largest_odd ? 0 : 1));
 }
 
-// x to nearest, ties to even, and the sum on the way.
+// x rounded to nearest, ties to even, and the sum x + c from which it is computed.
 template <class Real>
 struct OnGrid {
     Real lifted, even;
@@ -96,8 +97,8 @@ APSCOPE_HD OnGrid<Real> to_grid(Real x, Real c) {
     return {lifted, lifted - c};
 }
 
-// x rounded, without an upper limit; deterministic modes. A result of zero has any sign.
-// Comparisons make numbers, which vectorisers convert to masks.
+// Rounds x in a deterministic mode, without an upper limit. The sign of a zero result is
+// unspecified. Results of comparisons are used as numbers, which vectorisers convert to masks.
 template <RoundingMode M, class Real>
 APSCOPE_HD Real round_to_grid(Real x, Real c) {
     using Bits = BitsOf<Real>;
@@ -131,12 +132,13 @@ APSCOPE_HD Real round_to_grid(Real x, Real c) {
     }
 }
 
-// The same with the sign of x's rounding: that of x, except for a zero in formats without -0
-// (zero_sign = 0).
+// The bits of a rounding with the sign of x, whose bits are `bits`; a zero has no sign in formats
+// without -0 (zero_sign = 0).
 template <RoundingMode M, class Real>
 APSCOPE_HD BitsOf<Real> with_zero_sign(Real rounded, BitsOf<Real> bits, BitsOf<Real> zero_sign) {
     if constexpr (M == RoundingMode::toward_zero || M == RoundingMode::away_from_zero) {
-        // Signed already: +0 + -0 = +0, and only -0 + -0 = -0.
+        // `rounded` has its sign already. Adding +0 (zero_sign = 0) turns -0 into +0; adding -0
+        // changes nothing.
         return bits_cast<BitsOf<Real>>(rounded + bits_cast<Real>(zero_sign));
     } else {
         return bits_cast<BitsOf<Real>>(rounded) | (bits & zero_sign);

@@ -1,4 +1,4 @@
-// One macro: marks a function that runs on the host and, with nvcc, also on the device.
+// APSCOPE_HD marks a function that runs on the host and, with nvcc, also on the device.
 #pragma once
 
 #if defined(__CUDACC__)

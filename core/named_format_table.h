@@ -8,14 +8,15 @@
 
 namespace apscope {
 
-// IBM's 1-4-3 forward format: no infinity, no NaN, field 0 an ordinary binade with code 0 as zero.
+// IBM's 1-4-3 forward format has no infinity and no NaN; field 0 is an ordinary binade, but code 0
+// is zero.
 constexpr FloatFormat hfp8_forward() {
     FloatFormat f = with_bias(make_format(4, 3, Specials::finite), 11);
     f.subnormals = false;
     return f;
 }
 
-// DLFloat16: 1-6-9, field 0 an ordinary binade, the top code is one merged NaN-infinity.
+// DLFloat16 is 1-6-9; field 0 is an ordinary binade, and the top code is one merged NaN-infinity.
 constexpr FloatFormat dlfloat16() {
     FloatFormat f = make_format(6, 9, Specials::fn);
     f.subnormals = false;

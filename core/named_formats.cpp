@@ -16,7 +16,7 @@ namespace apscope {
 
 namespace {
 
-// Names and aliases of the table, in its order, a format's own name before its aliases.
+// Names and aliases of the table, in its order; each format's name precedes its aliases.
 std::vector<std::string_view> all_names() {
     std::vector<std::string_view> names;
     for (const NamedFormat& row : named_formats()) {
@@ -41,7 +41,7 @@ struct Tokens {
         rest.remove_prefix(word.size());
         return true;
     }
-    // `word` followed by a number, or nothing taken.
+    // Takes `word` and the number after it, or nothing.
     template <class Integer = int>
     std::optional<Integer> take_number(std::string_view word) {
         Tokens ahead = *this;
@@ -90,7 +90,8 @@ std::optional<FloatFormat> parse_general(std::string_view name) {
     return f;
 }
 
-// The correct form of a general name with its words in another order, such as e3m4b6fn; else empty.
+// The correct spelling of a general name whose words are in another order, such as e3m4b6fn; empty
+// for other names.
 std::string reordered(std::string_view name) {
     Tokens t{name};
     const auto exponent_bits = t.take_number("e");
@@ -110,7 +111,8 @@ std::string reordered(std::string_view name) {
     return right != name && parse_general(right) ? right : "";
 }
 
-// A general or P3109 name in capitals, such as E3M4FN, in small letters; else empty.
+// The lower-case spelling of a general or P3109 name in capitals, such as E3M4FN; empty for other
+// names.
 std::string general_in_capitals(std::string_view name) {
     const std::string lower = detail::folded(name);
     const auto is_capital = [](char c) { return c >= 'A' && c <= 'Z'; };
@@ -126,8 +128,8 @@ FloatFormat cfloat8(int exponent_bits, int bias) {
     return f;
 }
 
-// Names of families with arguments: Tesla's configurable formats, with the bias as one, and
-// QPyTorch's (exponent, mantissa) pairs. Neither has infinities or NaN.
+// Parses names of families with arguments: Tesla's configurable formats, with the bias as argument,
+// and QPyTorch's (exponent, mantissa) pairs. Neither family has infinities or NaN.
 std::optional<FloatFormat> parse_family(std::string_view name) {
     Tokens t{name};
     for (const auto& [word, exponent_bits] :
@@ -147,8 +149,8 @@ std::optional<FloatFormat> parse_family(std::string_view name) {
     return make_format(*exponent_bits, *mantissa_bits, Specials::finite);
 }
 
-// Does the table give `name` another meaning than `f`? OCP's e2m1fn has no NaN, and e8m0 is its
-// scale.
+// Returns whether the table gives `name` another meaning than `f`: OCP's e2m1fn has no NaN, and
+// e8m0 is OCP's scale format.
 bool means_another(std::string_view name, const FloatFormat& f) {
     for (const NamedFormat& row : named_format_table) {
         if (row.name == name || lists_word(row.aliases, name)) return row.format != f;
@@ -156,8 +158,8 @@ bool means_another(std::string_view name, const FloatFormat& f) {
     return false;
 }
 
-// Refuses e3m2fnb3: its bias is the usual one, so only its specials, which a reader does not see,
-// make it another format than e3m2fn.
+// Refuses a name such as e3m2fnb3: its bias is the usual one, so only its specials, which a reader
+// does not see, make it another format than e3m2fn.
 void refuse_usual_bias(std::string_view name, const FloatFormat& f) {
     const std::size_t at = name.rfind('b');
     if (at == std::string_view::npos || name.find_first_not_of("0123456789", at + 1) != name.npos)
@@ -191,7 +193,7 @@ std::string general_name(const FloatFormat& f) {
         const bool takes_nan_at_zero = f.nan_at_negative_zero && !base.nan_at_negative_zero;
         if (base.nan_at_negative_zero && !f.nan_at_negative_zero) continue;
         if (takes_nan_at_zero && f.nan_codes != base.nan_codes)
-            continue;  // one of the two words only
+            continue;  // a name has nannz or nan<count>, not both
         std::string name = "e";
         const auto append = [&name](std::string_view word, const auto& number) {
             name.append(word).append(std::to_string(number));

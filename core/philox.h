@@ -17,7 +17,7 @@ struct PhiloxKey {
     std::uint32_t low, high;
 };
 
-// The ten rounds on a counter's words.
+// Applies the ten rounds to a counter's words.
 APSCOPE_HD PhiloxBlock philox(PhiloxBlock counter, PhiloxKey key) {
     for (int round = 0; round < 10; ++round) {
         const std::uint64_t product0 = std::uint64_t{0xD2511F53} * counter.word[0];
@@ -53,7 +53,7 @@ struct RandomStream {
                       key);
     }
 
-    // The random_bits top bits of slot `slot`, left-aligned in 64 bits.
+    // The top random_bits bits of slot `slot`, left-aligned in 64 bits.
     APSCOPE_HD std::uint64_t slot(const PhiloxBlock& b, int slot) const {
         std::uint64_t value;
         if (random_bits <= 16) {
@@ -73,11 +73,11 @@ struct RandomStream {
     }
 };
 
-// The word of one element, and further words: word k > 0 is that of the stream with stage `deeper`
-// and hop k. A rounding needs it once in 2^(64 k) times.
+// The random words of one element: word 0 is the stream's, and word k > 0 that of the stream with
+// stage `deeper` and hop k, which a rounding needs once in 2^(64 k) times.
 inline constexpr std::uint32_t deeper_stage = 3u << 28;  // Stage::deeper
 struct StreamWord {
-    const RandomStream* stream;  // of 64 random bits
+    const RandomStream* stream;  // a stream of 64 random bits
     std::uint64_t element;
 };
 APSCOPE_HD std::uint64_t random_digits(const StreamWord& word, int index) {
@@ -89,10 +89,10 @@ APSCOPE_HD std::uint64_t random_digits(const StreamWord& word, int index) {
 // The stage of a replay at which a word is drawn.
 enum class Stage : std::uint32_t {
     quantize = 0,  // apscope.quantize on an array
-    wire = 1,      // a worker rounds what it sends
+    wire = 1,      // a worker rounds its message
     reduce = 2,    // a hop rounds a partial sum; the hop counts from 0
-    deeper = 3,    // further digits of a number that 64 bits did not decide
-    level = 4,     // the key of a part of a hierarchy, whose words are drawn with it
+    deeper = 3,    // further digits, where 64 bits do not decide a rounding
+    level = 4,     // the key with which a part of a hierarchy draws its words
 };
 APSCOPE_HD std::uint32_t stage_and_hop(Stage stage, std::uint32_t hop) {
     return static_cast<std::uint32_t>(stage) << 28 | hop;
@@ -104,13 +104,13 @@ APSCOPE_HD PhiloxKey level_key(PhiloxKey key, std::uint32_t number) {
     return {b.word[0], b.word[1]};
 }
 
-// Keys: apscope.quantize takes the seed itself; a replay mixes in the tensor's name, the step and
-// the number of the draw: philox(counter = (FNV-1a 64 of the name, step), key = seed), whose first
-// two words are the key for draw 0 and whose other two, added to the draw's number, key the others.
+// Keys: that of apscope.quantize is the seed. A replay computes philox(counter = (FNV-1a 64 of the
+// tensor's name, step), key = seed). Its first two words are the key of draw 0; its other two, with
+// the draw's number added to the first of them, are the key of any other draw.
 APSCOPE_HD PhiloxKey seed_key(std::uint64_t seed) {
     return {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)};
 }
-// The stream that quantizes an array: on the host and on a GPU.
+// The stream of apscope.quantize, on the host and on a GPU.
 inline RandomStream array_stream(std::uint64_t seed, int random_bits) {
     return {seed_key(seed), 0, stage_and_hop(Stage::quantize, 0), random_bits};
 }

@@ -1,4 +1,5 @@
-// Projection: how a real number is converted to a format: rounding, overflow, underflow, NaN.
+// Projection describes the conversion of a real number to a format: rounding, overflow, underflow,
+// NaN.
 #pragma once
 
 #include <string>
@@ -11,25 +12,25 @@ namespace apscope {
 
 // The result for a rounded magnitude above the largest finite value, and for an infinity.
 enum class Overflow {
-    ieee,       // by direction: infinity, or the largest value when rounding points towards zero;
-                // a format without infinity gives NaN, without both the largest value
+    ieee,       // by direction: infinity, or the largest value when rounding points towards zero; a
+                // format without infinity gives NaN, one without either the largest value
     saturate,   // the largest finite value, for infinities too (P3109 SatFinite)
     propagate,  // the largest finite value; infinities stay if the format has them (SatPropagate)
     infinity,   // always infinity
     nan,        // always NaN
 };
 inline constexpr int overflow_count = 5;
-// Whether finite numbers beyond the largest become the largest.
+// True if finite numbers beyond the largest become the largest.
 constexpr bool clamps(Overflow overflow) {
     return overflow == Overflow::saturate || overflow == Overflow::propagate;
 }
 
-// The result for magnitudes below the format's smallest normal number. Formats without subnormals
-// round them to zero or to the smallest number: that depends on the format.
+// The result for magnitudes below the format's smallest normal number. With `gradual`, a format
+// without subnormals rounds them to zero or to its smallest number.
 enum class Underflow {
     gradual,       // subnormal numbers, if the format has them
-    flush_result,  // a rounded result there is a zero of its sign
-    flush_input,   // an input there counts as a zero of its sign, before rounding
+    flush_result,  // a rounded result in that range becomes a zero of its sign
+    flush_input,   // an input in that range counts as a zero of its sign, before rounding
     flush_both,    // both; for a cast the same as flush_input
 };
 inline constexpr int underflow_count = 4;
@@ -39,8 +40,8 @@ struct Projection {
     Overflow overflow = Overflow::ieee;
     int random_bits = 32;  // N of stochastic rounding, 1..64; ignored by the other modes
     Underflow underflow = Underflow::gradual;
-    // NaN: the canonical quiet NaN, or the input's sign and leading payload bits, made quiet, as
-    // far as the format has codes for them.
+    // True: a NaN keeps its sign and leading payload bits, made quiet, as far as the format has
+    // codes for them. False: every NaN becomes the canonical quiet NaN.
     bool keep_payload = false;
 
     bool flushes_input() const {
@@ -49,7 +50,7 @@ struct Projection {
     bool flushes_result() const {
         return underflow == Underflow::flush_result || underflow == Underflow::flush_both;
     }
-    // Bits of a random word that a rounding draws.
+    // The number of random bits that a rounding draws.
     int drawn_bits() const { return rounding == RoundingMode::stochastic_exact ? 64 : random_bits; }
 
     friend bool operator==(const Projection&, const Projection&) = default;
@@ -59,17 +60,17 @@ std::string_view to_string(RoundingMode mode);
 std::string_view to_string(Overflow overflow);
 std::string_view to_string(Underflow underflow);
 // These throw std::invalid_argument. `stochastic_a` is another name of `stochastic`,
-// `saturate_finite` and `saturate_propagate` are of `saturate` and `propagate`.
+// `saturate_finite` of `saturate`, and `saturate_propagate` of `propagate`.
 RoundingMode parse_rounding(std::string_view name);
 Overflow parse_overflow(std::string_view name);
 Underflow parse_underflow(std::string_view name);
 
-// Throws std::invalid_argument if the mode is stochastic_exact, whose probability only a cast can
-// have: a quotient or a root has no last digit.
+// Throws std::invalid_argument if the mode is stochastic_exact, which only a cast can apply,
+// because a quotient or a root has no last digit. `what` names the operation.
 void require_counted(RoundingMode mode, std::string_view what);
 
 struct FloatFormat;
-// Throws std::invalid_argument if `format` cannot do what `projection` asks.
+// Throws std::invalid_argument if `format` does not support `projection`.
 void validate(const Projection& projection, const FloatFormat& format);
 
 }  // namespace apscope

@@ -1,5 +1,5 @@
-// The syntax of std::from_chars for a double, matched by hand, because the C library, which then
-// reads it, accepts more.
+// Reads a double with the syntax of std::from_chars. The syntax is matched by hand, because the C
+// library, which converts the text, accepts more.
 #include <algorithm>
 #include <clocale>
 #include <cmath>
@@ -21,7 +21,7 @@ bool begins_with(const char* at, const char* end, std::string_view word) {
            std::equal(word.begin(), word.end(), at, [&](char b, char a) { return same(a, b); });
 }
 
-// The end of inf, infinity, nan or nan(CHARACTERS) at a place; the place itself where there is
+// The end of inf, infinity, nan or nan(CHARACTERS) that begins at `at`; `at` itself if there is
 // none.
 const char* end_of_word(const char* at, const char* end) {
     for (const std::string_view word : {"infinity", "inf"}) {
@@ -36,8 +36,8 @@ const char* end_of_word(const char* at, const char* end) {
     return close != end && *close == ')' ? close + 1 : at;
 }
 
-// The end of DIGITS[.DIGITS][e[SIGN]DIGITS] at a place, with a digit before or after the point; the
-// place itself where there is none.
+// The end of DIGITS[.DIGITS][e[SIGN]DIGITS] that begins at `at`, with a digit before or after the
+// point; `at` itself if there is none.
 const char* end_of_digits(const char* at, const char* end) {
     const char* const whole = std::find_if_not(at, end, is_digit);
     const char* rest = whole;
@@ -59,8 +59,8 @@ std::from_chars_result read_real(const char* begin, const char* end, double& num
     const char* const digits = end_of_digits(first, end);
     const char* const last = digits != first ? digits : end_of_word(first, end);
     if (last == first) return {begin, std::errc::invalid_argument};
-    static const locale_t c =
-        ::newlocale(LC_ALL_MASK, "C", locale_t{});  // whose decimal point is one
+    // In this locale the decimal point is '.'.
+    static const locale_t c = ::newlocale(LC_ALL_MASK, "C", locale_t{});
     const double found = ::strtod_l(std::string(begin, last).c_str(), nullptr, c);
     const bool is_zero =
         std::all_of(first, std::find_if(first, last, [](char x) { return x == 'e' || x == 'E'; }),

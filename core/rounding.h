@@ -1,8 +1,8 @@
 // The one rounding rule.
-// All rounding code in apscope calls round_to_format() (the scalar reference, the vector loops, the
-// CUDA kernels and the tests) or is proved equal to it for all inputs. The format is data (a Cast,
-// derived from a FloatFormat and a Projection), the rounding mode a template argument, so that a
-// loop over elements has no branch on it.
+// All rounding code in apscope (the scalar reference, the vector loops, the CUDA kernels and the
+// tests) calls round_to_format() or is proved equal to it for all inputs. The format is data (a
+// Cast, derived from a FloatFormat and a Projection), the rounding mode a template argument, so
+// that a loop over elements has no branch on it.
 //
 //      x = (-1)^sign * significand * 2^ulp_exponent
 //
@@ -25,9 +25,9 @@
 
 namespace apscope::detail {
 
-// A format and a projection, prepared for Real: every limit as the bits of a magnitude. It is made
-// for one mode, `rounding`, by which dispatch() chooses; round_to_format() asserts that it is the
-// same.
+// A format and a projection, prepared for Real: every limit is the bits of a magnitude. A Cast is
+// made for one mode, `rounding`, which dispatch() turns into the template argument;
+// round_to_format() asserts that the two are equal.
 template <class Real>
 struct Cast {
     using Bits = BitsOf<Real>;
@@ -35,12 +35,12 @@ struct Cast {
     bool saturates;          // finite numbers beyond the largest become the largest
     int mantissa_bits;       // stored significand bits of the target
     int emin;                // exponent below which the quantum no longer shrinks
-    int bias;                // for the parity of codes at precision 1
+    int bias;                // exponent bias, for the parity of codes at precision 1
     int random_bits;         // N of stochastic rounding
     bool even_code_ties;     // precision 1 rounds ties to the even code
-    bool is_signed;          //
+    bool is_signed;          // false: the format has no sign bit
     Bits one;                // 1, unknown to the compiler: g++ makes no vector shift of a constant
-    Bits quantum;            // 2^(emin - mantissa_bits), one unit below emin
+    Bits quantum;            // the quantum below 2^emin, 2^(emin - mantissa_bits)
     Bits largest;            // largest finite magnitude
     Bits gap_low, gap_high;  // the one irregular gap between neighbours, if gap_high != 0
     bool gap_low_odd;        // parity of gap_low's code
@@ -51,7 +51,7 @@ struct Cast {
     Bits negative_zero;  // sign bit if the format has a -0
     Bits overflow_positive, overflow_negative;  // finite overflow, by sign
     Bits infinite_positive, infinite_negative;  // infinite input, by sign
-    Bits below_zero;                            // unsigned formats: a negative result
+    Bits below_zero;                            // result for a negative number in unsigned formats
     Bits input_floor;   // smaller inputs count as zero: the smallest normal number, or 0
     Bits result_floor;  // smaller results become zero: the smallest normal number, or 0
     Bits nan_kept;      // the bits of a NaN that stay: sign and leading payload, or none
@@ -69,17 +69,17 @@ APSCOPE_HD Cast<Real> assume_plain(Cast<Real> c) {
     return c;
 }
 
-// Whether the magnitude `kept + rest / 2^shift` units rounds to kept + 1. `odd` is the parity of
-// kept (or of its code, depending on the format), 0 or 1, as a number, because vectorisers support
-// no conversion to bool except a comparison; `one` is 1 (see Cast); `random` holds N bits,
+// Returns whether the magnitude `kept + rest / 2^shift` units rounds to kept + 1. `odd` is the
+// parity of kept (or of its code, depending on the format): 0 or 1 as a number, because vectorisers
+// support no conversion to bool except a comparison. `one` is 1 (see Cast); `random` has N bits,
 // left-aligned.
 template <RoundingMode M, class Word, class Random>
 APSCOPE_HD bool round_up(Word one, Word rest, int shift, Word capped_shift, Word odd, bool negative,
                          int random_bits, const Random& random) {
     const bool inexact = rest != 0;
     if constexpr (is_nearest(M)) {
-        // Twice the rest against one unit. Capped, the unit stays above any rest's double; if the
-        // unit is 1, the rest is 0. (Vectorisers do not support >=.)
+        // Compares twice the rest with one unit. The unit, though capped, is above twice any rest;
+        // if the unit is 1, the rest is 0. (Vectorisers do not support >=.)
         const Word twice = static_cast<Word>(rest << 1);
         const Word unit = static_cast<Word>(one << capped_shift);
         return twice + tie_goes_up<M, Word>(one, odd, negative ? 1 : 0) > unit;
@@ -142,8 +142,8 @@ APSCOPE_HD BitsOf<Real> round_magnitude(BitsOf<Real> magnitude, bool negative,
     const int exponent = exponent_of<Real>(magnitude);
     const int quantum_exponent = (exponent > cast.emin ? exponent : cast.emin) - cast.mantissa_bits;
     const int shift = quantum_exponent > ulp_exponent ? quantum_exponent - ulp_exponent : 0;
-    // From fraction_bits + 2 on nothing is kept and the rest is less than half a unit.
-    // A count as wide as the shifted value: vector shifts need that.
+    // For shifts of fraction_bits + 2 and more, nothing is kept and the rest is less than half a
+    // unit. The count is as wide as the shifted value, because vector shifts need that.
     const Bits capped = static_cast<Bits>(shift < fraction_bits + 2 ? shift : fraction_bits + 2);
     const Bits kept = significand >> capped;
     const Bits rest = significand - (kept << capped);
@@ -181,8 +181,8 @@ APSCOPE_HD BitsOf<Real> finish(BitsOf<Real> rounded, BitsOf<Real> magnitude, Bit
                   nan_bits<Real> | ((magnitude | sign) & cast.nan_kept), result);
 }
 
-// The rule. `random` matters to stochastic rounding only: N bits, left-aligned in 64, or a stream's
-// word for stochastic_exact.
+// The rounding rule. `random` matters to stochastic modes only: N bits, left-aligned in 64, or a
+// stream's word for stochastic_exact.
 template <RoundingMode M, class Real, class Random>
 APSCOPE_HD Real round_to_format(Real x, const Cast<Real>& cast, const Random& random) {
     using Bits = BitsOf<Real>;
@@ -212,7 +212,7 @@ struct GapPlace {
 template <class Real>
 APSCOPE_HD GapPlace gap_place(BitsOf<Real> magnitude, const Cast<Real>& cast) {
     using L = Layout<Real>;
-    // Values as integers: significand * 2^(exponent - fraction_bits).
+    // A value is significand * 2^(exponent - fraction_bits), with an integer significand.
     const auto exponent = [](BitsOf<Real> m) { return exponent_of<Real>(m); };
     const auto significand = [&](BitsOf<Real> m) {
         const BitsOf<Real> fraction = m & ((BitsOf<Real>{1} << L::fraction_bits) - 1);
@@ -224,7 +224,7 @@ APSCOPE_HD GapPlace gap_place(BitsOf<Real> magnitude, const Cast<Real>& cast) {
     GapPlace place{significand(magnitude), significand(cast.gap_high),
                    high_exponent - exponent(magnitude)};
     if (cast.gap_low != 0) {
-        // low, x and high lie within two binades: common unit of low's ulp.
+        // low, x and high lie within two binades, so the ulp of low is their common unit.
         const int low_exponent = exponent(cast.gap_low);
         const unsigned __int128 low = significand(cast.gap_low);
         place.numerator = (place.numerator << (exponent(magnitude) - low_exponent)) - low;
@@ -234,9 +234,10 @@ APSCOPE_HD GapPlace gap_place(BitsOf<Real> magnitude, const Cast<Real>& cast) {
     return place;
 }
 
-// The next 64 binary digits of the position, which keeps those after them. `below`: there are some.
+// Takes the next 64 binary digits of the position, which keeps the digits after them. `below` says
+// whether any of those is not zero.
 APSCOPE_HD Eta next_digits(GapPlace& place) {
-    if (place.drop > 64) {  // less than 2^-64: the numerator is less than two denominators
+    if (place.drop > 64) {  // below 2^-64, because the numerator is less than two denominators
         place.drop -= 64;
         return {0, place.numerator != 0};
     }
@@ -270,7 +271,7 @@ APSCOPE_HD BitsOf<Real> round_in_gap(BitsOf<Real> magnitude, bool negative, cons
 template <class Real>
 Cast<Real> make_cast(const FloatFormat& format, const Projection& projection);
 
-// The rule for scalars, in the cast's mode.
+// Rounds a scalar in the cast's mode.
 template <class Real>
 Real round_one(Real x, const Cast<Real>& cast, std::uint64_t random = 0);
 

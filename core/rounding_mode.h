@@ -1,6 +1,6 @@
-// The rounding modes: their names and synonyms, and where each rounds. This file is the only list
-// of them; a mode that rounds to nearest is complete with its lines here, because every loop takes
-// the direction of a tie from tie_goes_up().
+// The rounding modes: their names and synonyms, and the direction in which each rounds. This file
+// is the only list of them. A new mode that rounds to nearest needs lines in this file only,
+// because every loop takes the direction of a tie from tie_goes_up().
 #pragma once
 
 #include <array>
@@ -19,13 +19,14 @@ enum class RoundingMode {
     toward_negative,  // down (roundTowardNegative)
     away_from_zero,   // inexact: the neighbour with the larger magnitude
     to_odd,           // inexact: the neighbour with the odd significand
-    // To the larger magnitude with a probability that depends on eta, the discarded fraction, by a
-    // random integer R of N bits: if count + R >= 2^N, with the count
+    // Stochastic modes take the larger magnitude with a probability that depends on eta, the
+    // discarded fraction. With a random integer R of N bits they take it if count + R >= 2^N, where
+    // count is
     stochastic,        //   floor(eta 2^N)                    P3109 StochasticA
     stochastic_b,      //   floor(eta 2^N + 1/2)              P3109 StochasticB
     stochastic_c,      //   eta 2^N to nearest, ties to even  P3109 StochasticC
     stochastic_equal,  //   2^(N-1) if eta is not 0: both neighbours equally likely
-    stochastic_exact,  // with probability eta: if U < eta, with as many bits of U as needed
+    stochastic_exact,  // the probability is eta: if U < eta, with as many bits of U as needed
 };
 
 APSCOPE_HD constexpr bool is_stochastic(RoundingMode mode) {
@@ -37,12 +38,12 @@ namespace detail {
 struct RoundingName {
     RoundingMode mode;
     std::string_view name;
-    // Folded (lower case, without _ and -), between spaces: RISC-V, IEEE 754, P3109, MPFR's and
-    // C's; NumPy's and common ones.
+    // Other names, folded (lower case, without _ and -), each between spaces: those of RISC-V, IEEE
+    // 754, P3109, MPFR, C and NumPy, and common ones.
     std::string_view synonyms = "";
 };
 
-// In the order of RoundingMode.
+// The names of the modes, in the order of RoundingMode.
 inline constexpr auto rounding_names = std::to_array<RoundingName>({
     {RoundingMode::ties_to_even, "ties_to_even",
      " rne roundtiestoeven nearesttiestoeven nearesteven roundnearesteven roundtonearesteven"
@@ -77,14 +78,15 @@ static_assert([] {
     return static_cast<int>(RoundingMode::stochastic_exact) + 1 == rounding_mode_count;
 }());
 
-// Modes that take the nearer neighbour: they differ at a tie alone.
+// True for modes that take the nearer neighbour, which differ only at a tie.
 APSCOPE_HD constexpr bool is_nearest(RoundingMode mode) {
     return mode <= RoundingMode::ties_to_zero;
 }
 
-// A tie of a mode to nearest: 1 if the neighbour with the larger magnitude is taken, else 0. `odd`
-// and `negative` are 1 or 0: the parity of the neighbour with the smaller magnitude, the sign of
-// the number. `one` is 1; loops give one that is unknown to the compiler (Cast::one).
+// The direction of a tie in a mode that rounds to nearest: 1 if the neighbour with the larger
+// magnitude is taken, else 0. `odd` and `negative` are 1 or 0: the parity of the neighbour with the
+// smaller magnitude, and the sign of the number. `one` is 1; loops pass a 1 that is unknown to the
+// compiler (Cast::one).
 template <RoundingMode M, class Word>
 APSCOPE_HD constexpr Word tie_goes_up(Word one, Word odd, [[maybe_unused]] Word negative) {
     static_assert(is_nearest(M));
@@ -93,12 +95,12 @@ APSCOPE_HD constexpr Word tie_goes_up(Word one, Word odd, [[maybe_unused]] Word 
     return 0;  // ties_to_zero
 }
 
-// Modes whose result depends on the parity of a neighbour.
+// True for modes whose result depends on the parity of a neighbour.
 APSCOPE_HD constexpr bool asks_parity(RoundingMode mode) {
     return mode == RoundingMode::ties_to_even || mode == RoundingMode::to_odd;
 }
 
-// Modes for which round(-x) is not -round(x).
+// True for modes in which round(-x) is not -round(x).
 APSCOPE_HD constexpr bool asks_sign(RoundingMode mode) {
     return mode == RoundingMode::toward_positive || mode == RoundingMode::toward_negative;
 }

@@ -5,9 +5,9 @@
 
 namespace apscope::detail {
 
-// The name of a rounding mode here, from any synonym: RNE, rtz, roundTiesToAway, NearestTiesToEven,
-// truncate, floor, sr. An unknown word is returned unchanged; std::invalid_argument for one that
-// does not define ties (nearest), or is nearly a name.
+// The name in apscope of a rounding mode, from any synonym: RNE, rtz, roundTiesToAway,
+// NearestTiesToEven, truncate, floor, sr. An unknown word is returned unchanged. Throws
+// std::invalid_argument for a word that does not define ties (nearest), or is nearly a name.
 std::string_view rounding_word(std::string_view word);
 
 }  // namespace apscope::detail

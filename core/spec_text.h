@@ -1,4 +1,4 @@
-// Splitting specs: separators inside parentheses belong to what stands there.
+// Splits specs at a separator, except inside parentheses.
 #pragma once
 
 #include <string_view>

@@ -1,5 +1,5 @@
-// The moments of stochastic rounding: the two neighbours of a value and the probability of the
-// upper one with the given random bits, and from them the bias and the variance of one rounding
+// The moments of stochastic rounding: the two neighbours of a value, the probability of the upper
+// one with N random bits, and from them the bias and the variance of one rounding
 // (docs/definitions.md, section 5).
 #pragma once
 
@@ -33,7 +33,7 @@ APSCOPE_HD RoundingMoments stochastic_moments(double v, const Cast<double>& cast
         const int quantum_exponent =
             (exponent > cast.emin ? exponent : cast.emin) - cast.mantissa_bits;
         gap = bits_cast<double>(static_cast<std::uint64_t>(quantum_exponent + 1023) << 52);
-        // The rest of the rule: the bits of v below the quantum.
+        // `rest` is that of the rounding rule: the bits of v below the quantum.
         const int shift = quantum_exponent - (exponent - 52);
         const std::uint64_t significand =
             (magnitude & ((std::uint64_t{1} << 52) - 1)) | std::uint64_t{1} << 52;

@@ -1,7 +1,7 @@
-// Refuses compiler options that change results. Included by core/bits.h, and so by all computing
-// code. The fusing of products into sums (-ffp-contract) has no macro; emulation/machine/simd.cpp
-// tests the machine code when the program starts; control words of the processor are
-// core/float_environment.h's.
+// Refuses compiler options that change results. core/bits.h includes this file, and so does all
+// computing code. The fusing of products into sums (-ffp-contract) has no macro;
+// emulation/machine/simd.cpp tests the machine code when the program starts.
+// core/float_environment.h sets the processor's control words.
 #pragma once
 
 #if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) || \

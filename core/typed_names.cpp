@@ -12,7 +12,7 @@ namespace apscope::detail {
 
 namespace {
 
-// Letters; no word is longer.
+// The longest word that is looked up, in letters.
 constexpr std::size_t longest_word = 64;
 
 constexpr auto spellings = std::to_array<Words>({

@@ -1,5 +1,5 @@
-// What people type for a format: the sentence that has the right spelling. The words for schemes
-// and their keys are in emulation/schemes/typed_schemes.cpp.
+// The spellings that people type for a format, and messages with the right one. The words for
+// schemes and their keys are in emulation/schemes/typed_schemes.cpp.
 #pragma once
 
 #include <span>
@@ -8,36 +8,39 @@
 
 namespace apscope::detail {
 
-// Lower case, without the signs that people write between words: FP8-E4M3 and fp8_e4m3 are alike.
+// The word in lower case, without the signs that people write between words: FP8-E4M3 and fp8_e4m3
+// become equal.
 std::string folded(std::string_view word);
-// Is `word` in a list of words separated by spaces?
+// Returns whether a list of words separated by spaces contains `word`.
 bool lists_word(std::string_view words, std::string_view word);
 
-// Folded words, separated by spaces, and what is meant by them.
+// Folded words, separated by spaces, and their common meaning.
 struct Words {
     std::string_view words, meant;
 };
-// What is meant by a word, of the first row that lists it folded; empty: no such word.
+// The meaning of a word in the first row that lists it, folded; empty if no row does.
 std::string_view meant_by(std::span<const Words> rows, std::string_view word);
 
-// A name of the table of formats for the folded spelling of one, such as bf16 for BF16 and e5m2
-// for FP8E5M2; else empty. A word with two meanings has none: E4M3 ends at 448 (OCP) or at 240.
+// The name in the table of formats for another spelling of it, such as bf16 for BF16 and e5m2 for
+// FP8E5M2; empty if there is none. A word with two meanings has none: the largest value of E4M3 is
+// 448 (OCP) or 240.
 std::string format_spelling(std::string_view word);
 
-// The formats that a folded word may mean: FP8.
+// The formats that an ambiguous word, such as FP8, may mean.
 struct SeveralFormats {
-    std::string_view words;       // separated by spaces
-    std::string_view one, other;  // the usual two
-    std::string_view all;         // for a message
+    std::string_view words;       // folded, separated by spaces
+    std::string_view one, other;  // the two usual ones
+    std::string_view all;         // all of them, as the text of a message
 };
-const SeveralFormats* formats_meant(std::string_view word);  // null: no such word
+const SeveralFormats* formats_meant(std::string_view word);  // null for other words
 
-// What a word is that is not a float format, with what to type instead, as "; int8 is ..."; else
-// empty.
+// The explanation for a word that is not a float format, with the word to type instead, as "; int8
+// is ..."; empty for other words.
 std::string not_a_float_format(std::string_view word);
-// For an unknown block format: "; did you mean mxfp8_e4m3 or mxfp8_e5m2?"; else empty.
+// The suggestion for an unknown block format: "; did you mean mxfp8_e4m3 or mxfp8_e5m2?"; empty if
+// there is none.
 std::string block_formats_meant(std::string_view word);
-// The width of a word for integers, such as 8 for int8 and uint8_t; else 0.
+// The number of bits of a word for integers, such as 8 for int8 and uint8_t; 0 for other words.
 int integer_bits(std::string_view word);
 
 }  // namespace apscope::detail

@@ -13,16 +13,17 @@ APSCOPE_HD Real absolute(Real x) {
     return bits_cast<Real>(bits_cast<BitsOf<Real>>(x) & ~sign_bit<Real>);
 }
 
-// An error e of a number x that is compared under a scale S and stands for U x: |e| U S 2^-q in
-// this order, with q = max(floor(log2 (U S |x|)), emin) - m. Not found; by exponents alone, which U
-// = 1 and S = 2^k move; or so.
+// The computation of an error e of a number x in ulps, where x stands for U x and is compared under
+// a scale S. `scaled` gives |e| U S 2^-q, multiplied in this order, with q = max(floor(log2(U S
+// |x|)), emin) - m; `shifted` gives the same for U = 1 and S = 2^k, by exponents alone; `none`
+// computes nothing.
 enum class Ulps { none, shifted, scaled };
 
-// 2^-q is formed in place: `top` less the exponent field of U S |x|, at least `min`. For formats of
-// fp32.
+// The constants from which 2^-q is formed in place: `top` minus the exponent field of U S |x|,
+// which is at least `min`. The format must be one of fp32 numbers.
 struct UlpScale {
     std::int64_t min;
-    std::uint64_t top;  // beyond the range of a signed number
+    std::uint64_t top;  // unsigned, because it is beyond the range of a signed number
     double scale, units;
 };
 template <Ulps How = Ulps::scaled>
@@ -35,7 +36,7 @@ constexpr APSCOPE_HD UlpScale ulp_scale(int emin, int mantissa_bits, double scal
     return {(emin + 1023 - k) * one, static_cast<std::uint64_t>(2046 + mantissa_bits) << 52, scale,
             units};
 }
-// Of |x| and |e|.
+// The error in ulps, from size = |x| and error = |e|.
 template <Ulps How = Ulps::scaled>
 APSCOPE_HD double in_ulps(double size, double error, const UlpScale& s) {
     const double at = How == Ulps::shifted ? size : size * s.units * s.scale;
@@ -46,14 +47,16 @@ APSCOPE_HD double in_ulps(double size, double error, const UlpScale& s) {
     return How == Ulps::shifted ? error * per_ulp : error * s.units * s.scale * per_ulp;
 }
 
-// The sizes of a number and of what it was rounded to, in units of the limit: finite, beyond the
-// largest, and ended there.
+// Returns whether a number saturated: it is finite, beyond the largest value, and was rounded to
+// that value. `size` is its magnitude and `rounded` that of the result, both in the units of
+// `largest`.
 template <class Real>
 APSCOPE_HD bool is_saturated(Real size, Real rounded, Real largest) {
     return (size > largest) & (size < bits_cast<Real>(infinity_bits<Real>)) & (rounded == largest);
 }
 
-// Of such, finite ones below the smallest normal number, and those that saturated.
+// Adds 1 to `subnormal` for a nonzero number below the smallest normal one, and 1 to `saturated`
+// for one that saturated.
 template <class Real, class Count>
 APSCOPE_HD void count_limits(Real size, Real rounded, Real smallest_normal, Real largest,
                              Count& subnormal, Count& saturated) {

@@ -1,14 +1,14 @@
-// Exact numbers wider than fp64: a 128-bit significand whose last bit is sticky, and their one
+// Exact numbers wider than fp64: a 128-bit significand whose last bit is sticky, and their
 // rounding.
 //
 //      (-1)^negative * significand * 2^unit         significand   0|0|1xxxxxxxxxxxx...xxxs
 //                                                   bit           127 125               0
 // s = 1 means that nonzero bits below it were cut off: the exact number is strictly between the two
-// neighbouring wide numbers, both even. What a rounding to precision p with N random bits compares
-// with (the values of the format, their middles, the k 2^-N of a step) has p + N + 2 <= 53 + 64 + 2
-// = 119 bits at most. A wide number has 122 at least (a root; a quotient 124, the others 125), so
-// an odd one is none of those and on the same side of each as the exact number: rounding it is
-// rounding that one (Boldo and Melquiond, IEEE TC 57(4), 2008).
+// neighbouring wide numbers, both even. A rounding to precision p with N random bits compares it
+// with the values of the format, their midpoints and the multiples of 2^-N of a step, which have at
+// most p + N + 2 <= 53 + 64 + 2 = 119 bits. A wide number has at least 122 (a root; a quotient has
+// 124, the others 125), so an odd one equals none of those and lies on the same side of each as the
+// exact number: both are rounded to the same value (Boldo and Melquiond, IEEE TC 57(4), 2008).
 #pragma once
 
 #include "core/rounding.h"
@@ -27,7 +27,8 @@ APSCOPE_HD int leading_bit(unsigned __int128 x) {
     return top != 0 ? 64 + leading_bit(top) : leading_bit(static_cast<std::uint64_t>(x));
 }
 
-// A finite fp64 number that is not zero: 53 bits, the leading one at bit 52.
+// The significand of a finite, nonzero fp64 number: 53 bits, the leading one at bit 52, in units of
+// 2^unit.
 struct Significand53 {
     std::uint64_t bits;
     int unit;
@@ -40,8 +41,8 @@ APSCOPE_HD Significand53 significand53(std::uint64_t magnitude) {
     return {fraction << up, -1074 - up};
 }
 
-// With the leading one at bit 125. A carry of a sum may have put it at bit 126: then the bit
-// shifted out goes into the sticky bit.
+// The wide number with its leading one moved to bit 125. A carry of a sum may have put it at bit
+// 126; then the bit shifted out goes into the sticky bit.
 APSCOPE_HD WideNumber aligned(unsigned __int128 significand, int unit, bool negative) {
     const int up = 125 - leading_bit(significand);
     if (up < 0) return {significand >> 1 | (significand & 1), unit + 1, negative};
@@ -56,10 +57,10 @@ APSCOPE_HD WideNumber wide(double x) {
 }
 
 // The sum of two aligned numbers, or of one and zero. A product has 106 of the 126 bits, an fp64
-// number 53, so the lowest 20 of both are zeros. Where the smaller one loses bits it was therefore
-// moved down by more than 20, is below 2^-20 of the larger, and cancels one bit at most: the
-// leading bit stays at 124 at least. The last bit is then sticky: the larger one's is 0, and `low`
-// is made odd.
+// number 53, so the lowest 20 bits of both are zeros. If the smaller one loses bits, it was
+// therefore shifted down by more than 20 places, is below 2^-20 of the larger, and cancels at most
+// one bit: the leading bit of the sum is at 124 or above. Its last bit is sticky, because that of
+// the larger one is 0 and `low` is made odd.
 APSCOPE_HD WideNumber add_aligned(WideNumber x, WideNumber y) {
     using Wide = unsigned __int128;
     if (y.significand == 0) return x;
@@ -76,7 +77,8 @@ APSCOPE_HD WideNumber add_aligned(WideNumber x, WideNumber y) {
             x.negative};
 }
 
-// |w| against a positive fp64 number: -1, 0, 1. Zero is below.
+// Compares |w|, which is not zero, with an fp64 magnitude: -1 if |w| is smaller, 0 if they are
+// equal, 1 if it is larger.
 APSCOPE_HD int compare_magnitude(const WideNumber& w, std::uint64_t magnitude) {
     const WideNumber x = aligned(w.significand, w.unit, false),
                      y = wide(bits_cast<double>(magnitude));
@@ -85,30 +87,30 @@ APSCOPE_HD int compare_magnitude(const WideNumber& w, std::uint64_t magnitude) {
     return x.significand < y.significand ? -1 : x.significand > y.significand;
 }
 
-// The position of a wide number in the irregular gap.
+// The position of a wide number in the irregular gap, as eta.
 APSCOPE_HD Eta gap_eta(const WideNumber& w, const Cast<double>& cast) {
     using Wide = unsigned __int128;
     const Significand53 high = significand53(cast.gap_high);
     Wide numerator = w.significand, denominator = high.bits;
-    int unit = high.unit;  // of the denominator
+    int unit = high.unit;  // the unit of the denominator
     if (cast.gap_low != 0) {
         const Significand53 low = significand53(cast.gap_low);
-        unit = low.unit;  // the numerator's is far smaller, the leading ones being at most two
-                          // places apart
+        unit = low.unit;  // the numerator's unit is far smaller, because the leading ones are at
+                          // most two places apart
         denominator = (denominator << (high.unit - low.unit)) - low.bits;
         numerator -= static_cast<Wide>(low.bits) << (low.unit - w.unit);
     }
     // eta 2^64 = (quotient + rest / denominator) 2^-down
     const Wide quotient = numerator / denominator, rest = numerator % denominator;
-    const int down =
-        unit - w.unit - 64;  // 7 or more: the number has 125 bits below its leading one
+    // At least 7, because w has 125 bits below its leading one.
+    const int down = unit - w.unit - 64;
     if (down >= 128) return {0, true};
     return {static_cast<std::uint64_t>(quotient >> down),
             (quotient & ((Wide{1} << down) - 1)) != 0 || rest != 0};
 }
 
-// k 2^unit as the bits of an fp64 magnitude, or infinity. The number must be an fp64 number or too
-// large.
+// The bits of k 2^unit as an fp64 magnitude, or of infinity if it is too large. It must not need
+// rounding.
 APSCOPE_HD std::uint64_t assemble(std::uint64_t k, int unit) {
     if (k == 0) return 0;
     const int leading = leading_bit(k), exponent = leading + unit;
@@ -142,7 +144,7 @@ APSCOPE_HD std::uint64_t round_wide(const WideNumber& w, const Cast<double>& cas
     return assemble(static_cast<std::uint64_t>(kept) + (up ? 1 : 0), w.unit + shift);
 }
 
-// A wide number that is not zero, in the cast's format.
+// Rounds a nonzero wide number to the cast's format.
 template <RoundingMode M>
 APSCOPE_HD double wide_to_format(const WideNumber& w, const Cast<double>& cast,
                                  std::uint64_t random) {

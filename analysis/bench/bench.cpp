@@ -25,15 +25,15 @@ namespace apscope::detail {
 
 namespace {
 
-// Arrays that jobs share: same pages, same contents. They are aligned to cache lines, like a
-// replay's buffers.
+// Arrays that jobs share, so that all have the same pages and contents. They are aligned to cache
+// lines, as a replay's buffers are.
 struct Arrays {
     Buffer<float> in, out;
     Buffer<double> in64, out64;
     Buffer<std::uint8_t> codes;
 };
 
-// Numbers over eight binades, half of them negative.
+// Fills the arrays with numbers over eight binades, half of them negative.
 std::shared_ptr<Arrays> make_arrays(std::size_t count, bool with_fp64) {
     auto a = std::make_shared<Arrays>();
     a->in.resize(count);
@@ -118,7 +118,7 @@ void add_array_jobs(Jobs& jobs, const std::string& where, std::size_t count, int
             quantize_job("e4m3", rounding(mode));
     }
     quantize_job("e4m3", {RoundingMode::ties_to_even, Overflow::saturate});
-    // Numbers: 16 bytes, the offset in a cache line of large heap arrays, and so of NumPy's.
+    // In numbers: 16 bytes, the offset within a cache line of large heap arrays, and so of NumPy's.
     constexpr std::size_t behind = 4;
     jobs.add({"quantize e4m3 ties_to_even, unaligned", where, "memcpy", threads, n - behind, 8, 0.0,
               [a, threads, e4m3 = parse_format("e4m3")] {
@@ -155,7 +155,8 @@ void add_array_jobs(Jobs& jobs, const std::string& where, std::size_t count, int
                          threads);
             });
     }
-    // Lines of 1024 elements; "columns": blocks along the other axis of the same array.
+    // The lines have 1024 elements; with `columns` the blocks run along the other axis of the same
+    // array.
     const std::size_t rows = count / 1024;
     const auto block_job = [&](const char* name, Projection p, bool columns = false) {
         const BlockFormat f = parse_block_format(name);
@@ -233,7 +234,7 @@ void add_operations(Jobs& jobs, const BenchSizes& sizes) {
     jobs.add({"fp32 multiply-add peak", "CPU", "", 1, peak_count, 0.0, 1.0,
               [multiply_add] { multiply_add_peak(*multiply_add, 1 << 14); }});
     const FloatFormat e4m3 = parse_format("e4m3"), fp16 = parse_format("fp16");
-    const auto matrix = make_arrays(m * m, false);  // of e4m3 numbers
+    const auto matrix = make_arrays(m * m, false);  // e4m3 numbers
     quantize(std::span<const float>(matrix->in), std::span<float>(matrix->in), e4m3, {});
     const auto matmul = [&](const std::string& name, std::optional<FloatFormat> product,
                             const FloatFormat& sum, const std::shared_ptr<Arrays>& of,
@@ -290,14 +291,14 @@ void add_operations(Jobs& jobs, const BenchSizes& sizes) {
                       arithmetic(op, in, in, in, std::span<float>(of->out), f, p);
                   }});
     };
-    const auto numbers = make_arrays(sizes.l2_elements, false);  // of e4m3
+    const auto numbers = make_arrays(sizes.l2_elements, false);  // e4m3 numbers
     quantize(std::span<const float>(numbers->in), std::span<float>(numbers->in), e4m3, {});
     operation("add e4m3 of e4m3 numbers", Operation::add, e4m3, numbers);
     for (const Operation op : {Operation::add, Operation::multiply, Operation::divide,
                                Operation::sqrt, Operation::fma}) {
         operation(std::string(to_string(op)) + " e4m3", op, e4m3, x);
     }
-    // Columns of 64 terms.
+    // Each column has 64 terms.
     const std::size_t columns = sizes.l2_elements / 64;
     const auto column_sums = [&](const std::string& name, const std::shared_ptr<Arrays>& of,
                                  bool products) {
@@ -335,7 +336,7 @@ std::vector<BenchTimes> run_bench(std::vector<BenchJob> jobs, int rounds, double
     using Clock = std::chrono::steady_clock;
     std::vector<BenchTimes> times;
     for (BenchJob& job : jobs) times.push_back({std::move(job), {}});
-    for (BenchTimes& t : times) t.job.run();  // pages touched, caches and pool warm
+    for (BenchTimes& t : times) t.job.run();  // touches the pages and warms caches and pool
     const std::size_t visits = times.size() * static_cast<std::size_t>(rounds);
     std::size_t done = 0;
     for (int round = 0; round < rounds; ++round) {

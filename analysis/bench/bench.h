@@ -13,10 +13,10 @@
 namespace apscope::detail {
 
 struct BenchJob {
-    std::string name;   // what is timed, with its format
+    std::string name;   // the kernel, with its format
     std::string where;  // "L2", "DRAM" or "CPU"
-    std::string floor;  // the name of its reference job, with the same `where` and threads; empty:
-                        // it is one
+    std::string floor;  // the name of its reference job, with the same `where` and threads; empty
+                        // for a reference
     int threads = 1;
     double elements = 0;    // per call
     double bytes = 0;       // read and written per element; 0 where operations count
@@ -26,11 +26,11 @@ struct BenchJob {
 
 struct BenchTimes {
     BenchJob job;
-    std::vector<double> seconds;  // of one call, one per round
+    std::vector<double> seconds;  // time of one call, one per round
 };
 
 struct BenchSizes {
-    std::size_t l2_elements = std::size_t{1} << 16;    // of fp32: 256 KiB in, 256 KiB out
+    std::size_t l2_elements = std::size_t{1} << 16;    // fp32 numbers: 256 KiB in, 256 KiB out
     std::size_t dram_elements = std::size_t{1} << 25;  // 128 MiB in, 128 MiB out
     std::size_t matrix = 192;                          // rows, columns and terms
     int threads = 1;  // the most that DRAM jobs take: 1 and this many

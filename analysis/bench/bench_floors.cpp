@@ -38,7 +38,7 @@ __attribute__((target("avx2,fma"))) void chains_avx2(float* sink, int count) {
 }
 #endif
 
-// Without FMA instructions: multiplications and additions of four lanes.
+// The same without FMA instructions: multiplications and additions of four lanes.
 void chains_portable(float* sink, int count) {
     float chain[48];
     std::copy_n(sink, 48, chain);

@@ -8,8 +8,9 @@ namespace apscope::detail {
 // memcpy in pieces for threads, or the same with stores that bypass the caches.
 void copy_in_pieces(std::span<const float> in, std::span<float> out, int threads, bool streaming);
 
-// `count` fp32 fused multiply-adds in registers, as many independent chains as hide their latency;
-// the instruction set in use, AVX2 and up with FMA. `sink` keeps the compiler from removing them.
+// Does `count` fp32 fused multiply-adds in registers, in as many independent chains as hide their
+// latency, with the instruction set in use (AVX2 and up with FMA). `sink` keeps the compiler from
+// removing them.
 void multiply_add_peak(std::span<float> sink, int count);
 
 }  // namespace apscope::detail

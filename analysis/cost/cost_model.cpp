@@ -56,7 +56,7 @@ std::optional<std::pair<CollectiveAlgorithm, int>> collective_of(std::string_vie
     const std::string_view name = collective_name(topology);
     if (name.empty()) return std::nullopt;
     const Topology parsed = parse_topology(topology);
-    if (parsed.kind == Topology::Kind::levels) return std::nullopt;  // two of them
+    if (parsed.kind == Topology::Kind::levels) return std::nullopt;  // two algorithms
     return {{parse_collective(name), std::max(1, parsed.group)}};
 }
 
@@ -123,18 +123,19 @@ Cost collective_cost(CollectiveAlgorithm collective, const MessageBytes& b, int 
         }
     }
     cost.busiest = cost.inter.bytes;
-    // Of a pair of workers, one sends a message alone, and the other its result beside its parts.
+    // One worker of a pair sends only a message; the other sends its result beside its parts.
     if (collective == CollectiveAlgorithm::halving && !std::has_single_bit(unsigned(workers)))
         cost.busiest = std::max(partial, cost.busiest - partial);
     if (collective == CollectiveAlgorithm::double_tree) {
-        // A worker has children in one tree, two if there are enough, and is a leaf of the other.
+        // Every worker is a leaf of one tree and has children in the other, two if there are
+        // enough.
         cost.busiest = workers == 2 ? (partial + result) / 2.0 : partial + result;
         if (workers == 3) cost.busiest -= std::min(partial, result) / 2.0;
     }
     if (collective == CollectiveAlgorithm::tree) {
-        // The root sends the result on every level. Any other sends its partial sum once, and the
-        // result to those below it: at most on all levels but two, or, the last to join the root,
-        // on those of its own part.
+        // The root sends the result on every level. Any other worker sends its partial sum once,
+        // and the result to the workers below it: on all levels but two at most; the last worker to
+        // join the root, on the levels of its own part.
         const int last = workers - (1 << (static_cast<int>(levels) - 1));
         const double below = std::max(levels - 2.0, binary_levels(last));
         cost.busiest = std::max(levels * result, partial + std::max(below, 0.0) * result);
@@ -147,7 +148,8 @@ Cost collective_cost(CollectiveAlgorithm collective, const MessageBytes& b, int 
 
 namespace {
 
-// Inside a group, then over the groups' sums, whose results all workers get last.
+// The way of a hierarchy: first inside a group, then over the groups' sums, whose results all
+// workers get last.
 std::optional<Way> levels_way(const Transport& t, const Topology& topology, double values,
                               double payload, double side, double agreed, int workers) {
     Transport messages = t;
@@ -174,7 +176,7 @@ std::optional<Way> levels_way(const Transport& t, const Topology& topology, doub
     return way;
 }
 
-// Of a part of every message, 1 of `parts`.
+// The bytes of a part of every message, 1 of `parts`.
 MessageBytes part_of(MessageBytes b, double parts) {
     const double side = b.side_in_parts ? parts : 1.0;
     return {b.sent / parts, b.partial / parts, b.result / parts,
@@ -201,14 +203,14 @@ Cost cost_of(const Way& way, int workers) {
     }
     if (!way.over) return collective_cost(way.collective, way.bytes, workers, way.group);
     const int groups = (workers - 1) / way.group + 1,
-              fewest = workers - (groups - 1) * way.group;  // of the last group, who carry the most
+              fewest = workers - (groups - 1) * way.group;  // workers of the last group carry most
     const Cost below = collective_cost(way.collective, way.bytes, way.group),
                above =
                    collective_cost(way.over->collective, part_of(way.over->bytes, fewest), groups);
     Cost cost;
     cost.intra = below.inter;
     cost.busiest_inside = below.busiest;
-    if (way.collective == CollectiveAlgorithm::all_gather) {  // the results come from others
+    if (way.collective == CollectiveAlgorithm::all_gather) {  // the results come from other workers
         const double share = scattered(way.group) * way.over->bytes.result;
         cost.intra.messages += way.group - 1;
         cost.intra.bytes += share;
@@ -231,7 +233,8 @@ std::optional<Way> way_of(const Transport& t, std::string_view topology, double 
     if (!found) return std::nullopt;
     Way way{found->first, found->second, t.rounds, {payload, payload, payload, side}};
     if (way.collective == CollectiveAlgorithm::all_gather) return way;
-    const bool scatters = topology.starts_with("reduce_scatter");
+    const bool scatters =
+        !collective_name(topology).empty() && !parse_topology(topology).phases.finishes;
     if (t.phased) {
         if (!scatters && std::isnan(t.second_width)) return std::nullopt;
         way.bytes = {payload, payload,         scatters ? 0.0 : payload * t.second_width,

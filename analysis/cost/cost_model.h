@@ -26,18 +26,18 @@ struct CostStage {
 };
 
 struct Cost {
-    // Between the nodes; inside a node, used by hierarchies and by what is placed on nodes
-    // (nodes.h). Without nodes, or a hierarchy's group, every worker is a node.
+    // The traffic between the nodes; and inside a node, in hierarchies and for collectives placed
+    // on nodes (nodes.h). Without nodes, or a hierarchy's group, every worker is a node.
     Traffic inter, intra;
-    std::array<CostStage, 2> stages;  // the same bytes, one stage after another
+    std::array<CostStage, 2> stages;  // the same bytes in stages, one after another
     double added = 0.0;               // bytes that one worker adds up, or counts
     double decoded = 0.0;  // bytes that one worker decodes: the result, or the others' messages
     // Bytes that the busiest worker sends between the nodes. `inter` has the sequential messages,
     // which in a tree belong to several workers.
     double busiest = 0.0;
-    double busiest_inside = 0.0;  // the same inside a node, of a hierarchy
+    double busiest_inside = 0.0;  // the same inside a node, for a hierarchy
     double node = 0.0;            // bytes that the busiest node sends to the others
-    int workers_of_node = 1;      // where workers are placed on nodes
+    int workers_of_node = 1;      // more than 1 where workers are placed on nodes
 };
 
 // The bytes per element of workers' messages, partial sums and the result may differ. `side` is
@@ -53,19 +53,19 @@ struct MessageBytes {
 
 enum class CollectiveAlgorithm {
     ring,     // reduce-scatter and all-gather around a ring
-    tree,     // whole messages up a binary tree, and down
-    halving,  // recursive halving, then doubling, among a power of two of workers; the others give
-              // their messages to one of those before, and get the result from it after
+    tree,     // complete messages up a binary tree, and down
+    halving,  // recursive halving, then doubling, among a power of two of workers; each other
+              // worker sends its messages to one of them before, and gets the result from it after
     pat,      // NCCL's reduce-scatter and all-gather in logarithmic steps, any number of workers
     double_tree,  // NCCL's: half a message up each of two binary trees, and down
-    all_gather,   // every worker gets every message, and adds itself
+    all_gather,   // every worker gets every message, and adds on its own
     shards,  // an all-to-all: worker k gets the k-th part of all messages and reduces it; then an
              // all-gather of the results, if there are any (two-phase, votes, integer sums)
     hierarchical,         // reduce-scatter inside a node, ring between nodes, all-gather inside
     hierarchical_shards,  // the same with `shards` between nodes: partial sums are encoded there
 };
 
-// The names above. Throws std::invalid_argument.
+// The names above, and the algorithm of a name. Throws std::invalid_argument for another name.
 std::string_view name_of(CollectiveAlgorithm collective);
 CollectiveAlgorithm parse_collective(std::string_view name);
 
@@ -77,14 +77,16 @@ Cost collective_cost(CollectiveAlgorithm collective, const MessageBytes& bytes, 
 // The algorithm of a row's topology, and its group; none for `exact`, which is not an algorithm.
 std::optional<std::pair<CollectiveAlgorithm, int>> collective_of(std::string_view topology);
 
-// How a scheme's messages are sent, given the bytes of payload, of sent side information and of
-// what is agreed on before, and the number of values; none if no algorithm computes that sum.
+// How a scheme's messages are sent. It is computed from the bytes of payload, of sent side
+// information and of values agreed on before, and from the number of values; none if no algorithm
+// computes that sum.
 struct Way {
     CollectiveAlgorithm collective = CollectiveAlgorithm::ring;
     int group = 1, rounds = 1;
     MessageBytes bytes;
-    // Of a hierarchy of two levels: how whole sums of groups go on, the rest being what happens
-    // inside `group` workers; or, of one group, nothing but that.
+    // For a hierarchy of two levels: how the groups' complete sums are sent, while the other fields
+    // describe the exchange inside `group` workers. With one group, `inside` is true and there is
+    // no `over`.
     std::shared_ptr<const Way> over = nullptr;
     bool inside = false;
 
@@ -92,7 +94,7 @@ struct Way {
 };
 std::optional<Way> way_of(const Transport& transport, std::string_view topology, double values,
                           double payload, double side, double agreed, int workers);
-// As collective_cost() of a way.
+// The collective_cost() of a way.
 Cost cost_of(const Way& way, int workers);
 
 // The columns `volume` and `intra_volume`: bytes that the busiest worker sends of one tensor,

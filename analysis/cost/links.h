@@ -9,15 +9,15 @@ namespace apscope::detail {
 
 struct KnownLink {
     std::string_view name;
-    double bandwidth;               // bytes per second in one direction, as reached
-    double rated;                   // the same by the data sheet
+    double bandwidth;               // bytes per second in one direction, as measured
+    double rated;                   // the same according to the data sheet
     double latency;                 // seconds per message
     std::optional<int> interfaces;  // of a node; none: each worker has one
     std::string_view source;
 };
 
 std::span<const KnownLink> known_links();
-// Throws std::invalid_argument, which lists the names.
+// Throws std::invalid_argument, whose message lists the names.
 const KnownLink& known_link(std::string_view name);
 
 }  // namespace apscope::detail

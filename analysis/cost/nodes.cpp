@@ -20,9 +20,9 @@ struct Nodes {
     int of(std::int64_t worker) const { return static_cast<int>(worker / each); }
 };
 
-// A ring over all workers, of which each sends `bytes`. Each node has one link to the next.
-// `rounds`: how often a message goes around, less one hop each time. The longest way leaves out as
-// many links, one after another, as few of them between nodes as there can be.
+// The traffic of a ring over all workers, of which each sends `bytes`. Each node has one link to
+// the next. `rounds` is how often a message goes around, less one hop each time. The longest way
+// leaves out that many consecutive links, with as few links between nodes among them as possible.
 struct Around {
     Traffic inter, intra;
     CostStage stage;
@@ -48,7 +48,8 @@ void take(Cost& cost, const Around& ring, std::size_t stage) {
     cost.stages[stage] = ring.stage;
 }
 
-// Rounds of messages, each with its slowest; the way up, mirrored for the results.
+// Rounds of messages. Each takes as long as its slowest message; the results take the same rounds
+// in reverse.
 class Rounds {
 public:
     explicit Rounds(const Nodes& nodes)
@@ -63,7 +64,8 @@ public:
         result_[static_cast<std::size_t>(nodes_.of(to))] += round.share;
     }
 
-    // Whole messages of `partial` bytes up, of `result` down.
+    // Adds complete messages of `partial` bytes on the way up and of `result` bytes on the way
+    // down.
     void take(Cost& cost, double partial, double result) const {
         for (const Round& round : rounds_) {
             Traffic& level = round.crosses ? cost.inter : cost.intra;
@@ -81,14 +83,14 @@ private:
         bool crosses;
     };
     Nodes nodes_;
-    std::vector<double> partial_, result_;  // shares that leave a node
+    std::vector<double> partial_, result_;  // the shares that leave a node
     std::vector<Round> rounds_;
 };
 
 using Parent = std::function<std::int64_t(std::int64_t place, std::int64_t lowest_bit)>;
 using Rank = std::function<std::int64_t(std::int64_t place)>;
 
-// Places send to their parents, those with the lowest bits set first.
+// The rounds of trees in which places send to their parents, those with the lowest bits set first.
 Rounds climbed(const Nodes& nodes, double share, const Parent& parent,
                const std::vector<Rank>& trees) {
     Rounds rounds(nodes);
@@ -115,7 +117,7 @@ Rounds double_tree_rounds(const Nodes& nodes) {
     return climbed(nodes, 0.5, parent, {itself, other});
 }
 
-// Partners at the largest distance first, which give each other half of what they have.
+// The rounds in which partners, those at the largest distance first, exchange half of their values.
 Rounds halving_rounds(const Nodes& nodes) {
     const auto left = static_cast<int>(std::bit_floor(static_cast<unsigned>(nodes.workers)));
     const int excess = nodes.workers - left;
@@ -131,8 +133,8 @@ Rounds halving_rounds(const Nodes& nodes) {
     return rounds;
 }
 
-// Every worker has every place of a tree for one of W chunks, and its parent is the place's lowest
-// bit further on, so that all nodes send the same.
+// Every worker has every place of a tree for one of the W chunks, and its parent is further on by
+// the place's lowest bit, so all nodes send the same number of bytes.
 void take_pat(Cost& cost, const Nodes& nodes, double partial, double result) {
     double levels = 0.0, crossing = 0.0;
     std::vector<double> up(static_cast<std::size_t>(nodes.each)), down = up;
@@ -157,11 +159,11 @@ void take_pat(Cost& cost, const Nodes& nodes, double partial, double result) {
     cost.stages[0] = {cost.inter.bytes, inside};
 }
 
-double larger(double a, double b) {  // NaN if one is
+double larger(double a, double b) {  // NaN if either is NaN
     return std::isnan(a) || a > b ? a : b;
 }
 
-// The messages of an all-to-all, then a ring of the results.
+// Adds the messages of an all-to-all, then a ring of the results.
 void take_shards(Cost& cost, const Nodes& nodes, const MessageBytes& b) {
     const double remote = nodes.workers - nodes.each, near = nodes.each - 1,
                  part = 1.0 / nodes.workers, side = b.side_in_parts ? part : 1.0;
@@ -184,7 +186,7 @@ void check_nodes(int workers, int count) {
                                     " are too many for nodes; use at most 1048576");
 }
 
-// What crosses from group to group stays inside, too.
+// On one node, the traffic between groups stays inside, too.
 Cost on_one_node(Cost cost) {
     add(cost.intra, cost.inter);
     cost.inter = {};
@@ -260,7 +262,7 @@ double latency_seconds(const Cost& cost, const Links& links) {
 }
 
 double transfer_seconds(const Cost& cost, const Links& links) {
-    const double shared =  // workers of a node that use one interface
+    const double shared =  // workers of a node that share one interface
         links.interfaces ? std::max(1.0, cost.workers_of_node / double(*links.interfaces)) : 1.0;
     double seconds = 0.0;
     for (const CostStage& stage : cost.stages)

@@ -29,7 +29,7 @@ Transport transport_of(std::string_view spec, std::string_view grid, std::string
     std::optional<Scheme> found = known(spec, made);
     if (!found) return {};
     const auto scheme = std::make_shared<const Scheme>(*std::move(found));
-    std::optional<Topology> crosses;  // none: a reduction of its own
+    std::optional<Topology> crosses;  // none: the scheme has its own reduction
     if (!collective_name(topology).empty()) crosses = parse_topology(topology);
     const auto as_reduced = [&](const std::shared_ptr<const Scheme>& one) {
         return crosses ? reduced_by(*crosses, one) : one;

@@ -9,8 +9,8 @@
 
 namespace apscope::detail {
 
-// Of the rows with these columns `format` and `topology`: of a policy, that of the first branch
-// that has the format. An unknown scheme, made in another process, has none.
+// The transport of the rows with these columns `format` and `topology`. For a policy it is that of
+// the first branch with the format. An unknown scheme, made in another process, has none.
 Transport transport_of(std::string_view spec, std::string_view grid, std::string_view topology,
                        const MadeSchemes* made = nullptr);
 

@@ -1,6 +1,6 @@
 // A RowDevice on anything that has memory and runs steps: CUDA's streams (replay.cu), or the host's
-// memory and a loop, with which tests compare whole replays. An item is processed in pieces of
-// whole blocks, so the memory that it needs does not depend on its size.
+// memory and a loop, with which tests compare complete replays. An item is processed in pieces
+// of complete blocks, so the memory that it needs does not depend on its size.
 //
 // MakeQueue returns a queue: allocate<T>(n) memory with get(), copy(host, n, to) into it,
 // launch(step), and read(from, n), which waits. Failed allocations throw std::bad_alloc; the pieces
@@ -22,7 +22,7 @@ namespace apscope::detail {
 template <class MakeQueue>
 class DeviceRows : public RowDevice {
 public:
-    // memory: the limit of an item at a time, in bytes; that of one block is always allowed.
+    // memory: the limit of an item at a time, in bytes; the memory of one block is always allowed.
     DeviceRows(MakeQueue make_queue, std::uint64_t memory)
         : make_queue_(std::move(make_queue)), memory_(memory) {}
 

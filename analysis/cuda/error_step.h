@@ -1,13 +1,12 @@
 // Error statistics on a GPU, fused with the rounding: a number is read once, rounded, compared and,
-// if asked for, written. The sums have the shape of core/fixed_shape_sum.h, so they are those of
+// if requested, written. The sums have the shape of core/fixed_shape_sum.h, so they are those of
 // analysis/statistics/error_statistics.h bit for bit. Three steps, in which threads do not
 // communicate; behind each step's name, what one thread does:
 //
-// - lanes, a lane: 16 threads add the 4096 elements of a block, thread j those with i mod 16 = j,
-// in
-//   order of i, so neighbouring threads read neighbouring elements;
-// - blocks, a block: joins its 16 lanes, j += j+8, then j+4, j+2, j+1;
-// - total, a quantity: adds the blocks in block order.
+//      lanes     a lane: 16 threads add the 4096 elements of a block, thread j those with
+//                i mod 16 = j, in order of i, so neighbouring threads read neighbouring elements
+//      blocks    a block: joins its 16 lanes, j += j+8, then j+4, j+2, j+1
+//      total     a quantity: adds the blocks in block order
 //
 // The first two write quantity by quantity: quantity k of place p is at k * places + p.
 #pragma once
@@ -22,7 +21,7 @@
 
 namespace apscope::detail {
 
-// Those of a draw's error and variance, and how many have none.
+// The sums of a draw's error and variance, and the number of draws without them.
 inline constexpr int moment_sums = 3;
 struct ErrorCounts {
     enum Count { counted, nonzero, underflow, subnormal, saturated, overflow, nan, infinite, size };
@@ -60,14 +59,14 @@ struct ErrorLane {
         return (bits_cast<std::uint64_t>(v) & infinity_bits<double>) != infinity_bits<double>;
     }
 
-    // x was sent as `code`, the scaled, rounded x.
+    // Counts the limits that x meets; `code` is x scaled and rounded.
     APSCOPE_HD void add_limits(double x, double code, const FloatScale& s) {
         using C = ErrorCounts;
         count_limits(absolute(x * s.scale), absolute(code), s.smallest_normal, s.largest,
                      count[C::subnormal], count[C::saturated]);
     }
 
-    // x became y.
+    // Adds the pair of x and its result y.
     APSCOPE_HD void add_pair(double x, double y, const FloatScale& s) {
         using C = ErrorCounts;
         if (!finite(x)) {
@@ -92,17 +91,17 @@ struct ErrorLane {
     }
 };
 
-// Rounding: one of emulation/cuda/cast/group_rounding.h, of scaled numbers. Draws: it is
+// Rounding is one of emulation/cuda/cast/group_rounding.h, applied to scaled numbers. Draws: it is
 // stochastic, and its moments count.
 template <class Rounding, bool Draws>
 struct ErrorLaneStep {
     using Real = typename Rounding::Number;
     const float* in;
-    float* out;  // or null
+    float* out;  // may be null
     std::uint64_t elements;
     Rounding rounding;
     FloatScale scale;
-    double inverse;  // of the scale, a power of two; 0: results are divided by the scale
+    double inverse;  // 1 / scale, a power of two; 0: results are divided by the scale
     ErrorPartials partials;
 
     APSCOPE_HD std::uint64_t count() const {
@@ -183,7 +182,7 @@ struct ErrorBlockStep {
 };
 
 struct ErrorTotalStep {
-    ErrorPartials blocks, total;  // total: one place
+    ErrorPartials blocks, total;  // `total` has one place
 
     APSCOPE_HD std::uint64_t count() const {
         return error_sums + ErrorCounts::size + 1 + (total.moments != nullptr ? moment_sums : 0);

@@ -18,7 +18,7 @@ struct Piece {
 
     APSCOPE_HD std::uint64_t blocks() const { return (count + sum_block - 1) / sum_block; }
     APSCOPE_HD std::uint64_t places() const { return blocks() * sum_lanes; }
-    // end() is its other half, and needs the piece.
+    // end() is its other half and needs the piece.
     // NOLINTNEXTLINE(readability-convert-member-functions-to-static)
     APSCOPE_HD std::uint64_t begin(std::uint64_t place) const {
         return place / sum_lanes * sum_block + place % sum_lanes;
@@ -29,8 +29,8 @@ struct Piece {
     }
 };
 
-// A lane's part of the squared errors of its noise blocks: of each two elements, the last perhaps
-// one. They lie a pitch apart.
+// A lane's part of the squared errors of its noise blocks: the sum over each two elements, for the
+// last block perhaps over one. They lie a pitch apart.
 struct NoiseLane {
     double* out;
     std::uint64_t pitch;
@@ -47,8 +47,8 @@ struct NoiseLane {
     }
 };
 
-// The squared errors of every noise block of a piece: block b of row r at (r * blocks + b / 128) *
-// 128 + b % 128.
+// Computes the squared errors of every noise block of a piece: block b of row r is at (r * blocks +
+// b / 128) * 128 + b % 128.
 struct NoiseErrorStep {
     const double* squares;
     Piece piece;
@@ -70,8 +70,8 @@ struct NoiseErrorStep {
     }
 };
 
-// The product of a block's ratios: quantities exponent, significand, blocks, of line l at q * lines
-// + l.
+// Computes the product of a block's ratios: the quantities exponent, significand and blocks of line
+// l are at q * lines + l.
 struct NoiseRatioStep {
     const double *errors, *noise;
     Piece piece;

@@ -6,7 +6,7 @@ namespace apscope::detail {
 
 namespace {
 
-// The programs of topologies, each written once.
+// The programs of topologies; each is stored once.
 class Programs {
 public:
     Programs(int workers, std::vector<HopInstruction>& out) : workers_(workers), out_(out) {}

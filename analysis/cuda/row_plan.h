@@ -18,12 +18,12 @@ public:
 
     struct Task {
         WireCast cast;
-        FloatScale scale;  // of results
-        // In rows(): all reduced rows, then those that are sampled once more.
+        FloatScale scale;  // scale of the results
+        // Places in rows(): all reduced rows come first, then those that are sampled once more.
         std::uint64_t first_row;
         std::uint64_t row_count = 0, sampled_count = 0;
-        std::uint64_t draws = 0;  // 0: none are compared
-        // A block's: its sums begin at this times the piece's blocks.
+        std::uint64_t draws = 0;  // 0: no draws are compared
+        // A block's first quantity: its sums begin at this times the piece's blocks.
         std::uint64_t first_quantity = 0;
 
         std::uint64_t all_rows(int workers) const {
@@ -34,7 +34,7 @@ public:
         }
         std::uint64_t noise_quantities() const {
             return 3 * row_count;
-        }  // of RatioProduct, where noise is known
+        }  // the quantities of RatioProduct, where noise is known
         std::uint64_t draw_quantities() const {
             return draws == 0 ? 0 : (2 * draws + 1) * sampled_count;
         }
@@ -47,7 +47,7 @@ public:
     double divisor() const { return divisor_; }
     bool has_noise() const { return has_noise_; }
 
-    // Per block of elements, the most that any task needs at a time.
+    // The most that any task needs at a time, per block of elements.
     std::uint64_t lane_doubles() const { return lane_doubles_; }
     std::uint64_t slots() const { return slots_; }
     std::uint64_t draw_doubles() const { return draw_doubles_; }
@@ -56,11 +56,11 @@ public:
     std::uint64_t noise_doubles() const { return has_noise_ ? noise_blocks_a_sum : 0; }
     static std::uint64_t split_doubles() { return 3 * sum_block; }
     std::uint64_t moment_doubles() const { return wants_moments_ ? 2 * sum_block : 0; }
-    std::uint64_t result_doubles() const { return result_doubles_; }  // of all tasks
+    std::uint64_t result_doubles() const { return result_doubles_; }  // over all tasks
     std::uint64_t row_floats() const { return static_cast<std::uint64_t>(workers_) * sum_block; }
     std::uint64_t bytes() const;
 
-    // Sums, from zero, to which the results of a piece are added, block by block.
+    // Zero sums, to which the results of a piece are added, block by block.
     std::vector<RowTotals> no_totals(std::uint64_t elements) const;
     void add(const std::vector<double>& results, std::uint64_t blocks,
              std::vector<RowTotals>& totals) const;

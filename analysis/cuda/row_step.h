@@ -1,17 +1,20 @@
-// The work of GPU threads in a replay, for one scheme on a piece of an item (whole blocks): that of
-// analysis/replay/float_blocks, in steps that write what the next ones read. Behind each step's
+// The work of GPU threads in a replay, for one scheme on a piece of an item (complete blocks): that
+// of analysis/replay/float_blocks, in steps that write what the next ones read. Behind each step's
 // name, what one thread does:
 //
-// - reference, an element: the fp64 sum of the workers' values, divided;
-// - wire, a lane: a worker's values rounded, kept and compared with the unrounded ones;
-// - moments, an element: bias and variance of the workers' roundings, added up;
-// - split, an element: the exact sum of the sent values, and the parts of its error due to
-//   underflow and saturation;
-// - reduced, a lane: a topology's hops, decoded and compared with the reference;
-// - errors, a noise block: the squared errors of a result, joined from the lanes';
-// - ratios, a block: their ratios to the noise, multiplied (emulation/allreduce/batch_noise.h);
-// - draws, a lane: the same hops, the result kept; then the statistics of all K draws together;
-// - join, a quantity: the 16 lanes of a block.
+//      reference    an element        the fp64 sum of the workers' values, divided
+//      wire         a lane            a worker's values rounded, kept and compared with the
+//                                     unrounded ones
+//      moments      an element        bias and variance of the workers' roundings, added up
+//      split        an element        the exact sum of the sent values, and the parts of its error
+//                                     due to underflow and saturation
+//      reduced      a lane            a topology's hops, decoded and compared with the reference
+//      errors       a noise block     the squared errors of a result, joined from the lanes'
+//      ratios       a block           their ratios to the noise, multiplied
+//                                     (emulation/allreduce/batch_noise.h)
+//      draws        a lane            the same hops, the result kept; then the statistics of all K
+//                                     draws together
+//      join         a quantity        the 16 lanes of a block
 //
 // A lane is a place of the fixed-shape sums (core/fixed_shape_sum.h): place p adds the elements of
 // block p / 16 with i mod 16 = p mod 16, in order of i. Blocks are added on the host, in their
@@ -45,7 +48,7 @@ struct RowLane {
     MomentLane moments;
     double split[ErrorSplit::part_count] = {};
 
-    // Quantity q goes to out[q * pitch].
+    // Writes quantity q to out[q * pitch].
     APSCOPE_HD void store(double* out, std::uint64_t pitch) const {
         using Q = RowQuantities;
         for (int k = 0; k < error_sums; ++k)
@@ -61,16 +64,16 @@ struct RowLane {
     }
 };
 
-// How values are encoded for the wire and decoded. For each value its code, an fp32 number, is
-// kept; or, if `narrow`, the decoded code, if that is an fp32 number.
+// The encoding of values for the wire, and their decoding. For each value its code, an fp32 number,
+// is kept; or, if `narrow`, the decoded code, if that is an fp32 number.
 struct WireCast {
     FloatScale scale;
-    double inverse;  // of the scale, a power of two; 0: divided by the scale
+    double inverse;  // 1 / scale, a power of two; 0: results are divided by the scale
     bool narrow;
 
     APSCOPE_HD double code_of(float kept) const { return narrow ? kept * scale.scale : kept; }
     APSCOPE_HD double value_of(float kept) const { return narrow ? kept : decode(kept); }
-    // Of x and the value kept for it.
+    // The error of x, given the value kept for it.
     APSCOPE_HD SentError error(double x, float kept) const {
         return sent_error(
             x, value_of(kept),
@@ -79,7 +82,7 @@ struct WireCast {
     APSCOPE_HD double decode(double code) const {
         return inverse != 0.0 ? code * inverse : code / scale.scale;
     }
-    // Of rounding x, which became y, in x's units.
+    // The moments of rounding x, which became y, in units of x.
     APSCOPE_HD RoundingMoments moments(float x, double y) const {
         if (!is_stochastic(scale.cast.rounding)) return {y - widened(x), 0.0, true};
         const RoundingMoments m = moments_by_mode(widened(x) * scale.scale, scale.cast);
@@ -103,20 +106,20 @@ struct ReferenceStep {
     }
 };
 
-// Rounding: one of emulation/cuda/cast/group_rounding.h; of fp32 numbers for narrow values, of
-// scaled ones in fp64 for codes.
+// Rounding is one of emulation/cuda/cast/group_rounding.h; it rounds fp32 numbers for narrow
+// values, scaled numbers in fp64 for codes.
 template <class Rounding>
 struct WireStep {
     using Number = typename Rounding::Number;
     const float* rows;
     Piece piece;
     int workers;
-    Rounding rounding;  // its stream is each worker's own
+    Rounding rounding;  // its stream differs per worker
     WireCast cast;
     PhiloxKey key;
-    bool moments;   // of the roundings, for the wire's row
-    float* kept;    // as `rows`
-    double* lanes;  // null: only values are kept. Worker w's place p at w * places + p.
+    bool moments;   // true: sums up the moments of the roundings, for the wire's row
+    float* kept;    // laid out as `rows`
+    double* lanes;  // worker w's place p at w * places + p; null: only values are kept
     std::uint64_t pitch;
 
     APSCOPE_HD std::uint64_t count() const {
@@ -173,7 +176,7 @@ struct MomentsStep {
     }
 };
 
-// The inputs of ErrorSplit besides a result: rows of piece.count numbers.
+// The inputs of ErrorSplit other than a result: rows of piece.count numbers.
 struct SplitRows {
     double *exact, *lost, *clipped;
 };
@@ -231,8 +234,8 @@ struct Reducer {
         return cast.value_of(kept[worker * piece.count + i]);
     }
 
-    // Calls f(i, y, moments of the hops) for the elements of a place. slot: where this thread's
-    // slots begin.
+    // Calls f(i, y, moments of the hops) for the elements of a place. This thread's slots begin at
+    // `slot`.
     template <class F>
     APSCOPE_HD void each(const ReducedRow& row, std::uint64_t place, std::uint64_t slot,
                          bool wants_moments, const F& f) const {
@@ -273,11 +276,11 @@ struct ReducedStep {
     std::uint64_t row_count;
     const double *reference, *wire_bias, *wire_variance;
     SplitRows split;
-    FloatScale scale;  // of results: its units are the divisor
+    FloatScale scale;  // scale of the results; its units are the divisor
     double* lanes;     // row r's place p at r * places + p
     std::uint64_t pitch;
-    double* squares;  // null, or of noise block b of a place, after one another: the lane's part of
-                      // its squared errors
+    double* squares;  // the lane's part of the squared errors, noise block after noise block of a
+                      // place; or null
 
     APSCOPE_HD std::uint64_t count() const { return row_count * reducer.piece.places(); }
     APSCOPE_HD void operator()(std::uint64_t item) const {
@@ -305,7 +308,7 @@ struct ReducedStep {
     }
 };
 
-// One draw's results: row r's at values + r * row_pitch.
+// The results of one draw: row r begins at values + r * row_pitch.
 template <class Adder>
 struct DrawStep {
     Reducer<Adder> reducer;
@@ -322,9 +325,9 @@ struct DrawStep {
     }
 };
 
-// The statistics of K draws: quantity 0 is the sum of variances, 1 .. K the draws' sums of errors,
-// K + 1 .. 2 K the sums of variances without a draw. By deviations from draw 0, whose sums lose
-// nothing to cancellation.
+// The statistics of K draws: quantity 0 is the sum of variances, 1 .. K are the draws' sums of
+// errors, K + 1 .. 2 K the sums of variances without one draw. All are computed from deviations
+// from draw 0, whose sums lose no digits to cancellation.
 struct DrawStatisticsStep {
     const double* values;  // draw d of row r at (r * draws + d) * piece.count
     Piece piece;
@@ -364,11 +367,11 @@ struct DrawStatisticsStep {
     }
 };
 
-// The blocks' quantities from their lanes': quantity q of block b at q * blocks + b.
+// The blocks' quantities from their lanes: quantity q of block b is at q * blocks + b.
 struct JoinStep {
     const double* lanes;
     double* out;
-    std::uint64_t quantities, blocks, summed;  // those from `summed` on are maxima
+    std::uint64_t quantities, blocks, summed;  // quantities from `summed` on are maxima
 
     APSCOPE_HD std::uint64_t count() const { return quantities * blocks; }
     APSCOPE_HD void operator()(std::uint64_t item) const {

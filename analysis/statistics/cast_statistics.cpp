@@ -36,7 +36,7 @@ struct Buffers {
     std::vector<double> bias, variance;
 };
 
-// One block; `out` may be null.
+// The statistics of one block; `out` may be null.
 ErrorStatistics add_block(ArrayCast& c, Buffers& b, const float* in, float* out, bool streams,
                           std::size_t first, std::size_t count) {
     ErrorStatistics s;
@@ -88,7 +88,7 @@ ResultRow cast_statistics(std::span<const float> in, std::span<float> out,
     const bool streams = !out.empty() && n * sizeof(float) >= streaming_bytes;
 
     // Blocks are added in order, whichever thread computed them.
-    constexpr std::size_t piece = 16;  // blocks at a time
+    constexpr std::size_t piece = 16;  // blocks per item of the loop
     std::vector<ErrorStatistics> found(blocks);
     parallel_for(
         (blocks + piece - 1) / piece,

@@ -1,4 +1,4 @@
-// A cast of a whole array together with the statistics of its errors, in one pass over the numbers:
+// A cast of an array together with the statistics of its errors, in one pass over the numbers:
 // the wire row of a replay with one worker and scale 1.
 #pragma once
 

@@ -21,10 +21,10 @@ struct DrawSamples {
     explicit DrawSamples(std::size_t draws) : draw_error(draws, 0.0), left_out(draws, 0.0) {}
     bool empty() const { return draw_error.empty(); }
 
-    // One block of a tensor, at most 4096 elements: values(d) is the result of draw d.
+    // Adds one block of a tensor, at most 4096 elements; values(d) is the result of draw d.
     void add_block(std::span<const double> reference,
                    const std::function<const double*(std::size_t d)>& values);
-    void merge(const DrawSamples& next);  // the next worker's
+    void merge(const DrawSamples& next);  // `next`: the next worker's
     // Fills the row's four expected columns; leaves them empty if a pair was not finite, or a draw
     // overflowed.
     void fill(ResultRow& row) const;

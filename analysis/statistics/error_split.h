@@ -6,7 +6,8 @@
 //      R   rounding        of all others
 //      A   accumulation    the result minus the exact sum of the messages
 //
-//      e = U + R + S + A        e e = U U + R R + S S + A A + 2 (U R + U S + U A + R S + R A + S A)
+//      e   = U + R + S + A
+//      e^2 = U^2 + R^2 + S^2 + A^2 + 2 (U R + U S + U A + R S + R A + S A)
 #pragma once
 
 #include <array>
@@ -20,14 +21,14 @@ namespace apscope::detail {
 
 struct ErrorSplit {
     enum Part { underflow, rounding, saturation, accumulation, interaction, part_count };
-    std::array<double, part_count> sums{};  // of fixed shape
+    std::array<double, part_count> sums{};  // in the shape of core/fixed_shape_sum.h
 
     void merge(const ErrorSplit& next) {
         for (std::size_t k = 0; k < sums.size(); ++k) sums[k] += next.sums[k];
     }
 };
 
-// For an error with the parts u, r, s and a; sum(k) is the sum of ErrorSplit::Part k.
+// Adds an error with the parts u, r, s and a; sum(k) is the sum of ErrorSplit::Part k.
 template <class SumOf>
 APSCOPE_HD void update_split(double u, double r, double s, double a, const SumOf& sum) {
     using S = ErrorSplit;
@@ -44,7 +45,7 @@ struct SentError {
 };
 APSCOPE_HD SentError sent_error(double x, double y, bool is_saturated) {
     const double e = y - x, error = e - e == 0.0 ? e : 0.0;
-    const double kept = y == 0.0 ? 0.0 : error;  // of an x of 0 it is 0
+    const double kept = y == 0.0 ? 0.0 : error;  // 0 for x = 0
     return {y == 0.0 ? error : 0.0, is_saturated ? kept : 0.0, is_saturated ? 0.0 : kept};
 }
 template <class SumOf>
@@ -55,9 +56,9 @@ APSCOPE_HD void update_sent_split(const SentError& e, const SumOf& sum) {
     sum(S::saturation) += e.saturation * e.saturation;
 }
 
-// x, the exact sum of its messages, the result, and the exact sum's error by underflow and
-// saturation. A pair that is not finite adds nothing; an infinite exact sum with a finite result
-// has no split.
+// Adds an element: x, the exact sum of its messages, the result, and the exact sum's error due to
+// underflow and saturation. A pair that is not finite adds nothing; an infinite exact sum with a
+// finite result has no split.
 template <class SumOf>
 APSCOPE_HD void update_reduced_split(double x, double exact, double y, double underflow,
                                      double saturation, const SumOf& sum) {

@@ -18,7 +18,7 @@ bool finite(double v) {
     return (bits_cast<std::uint64_t>(v) & infinity_bits<double>) != infinity_bits<double>;
 }
 
-// How max_ulp is found; powers of two within fp32's reach only move exponents.
+// The way to compute max_ulp; powers of two within fp32's range only move exponents.
 Ulps ulps_of(const FloatScale* s) {
     if (s == nullptr) return Ulps::none;
     const std::uint64_t bits = bits_cast<std::uint64_t>(s->scale);
@@ -29,7 +29,7 @@ Ulps ulps_of(const FloatScale* s) {
                : Ulps::scaled;
 }
 
-// False, and nothing added, if a number is not finite.
+// Returns false, and adds nothing, if a number is not finite.
 template <class Real>
 bool add_finite_pairs(ErrorStatistics& s, std::span<const Real> x, std::span<const Real> y,
                       const FloatScale* scale, const ReferenceSums* known) {
@@ -72,7 +72,7 @@ bool add_finite_pairs(ErrorStatistics& s, std::span<const Real> x, std::span<con
     return true;
 }
 
-// Pairs that are not all finite.
+// Adds pairs that are not all finite.
 template <class Real>
 void add_pairs(ErrorStatistics& s, std::span<const Real> x, std::span<const Real> y,
                const FloatScale* scale) {

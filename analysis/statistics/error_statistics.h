@@ -19,17 +19,17 @@ struct FloatScale {
     Cast<double> cast;
     double scale = 1.0;            // S
     double units = 1.0;            // W if the reference was divided, else 1: x represents units x
-    double smallest_normal = 0.0;  // of the format, in scaled units
+    double smallest_normal = 0.0;  // the format's, in scaled units
     double largest = 0.0;
 };
 
-// Results of add_block() that depend only on x, for callers that compare several results with it.
-// Not finite if x is not.
+// The results of add_block() that depend only on x, for callers that compare several results with
+// it. They are not finite if x is not.
 struct ReferenceSums {
     double squared = 0.0, absolute = 0.0;
     std::uint64_t zeros = 0;
 };
-// Of one block.
+// The sums of one block.
 ReferenceSums reference_sums(std::span<const double> x);
 
 struct ErrorStatistics {
@@ -49,25 +49,25 @@ struct ErrorStatistics {
     std::uint64_t count = 0, counted = 0, nonzero = 0, underflow = 0, subnormal = 0, saturated = 0,
                   overflow = 0, nan = 0, infinite = 0;
     std::array<double, sum_count> sums{};
-    ErrorSplit split;      // of float grids: split_kernels.h fills it in
-    OverNoise over_noise;  // of reduced rows with several workers: their caller adds it
+    ErrorSplit split;      // for float grids; split_kernels.h fills it in
+    OverNoise over_noise;  // for reduced rows with several workers; their caller adds it
     double max_ulp = 0.0;
-    bool moments_defined = true;  // expected_* hold; false once a draw could have overflowed
+    bool moments_defined = true;  // expected_* are valid; false once a draw could have overflowed
 
-    // x, y: one block, at most 4096 values, both fp64 or both fp32 numbers. bias and variance: per
-    // element, or empty. `known`, for fp64 numbers: the block's reference_sums(), if the caller has
-    // them.
+    // x, y: one block, at most 4096 values, both fp64 or both fp32 numbers. bias and variance: one
+    // value per element, or empty. `known`, for fp64 numbers: the block's reference_sums(), if the
+    // caller has them.
     template <class Real>
     void add_block(std::span<const Real> x, std::span<const Real> y, const FloatScale* scale,
                    std::span<const double> bias, std::span<const double> variance,
                    const ReferenceSums* known = nullptr);
-    // Wire only: `codes` are the scaled, rounded values.
+    // For the wire only; `codes` are the scaled, rounded values.
     void count_limits(std::span<const double> x, std::span<const double> codes,
                       const FloatScale& scale);
-    // The same for y in x's units, whose limits are these.
+    // The same for y in the units of x, in which these limits are given.
     void count_limits(std::span<const float> x, std::span<const float> y, float smallest_normal,
                       float largest);
-    // The statistics of the next worker, in rank order.
+    // Adds the statistics of the next worker, in rank order.
     void merge(const ErrorStatistics& next);
 };
 

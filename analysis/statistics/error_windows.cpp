@@ -10,7 +10,7 @@ namespace apscope::detail {
 
 namespace {
 
-// Errors and references, and the sums of squares; 0 where a pair is not finite.
+// Errors and references, and the sums of their squares; all are 0 where a pair is not finite.
 struct FinitePairs {
     static APSCOPE_INLINE void run(const double* x, const double* y, std::size_t count,
                                    double* error, double* reference, double* squares_of_x,
@@ -26,7 +26,7 @@ struct FinitePairs {
     }
 };
 
-// The updates of SGD.
+// The updates of SGD: the reference, and the result.
 struct Updates {
     static APSCOPE_INLINE void run(const double* reference, const double* error, std::size_t count,
                                    double* of_reference, double* of_result) {
@@ -63,12 +63,12 @@ void WindowSums::stand_for_whole(double elements) {
     adam.multiply(elements);
     const auto of_sample = static_cast<double>(noise_blocks);
     noise_blocks = std::llround(of_sample * elements);
-    // The mean over the blocks stays what it is.
+    // The mean over the blocks does not change.
     if (of_sample > 0.0) log2_over_noise *= static_cast<double>(noise_blocks) / of_sample;
 }
 
 std::size_t ErrorWindows::bytes(std::size_t elements) {
-    // A step alone needs none; the squares serve all lengths.
+    // The window of one step needs no sums; the squares are shared by all lengths.
     const std::size_t of_length = 2 * elements + noise_blocks_of(elements);
     return ((window_lengths.size() - 1) * of_length + 2 * elements) * sizeof(double);
 }
@@ -103,7 +103,7 @@ void ErrorWindows::end_step() {
         length.sums.noise_blocks = static_cast<std::int64_t>(length.over.blocks);
         length.sums.log2_over_noise = length.overflows ? infinity : length.over.sum_log2;
         if (length.overflows) length.sums.squared_error = infinity;
-        // The root is of the mean of the squares, not of their sum.
+        // The root is that of the mean of the squares, not of their sum.
         length.sums.adam.multiply(static_cast<double>(steps_));
         length.finished.push_back(length.sums);
         length.done = 0;
@@ -156,7 +156,7 @@ void ErrorWindows::add(std::int64_t step, std::size_t elements, std::size_t firs
         }
         length.sums.noise +=
             block_sum(of_blocks.size(), [&](std::size_t b) { return of_blocks[b]; });
-        length.over.add_lost(error, of_blocks);  // the square of 0 - error is that of the error
+        length.over.add_lost(error, of_blocks);  // the square of 0 - error is the squared error
     }
     if (first + count == elements) end_step();
 }

@@ -30,32 +30,33 @@ inline constexpr std::array window_lengths{1, 3, 10, 30};  // k
 struct WindowSums {
     int steps = 0;           // k
     std::int64_t first = 0;  // number of its first step
-    // The sum over the elements of the square of the sum over the steps of the error; infinite with
-    // overflow in one of the steps.
+    // The sum over the elements of the squared sum of the errors over the steps; infinite if a step
+    // overflows.
     double squared_error = 0.0;
-    double noise = 0.0;  // of all blocks and steps; NaN if it is unknown
-    // With E the part of squared_error that is a noise block's and N its noise over the steps: the
-    // sum of log2 of max(E / N, 2^-30) over the blocks with N > 0, and their number.
+    double noise = 0.0;  // over all blocks and steps; NaN if it is unknown
+    // Let E be a noise block's part of squared_error and N its noise over the steps: the sum of
+    // log2(max(E / N, 2^-30)) over the blocks with N > 0, and the number of these blocks.
     double log2_over_noise = 0.0;
     std::int64_t noise_blocks = 0;
-    // Of windows of several steps: the updates of SGD, the sums of the results over the steps; and
-    // of Adam, these over the root of the element's mean square over all steps so far.
+    // For windows of several steps: the updates of SGD, which are the sums of the results over the
+    // steps, and those of Adam, which are these sums over the root of the element's mean square
+    // over all steps so far.
     UpdateSums sgd, adam;
 
-    // The sums of a sample of a tensor as those of the whole. elements: those of the whole for one
-    // of the sample.
+    // Scales the sums of a sample of a tensor to the complete tensor. elements: the number of
+    // elements of the tensor per element of the sample.
     void stand_for_whole(double elements);
 };
 
 class ErrorWindows {
 public:
-    // Bytes of the sums, for a tensor of so many elements.
+    // The bytes of the sums of a tensor with this number of elements.
     static std::size_t bytes(std::size_t elements);
 
-    // Elements first .. first + result.size() - 1 of `elements` at a step, a block in order; steps
-    // ascend. Where one of the pairs is not finite, both are 0. noise: of each of its noise
-    // blocks; empty if it is unknown. overflows: whether a result is not finite although its
-    // reference is.
+    // Adds elements first .. first + result.size() - 1 of `elements` at a step, in blocks in order;
+    // steps ascend. Where a pair is not finite, both numbers are 0. noise: of each noise block of
+    // these elements; empty if it is unknown. overflows: true if a result is not finite although
+    // its reference is.
     void add(std::int64_t step, std::size_t elements, std::size_t first,
              std::span<const double> reference, std::span<const double> result,
              std::span<const double> noise, bool overflows);
@@ -65,8 +66,8 @@ public:
 private:
     // The windows of one length.
     struct Length {
-        int done = 0;                            // steps of the window at hand before this one
-        Buffer<double> error, reference, noise;  // summed over them: of elements, of noise blocks
+        int done = 0;                            // steps of the current window before this one
+        Buffer<double> error, reference, noise;  // summed over them: per element and noise block
         bool overflows = false;
         WindowSums sums;
         OverNoise over;
@@ -76,15 +77,15 @@ private:
     void end_step();
     void add_updates(Length& length, std::size_t first, std::size_t count);
 
-    std::optional<std::int64_t> last_;  // step
+    std::optional<std::int64_t> last_;  // the last step
     std::array<Length, window_lengths.size()> lengths_;
-    Buffer<double> reference_squares_, result_squares_;  // of every element, over all steps so far
-    int steps_ = 0;                                      // so far
-    Buffer<double> error_, reference_;                   // of the block at hand
-    Buffer<double> of_reference_, of_result_;            // the updates, of the block at hand
+    Buffer<double> reference_squares_, result_squares_;  // per element, over all steps so far
+    int steps_ = 0;                                      // number of steps so far
+    Buffer<double> error_, reference_;                   // of the current block
+    Buffer<double> of_reference_, of_result_;            // the updates, of the current block
 };
 
-// Those of every reduction of a tensor by a scheme, in the order in which they come.
+// The windows of every reduction of a tensor by a scheme, in the order in which they are added.
 class ReductionWindows {
 public:
     using Named = std::pair<std::string, ErrorWindows>;

@@ -6,8 +6,8 @@ namespace apscope::detail {
 
 namespace {
 
-// Values by their exponent field, in four tables: neighbours often share a binade, and a counter
-// would wait for itself.
+// Counts by exponent field, in four tables, because neighbours often share a binade and an
+// increment would wait for the one before.
 using Fields = std::array<std::array<std::uint32_t, 256>, 4>;
 constexpr std::size_t piece = std::size_t{1} << 16;
 
@@ -24,7 +24,7 @@ void count_fields(std::span<const float> values, Fields& fields) {
 
 struct LargestFinite {
     static APSCOPE_INLINE void run(const float* values, std::size_t count, std::uint32_t* largest) {
-        // As signed integers, one binade up, non-finite values are negative.
+        // Compared as signed integers, one binade up, non-finite values are negative.
         constexpr std::uint32_t binade = 0x00800000;
         std::int32_t max = binade;
         for (std::size_t i = 0; i < count; ++i) {
@@ -55,7 +55,7 @@ void ExponentHistogram::add_each(std::span<const float> values) {
 }
 
 void ExponentHistogram::add(std::span<const float> values) {
-    if (values.size() < 1024) return add_each(values);  // the tables would take longer
+    if (values.size() < 1024) return add_each(values);  // filling the tables would take longer
     for (std::size_t begin = 0; begin < values.size(); begin += piece) {
         const std::span<const float> part =
             values.subspan(begin, std::min(piece, values.size() - begin));
@@ -68,7 +68,7 @@ void ExponentHistogram::add(std::span<const float> values) {
         for (int field = 1; field < 255; ++field)
             finite[static_cast<std::size_t>(field - 127 - min_exponent)] +=
                 found[static_cast<std::size_t>(field)];
-        // Zeros and subnormal numbers share a field, infinities and NaNs do.
+        // Zeros and subnormal numbers share a field, and so do infinities and NaNs.
         if (found[0] + found[255] > 0) {
             for (const float value : part) {
                 const std::uint32_t magnitude = bits_cast<std::uint32_t>(value) & 0x7FFFFFFF;

@@ -1,10 +1,10 @@
 // A cast to nearest and the statistics of its errors in the same registers, for blocks whose
-// numbers are all within the format, compiled per instruction set. Bit for bit what casting first
-// and ErrorStatistics after it give:
+// numbers are all within the format, compiled per instruction set. The bits are those of a cast
+// followed by ErrorStatistics:
 //
 //      y = (x + c) - c          ties to even (core/grid.h); without its sign where it is zero
 //      e = y - x                exact in fp32: a multiple of x's last place, and not above |x|
-//      y = x + e                in fp64, where the products x x, x y, y y, e e are exact too
+//      y = x + e                in fp64, where the products x^2, x y, y^2, e^2 are exact too
 //
 // An exact product may be multiplied and added in one instruction: the addition's rounding is the
 // only one.
@@ -21,7 +21,7 @@
 
 namespace apscope::detail {
 
-// A format for the loop; bits of fp32.
+// A format as the loop uses it; all fields are bits of fp32.
 struct NearestCast {
     GridConstants<float> grid;
     std::uint32_t zero_sign = 0;  // the sign bit, if the format has a -0
@@ -39,14 +39,14 @@ struct NearestFound {
 
 template <bool Fused, StoreMode Store>
 struct CastAndCompare {
-    // Elements from a load to what memory should send meanwhile.
+    // The distance, in elements, from a load to the element that is prefetched.
     static constexpr std::size_t ahead = 512;
     static constexpr std::size_t piece = Store == StoreMode::streamed ? 1024 : sum_block;
 
     static APSCOPE_INLINE void run(const float* __restrict in, float* __restrict out,
                                    std::size_t count, const NearestCast* given,
                                    NearestFound* found) {
-        // Locals, which stay in registers.
+        // Local variables, which stay in registers.
         LaneSums<error_sums> sums;
         std::uint32_t zero[sum_lanes] = {}, lost[sum_lanes] = {}, below[sum_lanes] = {},
                       max[sum_lanes] = {}, ulps[sum_lanes] = {};

@@ -23,7 +23,7 @@ std::optional<NearestCast> make_nearest_cast(const FloatFormat& format,
     if (!format.fits_fp32() || projection.rounding != RoundingMode::ties_to_even) return {};
     const CastPlan<float> plan = make_plan<float>(format, projection);
     if (plan.path != CastPath::addition || format.mantissa_bits < 1) return {};
-    // Without subnormals the smallest normal number is another limit than 2^emin.
+    // Without subnormal numbers, the smallest normal number differs from 2^emin.
     if (bits_cast<std::uint32_t>(static_cast<float>(format.smallest_normal())) !=
         plan.addition.grid.least)
         return {};

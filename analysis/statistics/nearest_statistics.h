@@ -9,14 +9,14 @@
 
 namespace apscope::detail {
 
-// The cast, if this path supports it: the projection and format those of round_row(), in fp32.
+// The cast, if this path supports it; projection and format are those of round_row(), in fp32.
 std::optional<NearestCast> make_nearest_cast(const FloatFormat& format,
                                              const Projection& projection);
 
-// out[i] = in[i] rounded (`out` is not read if the result is unused), and add_block() and
-// count_limits() of the two, in one block of at most 4096 numbers that do not overlap. False, and
-// nothing added, if a number is not finite or beyond the format's largest: then the content of out
-// is undefined.
+// Rounds out[i] = in[i] (`out` is not read if the result is unused) and adds the statistics of the
+// pairs, as add_block() and count_limits() do, for one block of at most 4096 numbers; the arrays do
+// not overlap. Returns false, and adds nothing, if a number is not finite or exceeds the format's
+// largest; the content of `out` is then undefined.
 bool add_nearest(ErrorStatistics& statistics, const float* in, float* out, std::size_t count,
                  const NearestCast& cast, StoreMode how);
 

@@ -1,4 +1,4 @@
-// Sentences of the column `note` that summaries read.
+// Sentences of the column `note` that summaries search for.
 #pragma once
 
 #include <string>
@@ -9,12 +9,12 @@ namespace apscope::detail {
 // The beginning of a row's note if the trace lacks its inputs.
 inline constexpr std::string_view not_measurable = "not measurable on this trace: needs ";
 
-// In the note of a scheme with memory at a step whose step before was not replayed: its memory is
-// of an earlier step.
+// Part of the note of a scheme with memory at a step whose previous step was not replayed, so its
+// memory is older.
 inline constexpr std::string_view after_gap = "memory of an earlier step";
 
-// In the note of a scheme that mixes elements, of a tensor of which the trace has a sample: the
-// figures are those of the sample alone.
+// Part of the note of a scheme that mixes elements, for a tensor of which the trace has a sample:
+// the figures describe only the sample.
 inline constexpr std::string_view of_sample = "of a sample of the tensor";
 
 inline void add_note(std::string& note, std::string_view more) {

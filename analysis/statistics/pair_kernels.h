@@ -12,7 +12,7 @@
 
 namespace apscope::detail {
 
-// The sums of a block of pairs. They are finite if the numbers are, within the range of fp32
+// The sums of a block of pairs. They are finite if the numbers are finite and in the range of fp32
 // numbers and their sums; an infinity or NaN makes a sum of squares non-finite.
 struct PairsFound {
     double sums[error_sums];
@@ -20,20 +20,21 @@ struct PairsFound {
     double max_ulp;
 };
 
-// total += the sum of a block's row.
+// Adds the sum of a block's row to `total`.
 struct SumRow {
     static APSCOPE_INLINE void run(const double* row, std::size_t count, double* total) {
         *total += block_sum(count, [&](std::size_t i) { return row[i]; });
     }
 };
 
-// Finite scaled numbers below the smallest normal one, and beyond the largest and rounded to it.
+// The numbers of finite scaled values below the smallest normal number, and of those beyond the
+// largest that were rounded to it.
 template <class Real>
 struct CountLimits {
     static APSCOPE_INLINE void run(const Real* x, const Real* y, std::size_t count, Real scale,
                                    Real smallest_normal, Real largest, std::uint64_t* subnormal,
                                    std::uint64_t* saturated) {
-        BitsOf<Real> below = 0, above = 0;  // a block is small
+        BitsOf<Real> below = 0, above = 0;  // 32 bits are enough for a block
         for (std::size_t i = 0; i < count; ++i)
             detail::count_limits(absolute(x[i] * scale), absolute(y[i]), smallest_normal, largest,
                                  below, above);
@@ -86,10 +87,10 @@ struct AddFinitePairs {
     }
 };
 
-// A block with zeros in place of pairs that are not both finite, and the counts of those. A pair of
-// zeros changes no sum: lanes start at +0 and x + (-x) is +0, so none is ever -0.
+// A block with zeros in place of pairs that are not both finite, and the counts of these pairs. A
+// pair of zeros changes no sum: lanes start at +0 and x + (-x) is +0, so no lane is ever -0.
 struct LeftOut {
-    std::uint64_t pairs, nan, infinite;  // of which x is NaN, infinite
+    std::uint64_t pairs, nan, infinite;  // all pairs, those with a NaN x, those with an infinite x
     std::uint64_t nonzero;               // x is finite and not zero
 };
 template <class Real>
@@ -98,7 +99,7 @@ struct LeaveOut {
                                    Real* kept_y, LeftOut* found) {
         using Bits = BitsOf<Real>;
         constexpr Bits infinity = infinity_bits<Real>;
-        Bits pairs = 0, nan = 0, infinite = 0, nonzero = 0;  // a block is small
+        Bits pairs = 0, nan = 0, infinite = 0, nonzero = 0;  // 32 bits are enough for a block
         for (std::size_t i = 0; i < count; ++i) {
             const Bits a = bits_cast<Bits>(x[i]), b = bits_cast<Bits>(y[i]),
                        size = a & ~sign_bit<Real>;
@@ -116,7 +117,7 @@ struct LeaveOut {
     }
 };
 
-// Sums that depend only on x.
+// The sums that depend only on x.
 struct AddReference {
     static APSCOPE_INLINE void run(const double* x, std::size_t count, double* squared,
                                    double* absolute, std::uint64_t* zeros) {

@@ -9,13 +9,14 @@
 
 namespace apscope::detail {
 
-inline constexpr int error_sums = 7;  // the first of ErrorStatistics::Sum: those of pairs
+inline constexpr int error_sums = 7;  // the first of ErrorStatistics::Sum: the sums over pairs
 
 // Properties of a loop's numbers.
 struct PairTraits {
-    bool fuses = false;  // x x, x y, y y are exact: fused with their addition, which changes no bit
-    bool fuses_error = false;      // e e likewise
-    bool knows_reference = false;  // sums of x alone are known
+    bool fuses = false;  // the products x^2, x y, y^2 are exact: fusing them with the addition
+                         // changes no bit
+    bool fuses_error = false;      // the same for e^2
+    bool knows_reference = false;  // the sums over x are known
 };
 
 template <bool Fused>
@@ -24,9 +25,9 @@ APSCOPE_HD void add_product(double& sum, double a, double b) {
     else sum += a * b;
 }
 
-// x and y are finite, e = y - x; sum(k) is the sum of ErrorStatistics::Sum k. is_zero: x = 0, or
-// false where e is 0 for such x, whose sign then changes no sum: a sum starts at +0 and x + (-x) is
-// +0, so none is ever -0.
+// x and y are finite, e = y - x; sum(k) is the sum of ErrorStatistics::Sum k. is_zero: x = 0; false
+// is allowed where e is 0 for such x, because its sign then changes no sum: a sum starts at +0 and
+// x + (-x) is +0, so it is never -0.
 template <PairTraits T, class SumOf>
 APSCOPE_HD void update_sums(double x, double y, double e, bool is_zero, const SumOf& sum) {
     using S = ErrorStatistics;

@@ -17,7 +17,7 @@ namespace {
 
 constexpr double two_pi_e = 17.079468445347132;
 
-// A sum in the fixed shape of terms that come one after another.
+// A sum in the fixed shape, of terms that are added one by one.
 class StreamedSum {
 public:
     void add(double term) {
@@ -40,8 +40,9 @@ private:
     double total_ = 0.0;
 };
 
-// sorted: ascending. log2_of[c] for c = 1..n. Both kinds of events ascend, so a merge visits them
-// in order; of equal ones the beginnings come first, which adds intervals of length 0 only.
+// `sorted` ascends; log2_of[c] is defined for c = 1..n. Both kinds of events ascend, so a merge
+// visits them in order; of equal events the beginnings come first, which adds only intervals of
+// length 0.
 double entropy(std::span<const double> sorted, std::span<const double> log2_of, double w) {
     const std::size_t n = sorted.size();
     const double half = 0.5 * w, mass = static_cast<double>(n) * w, log2_mass = fixed_log2(mass);

@@ -1,4 +1,4 @@
-// A lower bound of the error that R bits per value leave, of a set of values itself, by Shannon
+// A lower bound, by Shannon, of the error that R bits per value leave for one given set of values
 // (docs/limit.md has the proof):
 //
 //      h(w)    the differential entropy, in bits, of z + U: z one of the n values, each with
@@ -22,10 +22,10 @@
 
 namespace apscope::detail {
 
-// The widths of the blur that are tried: 2^(j/2), for j = -24 to 4.
+// The widths w that are tried: 2^(j/2), for j = -24 to 4.
 std::vector<double> blur_widths();
 
-// h(w) of every width; values are finite. Throws std::invalid_argument if there is none, or for a
+// h(w) for every width; values are finite. Throws std::invalid_argument without widths, and for a
 // width that is not positive and finite.
 std::vector<double> blurred_entropies(std::span<const double> values,
                                       std::span<const double> widths, int threads);
@@ -33,7 +33,7 @@ std::vector<double> blurred_entropies(std::span<const double> values,
 // L(R); NaN without a width.
 double rate_limit(std::span<const double> entropies, std::span<const double> widths, double bits);
 
-// The sum of x^2 of every `block` consecutive elements, the last block may be shorter; an element
+// The sum of x^2 over every `block` consecutive elements; the last block may be shorter. An element
 // that is not finite adds nothing.
 std::vector<double> block_squares(std::span<const double> x, std::size_t block);
 

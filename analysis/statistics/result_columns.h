@@ -14,7 +14,7 @@ namespace apscope::detail {
 enum class Pools {
     nothing,     // not pooled
     sum,         // a sum over the rows that have it, without skipped ones
-    part,        // a sum over rows without skipped ones; empty if one has none
+    part,        // a sum over rows without skipped ones; empty if a row has none
     lost,        // a sum in which a skipped row counts as y = 0
     mean,        // a mean weighted by the number of elements
     quotient,    // computed from pooled sums

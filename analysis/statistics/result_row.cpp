@@ -18,7 +18,7 @@ double quotient(double numerator, double denominator) {
     return denominator == 0.0 ? missing : numerator / denominator;
 }
 
-// The sums omit non-finite values, so a result with overflow has no finite error, whatever they
+// The sums omit non-finite values, so a result with overflow has no finite error, whatever the sums
 // are.
 double cosine_of(const ErrorStatistics& s) {
     using S = ErrorStatistics;
@@ -42,8 +42,8 @@ double sqnr_of(const ErrorStatistics& s) {
                : fixed_decibel(s.sums[S::squared_reference] / s.sums[S::squared_error]);
 }
 
-// The least NMSE of a y over factors a, 1 - cosine^2, from the error's own sums: no digits cancel
-// where it is small.
+// The least NMSE of a y over all factors a: 1 - cosine^2, from the sums over the error, so no
+// digits cancel where it is small.
 double rescaled_nmse_of(const ErrorStatistics& s) {
     using S = ErrorStatistics;
     if (s.overflow > 0) return 1.0;
@@ -113,7 +113,7 @@ void fill_skipped(ResultRow& row, const ErrorStatistics& reference) {
 
 void fill_split(ResultRow& row, const ErrorStatistics& s) {
     using P = ErrorSplit;
-    double zero = 0.0;  // a NaN as soon as a sum is not finite
+    double zero = 0.0;  // NaN if one of the sums is not finite
     for (const double sum : s.split.sums) zero += sum * 0.0;
     if (s.counted == 0 || zero != 0.0) return;
     row.split_underflow = s.split.sums[P::underflow];
@@ -160,7 +160,7 @@ void stand_for_whole(ResultRow& row, double elements) {
     APSCOPE_NUMBER_COLUMNS(APSCOPE_MULTIPLY, APSCOPE_BITS, APSCOPE_MULTIPLY)
 #undef APSCOPE_MULTIPLY
 #undef APSCOPE_BITS
-    // The mean over the blocks stays what it is.
+    // The mean over the blocks does not change.
     if (sample.noise_blocks.value_or(0) > 0)
         row.sum_log2_error_over_noise =
             sample.sum_log2_error_over_noise *

@@ -15,12 +15,12 @@ namespace apscope::detail {
 struct ResultRow {
     // The subject of the row. Texts belong to the replay, so rows stay small.
     std::uint32_t step_index = 0, tensor_index = 0, scheme_index = 0, topology_index = 0;
-    std::string format;    // the float format, else the grid
-    std::string topology;  // empty at the wire
+    std::string format;    // the float format, or else the grid
+    std::string topology;  // empty for the wire
     bool wire = false;
 
     using Count = std::optional<std::int64_t>;
-    // The numeric columns. Missing is NaN: no column can be NaN otherwise.
+    // The numeric columns. NaN means that the cell is empty: no column has NaN as a value.
 #define APSCOPE_COUNT(name, unit, section, pools) Count name;
 #define APSCOPE_BITS(name, unit, section, pools) std::int64_t name = 0;
 #define APSCOPE_REAL(name, unit, section, pools) \
@@ -40,25 +40,27 @@ enum class Moments {
     closed_form,    // from the statistics' sums
 };
 
-// Fills the columns that follow from the statistics.
+// Fills the columns that are computed from the statistics.
 void fill_columns(ResultRow& row, const ErrorStatistics& statistics, Moments moments,
                   bool float_grid);
 
-// The columns of a dropped step: those that depend only on the reference, compared with itself.
+// Fills the columns of a dropped step that depend only on the reference, which is compared with
+// itself.
 void fill_skipped(ResultRow& row, const ErrorStatistics& reference);
 
-// The parts of the squared error, for a row whose statistics have them; empty if unknown.
+// Fills the parts of the squared error for a row whose statistics have them; empty if unknown.
 void fill_split(ResultRow& row, const ErrorStatistics& statistics);
 
-// The error in units of the batch's noise, for a reduced row whose other columns are filled in.
-// noise: its sum.
+// Fills the error in units of the batch's noise for a reduced row whose other columns are filled
+// in. noise: the sum of its noise.
 void fill_noise(ResultRow& row, const OverNoise& over_noise, double noise);
 
-// A row of a sample of a tensor as one of the whole: counts and sums, multiplied; counts are
-// rounded to the nearest. elements: those of the whole for one of the sample. Bits are not changed.
+// Scales a row of a sample of a tensor to the complete tensor: counts, which are rounded to
+// nearest, and sums are multiplied. elements: the number of elements of the tensor per element of
+// the sample. Columns of bits do not change.
 void stand_for_whole(ResultRow& row, double elements);
 
-// The columns of a comparison with the scheme's own truth.
+// Fills the columns of a comparison with the scheme's own truth.
 void fill_own(ResultRow& row, const ErrorStatistics& statistics);
 
 }  // namespace apscope::detail

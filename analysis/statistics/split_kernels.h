@@ -12,8 +12,8 @@
 
 namespace apscope::detail {
 
-// Which elements of a block saturated: none; those with scale x beyond the largest code and that
-// code; or marked ones.
+// Predicates for the saturated elements of a block: none; elements with scale x beyond the largest
+// code and that code; marked elements.
 struct NoneSaturated {
     APSCOPE_INLINE bool operator()(std::size_t) const { return false; }
 };
@@ -27,13 +27,12 @@ struct BeyondLargest {
     }
 };
 struct Marked {
-    const double* marks;  // as wide as the sums: vector code
+    const double* marks;  // as wide as the sums, for vector code
     APSCOPE_INLINE bool operator()(std::size_t i) const { return marks[i] != 0.0; }
 };
 
-// The sums of a block of sent elements by class, and each element's contribution to the errors at
-// its index: lost[i] and clipped[i] are sums over the workers. NoneSaturated does not change
-// `clipped`.
+// Adds the sums of a block of sent elements by class, and each element's part of the workers' error
+// sums lost[i] and clipped[i]. NoneSaturated does not change `clipped`.
 template <class Real, class Saturated>
 struct SplitSent {
     static APSCOPE_INLINE void run(const Real* __restrict x, const Real* __restrict y,
@@ -60,8 +59,8 @@ struct SplitSent {
     }
 };
 
-// The sums of a block of reduced elements. Classed: some were lost or clipped; else these two rows
-// are not read, and the sums are the same.
+// Adds the sums of a block of reduced elements. Classed: some elements were lost or clipped;
+// otherwise these two rows are not read, and the sums are the same.
 template <bool Classed>
 struct SplitReduced {
     static APSCOPE_INLINE void run(const double* x, const double* exact, const double* y,

@@ -17,7 +17,7 @@ bool is_own_name(std::string_view name) {
     return std::ranges::find(reductions::own, name) != reductions::own.end();
 }
 
-// Which traces have reduced rows.
+// The traces with reduced rows.
 std::vector<std::uint8_t> with_reduced(const RowTable& table) {
     std::vector<std::uint8_t> found(table.trace.levels, 0);
     for (std::size_t i = 0; i < table.rows; ++i) {
@@ -57,7 +57,7 @@ public:
             note(own_[place] ? alone[pairs_.of_row[i]] : crossing[pairs_.of_row[i]], code);
             note(own_[place] ? own[tensors_.of_row[i]] : covering_[tensors_.of_row[i]], code);
         }
-        std::vector<bool> whole(pairs_.size(), true);  // every tensor has a reduction of its own
+        std::vector<bool> whole(pairs_.size(), true);  // every tensor has its own reduction
         for (std::size_t t = 0; t < own.size(); ++t)
             if (own[t].empty()) whole[pair_of[t]] = false;
         std::vector<std::int32_t> name(pairs_.size(), -1);
@@ -96,9 +96,9 @@ private:
 
     const RowTable& table_;
     ChosenRows& out_;
-    Groups pairs_, tensors_;  // of trace and scheme, and of their tensors
+    Groups pairs_, tensors_;  // trace and scheme; the tensors of each such pair
     std::vector<bool> own_;
-    std::vector<std::vector<std::int32_t>> covering_;  // by tensor: what its own rows count for
+    std::vector<std::vector<std::int32_t>> covering_;  // topologies of each tensor's own rows
 };
 
 std::vector<std::uint32_t> every_row(const RowTable& table) {
@@ -107,7 +107,8 @@ std::vector<std::uint32_t> every_row(const RowTable& table) {
     return rows;
 }
 
-// The reduced rows of these, and the wire's of traces that `has_reduced` does not name.
+// Chooses the reduced rows among these, and the wire's rows of traces that `has_reduced` does not
+// contain.
 ChosenRows covered(const RowTable& table, std::span<const std::uint32_t> rows,
                    const std::vector<std::uint8_t>* has_reduced) {
     ChosenRows out;
@@ -210,7 +211,7 @@ ChosenRows headline_rows(const RowTable& table) {
     std::ranges::copy_if(found, std::back_inserter(order),
                          [](const std::string& name) { return name != exact; });
     order.insert(order.end(), {std::string(exact), ""});
-    std::vector<std::size_t> rank;  // of every topology
+    std::vector<std::size_t> rank;  // rank of every topology
     for (const std::string& name : table.topology.names)
         rank.push_back(static_cast<std::size_t>(std::ranges::find(order, name) - order.begin()));
     const auto rank_of = [&](std::uint32_t row) {

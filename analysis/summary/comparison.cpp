@@ -19,7 +19,7 @@ constexpr std::size_t part_count = [] {
     return count;
 }();
 
-// A part's share of the squared error: split_underflow has share_underflow.
+// The columns for each part's share of the squared error: split_underflow has share_underflow.
 std::vector<std::string> share_names() {
     std::vector<std::string> names;
     for (const NumberColumnFacts& column : number_columns) {
@@ -64,13 +64,13 @@ struct SideSums {
         nonzero_wire.add(cell.nonzero_wire);
         for (std::size_t p = 0; p < part_count; ++p) parts[p] += cell.parts[p];
     }
-    // An error without its infinite part has no shares.
+    // If the error is infinite, its parts have no shares.
     double share(double part) const {
         return quotient(part, loss.overflow > 0 ? missing : sent_error);
     }
 };
 
-// The sums of one row: of the ratios of the steps, and of both schemes.
+// The sums of one row: ratios of the steps, and sums of both schemes.
 struct RowSums {
     std::vector<double> ratios;
     double wins = 0, losses = 0, ties = 0, logs = 0, cells = 0;
@@ -84,7 +84,7 @@ Groups steps_of(const Pair& pair, const Groups& rows) {
                         [&](std::size_t i) { return pair.places[i].step; });
 }
 
-// The losses of the groups of cells of one scheme.
+// The losses of groups of cells, for one scheme.
 std::vector<Loss> losses_of(std::span<const Cell> cells, const Groups& groups) {
     std::vector<Loss> losses(groups.size());
     for (std::size_t i = 0; i < cells.size(); ++i) losses[groups.of_row[i]].add(cells[i].loss);

@@ -23,7 +23,7 @@ struct Cell {
     double cosine = 0, layers = 0, sent_error = 0, exact_error = missing;
     double underflow_wire = missing, nonzero_wire = missing;
     double underflow_reduced = missing, nonzero_reduced = missing;
-    std::vector<double> parts;  // the columns that pool as Pools::part
+    std::vector<double> parts;  // the columns that are pooled as Pools::part
 };
 
 // Two schemes in one trace: their cells, by layer.
@@ -36,24 +36,24 @@ struct Pair {
     std::vector<Cell> a, b;
 };
 
-// A row for all layers, then one per layer in order of `tensor`.
+// One row for all layers, then one per layer in order of `tensor`.
 struct Compared {
     std::vector<std::optional<std::int32_t>> tensor;  // none: all layers
     Figures figures;
 };
 Compared compared(const Pair& pair, bool layers);
 
-// A row per step, ascending; nmse_a, nmse_b, layers_won, layers_lost, layers_level.
+// One row per step, ascending: nmse_a, nmse_b, layers_won, layers_lost, layers_level.
 struct ComparedSteps {
     std::vector<std::int64_t> step;
     Figures figures;
 };
 ComparedSteps compared_steps(const Pair& pair, const RowTable& table);
 
-// A row per cell: overflow_a, overflow_b, nmse_a, nmse_b, ratio.
+// One row per cell: overflow_a, overflow_b, nmse_a, nmse_b, ratio.
 Figures compared_cells(const Pair& pair);
 
-// Which of two tables have a scheme of a trace.
+// The tables, of two, that contain a scheme of a trace.
 enum class HeldBy { both, first, second };
 std::string name_of(HeldBy held_by);
 
@@ -61,11 +61,11 @@ std::string name_of(HeldBy held_by);
 struct Against {
     std::string trace, scheme;
     HeldBy held_by;
-    std::optional<Pair> pair;  // if both have it
+    std::optional<Pair> pair;  // if both tables contain it
 };
 
-// The reductions of the two sides of a comparison. `both` is that of every side that has none of
-// its own; a scheme that has only its own reduction keeps it.
+// The reductions of the two sides of a comparison. `both` is for every side that names none; a
+// scheme that has only its own reduction keeps it.
 struct Reductions {
     using Name = std::optional<std::string_view>;
     Name both, a, b;
@@ -87,19 +87,19 @@ public:
     explicit Pairing(const RowTable& table) : Pairing(table, table) {}
     Pairing(const RowTable& first, const RowTable& second);
 
-    // Scheme `a` of the first table and `b` of the second in every trace with both. Traces of two
-    // tables are matched by name, or as the only one of each; layers and steps that only one has
-    // are omitted. By default the first topology that both have and that is not `exact`; a side
-    // without a reduction of its own beside one that has one takes the same, else its first.
-    // `wire`: the messages before any sum, for both sides.
-    // Throws std::invalid_argument where no trace has both, or for an unknown topology.
+    // Pairs scheme `a` of the first table with `b` of the second, in every trace with both. Traces
+    // of two tables are matched by name, or if each table has only one; layers and steps that occur
+    // in only one are omitted. By default the reduction is the first topology that both have and
+    // that is not `exact`. If only one side names a reduction, the other side takes the same, or
+    // its first if it lacks that one. `wire`: the messages before any sum, for both sides.
+    // Throws std::invalid_argument where no trace has both schemes, and for an unknown topology.
     std::vector<Pair> pairs(std::string_view a, std::string_view b,
                             const Reductions& reductions = {}) const;
 
-    // Every scheme of every trace of both tables, in the order of the first table, then those only
-    // in the second; a trace that both have has its name in the first.
-    // Throws std::invalid_argument if no trace of the two tables matches, or one that does has no
-    // layer and step in common.
+    // Pairs every scheme of every trace of both tables, in the order of the first table, then the
+    // schemes that occur only in the second; a trace that both have has its name in the first.
+    // Throws std::invalid_argument if no trace of the two tables matches, or if a matching trace
+    // has no layer and step in common.
     std::vector<Against> against(std::optional<std::string_view> topology = {}) const;
 
 private:
@@ -107,7 +107,7 @@ private:
     struct Side {
         const RowTable* table;
         std::vector<std::int32_t> traces, schemes;  // codes, in order of appearance
-        std::map<std::pair<std::int32_t, std::int32_t>, Rows> rows;  // of trace and scheme
+        std::map<std::pair<std::int32_t, std::int32_t>, Rows> rows;  // by trace and scheme
 
         explicit Side(const RowTable& of);
         const Rows* find(std::int32_t trace, std::string_view scheme) const;
@@ -123,7 +123,7 @@ private:
 
     Side first_, second_;
     std::vector<std::int32_t> tensor_,
-        step_;  // codes of the first, by code of the second; -1: none
+        step_;  // codes of the first table, by code of the second; -1: none
 };
 
 }  // namespace apscope::detail

@@ -34,7 +34,7 @@ public:
         while (columns_[i].name != name) ++i;
         return columns_[i].values[row];
     }
-    // A number that is not NaN, of a column of integers.
+    // A number of a column of integers; it must not be NaN.
     std::int64_t integer(std::string_view name, std::size_t row) const {
         return static_cast<std::int64_t>((*this)(name, row));
     }

@@ -14,7 +14,7 @@ struct Groups {
     std::vector<std::uint32_t> of_row;
     std::vector<std::uint32_t> first;  // row of each group
 
-    // All rows in one group; without rows there is none.
+    // All rows are in one group; without rows there is no group.
     explicit Groups(std::size_t rows) : of_row(rows, 0), first(rows ? 1 : 0, 0) {}
 
     std::size_t size() const { return first.size(); }
@@ -49,7 +49,7 @@ struct Groups {
         return finer;
     }
 
-    // The group of `coarser` that each of these lies in.
+    // For each group, the group of `coarser` that contains it.
     std::vector<std::uint32_t> owners(const Groups& coarser) const {
         std::vector<std::uint32_t> found(size());
         for (std::size_t i = 0; i < size(); ++i) found[i] = coarser.of_row[first[i]];

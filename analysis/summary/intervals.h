@@ -14,13 +14,13 @@ struct Interval {
     double low = unknown, high = unknown, middle = unknown;
 };
 
-// Steps, or windows of steps, of which an interval is told; of fewer Student's t is 4.3 and more,
-// so their interval says nothing.
+// The number of steps, or windows of steps, from which on an interval is given. For fewer,
+// Student's t is at least 4.3, so the interval would be too wide to be useful.
 constexpr std::size_t least_observations = 4;
 
-// Of independent observations (numerator, denominator): the 95 % interval of the quotient of the
-// sums, by the residuals n - quotient d and Student's t; in the middle the quotient. NaN for fewer
-// than `least_observations`, and where the quotient is not finite.
+// The 95 % interval of a quotient of sums, from independent observations (numerator, denominator)
+// by the residuals n - quotient d and Student's t; its middle is the quotient. NaN for fewer than
+// `least_observations`, and where the quotient is not finite.
 struct Ratio {
     double numerator, denominator;
 };
@@ -28,14 +28,15 @@ Interval interval_of_ratio(std::span<const Ratio> observed);
 
 // Student's t at 0.975; NaN below one degree of freedom. Cornish and Fisher's expansion in
 // 1 / freedom to the fourth order (Abramowitz and Stegun, 26.7.5), within 0.0005 from 5 degrees on;
-// for fewer, a table of whole degrees, linear in 1 / freedom between them.
+// for fewer, a table of integer degrees, linear in 1 / freedom between them.
 double student_t(double freedom);
 
-// E[log(v / sigma^2)] of a variance from normal draws: digamma(f / 2) - log(f / 2) < 0.
+// E[log(v / sigma^2)] of a variance v that is estimated from normal draws: digamma(f / 2) - log(f /
+// 2) < 0.
 double log_bias(double freedom);
 
-// The bias of the mean log of estimated variances, from its change when a worker is left out; at
-// most 0, and 0 if the change is not below 0.
+// The bias of the mean log of estimated variances, computed from the change of this mean when a
+// worker is left out. It is at most 0, and 0 if the change is not below 0.
 //
 // Let d be the effective number of independent directions of a variance, estimated from W workers
 // (at least 3) with (W - 1) d degrees of freedom. Then `change`, the mean over the variances and

@@ -15,7 +15,7 @@ namespace apscope::detail {
 inline constexpr double missing = std::numeric_limits<double>::quiet_NaN(),
                         infinity = std::numeric_limits<double>::infinity();
 
-// NaN if the denominator is 0.
+// The quotient; NaN if the denominator is 0.
 inline double quotient(double numerator, double denominator) {
     return denominator == 0.0 ? missing : numerator / denominator;
 }
@@ -25,7 +25,7 @@ inline double infinite_with(double overflow, double value) {
 }
 inline double or_zero(double value) { return std::isnan(value) ? 0.0 : value; }
 
-// A sum of the values that are not empty; NaN if none has one.
+// A sum of the values that are not empty; NaN if all are empty.
 class PresentSum {
 public:
     void add(double value) {
@@ -43,7 +43,8 @@ private:
 struct Loss {
     double error = 0, reference = 0, overflow = 0, skipped = 0;
     double noise = 0, log2_over_noise = 0, noise_blocks = 0;  // NaN if the noise is unknown
-    // Of x y, and of the squared errors orthogonal to x in every row: NaN in tables without them.
+    // The sums of x y, and of the squared errors orthogonal to x in every row; NaN in tables
+    // without them.
     double product = 0, orthogonal = 0;
 
     void add(const Loss& other) {
@@ -57,21 +58,22 @@ struct Loss {
         product += other.product;
         orthogonal += other.orthogonal;
     }
-    // A reference of zero has no loss; a row that was not measured has one: NaN.
+    // A reference of zero has no loss. A row that was not measured has one, which is NaN.
     bool exists() const { return overflow > 0 || reference != 0; }
-    // With overflow at least 1: the sums omit values that are not finite.
+    // At least 1 with overflow, because the sums omit values that are not finite.
     double nmse() const {
         const double value = quotient(error, reference);
         return overflow > 0 ? std::fmax(value, 1.0) : value;
     }
     double nmse_or_missing() const { return exists() ? nmse() : missing; }
     double pooled_over_noise() const { return infinite_with(overflow, quotient(error, noise)); }
-    // What arrives of the reference: the factor of y on x; and the error apart from it. With
-    // overflow the sums omit what is lost.
+    // The part of the reference that arrives: the factor of x in y. Missing with overflow, because
+    // the sums omit the lost part.
     double gain() const { return overflow > 0 ? missing : quotient(product, reference); }
-    // How far it is from 1; of a result that overflows all is lost.
+    // The distance of the gain from 1; a result that overflows loses everything.
     double lost_gain() const { return overflow > 0 ? 1.0 : std::fabs(1.0 - gain()); }
-    // Less than half of it arrives. Unknown in tables without products, so not lost there.
+    // True if less than half of the reference arrives. Tables without products do not know it, so
+    // their layers do not count as lost.
     bool is_lost() const { return overflow > 0 || gain() < 0.5; }
     double orthogonal_over_noise() const {
         return infinite_with(overflow, quotient(orthogonal, noise));
@@ -123,7 +125,7 @@ public:
     }
 
 private:
-    // A NaN stays one.
+    // Raises negative values to 0; a NaN stays a NaN.
     static double not_below_zero(double value) { return value < 0.0 ? 0.0 : value; }
 
     const RowTable& table_;

@@ -27,7 +27,7 @@ Cost in_messages(Cost cost, double messages) {
 std::vector<double> buckets_of(const RowTable& table, const ChosenRows& rows, const Groups& groups,
                                std::span<const double> values, std::optional<double> limit) {
     std::vector<double> found(groups.size(), 0.0);
-    if (!limit) {  // one per step
+    if (!limit) {  // one message per step
         const Groups steps = divided(groups, rows, table.step);
         for (const std::uint32_t owner : steps.owners(groups)) ++found[owner];
         return found;
@@ -59,7 +59,7 @@ void check(const TimeOptions& options) {
                                     " is not a size; give bytes, 0 for one message per tensor");
 }
 
-// Which groups have a row without numbers.
+// Marks the groups that have a row without numbers.
 std::vector<std::uint8_t> without_numbers(const RowTable& table, const ChosenRows& rows,
                                           const Groups& groups, std::string_view begin) {
     std::vector<std::uint8_t> dark(groups.size(), 0);

@@ -16,31 +16,31 @@
 
 namespace apscope::detail {
 
-// When values that workers agree on before they encode are sent: one message for all tensors, one
-// per bucket, or during the step before, which takes no time.
+// The time at which values that workers agree on before they encode are sent: in one message for
+// all tensors, in one per bucket, or during the step before, which takes no time.
 enum class SideMessages { fused, bucket, delayed };
-// Throw std::invalid_argument.
+// Throws std::invalid_argument for another name.
 SideMessages parse_side_messages(std::string_view name);
 CollectiveAlgorithm parse_side_collective(std::string_view name);  // ring, tree or halving
 
 struct TimeOptions {
     Links links;
-    std::optional<double> elements;      // of the model, all tensors scaled by one factor
-    std::optional<double> bucket_bytes;  // of fp32; 0: one message per tensor
+    std::optional<double> elements;  // elements of the model; all tensors are scaled by one factor
+    std::optional<double> bucket_bytes;  // bytes of fp32 per bucket; 0: one message per tensor
     SideMessages side = SideMessages::fused;
     CollectiveAlgorithm side_collective = CollectiveAlgorithm::ring;
     std::string baseline = "ring";  // a topology
-    // How the note of a row begins that has no numbers, because the trace lacks an input.
+    // The beginning of the note of a row without numbers, because the trace lacks an input.
     std::string not_measurable;
 };
 
-// Side information of tensors that share messages: whether it is one number per tensor (or for
-// several), of any size, which does not grow with the tensors.
+// Side information of tensors that share messages. It may be one number per tensor (or for several)
+// of any size, which does not grow with the tensors.
 class SideBits {
 public:
     void add(double bits);
     bool is_one_number() const { return narrowest_ == widest_ && widest_ <= 64; }
-    // For tensors larger by this factor.
+    // The bytes for tensors that are larger by this factor.
     double bytes(double factor) const { return (is_one_number() ? 1.0 : factor) * sum_ / 8; }
 
 private:
@@ -48,8 +48,8 @@ private:
     double narrowest_ = infinite, widest_ = -infinite, sum_ = 0;
 };
 
-// Tensors of one scheme and topology that share messages: means over the steps, in bytes except
-// `values`.
+// Tensors of one scheme and topology that share messages. The figures are means over the steps, in
+// bytes except for `values`.
 struct TimedPart {
     double values = 0, payload = 0, agreed = 0, travelling = 0, buckets = 0;
     std::string reduction, grid;
@@ -59,12 +59,12 @@ struct StepTime {
     double messages, payload_bytes, intra_bytes, node_bytes, side_bytes, side_seconds, pass_seconds,
         seconds, side_share;
 };
-// None if a part's sum has no algorithm, or not on these nodes.
+// The time of a step; none if a part's sum has no algorithm, or none on these nodes.
 std::optional<StepTime> time_of(std::span<const TimedPart> parts, const std::string& spec,
                                 int workers, const TransportOf& transport, const Links& links,
                                 SideMessages side, CollectiveAlgorithm side_collective);
 
-// A row per trace, scheme and topology of the reduced rows, in order of appearance. NaN for
+// One row per trace, scheme and topology of the reduced rows, in order of appearance. NaN for
 // `exact`, which is not an algorithm, for a hierarchy whose groups are not the nodes, and where a
 // row has no numbers. Throws std::invalid_argument for an impossible option, also for nodes that do
 // not divide the workers of a trace.

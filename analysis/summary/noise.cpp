@@ -16,8 +16,8 @@ namespace apscope::detail {
 
 namespace {
 
-// Of independent steps, each a value per worker: the mean over the workers, added up, and the
-// standard error of that sum, with its degrees of freedom.
+// The jackknife over independent steps with one value per worker: the mean over the workers, added
+// up over the steps, and the standard error of that sum with its degrees of freedom.
 struct Jackknife {
     double total = 0.0, variance = 0.0, squares = 0.0;
     std::size_t workers;
@@ -35,7 +35,7 @@ struct Jackknife {
         variance += one;
         squares += one * one;
     }
-    // Half of the interval; Satterthwaite's degrees of freedom.
+    // Half of the interval's width, with Satterthwaite's degrees of freedom.
     double half() const {
         const double freedom =
             variance > 0 ? variance * variance / (squares / (static_cast<double>(workers) - 1))
@@ -94,7 +94,8 @@ Interval Noise::typical() const {
     }
     if (std::isnan(jackknife.total)) return {};
     constexpr double ln2 = 0.6931471805599453;
-    const double share = static_cast<double>(known) / blocks;  // with an estimated spread
+    const double share =
+        static_cast<double>(known) / blocks;  // the share of blocks with an estimated spread
     const double bias =
         share * bias_of_log_variance(jackknife.total / share * ln2, static_cast<int>(workers_)) /
         ln2;
@@ -177,7 +178,7 @@ NoiseFacts noise_facts(const NoiseTable& table, std::span<const NoiseBy> by, dou
     struct Group {
         std::vector<const NoiseRow*> rows;
         std::vector<Step> steps;
-        std::map<std::pair<std::int32_t, std::int64_t>, std::size_t> place;  // of trace and step
+        std::map<std::pair<std::int32_t, std::int64_t>, std::size_t> place;  // by trace and step
         std::set<std::int32_t> traces;
         double workers = 0, blocks = 0, without_noise = 0, lone = 0, ratio = 0, scale = 0;
         Interval interval;

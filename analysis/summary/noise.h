@@ -23,9 +23,9 @@ struct NoiseRow {
     double squared_reference = 0, noise = 0, log2_ratio = 0;
 };
 
-// What noise is grouped by.
+// The keys by which noise is grouped.
 enum class NoiseBy { trace, step, tensor, role };
-// Throws std::invalid_argument.
+// Throws std::invalid_argument for another name.
 NoiseBy parse_noise_by(std::string_view name);
 
 struct NoiseTable {
@@ -40,11 +40,11 @@ class Noise {
 public:
     explicit Noise(const std::vector<const NoiseRow*>& rows);
 
-    // Factors of an `error_over_noise` of these rows: to its corrected value, and to both ends of
-    // its 95 % interval. The error
-    // is taken as exact; only the noise, estimated from few workers, is uncertain. The jackknife
-    // over the workers, per step, gives the spread; the mean log of estimates is below the log of
-    // the true value, which `bias_of_log_variance` corrects. NaN for fewer than three workers.
+    // The factors from an `error_over_noise` of these rows to its corrected value and to both ends
+    // of its 95 % interval. The error is taken as exact; only the noise, estimated from few
+    // workers, is uncertain. The jackknife over the workers, per step, gives the spread; the mean
+    // log of estimates is below the log of the true value, which `bias_of_log_variance` corrects.
+    // NaN for fewer than three workers.
     Interval typical() const;
 
     // The 95 % interval of a `pooled_error_over_noise`, by the jackknife over the workers, from the
@@ -56,16 +56,16 @@ private:
     struct Step {
         std::int64_t number;
         double whole = 0.0;               // noise with all workers
-        std::vector<double> left, log2s;  // noise without each, and logs of its ratio
+        std::vector<double> left, log2s;  // noise without each worker, and logs of its ratio
     };
     std::vector<Step> steps_;  // ascending
     std::int64_t noise_blocks_ = 0, lone_blocks_ = 0;
-    std::size_t workers_ = 0;  // that were left out
+    std::size_t workers_ = 0;  // the number of workers that were left out, one at a time
 };
 
-// The noise of groups of rows, independent of schemes: per group, in order of appearance, its first
-// row, then workers, steps, blocks, blocks_without_noise, lone_blocks, noise_ratio, noise_scale,
-// and the factors low and high of `Noise::typical`; NaN for a group of several traces.
+// The noise of groups of rows, independent of schemes. For each group, in order of appearance: its
+// first row, then workers, steps, blocks, blocks_without_noise, lone_blocks, noise_ratio,
+// noise_scale, and the factors low and high of `Noise::typical`; NaN for a group of several traces.
 struct NoiseFacts {
     std::vector<std::uint32_t> first;
     Figures figures;

@@ -28,7 +28,7 @@ std::optional<Optimizer> asked_optimizer(const std::optional<std::string>& name)
 }
 
 std::optional<Optimizer> optimizer_told(std::string_view text) {
-    std::string word;  // behind the last point
+    std::string word;  // the part of the name after the last point
     for (const char c : text) {
         const char lower = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
         const bool is_word = (lower >= 'a' && lower <= 'z') || (c >= '0' && c <= '9') || c == '_';

@@ -13,11 +13,11 @@ inline constexpr std::array<std::string_view, 3> optimizer_names{"sgd", "adam", 
 
 // Throws std::invalid_argument for another name.
 Optimizer parse_optimizer(std::string_view name);
-// The same of a name that may be missing.
+// The same for a name that may be missing.
 std::optional<Optimizer> asked_optimizer(const std::optional<std::string>& name);
 
-// What a trace's metadata say, such as "AdamW, weight decay 0.1" or "torch.optim.SGD": the first
-// word, AdamW as Adam, in upper or lower case. None for an optimizer that is not one of these.
+// The optimizer in a trace's metadata, such as "AdamW, weight decay 0.1" or "torch.optim.SGD": the
+// first word counts, with AdamW as Adam, in upper or lower case. None for any other optimizer.
 std::optional<Optimizer> optimizer_told(std::string_view text);
 
 }  // namespace apscope::detail

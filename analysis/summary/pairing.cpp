@@ -1,4 +1,4 @@
-// Pairing: which rows of two schemes are compared, as cells of a layer and a step.
+// Pairing: the rows of two schemes that are compared, as cells of a layer and a step.
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
@@ -33,7 +33,7 @@ struct SchemeRows {
     std::string spec;
     const RowTable* table;
     ChosenRows reduced;
-    std::vector<std::string> topologies, crossing;  // of the reduced rows; those not its own
+    std::vector<std::string> topologies, crossing;  // of reduced rows; without a scheme's own
     Rows all;
 
     SchemeRows(const RowTable& table, const Rows& rows, std::string_view spec)
@@ -43,7 +43,7 @@ struct SchemeRows {
             if (name != "exact" && !is_own_reduction(name)) crossing.push_back(name);
         }
     }
-    // What is sent for this topology; for the first, if it is "wire".
+    // The rows that are sent for this topology; for the first one, if it is "wire".
     Rows wire_of(std::string_view topology) const {
         if (topology == "wire") topology = crossing.empty() ? "" : crossing.front();
         return wire_rows(*table, all, topology);
@@ -56,7 +56,7 @@ struct SchemeRows {
         }
         return rows;
     }
-    // `wanted`, or its own reduction if it lacks that order, as in a summary.
+    // `wanted`, or the scheme's own reduction if the scheme lacks `wanted`, as in a summary.
     std::string compared_topology(std::string_view wanted) const {
         const auto own = std::ranges::find_if(topologies, is_own_reduction);
         const std::string name = canonical_topology(wanted);
@@ -65,13 +65,13 @@ struct SchemeRows {
         if (own != topologies.end() && wanted != "exact" && lacks) return *own;
         return held(wanted);
     }
-    // Its first that is not its own or exact, else its own, else exact.
+    // The first topology that is not its own or `exact`, then its own, then `exact`.
     std::string first_topology() const {
         if (!crossing.empty()) return crossing.front();
         const auto own = std::ranges::find_if(topologies, is_own_reduction);
         return own != topologies.end() ? *own : held("exact");
     }
-    // `wanted`, in any spelling, if it has it.
+    // `wanted`, in any spelling, if the scheme has it.
     std::string held(std::string_view wanted) const {
         const std::string topology(wanted);
         if (holds(topologies, topology)) return topology;
@@ -87,7 +87,7 @@ struct SchemeRows {
     }
 };
 
-// Where at least one side has a reduction of its own.
+// The topologies of both sides if at least one of them names its own.
 std::pair<std::string, std::string> sides_topologies(const SchemeRows& a, const SchemeRows& b,
                                                      const Reductions& wanted) {
     if (a.topologies.empty() || b.topologies.empty()) return {"wire", "wire"};
@@ -127,13 +127,13 @@ std::pair<std::string, std::string> compared_topologies(const SchemeRows& a, con
     return {a.compared_topology(topology), b.compared_topology(topology)};
 }
 
-// Rows by layer and step.
+// The rows of a scheme by layer and step.
 class Places {
 public:
     Places(const RowTable& table, const Rows& rows) : table_(table) {
         for (const std::uint32_t row : rows) rows_.try_emplace(key(row), row);
     }
-    // The row with the layer and step of another, if there is one.
+    // The row with the same layer and step as another table's row; null if there is none.
     const std::uint32_t* like(std::uint32_t row) const {
         const auto found = rows_.find(key(row));
         return found == rows_.end() ? nullptr : &found->second;
@@ -164,7 +164,7 @@ std::vector<Cell> cells_of(const RowTable& table, const SchemeRows& scheme, cons
     const std::vector<Cells> parts = parts_of(table);
     const bool reduced = topology != "wire";
     const Rows sent = scheme.wire_of(topology);
-    // What an addition does is known if the sum that is exact is that of the same messages.
+    // The error of the additions is known if the exact sum is that of the same messages.
     const bool same_messages =
         topology == "exact" || std::ranges::none_of(sent, [&](std::uint32_t row) {
             return table.topology[row] == topology;

@@ -17,7 +17,7 @@ namespace apscope::detail {
 
 namespace {
 
-// A window in a group, layers added up.
+// A window in a group, summed over the layers.
 struct OfWindow {
     Ratio error{0, 0};           // squared errors and noise
     UpdateSums update{0, 0, 0};  // NaN if the optimizer is unknown
@@ -31,7 +31,7 @@ struct OfWindow {
     }
 };
 
-// The quotient of sums, and its interval; both at least 0.
+// The quotient of sums, and its interval; all are at least 0.
 struct Estimate {
     double value;
     Interval interval;
@@ -50,7 +50,7 @@ struct Estimate {
 
 // The windows of one length in a group.
 struct OfLength {
-    std::map<std::int64_t, OfWindow> by_step;  // the first
+    std::map<std::int64_t, OfWindow> by_step;  // by the window's first step
     double log2 = 0, blocks = 0;
 
     Estimate persistence() const {
@@ -68,7 +68,7 @@ struct OfLength {
 };
 using OfGroup = std::array<OfLength, window_lengths.size()>;
 
-// The codes of the texts of one table in another; -1 where that has none.
+// The codes of one table's texts in another table; -1 where that has none.
 std::vector<std::int32_t> codes_in(const std::vector<std::string>& texts,
                                    const std::vector<std::string>& others) {
     std::unordered_map<std::string_view, std::int32_t> places;
@@ -82,7 +82,7 @@ std::vector<std::int32_t> codes_in(const std::vector<std::string>& texts,
     return codes;
 }
 
-// The sums of a layer; for LARS every layer has the same length.
+// The sums of a layer's updates; with LARS every layer has the same length.
 UpdateSums update_of(const WindowRow& window, std::optional<Optimizer> optimizer) {
     if (optimizer == Optimizer::sgd) return window.sgd;
     if (optimizer == Optimizer::adam) return window.adam;
@@ -92,7 +92,7 @@ UpdateSums update_of(const WindowRow& window, std::optional<Optimizer> optimizer
 
 std::vector<OfGroup> sums_of(const RowTable& table, const ChosenRows& rows, const Groups& groups,
                              const WindowTable& windows, std::optional<Optimizer> asked) {
-    // The groups that a reduction of a layer belongs to: one with a reduction of its own counts for
+    // The groups to which a reduction of a layer belongs: a layer with its own reduction counts for
     // several topologies.
     using Key = std::array<std::int32_t, 4>;
     std::map<Key, std::vector<std::uint32_t>> owners;
@@ -166,6 +166,15 @@ void add_persistence(Figures& figures, const RowTable& table, const ChosenRows& 
         if (window_lengths[l] > 1)
             add("update_loss_" + std::to_string(window_lengths[l]), update_loss, 1.0);
     }
+}
+
+std::vector<std::string> window_columns(std::string_view figure) {
+    Figures empty;
+    add_persistence(empty, {}, {}, Groups(0), nullptr, 1.0, {});
+    std::vector<std::string> names;
+    for (const Figures::Column& column : empty.columns())
+        if (column.name.find(figure) != std::string::npos) names.push_back(column.name);
+    return names;
 }
 
 }  // namespace apscope::detail

@@ -1,10 +1,11 @@
-// What several steps add up to: how much of an error stays, and how far it turns an optimizer's
-// update (docs/definitions.md, sections 14 and 16).
+// The effect of an error over several steps: how much of it stays, and how far it turns an
+// optimizer's update (docs/definitions.md, sections 14 and 16).
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "analysis/statistics/update_sums.h"
@@ -18,7 +19,7 @@ namespace apscope::detail {
 // over a window of consecutive steps (analysis/statistics/error_windows.h).
 struct WindowRow {
     std::int32_t trace = 0, tensor = 0, scheme = 0, topology = 0;  // codes
-    std::int64_t step = 0, steps = 0;     // the number of the first, how many
+    std::int64_t step = 0, steps = 0;     // number of the first step; number of steps
     double squared_error = 0, noise = 0;  // infinite with overflow; NaN if unknown
     std::int64_t noise_blocks = 0;
     double log2_over_noise = 0;
@@ -28,16 +29,19 @@ struct WindowRow {
 struct WindowTable {
     std::vector<WindowRow> rows;
     std::vector<std::string> traces, tensors, schemes, topologies;  // the texts of the codes
-    std::vector<std::optional<Optimizer>> optimizers;  // of the traces, where it is known
+    std::vector<std::optional<Optimizer>> optimizers;               // by trace; none if unknown
 };
 
-// For every length k of windows and every group of these rows, which has all steps of some layers:
-// persistence_k, its interval over the windows (persistence_k_low, _high), and
-// typical_persistence_k; NaN without windows of this length. `noise_factor` multiplies them. And,
-// for k > 1, update_loss_k and its interval: of this optimizer, by default of the trace's; NaN
-// without one.
+// Adds columns for every length k of windows and every group of these rows, which has all steps of
+// some layers: persistence_k, its interval over the windows (persistence_k_low, _high), and
+// typical_persistence_k; NaN without windows of this length. `noise_factor` multiplies them. For k
+// > 1 also update_loss_k and its interval, for this optimizer, by default the trace's; NaN without
+// an optimizer.
 void add_persistence(Figures& figures, const RowTable& table, const ChosenRows& rows,
                      const Groups& groups, const WindowTable* windows, double noise_factor,
                      std::optional<Optimizer> optimizer);
+
+// The names of the columns of `persistence` or `update_loss`, in order.
+std::vector<std::string> window_columns(std::string_view figure);
 
 }  // namespace apscope::detail

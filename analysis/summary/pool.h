@@ -7,7 +7,7 @@
 
 namespace apscope::detail {
 
-// A row per group; the columns that docs/definitions.md lists, in the order of Python's table.
+// One row per group; the columns that docs/definitions.md lists, in the order of Python's table.
 Figures pooled(const RowTable& table, const ChosenRows& rows, const Groups& groups);
 
 }  // namespace apscope::detail

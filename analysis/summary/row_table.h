@@ -1,5 +1,5 @@
-// A table of results as columns, wherever its rows come from: what summaries, pools and comparisons
-// are computed from. It refers to the columns and does not own them.
+// A table of results as columns, from any source: the input of summaries, pools and comparisons. It
+// refers to the columns and does not own them.
 #pragma once
 
 #include <array>
@@ -34,14 +34,14 @@ inline constexpr std::array number_columns{
 };
 std::optional<NumberColumn> parse_number_column(std::string_view name);
 
-// A column whose equal cells have equal codes, from 0 to below `levels`; -1 is an empty cell.
+// Codes of a column: equal cells have equal codes, from 0 to below `levels`; -1 is an empty cell.
 struct Codes {
     std::span<const std::int32_t> of_row;
     std::size_t levels = 0;
 };
 
 struct CodedTexts : Codes {
-    std::vector<std::string> names;  // of the codes
+    std::vector<std::string> names;  // the texts of the codes
 
     const std::string& operator[](std::size_t row) const {
         return names[static_cast<std::size_t>(of_row[row])];
@@ -51,12 +51,12 @@ struct CodedTexts : Codes {
 // The codes of integers, in order of appearance.
 struct CodedIntegers {
     std::vector<std::int32_t> codes;
-    std::vector<std::int64_t> values;  // of the codes
+    std::vector<std::int64_t> values;  // the integers of the codes
 
     explicit CodedIntegers(std::span<const std::int64_t> of_row);
 };
 
-// Numbers of rows, as integers of any width or reals; NaN for an empty cell.
+// The cells of a column, as integers of any width or reals; NaN is an empty cell.
 class Cells {
 public:
     Cells() = default;
@@ -98,14 +98,14 @@ struct RowTable {
     Codes step;
     std::vector<std::int64_t> steps;  // the numbers of the codes
     std::span<const std::uint8_t> wire, skipped;
-    // None for columns that the table does not have.
+    // Columns that the table does not have are empty.
     Cells workers;
     std::array<Cells, number_columns.size()> numbers;
 
-    // Throws std::invalid_argument where the table has no such column.
+    // Throws std::invalid_argument if the table does not have the column.
     Cells operator[](NumberColumn column) const;
     Cells workers_of_rows() const;
-    // The elements of one worker in a row.
+    // The number of elements of one worker in a row.
     double elements(std::size_t row, const Cells& count) const {
         return wire[row] ? count[row] / workers[row] : count[row];
     }

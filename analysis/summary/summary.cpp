@@ -21,7 +21,7 @@ namespace {
 
 using C = NumberColumn;
 
-// Which rows have gradients that are NaN or infinite; a skipped row is recognised by its counts.
+// Marks rows with gradients that are NaN or infinite; a skipped row is recognised by its counts.
 std::vector<std::uint8_t> nonfinite_rows(const RowTable& table) {
     const auto nan = table[C::nan], infinite = table[C::infinite], count = table[C::count],
                counted = table[C::counted];
@@ -44,7 +44,7 @@ Groups by_columns(const RowTable& table, std::initializer_list<const Codes*> col
     return groups;
 }
 
-// The sums of the counts of underflow over rows that were sent.
+// The sums of the counts of underflow over rows of messages.
 struct Underflow {
     PresentSum underflow, nonzero;
     double rate() const { return quotient(underflow.value(), nonzero.value()); }
@@ -55,7 +55,7 @@ std::vector<double> on_the_wire(const RowTable& table, const Summary& summary,
                                 std::optional<Part> part) {
     const Groups groups = by_columns(table, {&table.trace, &table.scheme}, part);
     const auto underflow = table[C::underflow], nonzero = table[C::nonzero];
-    std::map<std::string_view, std::vector<Underflow>> by_topology;  // of every group
+    std::map<std::string_view, std::vector<Underflow>> by_topology;  // per topology and group
     for (const std::string& topology : summary.topology) {
         const auto [found, is_new] = by_topology.try_emplace(topology, groups.size());
         if (!is_new) continue;
@@ -89,16 +89,16 @@ std::vector<double> nonfinite_steps(const RowTable& table, std::span<const std::
     return found;
 }
 
-// The sums of one row of the summary over its rows.
+// The sums of one row of the summary over the table's rows.
 struct Sums {
     Loss whole;
     PresentSum error, reference, overflow;
     Underflow underflow;
     double cosines = 0, signed_error = 0, absolute = 0, variance = 0, volumes = 0, elements = 0;
-    double losses = 0;  // rows that have one
+    double losses = 0;  // the number of rows with a loss
     double worst_nmse = 0;
     std::optional<std::uint32_t> worst;
-    bool unmeasured = false;  // one of the losses is NaN, so none is known to be the largest
+    bool unmeasured = false;  // one of the losses is NaN, so the largest is unknown
 
     void add_worst(std::uint32_t row, double nmse) {
         if (std::isnan(nmse)) unmeasured = true;
@@ -113,7 +113,34 @@ struct StepSums {
     double nmse = 0, losses = 0, pooled = 0, noisy = 0, skipped = 0, overflowed = 0, gaps = 0;
 };
 
-// Which steps of the summary's rows have a note that the scheme's memory is of an earlier step.
+// The gain that the layers of a row of the summary lack, for each over all steps.
+struct LostGain {
+    double sum = 0, layers = 0,
+           lost = 0;  // lost: the number of layers of which less than half arrives
+    double mean() const { return quotient(sum, layers); }
+};
+
+// One row of the summary, as the values of summary_figures.inc refer to it.
+struct Group {
+    Sums rows;
+    StepSums steps;
+    LostGain layers;
+    double noise_factor, underflow_wire, nonfinite;
+    bool is_wire = false;
+    Interval typical = {}, pooled = {}, gain = {};  // typical: factors of `over_noise`
+
+    double over_noise() const { return rows.whole.over_noise() * noise_factor; }
+    double pooled_over_noise() const { return quotient(steps.pooled, steps.noisy) * noise_factor; }
+    double worst_nmse() const { return rows.worst && !rows.unmeasured ? rows.worst_nmse : missing; }
+    double underflow_reduced() const { return is_wire ? missing : rows.underflow.rate(); }
+    double nmse() const {
+        if (std::isnan(rows.whole.reference)) return missing;
+        return infinite_with(rows.overflow.value(),
+                             quotient(rows.error.value(), rows.reference.value()));
+    }
+};
+
+// Marks the steps of the summary's rows with a note that the scheme's memory is of an earlier step.
 std::vector<std::uint8_t> steps_after_gaps(const RowTable& table, const ChosenRows& rows,
                                            const Groups& steps) {
     std::vector<std::uint8_t> found(steps.size(), 0), such;
@@ -124,12 +151,6 @@ std::vector<std::uint8_t> steps_after_gaps(const RowTable& table, const ChosenRo
         found[steps.of_row[i]] |= such[static_cast<std::size_t>(table.note.of_row[rows.row[i]])];
     return found;
 }
-
-// What the layers of a row of the summary lack of their gains, each over all steps.
-struct LostGain {
-    double sum = 0, layers = 0, lost = 0;  // lost: layers of which less than half arrives
-    double mean() const { return quotient(sum, layers); }
-};
 
 std::vector<LostGain> lost_gains(const RowTable& table, const ChosenRows& rows,
                                  const Groups& groups, const std::vector<std::uint8_t>& left_out) {
@@ -150,7 +171,7 @@ std::vector<LostGain> lost_gains(const RowTable& table, const ChosenRows& rows,
     return found;
 }
 
-// `left_out`: rows of layers without a cosine and a worst error.
+// `left_out`: rows of layers that have no part in the cosine and the worst error.
 std::vector<Sums> sums_of(const RowTable& table, const ChosenRows& rows, const Groups& groups,
                           const Groups& steps, const std::vector<std::uint8_t>& left_out,
                           std::vector<Loss>& of_step) {
@@ -189,7 +210,7 @@ std::vector<Sums> sums_of(const RowTable& table, const ChosenRows& rows, const G
     return sums;
 }
 
-// The intervals of rows of a summary, from the noise of the trace and part of each.
+// The intervals of rows of a summary, from the noise of each row's trace and part.
 class Intervals {
 public:
     Intervals(const RowTable& table, std::optional<Part> part, const NoiseTable* noise)
@@ -205,7 +226,8 @@ public:
             known_.try_emplace(key, one, one.typical());
         }
     }
-    // Typical and pooled, of a row of the table and the ratios of its steps.
+    // The intervals of the typical and of the pooled error over noise, for a row of the table and
+    // the ratios of its steps.
     std::pair<Interval, Interval> of(std::uint32_t row,
                                      std::vector<std::pair<std::int64_t, double>> ratios) const {
         Key key{table_.trace[row], "", 0};
@@ -271,7 +293,7 @@ Summary summarized(const RowTable& table, const ChosenRows& rows, std::optional<
     const Groups steps = divided(groups, rows, table.step);
     const std::size_t count = groups.size();
     std::vector<Loss> of_step(steps.size());
-    // A layer by itself has its own figures, whatever it is worth beside others.
+    // A layer by itself has its own figures, however small it is beside others.
     const std::vector<std::uint8_t> left_out =
         part == Part::layer ? std::vector<std::uint8_t>(table.rows, 0) : rows_of_zero_layers(table);
     const std::vector<Sums> sums = sums_of(table, rows, groups, steps, left_out, of_step);
@@ -283,8 +305,8 @@ Summary summarized(const RowTable& table, const ChosenRows& rows, std::optional<
         out.topology.push_back(rows.topology_of(i));
     }
     std::vector<StepSums> means(count);
-    std::vector<std::vector<std::pair<std::int64_t, double>>> ratios(count);  // by step
-    std::vector<std::vector<Ratio>> products(count);  // of the gain, by step
+    std::vector<std::vector<std::pair<std::int64_t, double>>> ratios(count);  // per step
+    std::vector<std::vector<Ratio>> products(count);  // for the gain, per step
     const std::vector<std::uint32_t> owner = steps.owners(groups);
     for (std::size_t s = 0; s < steps.size(); ++s) {
         const Loss& loss = of_step[s];
@@ -305,65 +327,33 @@ Summary summarized(const RowTable& table, const ChosenRows& rows, std::optional<
         products[owner[s]].push_back({loss.product, loss.reference});
     }
 
-    Figures& f = out.figures;
-    const auto add = [&](const char* name, auto value) { f.add(name, count, value); };
-    add("error_over_noise",
-        [&](std::size_t g) { return sums[g].whole.over_noise() * batch_factor; });
-    add("pooled_error_over_noise",
-        [&](std::size_t g) { return quotient(means[g].pooled, means[g].noisy) * batch_factor; });
-    Intervals intervals(table, part, noise);
-    std::vector<Interval> typical(count), pooled(count);
-    for (std::size_t g = 0; g < count; ++g)
-        std::tie(typical[g], pooled[g]) = intervals.of(out.first[g], std::move(ratios[g]));
-    const auto over_noise = [&](std::size_t g) { return f("error_over_noise", g); };
-    add("error_over_noise_corrected",
-        [&](std::size_t g) { return over_noise(g) * typical[g].middle; });
-    add("error_over_noise_low", [&](std::size_t g) { return over_noise(g) * typical[g].low; });
-    add("error_over_noise_high", [&](std::size_t g) { return over_noise(g) * typical[g].high; });
-    add("pooled_error_over_noise_corrected",
-        [&](std::size_t g) { return pooled[g].middle * batch_factor; });
-    add("pooled_error_over_noise_low", [&](std::size_t g) { return pooled[g].low * batch_factor; });
-    add("pooled_error_over_noise_high",
-        [&](std::size_t g) { return pooled[g].high * batch_factor; });
-    add("step_nmse", [&](std::size_t g) { return quotient(means[g].nmse, means[g].losses); });
-    add("layer_cosine", [&](std::size_t g) { return quotient(sums[g].cosines, sums[g].losses); });
-    add("gain", [&](std::size_t g) { return sums[g].whole.gain(); });
-    std::vector<Interval> gains;
-    for (std::size_t g = 0; g < count; ++g)
-        gains.push_back(means[g].overflowed > 0 ? Interval{} : interval_of_ratio(products[g]));
-    add("gain_low", [&](std::size_t g) { return gains[g].low; });
-    add("gain_high", [&](std::size_t g) { return gains[g].high; });
     const std::vector<LostGain> lost = lost_gains(table, rows, groups, left_out);
-    add("lost_gain", [&](std::size_t g) { return lost[g].mean(); });
-    add("orthogonal_error_over_noise",
-        [&](std::size_t g) { return sums[g].whole.orthogonal_over_noise() * batch_factor; });
-    // A window has several steps.
-    add_persistence(f, table, rows, groups, part == Part::step ? nullptr : windows, batch_factor,
-                    optimizer);
-    add("worst_nmse", [&](std::size_t g) {
-        return sums[g].worst && !sums[g].unmeasured ? sums[g].worst_nmse : missing;
+    const std::vector<double> wire = on_the_wire(table, out, part),
+                              odd = nonfinite_steps(table, out.first, part);
+    const Intervals intervals(table, part, noise);
+    std::vector<Group> of_row;
+    for (std::size_t i = 0; i < count; ++i) {
+        Group g{sums[i], means[i], lost[i], batch_factor, wire[i], odd[i]};
+        g.is_wire = out.topology[i].empty();
+        std::tie(g.typical, g.pooled) = intervals.of(out.first[i], std::move(ratios[i]));
+        for (double* end : {&g.pooled.middle, &g.pooled.low, &g.pooled.high}) *end *= batch_factor;
+        if (means[i].overflowed == 0) g.gain = interval_of_ratio(products[i]);
+        of_row.push_back(g);
+    }
+#define APSCOPE_FIGURE(name, unit, section, page, value, says) \
+    out.figures.add(#name, count, [&](std::size_t i) {         \
+        const Group& g = of_row[i];                            \
+        return value;                                          \
     });
-    add("nmse", [&](std::size_t g) {
-        if (std::isnan(sums[g].whole.reference)) return missing;
-        return infinite_with(sums[g].overflow.value(),
-                             quotient(sums[g].error.value(), sums[g].reference.value()));
+#define APSCOPE_COUNT(name, unit, section, page, value, says)   \
+    out.figures.add_integers(#name, count, [&](std::size_t i) { \
+        const Group& g = of_row[i];                             \
+        return value;                                           \
     });
-    add("relative_bias",
-        [&](std::size_t g) { return quotient(sums[g].signed_error, sums[g].absolute); });
-    add("expected_variance",
-        [&](std::size_t g) { return quotient(sums[g].variance, sums[g].whole.reference); });
-    const std::vector<double> wire = on_the_wire(table, out, part);
-    add("underflow_wire", [&](std::size_t g) { return wire[g]; });
-    add("underflow_reduced", [&](std::size_t g) {
-        return out.topology[g].empty() ? missing : sums[g].underflow.rate();
-    });
-    add("volume", [&](std::size_t g) { return quotient(sums[g].volumes, sums[g].elements); });
-    f.add_integers("skipped", count, [&](std::size_t g) { return means[g].skipped; });
-    f.add_integers("overflowed", count, [&](std::size_t g) { return means[g].overflowed; });
-    const std::vector<double> odd = nonfinite_steps(table, out.first, part);
-    f.add_integers("nonfinite", count, [&](std::size_t g) { return odd[g]; });
-    f.add_integers("gaps", count, [&](std::size_t g) { return means[g].gaps; });
-    f.add_integers("lost_layers", count, [&](std::size_t g) { return lost[g].lost; });
+#include "analysis/summary/summary_figures.inc"
+    // Windows have several steps, so a row per step has none.
+    add_persistence(out.figures, table, rows, groups, part == Part::step ? nullptr : windows,
+                    batch_factor, optimizer);
 
     for (const Sums& s : sums)
         out.worst.push_back(s.unmeasured ? std::optional<std::uint32_t>() : s.worst);

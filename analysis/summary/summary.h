@@ -15,28 +15,33 @@
 
 namespace apscope::detail {
 
-// The numbers of layers and steps with gradients that are NaN or infinite, and of all.
+// The numbers of layers and steps with gradients that are NaN or infinite, and of all layers and
+// steps.
 struct NonfinitePlaces {
     std::size_t odd = 0, all = 0;
 };
 NonfinitePlaces nonfinite_places(const RowTable& table);
 
-// What a summary is broken down by.
+// The parts by which a summary is broken down.
 enum class Part { layer, role, step };
 std::optional<Part> parse_part(std::string_view name);
 const Codes& part_of(const RowTable& table, Part part);
 
-// A row per trace, scheme, topology and part, in order of appearance.
+// Which of a figure the report's page shows: that of the rows that a filter keeps, or that of the
+// whole trace.
+enum class OnPage { part, whole, none };
+
+// One row per trace, scheme, topology and part, in order of appearance.
 struct Summary {
-    std::vector<std::uint32_t> first;  // a row of the table with the names of each
+    std::vector<std::uint32_t> first;  // for each row, a row of the table with its names
     std::vector<std::string> topology, format;
-    Figures figures;  // without modelled times and worst_layer, worst_step
+    Figures figures;  // summary_figures.inc, without those of models and places
     std::vector<std::optional<std::uint32_t>> worst;  // the row of worst_nmse
 };
 
-// `batch_factor`: the noise is that of a batch larger by this factor. Without a table of noise its
-// columns have no intervals; without one of windows there is no persistence. `optimizer`: of the
-// update loss, by default the trace's.
+// `batch_factor`: the noise is that of a batch larger by this factor. Without a table of noise, the
+// columns about noise have no intervals; without a table of windows there is no persistence.
+// `optimizer`: the optimizer of the update loss, by default the trace's.
 Summary summarized(const RowTable& table, const ChosenRows& rows, std::optional<Part> part = {},
                    double batch_factor = 1.0, const NoiseTable* noise = nullptr,
                    const WindowTable* windows = nullptr, std::optional<Optimizer> optimizer = {});
@@ -44,17 +49,17 @@ Summary summarized(const RowTable& table, const ChosenRows& rows, std::optional<
 // A summary by layer, role or step, of the rows of one reduction for every scheme.
 struct Breakdown {
     Summary summary;
-    std::vector<std::size_t> order;  // of its rows: schemes by rank, then parts as they appear
+    std::vector<std::size_t> order;  // its rows: schemes by rank, then parts as they appear
 };
-// `topology`: for schemes without their own reduction; by default the first that adds in a format.
-// Throws std::invalid_argument where the table does not have it.
+// `topology` is for schemes without their own reduction; by default the first that adds in a
+// format. Throws std::invalid_argument if the table does not have it.
 Breakdown broken_down(const RowTable& table, Part part,
                       std::optional<std::string_view> topology = {}, double batch_factor = 1.0,
                       const NoiseTable* noise = nullptr, const WindowTable* windows = nullptr,
                       std::optional<Optimizer> optimizer = {});
 
-// The rows of a summary in order of rank: by trace, real topologies before `exact`, then schemes
-// whose memory has no gaps, then those without overflow, then those that lose no layer, then by
+// The rows of a summary in order of rank: by trace; real topologies before `exact`; then schemes
+// whose memory has no gaps, schemes without overflow, schemes that lose no layer; then by
 // step_nmse, then by error over noise, NaN last.
 std::vector<std::size_t> ranked(const RowTable& table, const Summary& summary);
 

@@ -14,8 +14,8 @@ using C = NumberColumn;
 
 // The mean is at most twice its standard error: no gradient is seen in the noise.
 constexpr double no_signal = 4.0;
-// Squares: noise of 2^-16 of the model's. Rounding errors of cancelling fp32 sums are at 2^-17 or
-// less, gradients of parameters that change the output far above.
+// In squares: noise of 2^-16 of the model's noise. Rounding errors of cancelling fp32 sums are at
+// 2^-17 or below; gradients of parameters that change the output are far above.
 constexpr double rounding_noise = 0x1p-32;
 
 }  // namespace
@@ -49,8 +49,8 @@ std::vector<std::uint8_t> rows_of_zero_layers(const RowTable& table) {
     const Groups traces = divided(Groups(table.rows), table.trace);
     const Groups layers = divided(traces, table.tensor);
     const Groups places = divided(layers, table.step);
-    // The largest of a place's rows. The reference of a row with overflow lacks those pairs; where
-    // all rows have some, a gradient is larger than any rounding error.
+    // The largest sums over a place's rows. The reference of a row with overflow lacks the pairs
+    // that overflow; where all rows have some, a gradient is larger than any rounding error.
     struct Place : LayerSums {
         bool whole = false, overflowed = false;
     };

@@ -16,11 +16,11 @@ namespace apscope::detail {
 struct LayerSums {
     double reference = 0.0, noise = 0.0, elements = 0.0;
 };
-// Which layers of one trace are numerically zero. None if the noise is unknown.
+// Marks the layers of one trace that are numerically zero. No layer if the noise is unknown.
 std::vector<std::uint8_t> numerically_zero(std::span<const LayerSums> layers);
 
-// Which rows of a table belong to such a layer, by its reduced rows. A layer with a step at which
-// all of them overflow is not zero.
+// Marks the rows of a table that belong to such a layer, judged by its reduced rows. A layer with a
+// step at which all of them overflow is not zero.
 std::vector<std::uint8_t> rows_of_zero_layers(const RowTable& table);
 
 }  // namespace apscope::detail

@@ -17,17 +17,17 @@ namespace apscope::detail {
 // Identifies a file and its state.
 struct FileStamp {
     std::uint64_t device = 0, inode = 0, size = 0;
-    std::int64_t seconds = 0, nanoseconds = 0;  // of its last change
+    std::int64_t seconds = 0, nanoseconds = 0;  // time of its last change
 
     FileStamp() = default;
     explicit FileStamp(const struct ::stat& status);
     bool operator==(const FileStamp&) const = default;
 };
 
-// A file as it was when it was first opened; outlives its mappings.
+// A file in the state of its first opening; it outlives its mappings.
 struct FileState {
     FileStamp stamp;
-    std::atomic<bool> cut{false};  // a missing part of the file was read
+    std::atomic<bool> cut{false};  // true once a missing part of the file was read
 };
 
 // Throws std::invalid_argument unless the file at `path` is the opened one, unchanged.
@@ -35,8 +35,8 @@ void check_file_unchanged(const std::filesystem::path& path, const FileState& st
 
 class MappedFile {
 public:
-    // Throws std::invalid_argument if it is not a regular file, or not the one that was `known`
-    // before, std::system_error if it cannot be opened.
+    // Throws std::invalid_argument if it is not a regular file, or not the file of `known`, and
+    // std::system_error if it cannot be opened.
     explicit MappedFile(const std::filesystem::path& path,
                         std::shared_ptr<FileState> known = nullptr);
     ~MappedFile();
@@ -48,7 +48,7 @@ public:
     const std::byte* data() const { return data_; }
     std::size_t size() const { return size_; }
     bool mapped() const { return small_.empty() && size_ > 0; }
-    // Releases the pages between these bytes; they are loaded again when they are read.
+    // Releases the pages that lie between these bytes; they are loaded again when they are read.
     void drop_pages(const std::byte* begin, std::size_t length) const;
 
 private:
@@ -56,7 +56,7 @@ private:
     std::shared_ptr<FileState> state_;
     const std::byte* data_ = nullptr;
     std::size_t size_ = 0;
-    std::vector<double> small_;  // aligned as any tensor's numbers
+    std::vector<double> small_;  // doubles, so that it is aligned for any tensor
 };
 
 }  // namespace apscope::detail

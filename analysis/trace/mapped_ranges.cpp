@@ -13,8 +13,8 @@
 namespace apscope::detail {
 namespace {
 
-// A handler may not allocate or lock: it reads tables that are never freed, whose entries are
-// reused.
+// A signal handler may not allocate or lock, so it reads tables that are never freed and whose
+// entries are reused.
 struct Range {
     std::atomic<std::uintptr_t> begin{0};  // 0: unused
     std::atomic<std::size_t> length{0};
@@ -48,7 +48,7 @@ void pass_on(int signal, siginfo_t* about, void* context) {
         before.sa_sigaction(signal, about, context);
     } else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) {
         before.sa_handler(signal);
-    } else {  // reading cannot continue after a missing page: as if there were no handler
+    } else {  // reading cannot go on after a missing page, as if there were no handler
         ::signal(signal, SIG_DFL);
         ::raise(signal);
     }
@@ -58,7 +58,7 @@ void on_bus_error(int signal, siginfo_t* about, void* context) {
     const int error = errno;
     const auto address = reinterpret_cast<std::uintptr_t>(about->si_addr);
     const Range* range =
-        about->si_code > 0 ? range_of(address) : nullptr;  // 0 or less: sent by a process
+        about->si_code > 0 ? range_of(address) : nullptr;  // 0 or less: a process sent the signal
     if (range != nullptr) {
         const std::uintptr_t page = address / page_size * page_size;
         const std::size_t rest = range->begin.load() + range->length.load() - page;

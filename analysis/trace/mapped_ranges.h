@@ -8,8 +8,8 @@
 
 namespace apscope::detail {
 
-// From now on until `forget_range`, for which `cut` must live: it becomes true if a page was
-// missing. The first call installs the handler.
+// Replaces missing pages of the range until `forget_range`, and then sets `*cut`, which must live
+// until then. The first call installs the handler.
 void remember_range(const void* begin, std::size_t length, std::atomic<bool>* cut);
 void forget_range(const void* begin);
 

@@ -1,5 +1,5 @@
-// Foreign texts in an error's sentence: names and keys may contain line breaks and terminal
-// controls, and paths any bytes.
+// Texts from outside, for a message of one line: names and keys may contain line breaks and
+// terminal controls, and paths any bytes.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace apscope::detail {
 
-// The number of bytes of a UTF-8 character beyond ASCII from here on; 0 if invalid.
+// The number of bytes of the UTF-8 character beyond ASCII at the beginning of `text`; 0 if invalid.
 inline std::size_t utf8_length(std::string_view text) {
     const auto lead = static_cast<unsigned char>(text[0]);
     const std::size_t length = lead >= 0xF0 && lead < 0xF5   ? 4
@@ -20,12 +20,13 @@ inline std::size_t utf8_length(std::string_view text) {
     }
     const auto second = static_cast<unsigned char>(text[1]);
     const bool shorter = (lead == 0xE0 && second < 0xA0) || (lead == 0xF0 && second < 0x90);
-    const bool outside = (lead == 0xED && second >= 0xA0) ||
-                         (lead == 0xF4 && second >= 0x90);  // half a pair, or above U+10FFFF
+    const bool outside =
+        (lead == 0xED && second >= 0xA0) ||
+        (lead == 0xF4 && second >= 0x90);  // half of a surrogate pair, or above U+10FFFF
     return shorter || outside ? 0 : length;
 }
 
-// Control characters, and bytes that are not UTF-8, as \n, \t or \x1B.
+// Writes control characters, and bytes that are not UTF-8, as \n, \t or \x1B.
 inline std::string one_line(std::string_view text) {
     constexpr std::string_view digits = "0123456789ABCDEF";
     std::string line;

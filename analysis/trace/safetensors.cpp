@@ -19,9 +19,9 @@ namespace {
 static_assert(std::endian::native == std::endian::little,
               "safetensors bytes are little-endian and are used in place");
 
-// A view of at least this many bytes releases its pages when it is destroyed. Smaller ones release
-// them together, per file, once that many bytes, or the whole file, were read: one by one would
-// take more time in page faults than it saves.
+// A view of at least this many bytes releases its pages when it is destroyed. Smaller views release
+// them together, per file, once this many bytes, or the complete file, were read: one by one they
+// would take more time in page faults than they save.
 constexpr std::size_t drop_pages_from = std::size_t{1} << 18;
 
 [[noreturn]] void refuse(const std::filesystem::path& path, const std::string& what) {
@@ -106,7 +106,7 @@ TensorView SafetensorsFile::read(const std::string& name) const {
     const SafetensorsEntry& entry = this->entry(name);
     const std::byte* bytes = data_ + entry.begin;
     const std::size_t length = entry.end - entry.begin;
-    // When the bytes were read for the last time.
+    // Called when the bytes were read for the last time.
     const auto let_go = [file = shared_from_this(), bytes, length] {
         if (length < drop_pages_from) file->count_small_view(length);
         else file->file_.drop_pages(bytes, length);

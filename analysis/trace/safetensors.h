@@ -33,20 +33,19 @@ struct TensorView {
 class SafetensorsFile : public std::enable_shared_from_this<SafetensorsFile> {
 public:
     // Throws std::invalid_argument for a malformed file, std::system_error for one that cannot be
-    // opened. A header that was `seen` is not parsed again; a file that was `known` must be as it
-    // was then.
+    // opened. A header in `seen` is not parsed again; the file must be in the state of `known`.
     static std::shared_ptr<const SafetensorsFile> open(const std::filesystem::path& path,
                                                        SafetensorsHeaders* seen = nullptr,
                                                        std::shared_ptr<FileState> known = nullptr);
 
     const std::filesystem::path& path() const { return file_.path(); }
     const std::shared_ptr<FileState>& state() const { return file_.state(); }
-    std::size_t length() const { return file_.size(); }  // of the file, in bytes
+    std::size_t length() const { return file_.size(); }  // bytes of the file
     const std::map<std::string, SafetensorsEntry>& entries() const { return *header_.tensors; }
     const std::map<std::string, std::string>& metadata() const { return header_.metadata; }
 
-    // The tensor's bytes as in the file; valid while this object lives. Throws
-    // std::invalid_argument for a missing tensor.
+    // The tensor's bytes in the file; valid while this object lives. Throws std::invalid_argument
+    // for a missing tensor.
     std::span<const std::byte> bytes(const std::string& name) const;
 
     // The tensor as fp32: F32 without a copy (where its bytes are aligned); F16 and BF16 widened,
@@ -64,10 +63,10 @@ private:
     void count_small_view(std::size_t length) const;
 
     MappedFile file_;
-    const std::byte* data_ = nullptr;  // behind the header
+    const std::byte* data_ = nullptr;  // begins after the header
     SafetensorsHeader header_;
     mutable std::atomic<std::size_t> small_views_{
-        0};  // bytes of small views gone since pages were dropped
+        0};  // bytes of destroyed small views since pages were last released
 };
 
 }  // namespace apscope::detail

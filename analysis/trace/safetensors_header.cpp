@@ -111,7 +111,7 @@ struct Split {
 Split split(std::string_view text) {
     constexpr std::string_view head = R"({"__metadata__":)";
     if (!text.starts_with(head)) return {{}, text};
-    const std::size_t end = text.find('}') + 1;  // 0 if there is none
+    const std::size_t end = text.find('}') + 1;  // 0 if there is no brace
     if (end == 0 || !text.substr(end).starts_with(',') ||
         !nlohmann::json::accept(text.substr(head.size(), end - head.size())))
         return {{}, text};

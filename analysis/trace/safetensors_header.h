@@ -15,7 +15,7 @@
 namespace apscope::detail {
 
 struct SafetensorsEntry {
-    std::string dtype;                // as the header spells it: "F32"
+    std::string dtype;                // in the header's spelling: "F32"
     std::vector<std::int64_t> shape;  // row-major; empty for a scalar
     std::size_t size = 0;             // elements
     std::uint64_t begin = 0;          // bytes, from the end of the header
@@ -35,10 +35,11 @@ SafetensorsHeader parse_safetensors_header(std::string_view text, std::uint64_t 
                                            const std::filesystem::path& path);
 
 // The last few headers that were read. The files of a trace describe the same tensors, byte for
-// byte, after their own metadata: the tensors are parsed once. Safe to call from several threads.
+// byte, after their metadata, which differ; so the tensors are parsed once. Safe to call from
+// several threads.
 class SafetensorsHeaders {
 public:
-    // As parse_safetensors_header().
+    // Does the same as parse_safetensors_header().
     SafetensorsHeader header(std::string_view text, std::uint64_t data_length,
                              const std::filesystem::path& path);
 

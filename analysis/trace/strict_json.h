@@ -1,8 +1,8 @@
 // Strict JSON: a duplicate key is an error, and so are anything but one value and
 // values nested too deep to print.
 //
-// Manifests and safetensors headers come from other programs; for a duplicate key two readers would
-// disagree about the content.
+// Manifests and safetensors headers come from other programs; if a key occurred twice, two readers
+// could disagree about the content.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -19,14 +19,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Mapped files kept open for the next read; views keep theirs alive longer. More of them if all are
-// small together, because reading their headers would then be most of the work.
+// The number of mapped files that stay open for the next read; views keep their files mapped for
+// longer. More files stay open if all of them are small together, because reading their headers
+// would then be most of the work.
 constexpr std::size_t open_files = 256, small_together = std::size_t{8} << 20;
 
-// Which file of a trace: step index, kind, worker.
+// Identifies a file of a trace: step index, kind, worker.
 using FileKey = std::tuple<std::size_t, Kind, int>;
 
-// The least recently used file is closed first. Safe to call from several threads.
+// Closes the least recently used file first. Safe to call from several threads.
 class FileCache {
 public:
     template <class Path>
@@ -38,8 +39,9 @@ public:
                 return order_.front().second;
             }
         }
-        auto file = SafetensorsFile::open(path(), &headers_,
-                                          known(key));  // outside the lock: it reads and parses
+        auto file =
+            SafetensorsFile::open(path(), &headers_,
+                                  known(key));  // outside the lock, because it reads and parses
         const std::lock_guard lock(mutex_);
         opened_.try_emplace(key, file->path(), file->state());
         if (const auto found = index_.find(key); found != index_.end())
@@ -69,7 +71,7 @@ private:
         return found == opened_.end() ? nullptr : found->second.second;
     }
     std::mutex mutex_;
-    // All of them, including closed ones.
+    // All opened files, including closed ones.
     std::map<FileKey, std::pair<fs::path, std::shared_ptr<FileState>>> opened_;
     Order order_;
     std::map<FileKey, Order::iterator> index_;
@@ -231,7 +233,7 @@ void Trace::check_shapes(std::size_t step_index, std::span<const std::size_t> te
     const auto place = state_->folder / step_folder(state_->manifest.steps.at(step_index).number) /
                        file_name(Kind::gradient, 0);
     if (std::error_code unknown; !fs::exists(place, unknown))
-        return;  // of a trace that is being fetched: not here yet, or for another part
+        return;  // the trace is being fetched: the file is missing so far, or not requested
     const auto file = state_->open(step_index, Kind::gradient, 0);
     for (const std::size_t tensor : tensors) {
         const TensorInfo& info = state_->manifest.tensors.at(tensor);

@@ -27,15 +27,15 @@ public:
 
     const Manifest& manifest() const;
     const std::filesystem::path& path() const;
-    // The manifest as read, byte for byte: its SHA-256 is the trace's hash.
+    // The bytes of the manifest as read: their SHA-256 is the trace's hash.
     const std::string& manifest_bytes() const;
 
     // The local gradient of one worker, in the manifest's shape. Safe to call from several
     // threads. Throws std::out_of_range for an index beyond the manifest's.
     TensorView gradient(std::size_t step_index, std::size_t tensor_index, int worker) const;
 
-    // Anything recorded; `worker` is ignored if the kind exists once per step. Throws
-    // std::invalid_argument naming the step, the worker or the name that the trace lacks.
+    // Any recorded tensor; `worker` is ignored if the kind exists once per step. Throws
+    // std::invalid_argument, with the step, the worker or the name that the trace lacks.
     TensorView read(std::int64_t step_number, const std::string& name, int worker,
                     Kind kind = Kind::gradient) const;
 
@@ -47,7 +47,7 @@ public:
     void check_shapes(std::size_t step_index, std::span<const std::size_t> tensors) const;
 
     bool has(std::size_t step_index, Kind kind) const;
-    // The names recorded as `kind` by worker 0 at this step; empty if there are none.
+    // The names that worker 0 recorded as `kind` at this step; empty if there are none.
     std::vector<std::string> names(std::size_t step_index, Kind kind) const;
 
 private:

@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-// One object of the manifest, read field by field; `where` begins every error.
+// Reads one object of the manifest field by field; `where` begins every error message.
 class Fields {
 public:
     Fields(const json& object, std::string where, std::initializer_list<std::string_view> known)

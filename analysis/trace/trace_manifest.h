@@ -18,15 +18,15 @@ struct TensorInfo {
     std::string name;
     std::vector<std::int64_t> shape;
     std::string role;  // conv, linear, attention, norm, bias, embedding, head or other
-    std::optional<std::int64_t> sampled_from;  // elements of the tensor of which this is a sample
+    std::optional<std::int64_t> sampled_from;  // elements of the sampled tensor; empty: no sample
     std::size_t size() const;
     std::size_t whole_size() const;
-    // Elements of the whole tensor for one of this.
+    // The number of elements of the complete tensor per element of this one.
     double stands_for() const;
 };
 
 struct FileInfo {
-    std::string name;  // inside the step's folder
+    std::string name;  // path inside the step's folder
     std::uint64_t bytes = 0;
     std::string sha256;  // lower-case hexadecimal
 };
@@ -40,15 +40,15 @@ struct StepInfo {
 
 struct Manifest {
     int schema_version = trace_schema_version;
-    std::string name;   // the folder's name if the manifest gives none
+    std::string name;   // the folder's name if the manifest has none
     std::string model;  // free text
     std::vector<TensorInfo> tensors;
     std::vector<StepInfo> steps;  // by ascending number
     int workers = 0;
     std::string stage;      // "local", "reduced" or "clipped"
-    std::string reduction;  // "sum" or "mean": how training combined the workers' gradients
+    std::string reduction;  // "sum" or "mean" of the workers' gradients, as training used it
     bool loss_divided_by_workers = false;
-    std::map<std::string, std::string> metadata;  // how it was recorded; free text
+    std::map<std::string, std::string> metadata;  // about the recording; free text
 };
 
 // Kinds of records of a step. Weights and the full-batch gradient exist once per step, the others

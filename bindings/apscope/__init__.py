@@ -26,110 +26,51 @@ Modules
     (these functions with gradients), ``apscope.train`` (training under an emulated exchange).
 """
 
-import importlib as _importlib
-from typing import TYPE_CHECKING as _TYPE_CHECKING
-from typing import Any as _Any
-
 from . import _interrupt  # noqa: F401  # first: the others take their time
-from ._arrays.allreduce import allreduce
-from ._arrays.arithmetic import add, divide, fma, multiply, sqrt, subtract
-from ._arrays.blocks import (
-    decode_blocks,
-    encode_blocks,
-    named_block_formats,
-    pack,
-    quantize_blocks,
-    unpack,
-)
-from ._arrays.cast_statistics import cast_statistics
-from ._arrays.casts import decode, encode, quantize
-from ._arrays.draws import Draws
-from ._arrays.projection import Projection
-from ._arrays.sums import dot, matmul, sum
-from ._core import BlockFormat, FloatFormat, __version__
-from ._formats.formats import named_formats
+from ._arrays import blocks as _blocks  # noqa: F401  # this and the next give C++'s classes words
+from ._formats import formats as _worded  # noqa: F401
+from ._lazy import lazy as _lazy
 
-if _TYPE_CHECKING:
-    from . import (
-        cli,
-        conformance,
-        cost,
-        cuda,
-        hybrid,
-        machine,
-        p3109,
-        plots,
-        record,
-        schemes,
-        studies,
-        types,
-    )
-    from ._advice.plan import Plan
-    from ._advice.recommend import recommend
-    from ._arrays.plan import plan
-    from ._formats.fingerprint import fingerprint
-    from ._formats.identify import identify
-    from ._rate_limit.limit import limit
-    from ._replay.replay import replay
-    from ._report import report
-    from ._report.explore import explore
-    from ._results.ladder import ladder
-    from ._results.merging import merge
-    from ._results.results import Results
-    from ._schemes.exchange import exchange
-    from ._search.search import search
-    from ._traces.opening import open_trace
-    from ._traces.trace import Trace
-    from ._training.expected import expected_excess
-
-#: Names that are imported on first use, because they need pandas, pyarrow or matplotlib, or few
-#: programs use them: where each is defined.
-_LAZY = {
-    "Plan": "_advice.plan",
-    "Results": "_results.results",
-    "Trace": "_traces.trace",
-    "exchange": "_schemes.exchange",
-    "expected_excess": "_training.expected",
-    "explore": "_report.explore",
-    "fingerprint": "_formats.fingerprint",
-    "identify": "_formats.identify",
-    "ladder": "_results.ladder",
-    "limit": "_rate_limit.limit",
-    "merge": "_results.merging",
-    "open_trace": "_traces.opening",
-    "plan": "_arrays.plan",
-    "recommend": "_advice.recommend",
-    "replay": "_replay.replay",
-    "report": "_report",
-    "search": "_search.search",
-}
-#: The public modules, also imported on first use.
+#: The public modules, and those that need an extra, which ``from apscope import *`` does without.
 _MODULES = (
     "cli", "conformance", "cost", "cuda", "hybrid", "machine", "p3109", "plots", "record",
     "schemes", "studies", "types",
 )  # fmt: skip
-#: Public modules that need an extra, likewise; ``from apscope import *`` does without them.
 _EXTRAS = ("torch", "train", "train.cpd", "train.unit_scaling")
 
-__all__ = [
-    "BlockFormat", "Draws", "FloatFormat", "Plan", "Projection", "Results", "Trace",
-    "__version__", "add", "allreduce", "cast_statistics", "cli", "conformance", "cost", "cuda",
-    "decode", "decode_blocks", "divide", "dot", "encode", "encode_blocks", "exchange",
-    "expected_excess", "explore", "fingerprint", "fma", "hybrid", "identify", "ladder", "limit",
-    "machine", "matmul", "merge", "multiply", "named_block_formats", "named_formats", "open_trace", "p3109",
-    "pack", "plan", "plots", "quantize", "quantize_blocks", "recommend", "record", "replay",
-    "report", "schemes", "search", "sqrt", "studies", "subtract", "sum", "types", "unpack",
-]  # fmt: skip
-
-
-def __getattr__(name: str) -> _Any:
-    if name in _MODULES or name in _EXTRAS:
-        return _importlib.import_module(f".{name}", __name__)
-    if name in _LAZY:
-        value = getattr(_importlib.import_module(f".{_LAZY[name]}", __name__), name)
-        globals()[name] = value  # once
-        return value
-    raise AttributeError(f"module 'apscope' has no attribute '{name}'")
+#: Every public name, under the module that defines it; some modules need pandas, pyarrow or
+#: matplotlib.
+_NAMES = {
+    "": " ".join(_MODULES),
+    "_advice.plan": "Plan",
+    "_advice.recommend": "recommend",
+    "_arrays.allreduce": "allreduce",
+    "_arrays.arithmetic": "add divide fma multiply sqrt subtract",
+    "_arrays.blocks": "decode_blocks encode_blocks named_block_formats pack quantize_blocks unpack",
+    "_arrays.cast_statistics": "cast_statistics",
+    "_arrays.casts": "decode encode quantize",
+    "_arrays.draws": "Draws",
+    "_arrays.plan": "plan",
+    "_arrays.projection": "Projection",
+    "_arrays.sums": "dot matmul sum",
+    "_core": "BlockFormat FloatFormat __version__",
+    "_excess_loss.expected": "expected_excess",
+    "_formats.formats": "named_formats",
+    "_formats.identify": "identify",
+    "_proof.fingerprint": "fingerprint",
+    "_rate_limit.limit": "limit",
+    "_replay.ladder": "ladder",
+    "_replay.replay": "replay",
+    "_report": "report",
+    "_report.explore": "explore",
+    "_results.merging": "merge",
+    "_results.results": "Results",
+    "_schemes.exchange": "exchange",
+    "_search.search": "search",
+    "_traces.opening": "open_trace",
+    "_traces.trace": "Trace",
+}
+__all__, __getattr__ = _lazy(__name__, _NAMES, _EXTRAS)
 
 
 def __dir__() -> list[str]:

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+#: Sections in numpydoc's order; text before them is the summary.
+_ORDER = ("Attributes", "Parameters", "Returns", "Raises", "Notes", "Examples")
+
 
 def with_sections(text: str) -> Callable[[Function], Function]:
-    """Adds sections to a docstring before examples; ``{operands}``: parameters before `format`."""
+    """Adds the sections that a docstring lacks; ``{operands}``: parameters before `format`."""
+
+    def sections(doc: str) -> list[str]:
+        return re.split(r"\n\n(?=\w+\n-+\n)", "\n\n" + inspect.cleandoc(doc))
 
     def write(function: Function) -> Function:
         operands = ", ".join(inspect.signature(function).parameters).partition(", format")[0]
-        own, examples, calls = inspect.cleandoc(function.__doc__ or "").partition(
-            "Examples\n--------\n"
-        )
-        function.__doc__ = f"{own.rstrip()}\n\n{text.strip().format(operands=operands)}\n\n{examples}{calls}".rstrip()
+        summary, *own = sections(function.__doc__ or "")
+        _, *shared = sections(text.format(operands=operands))
+        held = {section.partition("\n")[0]: section for section in (*shared, *own)}
+        parts = [summary.strip(), *(held[name] for name in _ORDER if name in held)]
+        function.__doc__ = "\n\n".join(parts)
         return function
 
     return write

@@ -17,12 +17,12 @@ from ._arrays.dtypes import is_dtype
 from ._arrays.inputs import FormatLike, as_format
 from ._arrays.options import Options, RoundingOptions
 from ._core import FloatFormat
+from ._folders.json import read_json
 from ._folders.reading import read_limited
 from ._folders.writing import Writing, clear_left, halves, is_hidden, refuse_dangling
 from ._formats.blackbox import cast_of, name_of, run_cast, same
 from ._formats.formats import named_formats
 from ._formats.identify import identify
-from ._json import read_json
 from ._limits import JSON_LENGTH, MANIFEST_LENGTH
 from ._text import printable
 

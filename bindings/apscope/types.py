@@ -3,12 +3,12 @@
 from ._arrays.blocks import EncodedBlocks
 from ._arrays.cast_statistics import CastStatistics
 from ._arrays.plan import Plan
-from ._formats.fingerprint import Fingerprint
-from ._formats.random_rounding import RandomRounding
+from ._excess_loss.expected import ExpectedExcess
+from ._proof.fingerprint import Fingerprint
+from ._proof.random_rounding import RandomRounding
 from ._rate_limit.limit import Limit
 from ._report.explore import Explorer
 from ._schemes.exchange import Exchange
-from ._training.expected import ExpectedExcess
 
 __all__ = [
     "CastStatistics", "EncodedBlocks", "Exchange", "ExpectedExcess", "Explorer", "Fingerprint",

@@ -134,7 +134,7 @@ torchao, torchao_0.18 or transformer_engine; docs/definitions.md, section 11).)"
         .def(py::init([](const std::string& name) { return parse_block_format(name); }),
              py::arg("name"))
         .def(py::init(
-                 [](const py::object& name) {  // text that is not UTF-8, or not text: one sentence
+                 [](const py::object& name) {  // not text, or not UTF-8: an error of one sentence
                      return parse_block_format(py::module_::import("apscope._arrays.checks")
                                                    .attr("text")("name", name)
                                                    .cast<std::string>());

@@ -46,7 +46,7 @@ Rows rows_of(std::span<const RowReader> readers) {
     return rows;
 }
 
-// For Python functions: one scale per element.
+// Parameters for Python functions, with one scale per element.
 NamedRows spread(Parameters theta, std::size_t elements) {
     if (!theta.scales.empty() && theta.unit != 1) {
         Row each(elements);
@@ -59,9 +59,9 @@ NamedRows spread(Parameters theta, std::size_t elements) {
 void set_parts(SchemeParts& parts, const py::dict& functions, int bits) {
     if (!functions.empty()) {
         parts.run = whole_row;
-        parts.encoding.mixes_elements = true;  // they may
+        parts.encoding.mixes_elements = true;  // the Python parts may mix them
     }
-    if (parts.choice.choose) {  // of one tensor, as all parts here
+    if (parts.choice.choose) {  // called with one tensor, as all parts here
         const WantedStatistics wanted{.sums = parts.choice.wants_sums};
         parts.choice.select = [choose = std::move(parts.choice.choose), wanted](
                                   const Selection& s) { return choose_for(choose, s, wanted); };
@@ -122,7 +122,7 @@ void set_parts(SchemeParts& parts, const py::dict& functions, int bits) {
                 m.values = to_row(made.cast<Array>());
             }
         };
-        parts.encoding.draws = true;  // it may have drawn; its moments are not known
+        parts.encoding.draws = true;  // it may have drawn; its moments are unknown
         parts.encoding.rounds_special = false;
         parts.encoding.decode_sum = {};
         parts.encoding.float_encoder.reset();

@@ -12,7 +12,7 @@ using namespace apscope::detail;
 
 namespace {
 
-// Of the thread that enters it; may be entered again inside.
+// The float environment of the thread that enters it; it may be entered again inside.
 struct Scope {
     std::optional<FloatEnvironment> environment;
 };

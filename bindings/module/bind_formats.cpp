@@ -133,8 +133,8 @@ to_json() and from_json() the fields.)")
              py::arg("subnormal_exponent") = py::none(), py::arg("zero") = py::none(),
              py::arg("nan_codes") = py::none(), py::arg("has_infinity") = py::none(),
              py::arg("nan_at_negative_zero") = py::none(), py::arg("even_code_ties") = py::none())
-        .def(py::init([](const py::object& dtype) {  // of NumPy, ml_dtypes or torch, unknown to
-                                                     // C++; else one sentence
+        .def(py::init([](const py::object& dtype) {  // a dtype of NumPy, ml_dtypes or torch,
+                                                     // unknown to C++; else one sentence
                  return py::module_::import("apscope._arrays.inputs")
                      .attr("as_format")(dtype)
                      .cast<FloatFormat>();

@@ -19,7 +19,8 @@ using namespace apscope::detail;
 
 namespace {
 
-// Exactly NumPy's type, with native numbers of type T, in C order, aligned for T.
+// True for an array of exactly NumPy's type, with native numbers of type T, in C order, aligned for
+// T.
 template <class T>
 bool is_plain(py::handle a) {
     if (Py_TYPE(a.ptr()) != py::detail::npy_api::get().PyArray_Type_ ||
@@ -39,8 +40,8 @@ public:
         if (format.fits_fp32()) narrow_.emplace(format, projection);
     }
 
-    // Returns None if not supported: other arrays, other types than the result's, an `out` that
-    // partly overlaps x.
+    // Returns None for arrays that it does not support: other arrays, types other than the
+    // result's, an `out` that partly overlaps x.
     py::object round(const py::object& x, const py::object& out, std::uint64_t seed) const {
         if (is_plain<float>(x)) return narrow_ ? round_plain<float>(x, out, seed) : py::none();
         return is_plain<double>(x) ? round_plain<double>(x, out, seed) : py::none();
@@ -72,14 +73,14 @@ private:
 
     template <class T>
     void run(std::span<const T> in, std::span<T> out, std::uint64_t seed) const {
-        constexpr std::size_t few = 4096;  // done before another thread would start
+        constexpr std::size_t few = 4096;  // rounded before another thread would start
         std::optional<py::gil_scoped_release> release;
         if (in.size() > few) release.emplace();
         if constexpr (std::is_same_v<T, float>) (*narrow_)(in, out, {seed, 0, {}}, threads_);
         else wide_(in, out, {seed, 0, {}}, threads_);
     }
 
-    std::optional<ArrayQuantizer<float>> narrow_;  // where fp32 holds the format's values
+    std::optional<ArrayQuantizer<float>> narrow_;  // if all values of the format are fp32 numbers
     ArrayQuantizer<double> wide_;
     int threads_;
 };

@@ -1,4 +1,4 @@
-// Replay, its rows as columns, some at a time.
+// Replay, with its rows as columns, in parts.
 #include <pybind11/functional.h>
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
@@ -187,7 +187,7 @@ auto telling(const py::object& progress) {
     };
 }
 
-// The list of numeric columns: name, unit, section of docs/definitions.md, and how it pools.
+// The list of numeric columns: name, unit, section of docs/definitions.md, and the way of pooling.
 py::tuple number_columns() {
     py::list list;
 #define APSCOPE_COLUMN(name, unit, section, pools) \

@@ -58,13 +58,12 @@ void bind_schemes(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>
         py::arg("spec"));
     m.def("main_schemes", &main_schemes);
     m.def("all_schemes", &all_schemes);
-    m.attr("OWN_REDUCTIONS") =
-        [] {  // column `topology` of schemes that reduce in a way of their own
-            py::tuple names(reductions::own.size());
-            for (std::size_t i = 0; i < reductions::own.size(); ++i)
-                names[i] = py::str(std::string(reductions::own[i]));
-            return names;
-        }();
+    m.attr("OWN_REDUCTIONS") = [] {  // the column `topology` of schemes with their own reduction
+        py::tuple names(reductions::own.size());
+        for (std::size_t i = 0; i < reductions::own.size(); ++i)
+            names[i] = py::str(std::string(reductions::own[i]));
+        return names;
+    }();
     m.def("topologies", &topology_names);
     m.def("orders", &order_names);
     m.def(

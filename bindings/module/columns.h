@@ -20,7 +20,8 @@ using namespace detail;
 
 namespace py = pybind11;
 
-// The texts of a list, one string each, put into an array of objects by their number in the list.
+// The texts of a list, one string object each, which fill an array of objects by their number in
+// the list.
 class Texts {
 public:
     template <class List, class Get>
@@ -35,7 +36,7 @@ private:
     py::list strings_;
 };
 
-// Texts in order, one string object for equal ones.
+// Texts in order, with one string object for equal texts.
 class TextPool {
 public:
     PyObject* operator()(const std::string& text) {

@@ -35,14 +35,14 @@ T* at(Address address) {
     return reinterpret_cast<T*>(address);
 }
 
-// Where a call runs: a device made current, and a stream of it.
+// The place of a call: a device, which becomes the current one, and a stream of it.
 struct Queue {
     CurrentDevice device;
     CUstream_st* stream;
     Queue(int number, Address handle) : device(number), stream(at<CUstream_st>(handle)) {}
 };
 
-// A format by its name, which can do what the projection asks.
+// The format with this name; throws if it does not support the projection.
 FloatFormat format_for(const std::string& name, const Projection& projection) {
     const FloatFormat format = parse_format(name);
     validate(projection, format);

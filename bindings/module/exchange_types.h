@@ -14,7 +14,7 @@ namespace apscope::python {
 using namespace detail;
 
 namespace py = pybind11;
-// In C order and aligned for double; else copied.
+// An array in C order and aligned for double; other arrays are copied.
 using Array = py::array_t<double, py::array::c_style | py::array::forcecast |
                                       py::detail::npy_api::NPY_ARRAY_ALIGNED_>;
 
@@ -22,7 +22,7 @@ inline Array to_array(std::span<const double> row) {
     return Array(static_cast<py::ssize_t>(row.size()), row.data());
 }
 
-// The row itself, which the array then owns.
+// An array that owns the row, without a copy.
 inline Array to_array(Row&& row) {
     auto* held = new Row(std::move(row));
     const py::capsule owner(held, [](void* p) { delete static_cast<Row*>(p); });

@@ -38,8 +38,8 @@ PYBIND11_MODULE(_core, plain) {
     apscope::python::Module m(plain);
     m.doc() = "apscope's C++ core; use the apscope package.";
     m.attr("__version__") = APSCOPE_VERSION;
-    const auto made =
-        std::make_shared<apscope::detail::MadeSchemes>();  // in Python, by this module
+    const auto made = std::make_shared<apscope::detail::MadeSchemes>();  // schemes made in Python
+                                                                         // with this module
     bind_float_environment(m);
     bind_formats(m);
     bind_arrays(m);
@@ -57,7 +57,7 @@ PYBIND11_MODULE(_core, plain) {
     bind_rate_limit(m);
     bind_replay(m, made);
     bind_cost(m, made);
-    bind_noise(m);        // before what takes its table
+    bind_noise(m);        // before functions that take its table
     bind_persistence(m);  // likewise
     bind_summary(m, made);
     bind_bench(m);

@@ -1,5 +1,4 @@
-// Projection as a Python class. _core and _cuda each have their own, so that each stands without
-// the other.
+// Projection as a Python class. _core and _cuda each define one, so that neither needs the other.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -19,7 +18,7 @@ inline void bind_projection(Module& m) {
                          const std::string& underflow, bool keep_payload, int random_bits) {
         const Projection p{parse_rounding(rounding_word(rounding)), parse_overflow(overflow),
                            random_bits, parse_underflow(underflow), keep_payload};
-        // fp32 has whatever a projection can ask for: infinities, NaN, subnormals.
+        // fp32 has everything that a projection may need: infinities, NaN, subnormals.
         validate(p, make_format(8, 23));
         return p;
     };

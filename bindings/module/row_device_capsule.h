@@ -28,7 +28,7 @@ inline pybind11::capsule to_capsule(std::unique_ptr<RowDevice> device) {
     return capsule;
 }
 
-// None: null. The capsule keeps the device.
+// Null for None. The capsule keeps the device alive.
 inline RowDevice* from_capsule(const pybind11::object& device) {
     if (device.is_none()) return nullptr;
     // NOLINTNEXTLINE(performance-no-int-to-ptr): as above

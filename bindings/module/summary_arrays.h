@@ -36,8 +36,8 @@ py::array to_array(const std::vector<T>& values) {
     return py::array_t<T>(static_cast<py::ssize_t>(values.size()), values.data());
 }
 
-// Columns of a table whose rows are structs; one that is missing changes nothing. Texts are codes
-// of names.
+// Fills the rows, which are structs, from columns of a table; a missing column changes nothing.
+// Texts are codes of names.
 template <class Row>
 void set_texts(std::vector<Row>& rows, const py::dict& texts, const char* name,
                std::int32_t Row::* field, std::vector<std::string>& names) {
@@ -51,7 +51,7 @@ void set_texts(std::vector<Row>& rows, const py::dict& texts, const char* name,
     }
     if (!levels.empty()) names = levels;
 }
-// place: a member of a row, or a function of a row that gives a reference.
+// place: a member of a row, or a function that returns a reference into a row.
 template <class Row, class Place>
 void set_numbers(std::vector<Row>& rows, const py::dict& columns, const char* name, Place place) {
     using T = std::remove_cvref_t<std::invoke_result_t<Place, Row&>>;
@@ -83,7 +83,7 @@ inline py::dict to_dict(const Figures& figures) {
 // The table, and the arrays that it refers to.
 class ArrayTable {
 public:
-    // texts: by name, codes and the names of the codes. The arrays must not change.
+    // texts: by column, codes and their names. The arrays must not change.
     ArrayTable(const py::dict& texts, IntegerArray step, FlagArray wire, FlagArray skipped,
                const py::dict& numbers)
         : steps_({step.data(), static_cast<std::size_t>(step.size())}) {
@@ -116,7 +116,7 @@ public:
 
     const RowTable& table() const { return table_; }
 
-    // A column that rows are divided by. The array must outlive the result.
+    // A column by which rows are divided. The array must outlive the result.
     Codes codes(const CodeArray& values, std::size_t levels) const {
         check_length(values.size());
         const std::span<const std::int32_t> of_row(values.data(), table_.rows);

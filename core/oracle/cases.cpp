@@ -42,8 +42,8 @@ public:
         const auto bits = std::bit_cast<Bits>(static_cast<Real>(x));
         for (int i = -steps; i <= steps; ++i) exactly_if_number(bits, i);
     }
-    // Adds the fp64 numbers that far from x, relatively; they are not fp32 numbers if x has few
-    // bits.
+    // Adds the fp64 numbers at a relative distance of 2^-40 from x, which are not fp32 numbers if x
+    // has few bits.
     void beside(double x) {
         if constexpr (std::is_same_v<Real, double>) {
             for (const int step : {-(1 << 12), 1 << 12})
@@ -82,7 +82,7 @@ void add_code(Collector<Real>& inputs, const FloatFormat& f, std::uint64_t code)
     inputs.beside(midpoint);
 }
 
-// Codes at both ends and in the middle of every binade.
+// The codes at both ends, at the thirds and in the middle of every binade.
 std::set<std::uint64_t> boundary_codes(const FloatFormat& f) {
     std::set<std::uint64_t> codes;
     const std::uint64_t hidden = std::uint64_t{1} << f.mantissa_bits;
@@ -111,8 +111,8 @@ void add_nans(Collector<Real>& inputs) {
     for (const int divisor : {1, 3, 5, 7, 255}) inputs.exactly(infinity | ones / divisor);
 }
 
-// Exponents from that of the smallest value to that of the largest, some binades more on either
-// side.
+// A random number whose exponent lies between those of the smallest and the largest value, or some
+// binades outside.
 double near_the_range(const FloatFormat& f, std::uint64_t draw, std::uint64_t fraction) {
     const int low = std::ilogb(value(f, f.zero == Zero::none ? 0 : 1)) - f.mantissa_bits - 4;
     const int count = std::max(std::ilogb(value(f, f.top_finite_code())) + 4 - low, 1);
@@ -134,8 +134,8 @@ std::vector<Real> cases(const FloatFormat& format, std::size_t random_cases, std
     } else {
         for (const std::uint64_t code : boundary_codes(format)) add_code(inputs, format, code);
     }
-    // The limits, with more neighbours: near zero, at the end of the values, and the binade above
-    // the largest.
+    // These are the limits, with more neighbours: near zero, at the largest value, and in the
+    // binades above it.
     const double smallest = value(format, format.zero == Zero::none ? 0 : 1);
     const double largest = value(format, format.top_finite_code());
     const double next = value(format, format.top_finite_code() + 1);
@@ -144,7 +144,8 @@ std::vector<Real> cases(const FloatFormat& format, std::size_t random_cases, std
                               largest + (next - largest) / 2, next, 2 * next, 4 * next}) {
         inputs.around(edge, 8);
     }
-    // A quarter and three quarters of a step: the directed modes, and stochastic rounding.
+    // These are at a quarter and three quarters of a step, for the directed modes and stochastic
+    // rounding.
     for (std::uint64_t code = 0; code < 64 && code <= format.top_finite_code(); ++code) {
         const double low = value(format, code), step = value(format, code + 1) - low;
         inputs.around(low + step / 4, 1);
@@ -153,8 +154,8 @@ std::vector<Real> cases(const FloatFormat& format, std::size_t random_cases, std
         inputs.beside(low + step / 4);
         inputs.beside(low + step / 65536);
     }
-    // Real itself: every power of two with its neighbours, subnormals included; of fp64's, far from
-    // the format's range, every 16th.
+    // These are the powers of two of Real with their neighbours, subnormals included; in fp64, far
+    // from the format's range, every 16th only.
     const int low = std::ilogb(smallest) - 64, high = std::ilogb(largest) + 64;
     for (int exponent = narrow ? -149 : -1074; exponent <= (narrow ? 127 : 1023); ++exponent) {
         const bool far = !narrow && (exponent < low || exponent > high);

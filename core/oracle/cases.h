@@ -1,4 +1,4 @@
-// The inputs at which a cast to a format can go wrong, made from the format's own fields.
+// The inputs at which a cast to a format can go wrong, derived from the fields of the format.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +11,15 @@ namespace apscope::detail::oracle {
 // Formats up to this many bits are checked at every value and midpoint.
 inline constexpr int full_storage_bits = 19;
 
-// Numbers of Real, fp32 or fp64, sorted by bit pattern, without repetition, of both signs:
+// Numbers of Real (fp32 or fp64) of both signs, sorted by bit pattern, without repetition:
 // - up to 19 storage bits: every value, every midpoint of two neighbours (that above the largest
-//   included) and the numbers next to each of those; wider: the same at the significands near the
-//   ends and the middle of every binade. In fp64 the numbers 2^-40 of a value away too;
+// included) and the numbers next to each of those; more bits: the same for significands near the
+// ends and the middle of every binade. In fp64 also the numbers at a relative distance of 2^-40;
 // - the numbers around the smallest and the largest value, around Real's own limits, Real's
-//   subnormals, both zeros, infinities, and NaNs of both signs, quiet and signalling, with every
-//   single payload bit, with all but one and with mixed ones;
+// subnormals, both zeros, infinities, and NaNs of both signs, quiet and signalling, with every
+// single payload bit, with all but one and with mixed ones;
 // - `random_cases` random bit patterns, the same for the same `seed`. In fp64 every other one has
-//   its exponent near the format's range, where few random patterns of 64 bits fall.
+// its exponent near the format's range, where few random patterns of 64 bits fall.
 template <class Real>
 std::vector<Real> cases(const FloatFormat& format, std::size_t random_cases, std::uint64_t seed);
 

@@ -11,8 +11,8 @@
 namespace apscope::detail::oracle {
 namespace {
 
-// Wide enough for every difference below: between a number of most_precision bits and a neighbour
-// of at most 53, one step or one irregular gap apart.
+// This precision is enough for every difference below: between a number of most_precision bits and
+// a neighbour of at most 53, one step or one irregular gap apart.
 constexpr mpfr_prec_t working_precision = MpfrOracle::most_precision + 64;
 
 const double quiet_nan = std::bit_cast<double>(std::uint64_t{0x7FF8000000000000});
@@ -50,12 +50,13 @@ MpfrOracle::MpfrOracle(const FloatFormat& format, const Projection& projection)
     else mpfr_set(smallest_normal_, smallest_, MPFR_RNDN);
 
     const int m = format.mantissa_bits;
-    if (!format.subnormals) {  // nothing between 0 and the smallest value
+    if (!format.subnormals) {  // there is no value between 0 and the smallest
         has_gap_ = true;
         mpfr_set_zero(gap_lower_, +1);
         mpfr_set(gap_upper_, smallest_, MPFR_RNDN);
     } else if (format.subnormal_exponent != 1 - format.bias) {
-        // Between the last value of field 0 (at precision 1, zero) and the first normal.
+        // The gap lies between the last value of field 0 (zero, at precision 1) and the first
+        // normal number.
         has_gap_ = true;
         set_to_code(gap_lower_, (std::uint64_t{1} << m) - 1);
         set_to_code(gap_upper_, std::uint64_t{1} << m);
@@ -118,9 +119,9 @@ MpfrOracle::Step MpfrOracle::bracket(bool inexact) {
     return step;
 }
 
-// From eta = scratch_ / width_, not 0, with `inexact` a little more than that. The definitions'
-// counts in whole halves: a half more or less of eta 2^N is seen in floor(2 eta 2^N), and whether
-// that is all.
+// Computes the count from eta, which is scratch_ / width_, or a little more if `inexact`, and not
+// 0. Where the count is rounded to nearest, it follows from floor(2 eta 2^N), in halves, and from
+// whether anything was cut off.
 MpfrOracle::Count MpfrOracle::count_of(bool inexact) {
     const RoundingMode mode = projection_.rounding;
     const int n = projection_.random_bits;
@@ -131,8 +132,8 @@ MpfrOracle::Count MpfrOracle::count_of(bool inexact) {
                  : halves                               ? n + 1
                                                         : n,
                  MPFR_RNDN);
-    const int cut =
-        mpfr_div(scratch_, scratch_, width_, MPFR_RNDZ);  // truncation never passes an integer
+    // Truncation does not change the integer part.
+    const int cut = mpfr_div(scratch_, scratch_, width_, MPFR_RNDZ);
     const Count whole = mpfr_get_ui(scratch_, MPFR_RNDZ);
     const bool more = cut != 0 || inexact || !mpfr_integer_p(scratch_);
     switch (mode) {
@@ -142,7 +143,7 @@ MpfrOracle::Count MpfrOracle::count_of(bool inexact) {
             const Count below = whole / 2;
             return tie ? below + below % 2 : below + whole % 2;
         }
-        case RoundingMode::stochastic_exact: return whole + more;  // words below eta 2^64
+        case RoundingMode::stochastic_exact: return whole + more;  // number of words below eta 2^64
         default: return whole;
     }
 }
@@ -164,7 +165,7 @@ bool MpfrOracle::rounds_away(const Step& step, bool negative, std::uint64_t rand
     }
 }
 
-// A step of the oracle like those around it.
+// This is a member function, as are the other steps of the oracle.
 // NOLINTNEXTLINE(readability-convert-member-functions-to-static)
 double MpfrOracle::to_double(mpfr_srcptr value, bool negative) const {
     const double result = mpfr_get_d(value, MPFR_RNDN);

@@ -1,10 +1,11 @@
 // The first reference: a cast to any format by MPFR and plain decisions, slow and obvious.
 //
-// MPFR supplies exact numbers and exact comparisons, never a rounding to the format: it has no
-// ties away, no round to odd and no stochastic rounding, and its own subnormal handling is easy to
-// misuse. A number is given as MPFR's truncation (MPFR_RNDZ) and a flag that says whether something
-// was cut off, which is enough for every mode when the truncation keeps N + 2 bits more than the
-// format. Nothing here shares code with core's rounding rule: the two must agree independently.
+// MPFR supplies exact numbers and exact comparisons, never a rounding to the format: it has no ties
+// away, no round to odd and no stochastic rounding, and its own subnormal handling is easy to
+// misuse. A number is represented by MPFR's truncation (MPFR_RNDZ) and a flag that says whether
+// anything was cut off, which is enough for every mode when the truncation keeps N + 2 bits more
+// than the format. Nothing here shares code with core's rounding rule: the two must agree
+// independently.
 #pragma once
 
 #include <mpfr.h>
@@ -18,38 +19,38 @@
 
 namespace apscope::detail::oracle {
 
-std::string version_of_mpfr();  // of the library that runs
+std::string version_of_mpfr();  // version of the library in use
 
 class MpfrOracle {
 public:
-    // The most significant bits that a number given to project() may have.
+    // The largest precision, in bits, of a number for project().
     static constexpr mpfr_prec_t most_precision = 192;
     __extension__ using Count = unsigned __int128;
 
-    // Throws std::invalid_argument if the format cannot do what the projection asks.
+    // Throws std::invalid_argument if the format does not support the projection.
     MpfrOracle(const FloatFormat& format, const Projection& projection);
     ~MpfrOracle();
     MpfrOracle(const MpfrOracle&) = delete;
     MpfrOracle& operator=(const MpfrOracle&) = delete;
 
-    // x rounded to the format. `random` has the N random bits of stochastic rounding in its
-    // top bits, or all of R1 for stochastic_exact, whose further words are zeros; the other modes
-    // ignore it. The float type must have the format's values.
+    // Rounds x to the format. `random` has the N random bits of stochastic rounding in its top
+    // bits; for stochastic_exact it is the first word of the random number, whose further words are
+    // zeros; the other modes ignore it. The type of x must have the format's values.
     float project(float x, std::uint64_t random);
     double project(double x, std::uint64_t random);
-    // The same for a real number whose truncation towards zero is `truncated`; `inexact` says that
-    // the number's magnitude is larger than that. Needs precision m + N + 3 or more (N = 64 for
-    // stochastic_exact), at most most_precision. A NaN gives the canonical one.
+    // Rounds a real number whose truncation towards zero is `truncated`; `inexact` says that the
+    // number's magnitude is larger than that. The truncation has a precision of at least m + N + 3
+    // (N = 64 for stochastic_exact) and at most most_precision. A NaN gives the canonical one.
     double project(mpfr_srcptr truncated, bool inexact, std::uint64_t random);
-    // How many of the random integers round |x| away from zero: the last `count` of the 2^N, or of
-    // stochastic_exact's 2^64 words the first.
+    // The number of random integers that round |x| away from zero: the last `count` of the 2^N do,
+    // or the first `count` of the 2^64 words of stochastic_exact.
     Count up_count(double x);
 
 private:
     struct Step {
         bool lower_is_odd;
         bool exact;        // the magnitude is the lower neighbour itself
-        int against_half;  // the magnitude against the midpoint: -1, 0, 1; deterministic modes only
+        int against_half;  // sign of the magnitude less the midpoint; deterministic modes only
         Count up_count;    // stochastic modes only
     };
     // Sets lower_ and upper_ to the neighbours of magnitude_, with no upper limit to the exponent.

@@ -56,9 +56,8 @@ BasicRationalOracle<Real>::BasicRationalOracle(const FloatFormat& format,
     const std::uint64_t first_above_zero = format.zero == Zero::none ? 0 : 1;
     smallest_normal_ =
         value(format.subnormals ? std::uint64_t{1} << format.mantissa_bits : first_above_zero);
-    largest_ =
-        value(format.top_finite_code());  // NOLINT(cppcoreguidelines-prefer-member-initializer):
-                                          // value() needs what stands above
+    // NOLINTNEXTLINE(cppcoreguidelines-prefer-member-initializer): value() needs the members above
+    largest_ = value(format.top_finite_code());
 }
 
 template <class Real>
@@ -102,12 +101,13 @@ typename BasicRationalOracle<Real>::Neighbours BasicRationalOracle<Real>::neighb
     return result;
 }
 
-// A quiet NaN with the leading bits of a payload of so many bits, as far as the format tells NaNs
-// apart.
+// A quiet NaN with the leading bits of a payload of `payload_bits` bits, as far as the format
+// distinguishes NaNs.
 template <class Real>
 Real BasicRationalOracle<Real>::nan(bool negative, std::uint64_t payload, int payload_bits) const {
     const Real canonical = std::numeric_limits<Real>::quiet_NaN();
-    const std::uint64_t codes = std::uint64_t{1} << format_.mantissa_bits;  // in one exponent field
+    const std::uint64_t codes = std::uint64_t{1}
+                                << format_.mantissa_bits;  // codes of one exponent field
     if (!projection_.keep_payload || !format_.is_signed || format_.nan_codes == 0) return canonical;
     using Bits = std::conditional_t<std::is_same_v<Real, float>, std::uint32_t, std::uint64_t>;
     constexpr int real_bits = precision<Real> - 1;
@@ -137,7 +137,8 @@ Real BasicRationalOracle<Real>::out_of_range(bool negative, bool infinite_input)
         return infinite_input && has_infinity ? signed_infinity : bound;
     if (projection_.overflow == Overflow::nan) return nan;
 
-    // The bound is on the way of the rounding: above a negative number, below a positive one.
+    // If the mode rounds towards the bound, IEEE 754's overflow gives the bound: it lies above a
+    // negative number and below a positive one.
     if (projection_.overflow == Overflow::ieee && !infinite_input &&
         stays_finite(projection_.rounding, negative))
         return bound;
@@ -152,13 +153,13 @@ bool BasicRationalOracle<Real>::takes_upper(const Neighbours& n, const Magnitude
     if (to_lower == 0) return false;
     const Magnitude<Real> step = n.upper - n.lower, to_upper = n.upper - magnitude;
 
-    // The significand's last bit is the code's, but for precision 1, where every significand is 1
-    // (odd) unless the format counts codes.
+    // The significand's last bit is that of the code, except at precision 1, where every
+    // significand is 1 (odd) unless ties go to the even code.
     bool lower_odd = odd(n.lower_code);
     if (format_.mantissa_bits == 0 && !format_.even_code_ties) lower_odd = n.lower != 0;
     if (n.below_the_lowest) lower_odd = false;
 
-    // Stochastic: `drawn` of 2^N, against eta = to_lower / step.
+    // Stochastic modes compare `drawn`, one of 2^N integers, with eta = to_lower / step.
     const auto bits = static_cast<unsigned>(projection_.random_bits);
     const std::uint64_t drawn = random >> (64 - bits);
     const auto reaches_one = [&](const Magnitude<Real>& count) {
@@ -195,7 +196,8 @@ std::optional<Real> BasicRationalOracle<Real>::special(Real x) const {
         return nan(negative, std::bit_cast<Bits>(x) % (Bits{1} << payload_bits), payload_bits);
     }
     if (std::isinf(x)) return out_of_range(negative, true);
-    // Without a zero, 0 has no counterpart and everything negative lies below the lowest value.
+    // In a format without a zero, 0 has no counterpart, and negative numbers lie below the lowest
+    // value.
     if (format_.zero != Zero::none) return std::nullopt;
     if (x == 0) {
         const bool to_nan = format_.has_nan() && !clamps(projection_.overflow);

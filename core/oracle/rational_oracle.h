@@ -1,10 +1,10 @@
 // The second reference: a cast to any format by search among the format's values.
 //
-// Every fp32 number is a whole multiple of 2^-149 and every fp64 number one of 2^-1074, and so is
-// every value of a format that they hold: exact rationals over that one denominator are integers.
-// The two neighbours of x are found by bisecting the codes, whose values grow with them, and one of
-// the two is chosen. There are no exponents, quanta or kept bits here, so it cannot share a mistake
-// of the MPFR oracle.
+// Every fp32 number is an integer multiple of 2^-149, every fp64 number one of 2^-1074, and so is
+// every value of a format that they can represent: exact rationals over that one denominator are
+// integers. A bisection of the codes, whose values grow with them, gives the two neighbours of x,
+// and one of the two is chosen. There are no exponents, quanta or kept bits here, so it cannot
+// share a mistake of the MPFR oracle.
 #pragma once
 
 #include <boost/multiprecision/cpp_int.hpp>
@@ -29,38 +29,38 @@ using Magnitude =
     std::conditional_t<std::is_same_v<Real, float>, CheckedInteger<512>, CheckedInteger<2304>>;
 
 template <class Real>
-Magnitude<Real> to_magnitude(Real x);  // of |x|, x finite
+Magnitude<Real> to_magnitude(Real x);  // converts |x|, x finite
 template <class Real>
-Real to_real(
-    const Magnitude<Real>& magnitude);  // throws std::logic_error if Real cannot represent it
+// Throws std::logic_error if Real cannot represent the magnitude.
+Real to_real(const Magnitude<Real>& magnitude);
 
 template <class Real>
 class BasicRationalOracle {
 public:
-    // Throws std::invalid_argument if the format cannot do what the projection asks.
+    // Throws std::invalid_argument if the format does not support the projection.
     BasicRationalOracle(const FloatFormat& format, const Projection& projection);
 
-    // x rounded to the format; `random` as in MpfrOracle.
+    // Rounds x to the format; `random` is as for MpfrOracle.
     Real project(Real x, std::uint64_t random) const;
-    // The same for several words, with one search.
+    // Rounds x with each of several random words, after one search.
     void project(Real x, std::span<const std::uint64_t> words, std::span<Real> results) const;
 
     struct Neighbours {
         Magnitude<Real> lower, upper;   // lower <= |x| < upper
-        std::uint64_t lower_code = 0;   // codes go on above the largest finite one
+        std::uint64_t lower_code = 0;   // codes continue above the largest finite one
         bool below_the_lowest = false;  // lower is a 0 that the format does not have
     };
     Neighbours neighbours(Real x) const;
 
-    // The meaning of a whole code: a value, an infinity or a NaN. The code of -0 of a format with a
-    // single zero and no NaN there is +0. A NaN is the canonical one, or with keep_payload has its
-    // code's sign where there are NaN codes of both, and its code's payload where IEEE 754's all
-    // are.
+    // The number that a code with its sign bit stands for: a value, an infinity or a NaN. In a
+    // format with a single zero and no NaN at the code of -0, that code is +0. A NaN is the
+    // canonical one. With keep_payload it has the sign of its code if there are NaN codes of both
+    // signs, and the payload of its code if the format has all the NaN codes of IEEE 754.
     Real decode(std::uint64_t code) const;
 
 private:
     Magnitude<Real> value(std::uint64_t code) const;
-    std::optional<Real> special(Real x) const;  // special cases, not between two neighbours
+    std::optional<Real> special(Real x) const;  // the result, if x is not between two neighbours
     Real out_of_range(bool negative, bool infinite_input) const;
     Real nan(bool negative, std::uint64_t payload, int payload_bits) const;
     bool takes_upper(const Neighbours& n, const Magnitude<Real>& magnitude, bool negative,

@@ -10,8 +10,8 @@ namespace {
 
 SumRounding in(const char* format) { return {parse_format(format), Projection{}}; }
 
-// An addition in NCCL's kernels. In FP8 it is one of halves and a saturating cast: one rounding of
-// the exact sum, because the operands are so short.
+// The rounding of an addition in NCCL's kernels. In FP8 they add halves and cast with saturation,
+// which together is one rounding of the exact sum, because the operands have so few bits.
 SumRounding nccl(const FloatFormat& format) {
     Projection projection;
     if (format.storage_bits() <= 8) projection.overflow = Overflow::saturate;
@@ -44,7 +44,8 @@ Additions as_nvls(const SumRounding& narrow) {
         additions.wide.reset();
         additions.exact = true;
     }
-    if (narrow.format == parse_format("bf16"))  // the switch cuts off, in the sum and after it
+    // The switch rounds toward zero, in the sum and in the cast after it.
+    if (narrow.format == parse_format("bf16"))
         additions.wide->projection.rounding = additions.narrow.projection.rounding =
             RoundingMode::toward_zero;
     return additions;

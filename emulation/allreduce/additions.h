@@ -1,7 +1,7 @@
-// What the additions of a topology round to, given the accumulator that the scheme names. Most
-// topologies round every sum to it; others add in a wider format and round what is sent, or what
-// the workers get. NCCL's additions are those of its kernels: to nearest even, saturating in
-// formats of at most 8 bits, whatever the scheme's projection says.
+// The roundings of a topology's additions, given the accumulator that the scheme names. Most
+// topologies round every sum to it; others add in a wider format and round the messages, or the
+// final sum. NCCL's additions are those of its kernels: ties to even, saturating in formats of at
+// most 8 bits, whatever the scheme's projection says.
 #pragma once
 
 #include <optional>
@@ -18,26 +18,28 @@ struct SumRounding {
 };
 
 struct Additions {
-    SumRounding narrow;               // of hops, and of rows rounded by themselves
-    std::optional<SumRounding> wide;  // of hops that are `wide`
-    bool ends_wide = false;           // the last sum is
-    bool exact = false;  // instead of all that: the exact sum, rounded once to `narrow`
+    SumRounding narrow;               // for hops, and for rows rounded without an addition
+    std::optional<SumRounding> wide;  // for hops with Hop::wide
+    bool ends_wide = false;           // the last sum is rounded to `wide`
+    bool exact = false;               // instead of these: the exact sum is rounded once to `narrow`
 
-    // Of the rounding that happens last.
+    // The rounding of the last sum.
     const SumRounding& last() const { return ends_wide ? *wide : narrow; }
-    // No sum is larger without an overflow on the way.
+    // The magnitude that no sum exceeds unless an addition overflows.
     double largest() const;
-    // Whether finite numbers have finite sums. An infinity on the way meets finite numbers alone.
+    // True if finite numbers have finite sums. An infinite partial sum is added to finite numbers
+    // only.
     bool clamps() const { return apscope::clamps(last().projection.overflow); }
     bool draws() const { return is_stochastic(narrow.projection.rounding); }
 };
 
-// The rows' rules, of the accumulator `narrow`.
+// The rules of additions that rows of the table (topology.cpp) name; `narrow` is the accumulator.
 namespace adding {
-Additions in_fp32(const SumRounding& narrow);  // rounded at the end
-Additions at_the_end_in_fp32(
-    const SumRounding& narrow);                   // partial sums are rounded, the sum is not
-Additions to_nearest(const SumRounding& narrow);  // with infinities, whatever the projection
+Additions in_fp32(const SumRounding& narrow);  // fp32 sums, rounded at the end
+// Partial sums are rounded, the final sum is not.
+Additions at_the_end_in_fp32(const SumRounding& narrow);
+// Ties to even, with infinities, whatever the projection.
+Additions to_nearest(const SumRounding& narrow);
 Additions as_nccl(const SumRounding& narrow);
 Additions as_nccl_symmetric(const SumRounding& narrow);
 Additions as_nvls(const SumRounding& narrow);

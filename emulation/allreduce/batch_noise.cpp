@@ -20,7 +20,7 @@ struct SquaredDifferences {
             const double e = y[i] - static_cast<double>(x[i]), kept = e - e == 0.0 ? e : 0.0;
             return kept * kept;
         };
-        // The lanes' joins down to four, then across: two loops that compilers turn into vector
+        // Lanes are joined down to four, then across, in two loops that compilers turn into vector
         // code.
         double quarter[noise_blocks_a_sum][4];
         const std::size_t whole = count / noise_block;
@@ -69,7 +69,7 @@ BatchNoise batch_noise(std::span<const std::span<const float>> gradients, bool d
         noise.sum_without.assign(workers, 0.0);
         noise.log2_without.assign(workers, 0.0);
     }
-    // (variance of one worker's gradient) / W, of a mean; W times that of a sum
+    // N is the variance of one worker's gradient, divided by W for a mean and times W for a sum.
     const double unit = divide ? w * (w - 1.0) : (w - 1.0) / w,
                  unit_without = divide ? w * (w - 2.0) : (w - 2.0) / w;
     ElementRow reference, mean;
@@ -100,7 +100,8 @@ BatchNoise batch_noise(std::span<const std::span<const float>> gradients, bool d
         }
         noise.sum += block_sum(blocks, [&](std::size_t b) { return n[b]; });
         if (noise.sum_without.empty()) continue;
-        NoiseRow least{}, known{};  // of the noise without a worker; n if enough is left for all
+        NoiseRow least{},
+            known{};  // least: the least noise without one worker; known: n, or 0 in lone blocks
         for (std::size_t b = 0; b < blocks; ++b) least[b] = n[b];
         for (NoiseRow& left : of_worker) {
             for (std::size_t b = 0; b < blocks; ++b) {
@@ -130,7 +131,7 @@ void BatchNoise::stand_for_whole(double elements) {
     const auto times = [&](std::uint64_t count) {
         return static_cast<std::uint64_t>(std::llround(static_cast<double>(count) * elements));
     };
-    // The mean over the blocks of log2 stays what it is.
+    // The mean of log2 over the blocks does not change.
     const std::uint64_t known = noisy_blocks - lone_blocks;
     const double of_blocks = known == 0
                                  ? 0.0

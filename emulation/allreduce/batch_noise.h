@@ -3,10 +3,11 @@
 // mean from that of all data.
 //
 //      noise block   32 consecutive elements, counted from the start of the tensor; the last is
-//      shorter D[w]          sum over the block of (g[w] - m)^2, m the mean of the workers, in fp64
-//      N             sum of D / (W (W - 1)): the variance of m; of a sum of gradients W^2 times
-//      that q             max(E / N, 2^-30), E the sum over the block of the squared error of a
-//      result
+//                    shorter
+//      D[w]          sum over the block of (g[w] - m)^2, m the mean of the workers, in fp64
+//      N             sum over w of D[w] / (W (W - 1)): the variance of m; for a sum of gradients
+//                    W^2 times that
+//      q             max(E / N, 2^-30), E the sum over the block of the squared error of a result
 //
 // Sums of a noise block: element i adds to lane i mod 16 in order of i; lanes join as in
 // core/fixed_shape_sum.h. Sums of log2 q need no libm: exponents add up as integers, and
@@ -30,16 +31,16 @@ APSCOPE_HD std::size_t noise_blocks_of(std::size_t elements) {
     return (elements + noise_block - 1) / noise_block;
 }
 
-// The product of ratios, as it is before the logarithm. Significands of 128 ratios multiply to less
-// than 2^128.
+// A product of ratios q, before its logarithm is taken. The significands of 128 ratios multiply to
+// less than 2^128.
 struct RatioProduct {
     double significand = 1.0;
     std::int64_t exponent = 0;
     std::uint64_t blocks = 0;
 };
 
-// Of at most 128 noise blocks with N > 0: block b multiplies lane b mod 16, in order of b; lanes
-// join as those of sums do.
+// The product over at most 128 noise blocks, without those where N is 0: block b multiplies lane b
+// mod 16, in order of b; lanes are joined as those of sums are.
 APSCOPE_HD RatioProduct product_of_ratios(const double* errors, const double* noise,
                                           std::size_t count) {
     double lane[sum_lanes];
@@ -61,20 +62,20 @@ APSCOPE_HD RatioProduct product_of_ratios(const double* errors, const double* no
     return product;
 }
 
-// Its sums over results, per block of 4096 elements.
+// The error over the noise: sums of log2 q over results, per block of 4096 elements.
 struct OverNoise {
-    double sum_log2 = 0.0;     // of q
-    std::uint64_t blocks = 0;  // with noise
+    double sum_log2 = 0.0;     // sum of log2 q
+    std::uint64_t blocks = 0;  // noise blocks with N > 0
 
     void add(const RatioProduct& product) {
         if (product.blocks == 0) return;
         sum_log2 += static_cast<double>(product.exponent) + fixed_log2(product.significand);
         blocks += product.blocks;
     }
-    // Of one block of 4096 elements. Pairs that are not both finite have no error.
+    // Adds one block of 4096 elements. Pairs that are not both finite have no error.
     void add(std::span<const double> reference, std::span<const double> result,
              std::span<const double> noise);
-    // The same for a result that is 0 everywhere.
+    // Does the same for a result that is 0 everywhere.
     void add_lost(std::span<const double> reference, std::span<const double> noise);
     void merge(const OverNoise& next) {
         sum_log2 += next.sum_log2;
@@ -85,24 +86,24 @@ struct OverNoise {
 // The noise of one tensor at one step, in units of the squared reference. Elements for which a
 // worker's gradient is not finite have no noise.
 struct BatchNoise {
-    bool known = false;              // of two workers or more, also of a tensor without elements
+    bool known = false;  // true with two workers or more, also for a tensor without elements
     std::vector<double> blocks;      // N of every noise block
-    double sum = 0.0;                // of N
+    double sum = 0.0;                // sum of N
     double squared_reference = 0.0;  // the sum of R^2, R the sum or the mean of the gradients
-    std::uint64_t noisy_blocks = 0;  // with N > 0
-    // With nearly all noise from one worker: without it less than 2^-10 of N is left.
+    std::uint64_t noisy_blocks = 0;  // noise blocks with N > 0
+    // Noise blocks with nearly all noise from one worker: without it less than 2^-10 of N remains.
     std::uint64_t lone_blocks = 0;
-    // For the jackknife: the same without worker w, N still that of a mean over all W. Empty for W
-    // = 2.
+    // For the jackknife: sums without worker w, where N is still that of a mean over all W workers.
+    // Empty for W = 2.
     std::vector<double> sum_without;  // sum of N without w
-    // Sum of log2 of N without w over N, over the noisy blocks that are not lone.
+    // The sum of log2((N without w) / N) over the noisy blocks that are not lone.
     std::vector<double> log2_without;
 
-    // The sums of a sample of a tensor as those of the whole, whose blocks are no longer known.
-    // elements: those of the whole for one of the sample.
+    // Extends the sums of a sample to the tensor, which has `elements` elements for each one of the
+    // sample. The noise of single blocks is then unknown.
     void stand_for_whole(double elements);
 };
-// Of the noise blocks of elements first .. first + count - 1, which begin one; empty if it is
+// N of the noise blocks of elements first .. first + count - 1, which begin a block; empty if it is
 // unknown.
 inline std::span<const double> noise_of(const BatchNoise* noise, std::size_t first,
                                         std::size_t count) {

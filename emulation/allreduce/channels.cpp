@@ -14,9 +14,10 @@ using Count = std::int64_t;
 constexpr std::array<std::string_view, 3> names{"simple", "ll", "ll128"};
 constexpr Count warp = 32;
 
-// Bytes that a channel sends in one step, and most threads of a block.
+// The bytes that a channel sends in one step, the most threads of a block, and the bytes that
+// justify one more thread.
 struct Limits {
-    Count step, threads, least_per_thread;  // the last: bytes that one more thread needs
+    Count step, threads, least_per_thread;
 };
 Limits limits_of(Protocol protocol) {
     switch (protocol) {
@@ -28,9 +29,9 @@ Limits limits_of(Protocol protocol) {
 
 Count divided_up(Count a, Count b) { return (a + b - 1) / b; }
 
-// Of a message of n elements.
+// A message of n elements.
 struct Message {
-    Count channels, threads;  // that it is given
+    Count channels, threads;  // the numbers that NCCL uses for it
     Count bytes, element;
 };
 Message message_of(const Channels& given, bool trees, Count workers, Count n) {
@@ -48,8 +49,8 @@ Message message_of(const Channels& given, bool trees, Count workers, Count n) {
     return {channels, std::max(threads, 3 * warp), bytes, given.element_bytes};
 }
 
-// Elements of a whole chunk of a tree, before a message shorter than a loop makes it shorter.
-// Trees have one rank in each node, so their depth is floor(log2 W).
+// The number of elements in a full chunk of a tree; a message shorter than a loop has shorter
+// chunks. Trees have one rank in each node, so their depth is floor(log2 W).
 Count tree_chunk(const Message& m, Protocol protocol, Count workers) {
     const Count depth = std::bit_width(static_cast<std::uint64_t>(workers)) - 1;
     const auto halved = [&](Count chunk, double loops, Count least) {
@@ -74,8 +75,8 @@ Count tree_chunk(const Message& m, Protocol protocol, Count workers) {
 
 std::size_t clipped(Count at, Count n) { return static_cast<std::size_t>(std::min(at, n)); }
 
-// A loop is the channels' chunks one after another; the first half of the channels has one tree,
-// the others the other.
+// The first element of a chunk of the trees. A loop has one chunk per channel, one after another;
+// the first half of the channels has one tree, the second half the other.
 std::size_t tree_begin(const Channels& given, Count workers, Count chunk, Count n) {
     const Message m = message_of(given, true, workers, n);
     Count length = tree_chunk(m, given.protocol, workers);
@@ -97,8 +98,8 @@ std::size_t ring_begin(const Channels& given, Count workers, Count chunk, Count 
     const bool simple = given.protocol == Protocol::simple;
     const Count whole = limits_of(given.protocol).step / m.element * (simple ? 4 : 1);
     const Count parts = m.channels * workers, loop = parts * whole;
-    // Simple: every channel has W chunks one after another. Else a rank's chunks of all channels
-    // lie together, as one here.
+    // With `simple`, every channel has W chunks, one after another. With the other protocols, the
+    // chunks of a rank in all channels lie together and count as one here.
     const Count chunks = simple ? parts : workers;
     const Count begin = chunk / chunks * loop, left = n - begin;
     if (left <= 0) return clipped(n, n);

@@ -14,7 +14,7 @@ int quantum_exponent(const FloatFormat& f) {
     return std::min(f.emin(), f.subnormals ? f.subnormal_exponent : f.emin()) - f.mantissa_bits;
 }
 
-// Whether fp32's own addition is the requested rounding.
+// Returns whether fp32's own addition is the requested rounding.
 bool is_fp32_addition(const FloatFormat& accumulate, const Projection& p) {
     static const FloatFormat fp32 = parse_format("fp32");
     return accumulate == fp32 && p.rounding == RoundingMode::ties_to_even &&
@@ -30,10 +30,10 @@ std::optional<Fp32Sums> fp32_sums(const FloatFormat& sent, const FloatFormat& ac
         projection.rounding == RoundingMode::stochastic_exact)
         return std::nullopt;
     if (projection.underflow != Underflow::gradual || projection.keep_payload) return std::nullopt;
-    // No sum, and nothing on the way of a compensated one, overflows fp32.
+    // Below this limit neither a sum nor any step of a compensated sum overflows fp32.
     constexpr double room = 0x1p126;
     if (is_fp32_addition(accumulate, projection)) {
-        // Scaled, the same sums as long as they meet neither end of fp32.
+        // Scaled sums are the same as long as they stay within fp32's range.
         const double max_sum = 8.0 * workers * std::max(sent.largest(), terms->largest());
         if (k != 0 && max_sum > room) return std::nullopt;
         Fp32Sums sums;
@@ -46,7 +46,8 @@ std::optional<Fp32Sums> fp32_sums(const FloatFormat& sent, const FloatFormat& ac
     const int finest = std::min(quantum_exponent(*terms), quantum_exponent(*grid));
     const bool exact = std::max(terms->emax(), grid->emax()) + 2 - finest <= 24;
     const bool nearest = is_nearest(projection.rounding);
-    // An fp32 sum that overflows is an infinity, and so is what the format makes of a sum so large.
+    // An fp32 sum that overflows is an infinity, and in these formats so is the rounding of so
+    // large a sum.
     const bool same_overflow =
         nearest && job.plan.cast.overflow_positive == infinity_bits<float> &&
         job.plan.cast.overflow_negative == (infinity_bits<float> | sign_bit<float>) &&
@@ -73,7 +74,8 @@ std::optional<Fp32Sums> fp32_sums(const Topology& topology, const FloatFormat& s
                                   int k, int workers) {
     if (topology.is_plain()) return fp32_sums(sent, accumulate, projection, k, workers);
     const Additions by = additions_of(topology, accumulate, projection);
-    // The chunks of channels depend on the bytes of an element, which an fp32 sum has not.
+    // The chunks of channels depend on the bytes of an element of the accumulator, which fp32 sums
+    // do not have.
     if (by.exact || topology.channels.count > 0) return std::nullopt;
     std::optional<Fp32Sums> sums =
         fp32_sums(sent, by.narrow.format, by.narrow.projection, k, workers);

@@ -1,14 +1,13 @@
-// Sums of values of a format in fp32: an addition in hardware, then one cast. Two steps that are
-// one rounding if a theorem says so:
+// Sums of values of a format in fp32: an addition in hardware, then one cast. In these cases the
+// two steps are one rounding:
 //
-//   exact      fp32 can represent every sum of two values: they are multiples of the finest
-// quantum, and the largest
-//              sum spans at most 24 bits of it. Any rounding.
-//   innocuous  the terms are values of the accumulator's grid of precision p, 24 >= 2p + 2, the
-//   cast is to
-//              nearest: an inexact fp32 sum lies next to a value of the grid, never at a midpoint
-//              (Figueroa, SIGNUM Newsletter 30(3), 1995)
-//   fp32       the accumulator is fp32 itself
+//      exact        fp32 can represent every sum of two values: they are multiples of the finest
+//                   quantum, and the largest sum spans at most 24 bits of it. Any rounding.
+//      innocuous    the terms are values of the accumulator's grid of precision p, 24 >= 2 p + 2,
+//                   the cast is to nearest: an inexact fp32 sum lies next to a value of the grid,
+//                   never at a midpoint (Figueroa, SIGNUM Newsletter 30(3), 1995)
+//      fp32         the accumulator is fp32 itself
+//
 // Otherwise the sums of emulation/allreduce/reduce.h, rounded to odd in fp64, are used.
 #pragma once
 
@@ -23,23 +22,25 @@
 namespace apscope::detail {
 
 struct Fp32Sums {
-    bool in_hardware = false;             // the addition is the rounding
-    std::optional<StepCast<float>> step;  // ties to even: what follows it, in the same registers
-    QuantizeJob<float> job{};             // else what follows it
+    bool in_hardware = false;  // the addition is the only rounding
+    // Ties to even: the rounding after the addition, in the same registers.
+    std::optional<StepCast<float>> step;
+    QuantizeJob<float> job{};  // the rounding after the addition, if `step` is empty
     std::uint32_t zero_sign = sign_bit<float>;  // the sign bit, if the accumulator has a -0
     int random_bits = 0;
-    bool ends_wide = false;  // the last sum is fp32's
-    // For the moments of stochastic sums: the unscaled accumulator, and 2^k.
+    bool ends_wide = false;  // the last sum is not rounded to the accumulator
+    // For the moments of stochastic sums: the unscaled accumulator, and the scale 2^k.
     Cast<double> accumulator{};
     double scale = 1.0;
 };
 
-// Sums of up to `workers` rows of values of `sent`, partial sums in `accumulate`, all times 2^-k.
-// Rounding towards negative is not included: its zero for x - x is different.
+// The sums of up to `workers` rows of values of `sent`, with partial sums in `accumulate`, all
+// times 2^-k. Returns nothing if none of the cases above applies, and for toward_negative, whose x
+// - x is -0.
 std::optional<Fp32Sums> fp32_sums(const FloatFormat& sent, const FloatFormat& accumulate,
                                   const Projection& projection, int k, int workers);
 
-// The same as a topology adds them (additions.h): its wide sums are fp32's.
+// The sums as a topology adds them (additions.h); its wide sums must be those of fp32.
 std::optional<Fp32Sums> fp32_sums(const Topology& topology, const FloatFormat& sent,
                                   const FloatFormat& accumulate, const Projection& projection,
                                   int k, int workers);

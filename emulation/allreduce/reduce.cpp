@@ -15,8 +15,8 @@ namespace apscope::detail {
 
 namespace {
 
-// One rounded addition of rows, with the moments of its draws. wide: of the hops that are, which
-// draw nothing; may be null.
+// Adds two rows with one rounding per element, and adds up the moments of the draws. `wide` is the
+// cast of hops with Hop::wide, which draw nothing; it may be null.
 class RowAdder {
 public:
     RowAdder(const RowCast& accumulator, const RowCast* wide, PhiloxKey key, std::size_t first,
@@ -29,7 +29,8 @@ public:
              bool wide) {
         if (wide) return wide_->add(a, b, sign, target, count_, {}, first_);
         if (notes()) {
-            // To odd keeps every bit that the random bits depend on, and the sticky one.
+            // A sum rounded to odd has every bit that a stochastic rounding depends on, and the
+            // sticky one.
             odd_.resize(count_);
             sums_to_odd(a, b, sign, odd_.data(), count_);
             note_moments(odd_.data());
@@ -65,21 +66,21 @@ private:
     std::vector<double> odd_;
 };
 
-// The same in fp32, if a theorem covers it.
+// Adds rows in fp32, in the cases of fp32_sums.h.
 struct AddFp32 {
     static APSCOPE_INLINE void run(float* target, const float* a, const float* b, float sign,
                                    std::size_t count) {
-#pragma GCC ivdep  // rows of their own, or the same
+#pragma GCC ivdep  // the rows are separate, or the same
         for (std::size_t i = 0; i < count; ++i) target[i] = a[i] + sign * b[i];
     }
 };
-// The sum and its rounding in the same registers.
+// Adds and rounds in the same registers.
 template <Step S>
 struct AddAndRound {
     static APSCOPE_INLINE void run(float* target, const float* a, const float* b, float sign,
                                    std::size_t count, const StepCast<float>* given) {
         const StepCast<float> step = *given;
-#pragma GCC ivdep  // rows of their own, or the same
+#pragma GCC ivdep  // the rows are separate, or the same
         for (std::size_t i = 0; i < count; ++i) target[i] = round_step<S>(a[i] + sign * b[i], step);
     }
 };
@@ -124,8 +125,8 @@ private:
     std::size_t offset_;
 };
 
-// Every NaN and zero as by the rule: the processor's NaNs have a sign, and zeros one that the
-// format may lack.
+// Replaces every NaN and zero by that of the rounding rule: the processor's NaNs have a sign, and
+// its zeros may have one that the format lacks.
 struct Canonicalize {
     static APSCOPE_INLINE void run(float* row, std::size_t count, std::uint32_t zero_sign) {
         for (std::size_t i = 0; i < count; ++i)
@@ -133,7 +134,7 @@ struct Canonicalize {
     }
 };
 
-// The exact sums, each rounded once to nearest. A single row is left as it is.
+// Computes the exact sums, each rounded once to nearest. A single row is copied.
 void sum_exactly(std::span<const double* const> rows, const Cast<double>& cast,
                  std::span<double> out) {
     if (rows.size() == 1) {
@@ -233,7 +234,7 @@ void all_reduce(std::span<const float> in, std::size_t workers, std::span<double
                   cast(format, options.projection);
     const PhiloxKey key = seed_key(options.seed);
 
-    // Unrounded rows may have any values.
+    // Rows that are not rounded first may have values that fp32_sums() does not cover.
     const std::optional<Fp32Sums> sums =
         options.input_cast && options.topology.kind != Topology::Kind::exact
             ? fp32_sums(options.topology, format, hops.format, hops.projection, 0,

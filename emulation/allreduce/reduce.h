@@ -1,5 +1,5 @@
-// All-reduce over rows of fp64 values of a format (or about to be rounded to it): the
-// hops of a topology, each addition rounded once into the accumulator.
+// All-reduce over rows of fp64 numbers, which are values of a format or about to be rounded to it:
+// the hops of a topology, each addition rounded once to the accumulator.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@
 
 namespace apscope::detail {
 
-// The accumulator of sums.
+// The cast that rounds partial sums to the accumulator.
 RowCast make_accumulator(const FloatFormat& format, const Projection& projection);
 
 // The message of one worker: out[i] = round(scale in[i]), drawn at element first + i of the wire's
@@ -25,39 +25,40 @@ RowCast make_accumulator(const FloatFormat& format, const Projection& projection
 void encode_row(std::span<const float> in, double* out, double scale, const RowCast& cast,
                 PhiloxKey key, std::uint32_t worker, std::uint64_t first);
 
-// Per element, the contribution of the stochastic hops of the drawn path to the sum's bias and
-// variance.
+// The contribution of the stochastic hops of the drawn path to the bias and the variance of the
+// sum, per element.
 struct HopMoments {
     std::span<double> bias, variance;
     bool defined = true;  // false once a draw could have overflowed
 };
 
-// Sums elements first .. first + count - 1 of rows of length n into `out` (count values).
-// rows[w] points at element `first` of worker w's row. Scratch grows as needed and may be reused.
-// Kind::exact adds in fp64 without rounding to a format. `moments`, if given, is added to.
+// Sums elements first .. first + count - 1 of rows of length n into `out` (count values). rows[w]
+// points to element `first` of worker w's row. Scratch grows as needed and may be reused.
+// Kind::exact adds in fp64 without rounding to a format. `moments`, unless null, is added to.
 void reduce(const Topology& topology, std::span<const double* const> rows, std::size_t first,
             std::size_t count, std::size_t n, const RowCast& accumulator, PhiloxKey key,
             std::span<double> out, ReduceScratch<double>& scratch, HopMoments* moments = nullptr);
 
-// The same in fp32 if fp32_sums() allows it, not for Kind::exact. The moments are those of the
-// unscaled sums.
+// Does the same in fp32, with sums of fp32_sums(), but not for Kind::exact. The moments are those
+// of the unscaled sums.
 void reduce(const Topology& topology, std::span<const float* const> rows, std::size_t first,
             std::size_t count, std::size_t n, Fp32Sums& sums, PhiloxKey key, std::span<float> out,
             ReduceScratch<float>& scratch, HopMoments* moments = nullptr);
 
-// The same for whole fp32 arrays, as apscope.allreduce does it: rows of n values each, one after
-// another; rounded to the format first if input_cast. The result is in the accumulator's format.
+// The options of all_reduce(), which reduces complete fp32 arrays as apscope.allreduce does: `in`
+// has rows of n values each, one after another, which are rounded to the format first if
+// input_cast. The result is in the accumulator's format.
 struct AllReduceOptions {
     Topology topology;
     Projection projection;
-    std::optional<FloatFormat> accumulate;  // the format itself if not given
+    std::optional<FloatFormat> accumulate;  // absent: the format itself
     std::optional<RoundingMode> hop_rounding;
     bool input_cast = true;
     std::uint64_t seed = 0;
     int threads = 1;
 };
-// The accumulator of partial sums: `options` checked against the format. Throws
-// std::invalid_argument.
+// The format and the rounding of partial sums. checked_hops() takes them from the options, which it
+// checks against the format; it throws std::invalid_argument.
 struct HopTarget {
     FloatFormat format;
     Projection projection;

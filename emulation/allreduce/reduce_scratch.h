@@ -1,5 +1,5 @@
-// Data that a call of reduce() (emulation/allreduce/reduce.h) keeps for the next one: scratch rows,
-// and the programs of topologies.
+// Data that a call of reduce() (emulation/allreduce/reduce.h) leaves for the next call: scratch
+// rows, and the programs of topologies.
 #pragma once
 
 #include <vector>
@@ -19,12 +19,12 @@ public:
         known_.push_back({topology, workers, reduction_program(topology, workers)});
         return known_.back().program;
     }
-    // At least `size` numbers, of any value.
+    // Space for at least `size` numbers, which are not initialised.
     Real* rows(std::size_t size) {
         if (rows_.size() < size) rows_.resize(size);
         return rows_.data();
     }
-    std::vector<const Real*> read;  // where each row is read
+    std::vector<const Real*> read;  // the place of each row
 
 private:
     struct Known {

@@ -13,8 +13,8 @@
 
 namespace apscope::detail {
 
-// Elements reduced at a time: the workers' rows stay in the first-level cache, and a tile is never
-// so small that calls dominate.
+// The number of elements reduced at a time: the workers' rows stay in the first-level cache, and a
+// tile is never so small that calls dominate.
 template <class Real>
 std::size_t tile_of(std::size_t workers) {
     constexpr std::size_t cache = 24576, min = 256, max = 2048;
@@ -22,8 +22,8 @@ std::size_t tile_of(std::size_t workers) {
                       max);
 }
 
-// The hops of one tile. at[r] is where row r is read, which is changed as rows of partial sums take
-// their place: they lie in `partial`, and the last one, which is the result, in `out`.
+// Runs the hops of one tile. at[r] points to row r, and later to the partial sum that replaces it.
+// Partial sums lie in `partial`; the last one, the result, lies in `out`.
 template <class Real, class Adder>
 void reduce_tile(const Topology& topology, const ReductionProgram& program,
                  std::span<const Real*> at, std::size_t count, Adder& adder, Real* out,
@@ -33,8 +33,9 @@ void reduce_tile(const Topology& topology, const ReductionProgram& program,
     const auto result = static_cast<std::size_t>(program.result);
     std::uint32_t hop_number = 0;
     for (const Hop& hop : program.hops) {
+        // `source` is meaningless if hop.source < 0.
         const std::size_t target = static_cast<std::size_t>(hop.target),
-                          source = static_cast<std::size_t>(hop.source);  // not if it is < 0
+                          source = static_cast<std::size_t>(hop.source);
         const bool last = &hop == &program.hops.back() && target == result;
         Real* sum = last ? out : row(target);
         if (hop.source < 0) {
@@ -56,14 +57,14 @@ void reduce_tile(const Topology& topology, const ReductionProgram& program,
     if (at[result] != out) std::copy_n(at[result], count, out);
 }
 
-// Elements first .. first + count - 1 of rows of length n, into out; make_adder(at, count) returns
-// the adder of elements at .. at + count - 1.
+// Reduces elements first .. first + count - 1 of rows of length n into `out`; make_adder(at, count)
+// returns the adder of elements at .. at + count - 1.
 //
-// All chunks run one program, each on ranks of its own (rank_of_row()), so that they run it at once
-// on rows composed of theirs, in a ring:
+// All chunks run one program, each on other ranks (rank_of_row()). So they run it together, on rows
+// composed of their parts; in a ring:
 //
-//      row r of the scratch      | rank r, chunk 0 | rank r + 1, chunk 1 | rank r + 2, chunk 2 |
-//      ...
+//      row r of the scratch   | rank r, chunk 0 | rank r + 1, chunk 1 | rank r + 2, chunk 2 | ...
+//
 // A tile within one chunk reads the rows in place.
 template <class Real, class MakeAdder>
 void reduce_walk(const Topology& topology, std::span<const Real* const> rows, std::size_t first,
@@ -73,11 +74,11 @@ void reduce_walk(const Topology& topology, std::span<const Real* const> rows, st
     const std::size_t tile = tile_of<Real>(rows.size()),
                       stride = (std::min(tile, count) + 15) / 16 * 16;
     const ReductionProgram& program = scratch.program(topology, workers);
-    // Composed rows, or partial sums; Kahan's compensations, y and t.
+    // This has the composed rows or the partial sums, and then Kahan's compensations, y and t.
     Real* partial = scratch.rows((rows.size() + (topology.kahan ? rows.size() + 2 : 0)) * stride);
     std::vector<const Real*>& read = scratch.read;
     read.resize(rows.size());
-    int chunk = 0;  // the one that the tile begins in
+    int chunk = 0;  // the chunk in which the tile begins
     for (std::size_t at = first; at < first + count; at += tile) {
         const std::size_t end = std::min(at + tile, first + count);
         const auto chunk_end = [&](int c) { return chunk_begin(topology, workers, c + 1, n); };

@@ -18,20 +18,23 @@ namespace apscope::detail {
 
 struct TopologyForm {
     std::string_view name;
-    void (*program)(ReductionProgram& program, int workers, int group);  // on rows
-    std::string_view collective;     // of definitions.md section 12; none: no number
-    bool has_groups = false;         // NAME:G
-    bool keeps_accumulator = false;  // NAME+kahan, too
-    Additions (*additions)(const SumRounding& accumulator) = nullptr;  // every one rounds to it
-    int (*chunks)(int workers) = nullptr;                              // one
-    int (*rank)(int row, int chunk, int workers) = nullptr;            // the row itself
-    bool has_phases = false;    // NAME[,key=value...]; the program is for a scale that all share
+    void (*program)(ReductionProgram& program, int workers, int group);  // adds the hops, on rows
+    // The name of its collective in docs/definitions.md, section 12; empty: it has no cost model.
+    std::string_view collective;
+    bool has_groups = false;         // the name is NAME:G
+    bool keeps_accumulator = false;  // NAME+kahan exists too
+    // Null: every addition rounds to the accumulator.
+    Additions (*additions)(const SumRounding& accumulator) = nullptr;
+    int (*chunks)(int workers) = nullptr;                    // null: one chunk
+    int (*rank)(int row, int chunk, int workers) = nullptr;  // null: the rank is the row
+    // The name is NAME[,key=value...]; the program is for a scale that all workers share.
+    bool has_phases = false;
     bool has_channels = false;  // NAME[,channels=N[,protocol=P]]
 };
 
 namespace {
 
-// 0, 1, ..., workers - 1.
+// The rows 0, 1, ..., workers - 1.
 std::vector<int> all(int workers) {
     std::vector<int> ranks(static_cast<std::size_t>(workers));
     std::iota(ranks.begin(), ranks.end(), 0);
@@ -48,13 +51,13 @@ void sequential(ReductionProgram& program, int workers, int) {
     in_order(program.hops, all(workers));
 }
 
-// The same in the wide format; the sum is rounded.
+// Adds in rank order in the wide format, then rounds the sum.
 void accumulated(ReductionProgram& program, int workers, int) {
     in_order(program.hops, all(workers), true);
     if (workers > 1) round_alone(program.hops, 0);
 }
 
-// Chunk 0 of a ring; chunk c is that of ranks c further on.
+// The program of chunk 0 of a ring; chunk c has ranks that are c further on.
 void ring(ReductionProgram& program, int workers, int) {
     std::vector<int> rows = all(workers);
     std::rotate(rows.begin(), rows.begin() + (workers > 1), rows.end());
@@ -68,7 +71,7 @@ int further_on(int row, int chunk, int workers) {
 
 int as_many_as_workers(int workers) { return workers; }
 
-// Neighbours are added at each level, an odd last one passes to the next.
+// Neighbours are added at each level, and an odd last one passes to the next level.
 void tree(ReductionProgram& program, int workers, int) {
     std::vector<int> level = all(workers);
     while (level.size() > 1) {
@@ -93,8 +96,8 @@ void hierarchical(ReductionProgram& program, int workers, int group) {
     in_order(program.hops, leaders);
 }
 
-// Ranks in excess of a power of two give their vectors to their neighbours: 0 to 1, 2 to 3, ...
-// Those that are left.
+// Ranks in excess of a power of two send their vectors to their neighbours: 0 to 1, 2 to 3, ...
+// Returns the ranks that remain.
 std::vector<int> power_of_two(std::vector<Hop>& hops, int workers) {
     const auto left = static_cast<int>(std::bit_floor(static_cast<unsigned>(workers)));
     std::vector<int> ranks;
@@ -106,8 +109,8 @@ std::vector<int> power_of_two(std::vector<Hop>& hops, int workers) {
     return ranks;
 }
 
-// Recursive halving, the farthest first: each step halves the part of the vector that a rank adds
-// up, but adds the same pairs everywhere.
+// Recursive halving, the farthest ranks first: each step halves the part of the vector that a rank
+// adds up, but the pairs are the same for all elements.
 void butterfly(ReductionProgram& program, int workers, int) {
     const std::vector<int> ranks = power_of_two(program.hops, workers);
     for (auto distance = ranks.size() / 2; distance > 0; distance /= 2) {
@@ -118,14 +121,14 @@ void butterfly(ReductionProgram& program, int workers, int) {
 }
 
 // NCCL's reduce-scatter "PAT" of messages longer than a buffer's step (PatRSAlgorithm in NCCL's
-// src/include/collectives.h, with 8 steps): row s is the rank s before the one that gets the chunk.
-// It sends to row s less its lowest bit, so what it receives comes from s + 1, 2, 4, ... below that
-// bit. Everything sent is rounded; what arrives at row 0 is added in the wide format.
+// src/include/collectives.h, with 8 steps). Row s is the rank s before the one that gets the chunk.
+// It sends to row s less its lowest bit, so it receives from rows s + 1, 2, 4, ... below that bit.
+// Every message is rounded; messages to row 0 are added in the wide format.
 class Pat {
 public:
     Pat(std::vector<Hop>& hops, int workers) : hops_(hops), workers_(workers) {
         const std::int64_t power = std::bit_ceil(static_cast<std::uint64_t>(workers));
-        int together = 1;  // that many steps are made at once
+        int together = 1;  // the number of steps that are made at once
         for (int steps = 8; steps > 1 && together < workers / 2; steps /= 2) together *= 2;
         apart_ = power / together;
         power_ = power;
@@ -147,7 +150,8 @@ public:
     }
 
 private:
-    // In the order of arrival, whether there is a rank or not.
+    // The distances of the rows that send to `row`, in the order of arrival, also of rows without a
+    // rank.
     std::vector<std::int64_t> distances(std::int64_t row) const {
         const std::int64_t lowest = row == 0 ? power_ : row & -row;
         std::vector<std::int64_t> found;
@@ -191,8 +195,8 @@ void double_tree(ReductionProgram& program, int workers, int) {
     add_children(program.hops, 0, above, workers);
 }
 
-// The second half of the elements has the tree of the ranks in reverse, or one further on. With
-// channels the two trees take turns.
+// The ranks of the second tree, which adds the second half of the elements, are in reverse order or
+// one further on. With channels the two trees take turns.
 int other_tree(int row, int chunk, int workers) {
     if (chunk % 2 == 0) return row;
     return workers % 2 == 0 ? workers - 1 - row : (row + 1) % workers;
@@ -261,7 +265,7 @@ constexpr auto forms = std::to_array<TopologyForm>({
 });
 constexpr std::string_view hierarchy = "hierarchical";
 
-// Of NAME, or of NAME:G.
+// The form of NAME, or of NAME:G; null if there is none.
 const TopologyForm* find_form(std::string_view name) {
     const auto* found = std::find_if(forms.begin(), forms.end(), [&](const TopologyForm& f) {
         return f.name == name || (f.has_groups && name.starts_with(f.name) &&
@@ -270,10 +274,11 @@ const TopologyForm* find_form(std::string_view name) {
     return found == forms.end() ? nullptr : found;
 }
 
-// Of the text between the parentheses: NAME[@FORMAT][,key=value...],NAME[@FORMAT][,key=value...].
+// Parses the text between the parentheses:
+// NAME[@FORMAT][,key=value...],NAME[@FORMAT][,key=value...].
 std::vector<Topology> levels_of(const std::string& whole, std::string_view text) {
     std::vector<Topology> levels;
-    std::vector<std::string> specs;  // without formats
+    std::vector<std::string> specs;  // the levels without their formats
     std::vector<std::string> formats;
     for (const std::string_view piece : split_outside(text, ',')) {
         const std::size_t at = piece.find('@');

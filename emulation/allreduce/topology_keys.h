@@ -1,5 +1,5 @@
-// What stands behind the name of a topology: keys, formats and numbers of its text. `whole` is the
-// topology as it was given, which the sentences of errors (std::invalid_argument) name.
+// Parses the part of a topology's text that follows its name: keys, formats and numbers. `whole` is
+// the complete text, which the messages of errors (std::invalid_argument) quote.
 #pragma once
 
 #include <span>
@@ -12,18 +12,18 @@
 namespace apscope::detail {
 
 [[noreturn]] void refuse(const std::string& sentence);
-// "a, b or c".
+// The names as a list in a sentence, such as "a, b or c".
 std::string listed(const std::vector<std::string>& names, std::string_view last = " or ");
 
-// sum=, own= and, where sums are encoded again, phase2=.
+// Parses sum=, own= and, if sums are encoded again, phase2=.
 TwoPhase phases_of(const std::string& whole, std::string_view name,
                    std::span<const std::string_view> settings);
-// channels= and protocol=.
+// Parses channels= and protocol=.
 Channels channels_of(const std::string& whole, std::string_view name,
                      std::span<const std::string_view> settings);
-// Of a float format, or of a block format as `mx` has it, with / in the place of commas.
+// The name of a float format, or of a block format as `mx` has it, with / in place of commas.
 std::string format_name(const std::string& name);
-// Of hierarchical:G: the number behind the colon.
+// The group size of hierarchical:G, from the text after the colon.
 int group_of(const std::string& whole, std::string_view form, std::string_view number);
 
 }  // namespace apscope::detail

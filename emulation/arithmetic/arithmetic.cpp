@@ -42,7 +42,7 @@ void check_operand(std::span<const Real> operand, std::size_t count, const char*
     }
 }
 
-// Elements first .. first + count - 1 of an operand, or its one number repeated.
+// Writes elements first .. first + count - 1 of an operand to a row, or repeats its one number.
 template <class Real>
 void load(std::span<const Real> operand, std::size_t first, std::size_t count, double* row) {
     if (operand.size() == 1) {
@@ -52,7 +52,7 @@ void load(std::span<const Real> operand, std::size_t first, std::size_t count, d
     }
 }
 
-// row = round(row), with the vector loop for the mode.
+// Rounds a row, with the vector loop for the mode.
 void round_row(double* row, std::size_t count, const Cast<double>& cast, const RandomStream& stream,
                std::uint64_t first) {
     for_random_words(is_stochastic(cast.rounding), stream, first, count,
@@ -140,7 +140,7 @@ constexpr std::size_t piece = std::size_t{1} << 14, tile = 512;
 void operate_in_registers(const RegisterOperation& operation, int operands,
                           std::span<const float> a, std::span<const float> b,
                           std::span<const float> c, std::span<float> out, int threads) {
-    // One number for all elements may be in the output: it is read before anything is written.
+    // An operand of one number may be part of the output, so it is read before anything is written.
     float rows[3][tile];
     const float* ones[3] = {};
     const std::span<const float> all[3] = {a, b, c};

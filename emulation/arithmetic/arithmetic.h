@@ -17,39 +17,39 @@ std::string_view to_string(Operation operation);
 Operation parse_operation(std::string_view name);  // throws std::invalid_argument
 int operand_count(Operation operation);
 
-// How an operation is computed, so that its one rounding is correct.
+// The way in which an operation is computed, so that its single rounding is correct.
 enum class ArithmeticPath {
     exact,  // the fp64 result is exact: a product of two fp32 numbers has 48 bits, its exponent is
             // -298 to 255
     odd,    // the fp64 result of fp32 numbers rounded to odd (exponents stay far inside fp64's). A
             // rounding to precision p with N random bits compares with numbers of p + N + 2 <= 53
-            // bits: none is odd there
-    wide,  // 128-bit integers with a sticky bit below all that is compared with: any fp64 operands,
-           // any format
+            // bits, none of which is odd in fp64
+    wide,   // 128-bit integers with a sticky bit below every number that a rounding compares with:
+            // any fp64 operands, any format
 };
 
 // One rounding, prepared for rows: a format and a projection.
 struct Rounder {
-    Cast<double> cast;         // of results: inputs are flushed by operand_floor
+    Cast<double> cast;         // for results: inputs are flushed by operand_floor
     bool narrow = true;        // operands are fp32 numbers, or products of two of them
     double operand_floor = 0;  // operands below it count as zeros
 
     ArithmeticPath path(Operation operation) const;
-    // row[i] = round(a[i] op b[i] (op c[i])); rows that the operation does not take may be any,
-    // `row` one of the operands'. Element i draws word first + i of the stream.
+    // Sets row[i] = round(a[i] op b[i] (op c[i])). Operands that the operation does not take are
+    // ignored; `row` may be one of the operands. Element i draws word first + i of the stream.
     void apply(Operation operation, const double* a, const double* b, const double* c, double* row,
                std::size_t count, const RandomStream& stream, std::uint64_t first) const;
-    // row[i] = round(row[i]).
+    // Sets row[i] = round(row[i]).
     void round(double* row, std::size_t count, const RandomStream& stream,
                std::uint64_t first) const;
 };
-// `narrow` promises operands that are fp32 numbers. Throws std::invalid_argument if the format
-// cannot do what the projection asks, or for stochastic_exact.
+// `narrow` promises operands that are fp32 numbers. Throws std::invalid_argument if the format does
+// not support the projection, or for stochastic_exact.
 Rounder make_rounder(const FloatFormat& format, const Projection& projection, bool narrow = true);
 
-// out[i] = round(a[i] op b[i] (op c[i])). An operand has one number or as many as `out`; those that
-// the operation does not take are ignored. Stochastic rounding draws the word that quantize() draws
-// for element i. `out` may be one of the operands. fp32 arrays need a format within fp32;
+// Sets out[i] = round(a[i] op b[i] (op c[i])). An operand has one number or as many as `out`; those
+// that the operation does not take are ignored. Stochastic rounding draws the word that quantize()
+// draws for element i. `out` may be one of the operands. fp32 arrays need a format within fp32;
 // `registers` = false uses the general path for them even if a faster one gives the same bits.
 void arithmetic(Operation operation, std::span<const float> a, std::span<const float> b,
                 std::span<const float> c, std::span<float> out, const FloatFormat& format,

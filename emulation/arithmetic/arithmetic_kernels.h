@@ -1,5 +1,5 @@
-// The loops of arithmetic over rows of fp64 numbers. Two steps that are vector code each: the
-// operation, exact or rounded to odd, then the one rounding; or one step on wide numbers.
+// The loops of arithmetic over rows of fp64 numbers: in two steps, each as vector code (the
+// operation, exact or rounded to odd, and then its rounding), or in one step on wide numbers.
 #pragma once
 
 #include <cstddef>
@@ -10,19 +10,19 @@
 
 namespace apscope::detail {
 
-// An operand below the smallest normal number counts as a zero of its sign. A floor of 0 changes
+// Flushes an operand below the smallest normal number to a zero of its sign. A floor of 0 changes
 // nothing.
 APSCOPE_HD double flush_operand(double x, double floor) {
     const std::uint64_t bits = bits_cast<std::uint64_t>(x), sign = bits & sign_bit<double>;
     return bits_cast<double>(select(bits_cast<double>(bits ^ sign) < floor, sign, bits));
 }
 
-// out = a op b (op c), rounded to odd; out may be any of the operands' rows.
+// Computes out = a op b (op c), rounded to odd; `out` may be the row of an operand.
 template <Operation Op, bool Flush>
 struct OperateToOdd {
     static APSCOPE_INLINE void run(const double* a, const double* b, const double* c, double* out,
                                    std::size_t count, bool down, double floor) {
-#pragma GCC ivdep  // out is a row of its own or exactly an operand's
+#pragma GCC ivdep  // out is a separate row, or that of an operand
         for (std::size_t i = 0; i < count; ++i) {
             if constexpr (Flush) {
                 out[i] = to_odd<Op>(flush_operand(a[i], floor), flush_operand(b[i], floor),
@@ -34,7 +34,7 @@ struct OperateToOdd {
     }
 };
 
-// row = round(row). `words`: if the mode draws.
+// Rounds a row; `words` are its random words, if the mode draws.
 template <RoundingMode M, bool Plain>
 struct RoundRow {
     static APSCOPE_INLINE void run(double* row, std::size_t count, const Cast<double>* given,
@@ -45,7 +45,7 @@ struct RoundRow {
     }
 };
 
-// out = round(a op b (op c)) on wide numbers; no vector code.
+// Computes out = round(a op b (op c)) on wide numbers, without vector code.
 template <Operation Op, RoundingMode M>
 void operate_wide_row(const double* a, const double* b, const double* c, double* out,
                       std::size_t count, const Cast<double>& cast, double floor,

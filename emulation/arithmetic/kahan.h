@@ -9,8 +9,8 @@
 
 namespace apscope::detail {
 
-// add(out, a, sign, b, k): out = round(a + sign b), the k-th of the four roundings, from 0; `out`
-// may be `a`. The next sum is t, which the caller stores in place of s.
+// add(out, a, sign, b, k) sets out = round(a + sign b), the k-th of the four roundings, counted
+// from 0; `out` may be `a`. The next sum is t, which the caller stores in place of s.
 template <class Term, class Sum, class Place, class Add>
 APSCOPE_HD void kahan_add(const Term& x, const Sum& s, Place& e, Place& y, Place& t,
                           const Add& add) {

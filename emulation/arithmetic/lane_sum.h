@@ -1,5 +1,5 @@
-// A few sums side by side, in any order but `exact`: they take blocks of terms and keep their state
-// between.
+// LaneSum: a few sums side by side, in any order but `exact`. It takes blocks of terms and keeps
+// its state between them.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace apscope::detail {
 
-// The loops for one pair of roundings, and the roundings.
+// The loops for one pair of roundings (of sums and of products), and these roundings.
 template <class Real>
 struct SumKernels {
     StepCast<Real> sum, product;
@@ -29,8 +29,8 @@ struct SumKernels {
     void (*multiply)(const Real* a, const Real* b, Real* out, std::size_t count,
                      const StepCast<Real>* product) = nullptr;
 };
-// `odd`: fp64 sums are rounded to odd first. Either step may be `none`. `lanes` is many_lanes or
-// few_lanes.
+// Chooses the loops. `odd` means that fp64 sums are rounded to odd first. Either step may be
+// `none`. `lanes` is many_lanes or few_lanes.
 SumKernels<float> sum_kernels(const StepCast<float>& sum, const StepCast<float>& product, bool odd,
                               std::size_t lanes);
 SumKernels<double> sum_kernels(const StepCast<double>& sum, const StepCast<double>& product,
@@ -45,13 +45,13 @@ public:
         : kernels_(&kernels), lanes_(kernels.lanes), kind_(order.kind),
           chunk_(order.kind == Kind::chunked ? order.chunk
                                              : std::numeric_limits<std::size_t>::max()),
-          // Adding to it returns the addend unchanged.
+          // Adding this zero leaves every addend unchanged.
           nothing_(kernels.sum.down_sign != 0 ? Real(0) : -Real(0)), sum_(lanes_, nothing_) {
         if (kind_ == Kind::chunked) total_.assign(lanes_, nothing_);
         if (kind_ == Kind::kahan) lost_.assign(lanes_, Real(0));
     }
 
-    // count rows of terms, `stride` apart.
+    // Adds `count` rows of terms, which are `stride` apart.
     void add(const Real* terms, std::size_t stride, std::size_t count) {
         if (kind_ == Kind::pairwise) return add_pairwise(terms, stride, count);
         if (kind_ == Kind::kahan) return add_kahan(terms, stride, count);
@@ -59,8 +59,8 @@ public:
             kernels_->accumulate(sum_.data(), terms + first * stride, stride, n, &kernels_->sum);
         });
     }
-    // The terms a[k] * b[k][j], rounded as products are. `scratch` holds count rows, and the orders
-    // that need it.
+    // Adds the terms a[k] * b[k][j], rounded as products. Orders that need the products as rows
+    // store them in `scratch`.
     void add_products(const Real* a, const Real* b, std::size_t count, std::vector<Real>& scratch) {
         if (kind_ != Kind::pairwise && kind_ != Kind::kahan) {
             in_chunks(count, [&](std::size_t first, std::size_t n) {
@@ -78,7 +78,7 @@ public:
         }
         add(scratch.data(), lanes_, count);
     }
-    // The sums of all terms; there must be at least one.
+    // Returns the sums of all terms; there must be at least one term.
     const Real* finish() {
         if (kind_ == Kind::pairwise) return finish_pairwise();
         if (kind_ != Kind::chunked) return sum_.data();
@@ -116,8 +116,8 @@ private:
         kernels_->kahan(sum_.data(), lost_.data(), terms, stride, count, &kernels_->sum);
     }
 
-    // A stack of sums of 2^level terms, merged like the digits of a binary counter. Whole runs
-    // of terms are added as one sum.
+    // Sums of 2^level terms are on a stack and are merged like the digits of a binary counter.
+    // Complete runs of terms are added as one sum.
     void add_pairwise(const Real* terms, std::size_t stride, std::size_t count) {
         constexpr std::size_t run = 64;
         while (count > 0) {

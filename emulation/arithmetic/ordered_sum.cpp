@@ -19,14 +19,15 @@ namespace apscope::detail {
 
 namespace {
 
-// Outputs summed at a time: their rows stay in cache.
+// The number of outputs summed at a time; their rows stay in cache.
 constexpr std::size_t tile = 256;
 using Row = std::vector<double>;
 
 struct Rounders {
     Rounder sum;
     std::optional<Rounder> product, result;
-    // Whether exact products are added by fused multiply-adds; else fp64 can represent them.
+    // True if exact products are added by fused multiply-adds: if fp64 cannot represent them all,
+    // or if operands are flushed.
     bool fused() const { return !product && (!sum.narrow || sum.operand_floor != 0); }
 };
 
@@ -37,7 +38,7 @@ struct Terms {
     bool products = false;
 };
 
-// One tile of outputs: first .. first + count - 1 of the flat result.
+// The sums of one tile of outputs: first .. first + count - 1 of the flat result.
 class TileSum {
 public:
     TileSum(const SumOptions& options, const Rounders& rounders, const Terms& terms,
@@ -78,7 +79,7 @@ private:
                             stream(Stage::reduce, hop_++), first_);
     }
 
-    // Term k: a number, or a product rounded to its format, or exact in fp64.
+    // Loads term k: a number, or a product that is rounded to its format or exact in fp64.
     void load(std::size_t k, Row& row) {
         if (!terms_.products) return terms_.load(k, row.data(), nullptr);
         terms_.load(k, a_.data(), b_.data());
@@ -130,7 +131,7 @@ private:
         }
     }
 
-    // A stack of sums of 2^level terms, merged like the digits of a binary counter.
+    // Sums of 2^level terms are on a stack and are merged like the digits of a binary counter.
     void pairwise(std::size_t terms, Row& sum) {
         std::vector<Row> stack;
         const auto merge = [&] {
@@ -238,8 +239,8 @@ Rounders make_rounders(const SumOptions& options, std::size_t terms, bool produc
     return r;
 }
 
-// Every row of `columns` outputs, in tiles; load(row, k, column, count, a, b) writes exact terms or
-// factors.
+// Computes all rows of `columns` outputs, in tiles; load(row, k, column, count, a, b) writes exact
+// terms or factors.
 template <class Real, class Load>
 void sum_tiles(std::size_t rows, std::size_t columns, std::size_t terms, std::span<Real> out,
                const SumOptions& options, const Rounders& rounders, bool products,
@@ -258,7 +259,7 @@ void sum_tiles(std::size_t rows, std::size_t columns, std::size_t terms, std::sp
     });
 }
 
-// Sums that registers computed, rounded to the result's format.
+// Rounds sums that registers computed to the result's format.
 void round_results(std::span<float> out, const Rounders& rounders, int threads) {
     if (!rounders.result) return;
     constexpr std::size_t piece = std::size_t{1} << 12;

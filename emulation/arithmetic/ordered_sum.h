@@ -31,16 +31,16 @@ SumOrder parse_sum_order(std::string_view text);
 
 struct SumOptions {
     SumOrder order;
-    FloatFormat format;                     // of the result
-    std::optional<FloatFormat> accumulate;  // of partial sums, if not the result's
-    std::optional<FloatFormat> product;     // products are exact if not given
-    Projection projection;                  // of all roundings
+    FloatFormat format;                     // format of the result
+    std::optional<FloatFormat> accumulate;  // format of partial sums; absent: that of the result
+    std::optional<FloatFormat> product;     // format of products; absent: products are exact
+    Projection projection;                  // for all roundings
     std::uint64_t seed = 0;
     int threads = 1;
     bool registers = true;  // false: the general path even if a faster one gives the same bits
 };
 
-// Stochastic rounding draws for output i (flat): product k at stage wire, hop k; the additions, in
+// For output i (flat) stochastic rounding draws product k at stage wire, hop k; the additions, in
 // order, at stage reduce, hops 0, 1, ...; the last rounding, to `format`, at stage quantize.
 
 // Numbers are fp32 or fp64; fp32 arrays need formats within fp32. Without a product format,

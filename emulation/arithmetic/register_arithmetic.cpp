@@ -12,8 +12,8 @@ namespace {
 using StepOf64 = const StepCast<double>*;
 using StepOf32 = const StepCast<float>*;
 
-// divide_to_odd() and sqrt_to_odd() of core/exact_arithmetic.h, whose remainders they take, without
-// branches.
+// These are divide_to_odd() and sqrt_to_odd() of core/exact_arithmetic.h, with the same remainders,
+// but without branches.
 APSCOPE_HD double odd_quotient(double a, double b) {
     const double q = a / b, high = high_part(q, 24);
     return moved_to_odd(q, (a - high * b) - (q - high) * b, a);
@@ -23,13 +23,13 @@ APSCOPE_HD double odd_root(double x) {
     return moved_to_odd(r, ((x - high * high) - 2 * high * low) - low * low, r);
 }
 
-// In fp64: the exact result or the odd one, then the rounding.
+// Computes in fp64 the exact result, or the result rounded to odd, and then rounds it.
 template <Operation Op, Step S>
 struct OperateInFp64 {
     static APSCOPE_INLINE void run(const float* a, const float* b, const float* c, float* out,
                                    std::size_t count, StepOf64 given) {
         const StepCast<double> step = *given;
-#pragma GCC ivdep  // out is an array of its own or exactly an operand's
+#pragma GCC ivdep  // out is a separate array, or an operand
         for (std::size_t i = 0; i < count; ++i) {
             const double x = a[i];
             double result;
@@ -48,8 +48,8 @@ struct OperateInFp64 {
     }
 };
 
-// In fp32, then the rounding: sums rounded to odd of any operands, products for which that is the
-// one rounding.
+// Computes in fp32, then rounds: sums of any operands, rounded to odd first, and products for which
+// the two steps are one rounding.
 template <Operation Op, Step S>
 struct OperateInFp32 {
     static APSCOPE_INLINE void run(const float* a, const float* b, float* out, std::size_t count,
@@ -68,8 +68,8 @@ struct OperateInFp32 {
     }
 };
 
-// Whether all numbers are values of the format with unbounded range above. `off` gets the
-// difference of rounding, possibly also for a NaN or a huge number.
+// Tests whether all numbers are values of the format with unbounded range above. `off` is then 0;
+// for a NaN or a huge number it may be nonzero in any case.
 template <Step S>
 struct FindOffGrid {
     static APSCOPE_INLINE void run(const float* x, std::size_t count, StepOf32 given,
@@ -109,7 +109,7 @@ void run_fp64(const float* a, const float* b, const float* c, float* out, std::s
     }
 }
 
-// False if factors are not of the format.
+// Returns false if a factor is not a number of the format.
 template <Operation Op>
 bool run_fp32(const float* a, const float* b, float* out, std::size_t count, StepOf32 step) {
     const auto run_checked = [&]<Step S>() {
@@ -126,8 +126,8 @@ bool run_fp32(const float* a, const float* b, float* out, std::size_t count, Ste
     }
 }
 
-// Whether operations of OperateInFp32, then rounded, are one rounding. Factors must be numbers of
-// the format.
+// Returns whether an operation of OperateInFp32 and the rounding after it are one rounding. Factors
+// must be numbers of the format.
 bool runs_in_fp32(Operation operation, const FloatFormat& f, const StepCast<float>& step) {
     const ValueRange values = range_of(f);
     switch (operation) {

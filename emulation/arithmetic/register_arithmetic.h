@@ -1,5 +1,5 @@
-// Operations on fp32 arrays with every number in registers from its load to its store: the same
-// bits as emulation/arithmetic/arithmetic.cpp's general path.
+// Operations on fp32 arrays with every number in registers from its load to its store. The bits are
+// those of the general path in emulation/arithmetic/arithmetic.cpp.
 #pragma once
 
 #include <cstddef>
@@ -13,15 +13,16 @@ namespace apscope::detail {
 // One operation and its rounding.
 class RegisterOperation {
 public:
-    // None for stochastic rounding, flushed operands or results, and formats without a step.
+    // Returns nothing for stochastic rounding, flushed operands or results, and formats without a
+    // step.
     static std::optional<RegisterOperation> make(Operation operation, const FloatFormat& format,
                                                  const Projection& projection);
 
-    // out[i] = round(a[i] op b[i] (op c[i])); arrays that the operation does not take may be any,
-    // `out` one of the operands'.
+    // Sets out[i] = round(a[i] op b[i] (op c[i])). Arrays that the operation does not take are
+    // ignored; `out` may be one of the operands.
     void run(const float* a, const float* b, const float* c, float* out, std::size_t count) const;
-    // Whether fp32 operations are enough (for products if the factors are numbers of the format),
-    // not only fp64's.
+    // True if fp32 operations are enough, without fp64 ones; for products this requires that the
+    // factors are numbers of the format.
     bool narrow() const { return fp32_.has_value(); }
 
 private:

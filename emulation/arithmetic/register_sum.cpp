@@ -12,11 +12,11 @@ namespace apscope::detail {
 
 namespace {
 
-// Terms of a block, and sums that share one: a block of fp64 terms takes half of a second-level
-// cache.
+// The number of terms in a block, and the number of sums that share one. A block of fp64 terms
+// takes 128 KiB of the second-level cache.
 constexpr std::size_t block_terms = 256, block_rows = 32;
 
-// The two roundings, and their operands.
+// The roundings of sums and of products.
 template <class Real>
 struct Steps {
     StepCast<Real> sum, product;
@@ -28,12 +28,13 @@ std::optional<Steps<Real>> make_steps(const SumOptions& options) {
     const auto product =
         options.product ? make_step<Real>(*options.product, options.projection) : StepCast<Real>{};
     if (!sum || !product) return {};
-    // Between the two a -0 of the product must not be a zero of another sign.
+    // A product may be -0 although its format has none; the format of sums must then have none
+    // either.
     if (options.product && product->zero_sign == 0 && sum->zero_sign != 0) return {};
     return Steps<Real>{*sum, *product};
 }
 
-// The operands of the additions: terms, rounded or exact products, and partial sums.
+// The range of the operands of the additions: terms, rounded or exact products, and partial sums.
 ValueRange added_range(const SumOptions& options, bool products, const ValueRange& a,
                        const ValueRange& b) {
     const ValueRange terms = !products         ? a
@@ -42,7 +43,7 @@ ValueRange added_range(const SumOptions& options, bool products, const ValueRang
     return union_range(terms, range_of(options.accumulate.value_or(options.format)));
 }
 
-// Whether hardware sums followed by the rounding are one rounding.
+// Returns whether hardware sums followed by the rounding are one rounding.
 bool plain_sums_serve(const Hardware& hardware, const SumOptions& options,
                       const ValueRange& added) {
     const ValueRange sums = range_of(options.accumulate.value_or(options.format));
@@ -56,7 +57,7 @@ bool sums_run_in_fp32(const SumOptions& options, bool products, const ValueRange
     const auto steps = make_steps<float>(options);
     if (!steps) return false;
     if (products) {
-        // A product format whose step is none is fp32.
+        // If the step of a product format is none, the format is fp32.
         const bool exact = holds(fp32_hardware, product_range(a, b)),
                    rounded = options.product.has_value();
         const bool safe =
@@ -69,15 +70,15 @@ bool sums_run_in_fp32(const SumOptions& options, bool products, const ValueRange
            plain_sums_serve(fp32_hardware, options, added_range(options, products, a, b));
 }
 
-// An operand of a matrix product, by strides.
+// An operand of a matrix product, with its strides.
 struct Operand {
     const float* data;
     std::size_t along_terms, across;
     float at(std::size_t k, std::size_t i) const { return data[k * along_terms + i * across]; }
 };
 
-// Terms first .. first + count - 1 of the operand's elements begin .. begin + width - 1, in rows of
-// `lanes`; zeros beside them.
+// Copies terms first .. first + count - 1 of the operand's elements begin .. begin + width - 1 to
+// rows of `lanes` numbers; the rest of a row is zeros.
 template <class Real>
 void pack(const Operand& from, std::size_t first, std::size_t count, std::size_t begin,
           std::size_t width, std::size_t lanes, Real* block) {
@@ -102,7 +103,8 @@ void write(LaneSum<Real>& sums, const StepCast<Real>& step, std::size_t width, f
         out[j * across] = static_cast<float>(canonicalize_nan_and_zero(sum[j], step.zero_sign));
 }
 
-// Matrix products. `wide` is the operand whose elements lie side by side in registers.
+// Computes a part of a matrix product. `wide` is the operand whose elements lie side by side in
+// registers.
 template <class Real>
 struct MatrixJob {
     const SumKernels<Real>& kernels;
@@ -136,7 +138,7 @@ void multiply_matrices(const SumKernels<Real>& kernels, std::span<const float> a
                        std::span<const float> b, std::size_t batches, std::size_t rows,
                        std::size_t columns, std::size_t terms, std::span<float> out,
                        const SumOptions& options) {
-    // Few columns leave lanes empty: then rows lie side by side.
+    // Few columns would leave lanes empty, so rows lie side by side then.
     const bool by_rows = columns < many_lanes && rows > columns;
     const std::size_t lanes = kernels.lanes;
     const std::size_t narrow = by_rows ? columns : rows, wide = by_rows ? rows : columns;
@@ -155,7 +157,7 @@ void multiply_matrices(const SumKernels<Real>& kernels, std::span<const float> a
     });
 }
 
-// Sums of x, or of products of x and y.
+// Computes sums of x, or of products of x and y.
 template <class Real>
 void sum_columns(const SumKernels<Real>& kernels, std::span<const float> x,
                  std::span<const float> y, std::size_t terms, std::span<float> out,
@@ -180,7 +182,8 @@ void sum_columns(const SumKernels<Real>& kernels, std::span<const float> x,
     });
 }
 
-// Calls compute(kernels) if the path uses registers; `side_by_side` sums can share them.
+// Calls compute(kernels) and returns true if the path uses registers. `side_by_side` is the number
+// of sums that can share them.
 template <class Compute>
 bool with_kernels(const SumOptions& options, bool products, std::span<const float> a,
                   std::span<const float> b, std::size_t side_by_side, const Compute& compute) {

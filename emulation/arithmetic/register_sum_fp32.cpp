@@ -1,4 +1,4 @@
-// The loops of sums in fp32 registers: ties to even, every pair of steps.
+// The loops of sums in fp32 registers, for ties to even and every pair of steps.
 #include "emulation/arithmetic/register_sum_loops.h"
 
 namespace apscope::detail {

@@ -1,5 +1,5 @@
-// The loops of sums that stay in registers: `Lanes` sums at a time, one term of each after the
-// other, every product and sum rounded by a step (emulation/arithmetic/rounding_steps.h).
+// The loops of sums that stay in registers: `Lanes` sums at a time, each of which adds one term
+// after another. A step (emulation/arithmetic/rounding_steps.h) rounds every product and every sum.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +10,11 @@
 
 namespace apscope::detail {
 
-// Sums side by side: a few vectors, so that their chains of operations overlap; or one, where there
-// are not more.
+// The numbers of sums side by side: several vectors, so that their chains of operations overlap, or
+// one vector if there are only a few sums.
 inline constexpr std::size_t many_lanes = 64, few_lanes = 8;
 
-// sum[j] = round(sum[j] + terms[k][j]) for every k; rows of terms are `stride` apart.
+// Sets sum[j] = round(sum[j] + terms[k][j]) for every k; rows of terms are `stride` apart.
 template <class Real, Step S, bool Odd, std::size_t Lanes>
 struct AccumulateTerms {
     static APSCOPE_INLINE void run(Real* sum, const Real* terms, std::size_t stride,
@@ -31,7 +31,7 @@ struct AccumulateTerms {
     }
 };
 
-// sum[j] = round(sum[j] + round(a[k] * b[k][j])) for every k.
+// Sets sum[j] = round(sum[j] + round(a[k] * b[k][j])) for every k.
 template <class Real, Step P, Step S, bool Odd, std::size_t Lanes>
 struct AccumulateProducts {
     static APSCOPE_INLINE void run(Real* sum, const Real* a, const Real* b, std::size_t stride,
@@ -53,7 +53,7 @@ struct AccumulateProducts {
     }
 };
 
-// Kahan's sum and its error so far.
+// Adds terms to Kahan's sums; `lost` has the errors of the sums so far.
 template <class Real, Step S, bool Odd, std::size_t Lanes>
 struct AccumulateKahan {
     static APSCOPE_INLINE void run(Real* sum, Real* lost, const Real* terms, std::size_t stride,
@@ -79,7 +79,7 @@ struct AccumulateKahan {
     }
 };
 
-// out[i][j] = round(terms[2 i][j] + terms[2 i + 1][j]); `out` may be `terms`.
+// Sets out[i][j] = round(terms[2 i][j] + terms[2 i + 1][j]); `out` may be `terms`.
 template <class Real, Step S, bool Odd, std::size_t Lanes>
 struct AddNeighbours {
     static APSCOPE_INLINE void run(const Real* terms, Real* out, std::size_t pairs,
@@ -95,7 +95,7 @@ struct AddNeighbours {
     }
 };
 
-// out[j] = round(a[j] * b[j])
+// Sets out[j] = round(a[j] * b[j]).
 template <class Real, Step P>
 struct MultiplyTerms {
     static APSCOPE_INLINE void run(const Real* a, const Real* b, Real* out, std::size_t count,

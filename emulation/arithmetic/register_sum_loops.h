@@ -6,7 +6,7 @@
 
 namespace apscope::detail {
 
-// P rounds products, S sums.
+// Sets the loops; P rounds products, and S rounds sums.
 template <class Real, Step P, Step S, bool Odd, std::size_t Lanes>
 void set_loops(SumKernels<Real>& k) {
     using Count = std::size_t;
@@ -22,7 +22,7 @@ void set_loops(SumKernels<Real>& k) {
                                       const Real*, const Real*, Count, Count, Given, Given>;
 }
 
-// set.template operator()<Lanes>(kernels) chooses among them.
+// Makes the kernels; set.template operator()<Lanes>(kernels) sets their loops.
 template <class Real, class Set>
 SumKernels<Real> make_sum_kernels(const StepCast<Real>& sum, const StepCast<Real>& product,
                                   std::size_t lanes, const Set& set) {

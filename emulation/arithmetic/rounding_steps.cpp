@@ -8,10 +8,11 @@ namespace apscope::detail {
 
 namespace {
 
-// fp32 itself, rounded by the hardware.
+// Returns whether the format is fp32, to which the hardware rounds.
 bool is_fp32(const FloatFormat& f) { return f == make_format(8, 23, Specials::ieee); }
 
-// Discarded quanta above which a magnitude is rounded up: never, always, or as the sign has it.
+// Sets the parts of a quantum above which a magnitude is rounded up and returns true; returns false
+// for modes without such parts.
 template <class Real>
 bool set_thresholds(StepCast<Real>& s, RoundingMode mode) {
     const Real never = 2, half = Real(0.5);

@@ -19,27 +19,27 @@ enum class Step {
     none,      // no rounding needed: exact, or fp32 by the hardware
     addition,  // ties to even by the addition of c
     bits,  // ties to even on the bits of fp32, for formats with fp32's emin, where c has no room
-    threshold,  // up from a fraction of the quantum on, which may depend on the sign
-    odd,        // the odd neighbour
+    threshold,  // up if more than a fraction of the quantum is discarded; it may depend on the sign
+    odd,        // to the odd neighbour
 };
 
 template <class Real>
 struct StepCast {
     using Bits = BitsOf<Real>;
     Step step = Step::none;
-    GridConstants<Real> grid;  // addition, threshold, odd
+    GridConstants<Real> grid;  // for the steps addition, threshold and odd
     Real overflow_from = 0;    // first magnitude that rounds beyond the largest
     Bits largest = 0;
     Bits overflow_positive = 0, overflow_negative = 0, infinite_positive = 0, infinite_negative = 0;
-    int shift = 0;  // bits: of the discarded ones
+    int shift = 0;  // for the step bits: the number of discarded bits
     Bits rest = 0;
-    // Thresholds: up if more than this many quanta (a Real's bits) are discarded.
+    // Thresholds: rounds up if more than this part of a quantum (as bits of Real) is discarded.
     Bits up_positive = 0, up_negative = 0;
     Bits down_sign = 0;  // an exact zero of operands of two signs is -0: toward_negative
     Bits zero_sign = 0;  // the sign bit, if the format has a -0
 };
 
-// x rounded; S is s.step.
+// Rounds x; S is s.step.
 template <Step S, class Real>
 APSCOPE_HD Real round_step(Real x, const StepCast<Real>& s) {
     using Bits = BitsOf<Real>;
@@ -55,13 +55,13 @@ APSCOPE_HD Real round_step(Real x, const StepCast<Real>& s) {
         return bits_cast<Real>(rounded | sign);
     }
     const Real value = bits_cast<Real>(magnitude);
-    const Bits c_bits =
-        grid_c(magnitude & infinity, s.grid);  // of an infinity or NaN: something finite
+    // This is a finite number also for an infinity or a NaN.
+    const Bits c_bits = grid_c(magnitude & infinity, s.grid);
     const OnGrid<Real> g = to_grid(value, bits_cast<Real>(c_bits));
     const Real even = g.even;
     if constexpr (S == Step::addition) {
-        const Bits rounded =
-            value >= s.overflow_from ? s.overflow_positive : bits_cast<Bits>(even);  // no NaN is
+        // The comparison is false for NaN.
+        const Bits rounded = value >= s.overflow_from ? s.overflow_positive : bits_cast<Bits>(even);
         return bits_cast<Real>(rounded | sign);
     } else {
         const Bits quantum = c_bits - c_above_quantum<Real>, none = 0;
@@ -90,9 +90,9 @@ APSCOPE_HD Real round_step(Real x, const StepCast<Real>& s) {
     }
 }
 
-// A rounded result moved to odd, if the exact one differs: cut off towards zero, then sticky.
-// `error` is not zero then, and its sign differs from that of `like` where the exact result is
-// nearer to zero. The error of an infinity is NaN, and not above zero.
+// Moves a rounded result to odd if the exact one differs: truncates it towards zero and sets its
+// last bit. `error` is then not zero, and its sign differs from that of `like` if the exact result
+// is nearer to zero. The error of an infinity is NaN, which is not above zero.
 template <class Real>
 APSCOPE_HD Real moved_to_odd(Real result, Real error, Real like) {
     using Bits = BitsOf<Real>;
@@ -102,7 +102,7 @@ APSCOPE_HD Real moved_to_odd(Real result, Real error, Real like) {
     return bits_cast<Real>(bits_cast<Real>(error_bits & ~sign_bit<Real>) > 0 ? odd : bits);
 }
 
-// a + b for round_step<S>: the hardware's, or rounded to odd in fp64's 53 bits.
+// The sum a + b for round_step<S>: the hardware's, or rounded to odd in Real's precision.
 template <bool Odd, Step S, class Real>
 APSCOPE_HD Real add_for_step(Real a, Real b, const StepCast<Real>& s) {
     using Bits = BitsOf<Real>;
@@ -118,7 +118,8 @@ APSCOPE_HD Real add_for_step(Real a, Real b, const StepCast<Real>& s) {
     return sum;
 }
 
-// Things that neither steps nor sums depend on.
+// Sets the parts of a result that steps and sums leave open: a NaN becomes the canonical one, and a
+// zero has no sign in formats without -0.
 template <class Real>
 APSCOPE_HD Real canonicalize_nan_and_zero(Real x, BitsOf<Real> zero_sign) {
     using Bits = BitsOf<Real>;
@@ -128,8 +129,8 @@ APSCOPE_HD Real canonicalize_nan_and_zero(Real x, BitsOf<Real> zero_sign) {
     return bits_cast<Real>(result);
 }
 
-// The step that rounds computed numbers of type Real as this cast does, if there is one. In fp32:
-// ties to even only. Host only; the projection must be validated.
+// The step that rounds computed numbers of type Real as this cast does, if there is one; in fp32
+// there are steps for ties to even only. Host only; the projection must be validated.
 template <class Real>
 std::optional<StepCast<Real>> make_step(const FloatFormat& format, const Projection& projection);
 

@@ -16,7 +16,7 @@ struct RoundSteps {
     static APSCOPE_INLINE void run(const Real* in, double scale, double* out, std::size_t count,
                                    const StepCast<double>* given) {
         const StepCast<double> step = *given;
-#pragma GCC ivdep  // rows of their own, or the same
+#pragma GCC ivdep  // the rows are separate, or the same
         for (std::size_t i = 0; i < count; ++i)
             out[i] = canonicalize_nan_and_zero(round_step<S>(in[i] * scale, step), step.zero_sign);
     }
@@ -26,7 +26,7 @@ struct AddSteps {
     static APSCOPE_INLINE void run(const double* a, const double* b, double sign, double* out,
                                    std::size_t count, const StepCast<double>* given) {
         const StepCast<double> step = *given;
-#pragma GCC ivdep  // rows of their own, or the same
+#pragma GCC ivdep  // the rows are separate, or the same
         for (std::size_t i = 0; i < count; ++i) {
             out[i] = canonicalize_nan_and_zero(
                 round_step<S>(add_for_step<true, S>(a[i], sign * b[i], step), step),
@@ -52,7 +52,7 @@ struct RoundDrawn {
         const StepCast<double> s = d.step;
         const double largest = bits_cast<double>(s.largest),
                      infinity = bits_cast<double>(infinity_bits<double>);
-#pragma GCC ivdep  // rows of their own, or the same
+#pragma GCC ivdep  // the rows are separate, or the same
         for (std::size_t i = 0; i < count; ++i) {
             const Bits bits = bits_cast<Bits>(in[i] * scale), sign = bits & sign_bit<double>,
                        magnitude = bits ^ sign, none = 0;
@@ -79,12 +79,12 @@ struct RoundDrawn {
 struct SumToOdd {
     static APSCOPE_INLINE void run(const double* a, const double* b, double sign, double* out,
                                    std::size_t count) {
-#pragma GCC ivdep  // rows of their own, or the same
+#pragma GCC ivdep  // the rows are separate, or the same
         for (std::size_t i = 0; i < count; ++i) out[i] = add_to_odd(a[i], sign * b[i]);
     }
 };
 
-// By the rule. `words`: if the mode draws.
+// Rounds by the rounding rule; `words` are the random words, if the mode draws.
 template <RoundingMode M, bool Plain, class Real>
 struct RoundByRule {
     static APSCOPE_INLINE void run(const Real* in, double scale, double* out, std::size_t count,
@@ -105,7 +105,7 @@ struct AddByRule {
             out[i] = add_rounded<M>(a[i], sign * b[i], cast, is_stochastic(M) ? words[i] : 0);
     }
 };
-// f.template operator()<M, Plain>(begin, n, words) for all elements.
+// Calls f.template operator()<M, Plain>(begin, n, words) for one group of elements after another.
 template <class F>
 void by_rule(const Cast<double>& cast, const RandomStream& stream, std::uint64_t first,
              std::size_t count, F&& f) {
@@ -123,7 +123,8 @@ std::optional<DrawnStep> make_drawn(const FloatFormat& format, Projection projec
     constexpr int least_exponent = 1 - Layout<double>::bias;
     if (projection.rounding != RoundingMode::stochastic || cast.random_bits > 53) return {};
     if (cast.emin - cast.mantissa_bits - cast.random_bits < least_exponent) return {};
-    projection.rounding = RoundingMode::toward_zero;  // the same grid, other ends
+    projection.rounding = RoundingMode::toward_zero;  // for the same grid; the results beyond the
+                                                      // largest number are set below
     std::optional<StepCast<double>> step = make_step<double>(format, projection);
     if (!step) return {};
     const auto magnitude = [](std::uint64_t bits) { return bits & ~sign_bit<double>; };

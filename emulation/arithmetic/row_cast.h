@@ -1,18 +1,17 @@
-// Rows of fp64 numbers rounded to a format, and sums of two rows: schemes' messages and the hops of
-// an all-reduce for numbers beyond fp32. The bits of round_to_format() and add_rounded(), by one of
-// three paths:
+// Rounds rows of fp64 numbers to a format, and sums of two rows: schemes' messages, and the hops of
+// an all-reduce for numbers beyond fp32. The bits are those of round_to_format() and add_rounded(),
+// by one of three paths:
 //
 //      steps    deterministic: the few operations of rounding_steps.h
 //      drawn    stochastic: the addition of core/grid.h truncates x, and the rest is compared with
-// the random integer
+//               the random integer r; both sides of the second row are exact
 //
-//                   below = x cut off to the grid       up where  x - below >= (2^N - r) 2^-N
-//                   quantum
+//                   below = x cut off to the grid
+//                   up where x - below >= (2^N - r) 2^-N quantum
 //
-//               both sides exact: floor(2^N eta) + r >= 2^N says the same, for 2^N - r is an
-//               integer
+//               floor(2^N eta) + r >= 2^N says the same, because 2^N - r is an integer
 //      rule     elsewhere: gaps, numbers without a sign, flushed numbers, kept payloads, other
-//      stochastic modes
+//               stochastic modes
 #pragma once
 
 #include <cstddef>
@@ -27,7 +26,7 @@
 namespace apscope::detail {
 
 struct DrawnStep {
-    StepCast<double> step;   // its grid and its ends
+    StepCast<double> step;   // its grid and its results beyond the largest number
     double draws, per_draw;  // 2^N, 2^-N
 };
 
@@ -38,14 +37,15 @@ public:
     const FloatFormat& format() const { return format_; }
     const Projection& projection() const { return projection_; }
 
-    // out[i] = round(scale in[i]), the draw that of element first + i of the stream. fp64 holds the
-    // products: of two fp32 numbers, of any by a power of two. `in` may be `out`.
+    // Sets out[i] = round(scale in[i]), with the draw of element first + i of the stream. The
+    // products must be exact in fp64, as those of two fp32 numbers and those with a power of two
+    // are. `in` may be `out`.
     void round(const float* in, double scale, double* out, std::size_t count,
                const RandomStream& stream, std::uint64_t first) const;
     void round(const double* in, double scale, double* out, std::size_t count,
                const RandomStream& stream, std::uint64_t first) const;
-    // out[i] = round(a[i] + sign b[i]), rounded once; `out` may be one of them. Operands as for
-    // add_rounded().
+    // Sets out[i] = round(a[i] + sign b[i]), rounded once; `out` may be one of them. Operands are
+    // those that add_rounded() takes.
     void add(const double* a, const double* b, double sign, double* out, std::size_t count,
              const RandomStream& stream, std::uint64_t first) const;
 
@@ -61,7 +61,7 @@ private:
     std::optional<DrawnStep> drawn_;
 };
 
-// out = a + sign b, rounded to odd.
+// Sets out[i] = a[i] + sign b[i], rounded to odd.
 void sums_to_odd(const double* a, const double* b, double sign, double* out, std::size_t count);
 
 }  // namespace apscope::detail

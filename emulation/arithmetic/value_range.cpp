@@ -14,7 +14,7 @@ namespace apscope::detail {
 namespace {
 
 // The data collected in a pass over an array: all fraction bits, the largest finite magnitude, and
-// the smallest exponent of a last significant bit (plus 300, to be positive).
+// the smallest exponent of a last significant bit (plus 277, to be positive).
 struct Collected {
     std::uint32_t fractions = 0, largest = 0;
     std::int32_t last_bit = 1 << 20;
@@ -25,11 +25,12 @@ struct CollectRange {
         std::int32_t fractions = 0, largest = 0, last_bit = 1 << 20;
         for (std::size_t i = 0; i < count; ++i) {
             const std::int32_t bits = bits_cast<std::int32_t>(values[i]) & 0x7FFFFFFF;
-            // A mask: g++ makes no vector code of a selection that the maximum below selects from.
+            // This is a mask because g++ makes no vector code of a selection whose result the
+            // maximum below uses.
             const std::int32_t magnitude = bits & -static_cast<std::int32_t>(bits < 0x7F800000),
                                fraction = magnitude & 0x007FFFFF;
             const std::int32_t significand = fraction | (magnitude > 0x007FFFFF ? 0x00800000 : 0);
-            // A single bit is an exact fp32 number: its exponent says which.
+            // A single bit is an exact fp32 number, whose exponent is the place of the bit.
             const std::int32_t place =
                 bits_cast<std::int32_t>(static_cast<float>(significand & -significand)) >> 23;
             const std::int32_t field = magnitude >> 23, exponent = place + (field > 1 ? field : 1);

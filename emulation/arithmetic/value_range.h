@@ -9,17 +9,18 @@
 namespace apscope::detail {
 
 // Every finite number of the set has at most `precision` significant bits, is a multiple of
-// 2^quantum and smaller than 2^(top + 1). Infinities and NaN are allowed. Only zeros: precision 0.
+// 2^quantum and smaller than 2^(top + 1). Infinities and NaN are allowed. A set of zeros has
+// precision 0.
 struct ValueRange {
     int precision = 0, quantum = 1 << 20, top = -(1 << 20);
     bool only_zeros() const { return precision == 0; }
 };
 
-// The values of a format.
+// The range of the values of a format.
 ValueRange range_of(const FloatFormat& format);
-// Those of an array, in one pass.
+// The range of the numbers of an array, in one pass.
 ValueRange range_of(std::span<const float> values);
-// The exact products of two sets, and both sets together.
+// The ranges of the exact products of two sets, and of both sets together.
 ValueRange product_range(const ValueRange& a, const ValueRange& b);
 ValueRange union_range(const ValueRange& a, const ValueRange& b);
 
@@ -29,29 +30,29 @@ struct Hardware {
 };
 inline constexpr Hardware fp32_hardware{24, -149, 127}, fp64_hardware{53, -1074, 1023};
 
-// Whether the type can represent every number of the set.
+// Returns whether the type can represent every number of the set.
 bool holds(const Hardware& hardware, const ValueRange& values);
-// Whether the type can represent every sum of two numbers of the set. Sums are multiples of the
-// set's quantum below 2^(top + 2).
-// Letters in the definition, which is a formula.
+// Returns whether the type can represent every sum of two numbers of the set. Sums are multiples of
+// the set's quantum below 2^(top + 2).
+// The definition has parameters of one letter, because it is a formula.
 // NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name)
 bool sums_are_exact(const Hardware& hardware, const ValueRange& terms);
-// Is RN_p(RN_hardware(x + y)) = RN_p(x + y) for numbers x, y of the set, with any rule for ties of
-// RN_p? So it is if 2p + 1 <= the hardware's precision and all x, y are numbers of the format with
-// unbounded range above (Figueroa, 1995; Flocq, Double_rounding.v, round_round_plus_FLT). An
-// inexact hardware sum has a larger operand x on the format's grid and a smaller one below a
-// quarter of its quantum: both sides are x.
+// Returns whether RN_p(RN_hardware(x + y)) = RN_p(x + y) for numbers x, y of the set, with any rule
+// for ties of RN_p. This is so if 2p + 1 <= the hardware's precision and all x, y are numbers of
+// the format with unbounded range above (Figueroa, 1995; Flocq, Double_rounding.v,
+// round_round_plus_FLT): an inexact hardware sum has a larger operand x on the format's grid and a
+// smaller one below a quarter of its quantum, so both sides are x.
 // NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): as above
 bool sum_rounds_twice_safely(const Hardware& hardware, const ValueRange& terms, int precision,
                              int quantum);
-// Is RN_p(RO_hardware(x + y)) = RN_p(x + y), RO the rounding to odd, for any numbers x, y of the
-// type? With two bits and two binades below more than the format's (Boldo and Melquiond, 2008); a
-// sum beyond the type's range is beyond the format's.
+// Returns whether RN_p(RO_hardware(x + y)) = RN_p(x + y) for any numbers x, y of the type, where RO
+// is the rounding to odd. This is so if the type has two bits and two binades below more than the
+// format (Boldo and Melquiond, 2008); a sum beyond the type's range is beyond the format's.
 bool sum_to_odd_rounds_safely(const Hardware& hardware, const ValueRange& format);
-// RN_p(RN_hardware(x y)) = RN_p(x y), with ties to even: P = the factors' bits together fit the
-// hardware, and its quantum is at most 2^(q - P). A product of at least 2^(q - 1), half the least
-// number, is then exact. A smaller one must become 0, and does: no rounding takes it past the tie,
-// and the tie goes to the even 0.
+// Returns whether RN_p(RN_hardware(x y)) = RN_p(x y), with ties to even. This is so if the P bits
+// of both factors together fit the hardware, and its quantum is at most 2^(q - P), where q =
+// `quantum`. A product of at least 2^(q - 1), half the least number, is then exact. A smaller one
+// must become 0, and does: no rounding takes it past the tie, and the tie goes to the even 0.
 bool product_rounds_twice_safely(const Hardware& hardware, const ValueRange& a, const ValueRange& b,
                                  int quantum);
 

@@ -1,5 +1,5 @@
-// One batch of blocks through the loops of block_kernels.h: amax of every block, the scales, the
-// elements; blocks that the loops do not support use the rule.
+// Rounds one batch of blocks by the loops of block_kernels.h: amax of every block, the scales, the
+// elements. Blocks that the loops do not support are rounded by block_rule.h.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace apscope::detail {
 
-// Scales spread over a run of elements.
+// The scales of blocks, repeated for every element of a run.
 template <class Real>
 struct SpreadScales {
     BitsOf<Real> shift[batch_elements];
@@ -38,7 +38,7 @@ struct BatchRoom {
     }
 };
 
-// Out: Real for values, std::uint8_t for codes with their scales' codes beside them.
+// Out is Real for values, or std::uint8_t for codes, with the codes of the scales in `scales`.
 template <class Real, class Out>
 class BatchRounder {
     static constexpr bool encodes = std::is_same_v<Out, std::uint8_t>;
@@ -111,7 +111,7 @@ private:
         }
     }
 
-    // Entries for `count` elements of block b, after `at`.
+    // Writes the scale of block b for `count` elements, from place `at` on.
     void spread(BatchRoom<Real>& room, std::size_t b, std::size_t at, std::size_t count) const {
         if (job_.ratio) {
             std::fill_n(room.spread.multiply + at, count, room.multiply[b]);
@@ -139,7 +139,7 @@ private:
         round_elements(room, place.first, elements, 0, room.spread.view());
     }
 
-    // A block alone in its batch.
+    // Rounds a block that is alone in its batch.
     void round_large(BatchRoom<Real>& room, std::size_t b, const BlockPlace& place) const {
         const std::size_t whole = place.count - place.count % block_step;
         for (std::size_t i = 0; i < whole; i += batch_elements) {
@@ -162,7 +162,7 @@ private:
             }
             return;
         }
-        // Short rows, one after the other.
+        // Several short rows are rounded as one run.
         for (std::size_t row = 0; row < std::min(rows, together); ++row) {
             std::copy_n(room.shift, n, room.spread.shift + row * n);
             std::copy_n(room.multiply, n, room.spread.multiply + row * n);
@@ -174,7 +174,7 @@ private:
         }
     }
 
-    // At most batch_elements, one after the other: see round_block_elements().
+    // Rounds at most batch_elements consecutive elements: see round_block_elements().
     void round_elements(BatchRoom<Real>& room, std::size_t first, std::size_t count,
                         std::size_t steps, const BlockScales<Real>& scales) const {
         const std::uint32_t* drawn = nullptr;

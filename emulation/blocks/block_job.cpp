@@ -17,9 +17,10 @@ MovableFormat<Real> movable(const FloatFormat& f, const Cast<Real>& cast) {
             static_cast<Bits>(L::bias - f.bias) << f.mantissa_bits, lift};
 }
 
-// The k by which a format may be moved: its quantum stays a normal number of Real, and c, which is
-// above its largest number, a finite one. `spare`: so many binades more below; products of the
-// quantum with 24 bits that stochastic rounding takes are exact from 2^-125 on.
+// The range of k by which a format may be moved: its quantum stays a normal number of Real, and c,
+// which is above its largest number, stays finite. `spare` is a number of binades that stay free
+// below, because products of the quantum with 24 bits in stochastic rounding are exact from 2^-125
+// on.
 template <class Real>
 struct Moves {
     int lowest, highest;
@@ -31,7 +32,7 @@ struct Moves {
     bool at_rest() const { return lowest <= 0 && highest >= 0; }
 };
 
-// Even spacing down to a zero, ties decided by the significand's parity.
+// True for even spacing down to a zero and ties that the significand's parity decides.
 template <class Real>
 bool is_even(const FloatFormat& f, const Cast<Real>& cast) {
     const int emax = f.emax();

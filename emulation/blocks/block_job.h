@@ -11,22 +11,22 @@ namespace apscope::detail {
 template <class Real>
 struct BlockJob {
     BlockEncoder encoder;
-    // Whether the loops support any block; the kernels of the scales decide which.
+    // True if the loops support any block; the kernels of the scales decide which blocks.
     bool served = false;
     bool ratio = false, few = true, draws = false;
     BlockCast<Real> cast{};
     PowerScaleRule<Real> power{};
     RatioScaleRule ratio_rule{};
-    int min_scale_code = 0;  // of 2^power.min; each power of two has the next code
+    int min_scale_code = 0;  // code of 2^power.min; each further power of two has the next code
 };
 
 // The encoder's tensor scale must have been set.
 template <class Real>
 BlockJob<Real> make_block_job(BlockEncoder encoder);
 
-// Rounds `count` elements supported by the loops: those of blocks of `steps` times block_step
-// elements, with a scale per block, or, with steps = 0, any, with a scale per element. Which loop:
-// block_loops.h.
+// These round and encode `count` elements that the loops support: those of blocks of `steps` times
+// block_step elements, with one scale per block, or, with steps = 0, any elements, with one scale
+// per element. block_loops.h chooses the loop.
 template <class Real>
 void round_block_elements(const BlockJob<Real>& job, const Real* in, Real* out, std::size_t count,
                           std::size_t steps, const BlockScales<Real>& scales,

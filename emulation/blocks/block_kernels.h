@@ -1,8 +1,8 @@
 // The loops of the block casts, one struct each with a static run(), compiled per instruction set
 // by simd::run(). They round elements unscaled, by the addition of core/grid.h: the limits are
 // moved by the block's scale 2^k, never the elements, so nothing is multiplied. (Rule ratio
-// multiplies, by its definition, and rounds with k = 0.) Unsupported blocks use block_rule.h: see
-// BlockCast.
+// multiplies, by its definition, and rounds with k = 0.) Blocks that they do not support use
+// block_rule.h.
 #pragma once
 
 #include <cfloat>
@@ -18,15 +18,15 @@ namespace apscope::detail {
 // Elements that share one scale are processed in steps of this many.
 inline constexpr std::size_t block_step = 16;
 
-// A format that values are rounded to, moved by 2^k: `shift` is k in the place of the exponent
-// field.
+// A format to which values are rounded, before it is moved by 2^k; functions take k as `shift`, in
+// the place of the exponent field.
 template <class Real>
 struct MovableFormat {
     using Bits = BitsOf<Real>;
-    GridConstants<Real> grid;  // of k = 0 like all that follows
+    GridConstants<Real> grid;  // for k = 0, as are all members
     Bits largest;
-    Bits code_offset;  // of the normal numbers' codes
-    int code_shift;    // f - m
+    Bits code_offset;  // offset of the codes of normal numbers
+    int code_shift;    // f - m, the number of discarded bits
 };
 
 // The data of a format and a projection for the element loops.
@@ -35,16 +35,16 @@ struct BlockCast {
     using Bits = BitsOf<Real>;
     MovableFormat<Real> element;
     Bits over_positive, over_negative;  // results for larger numbers
-    // All ones if that is a number, which moves with the scale.
+    // All ones if that result is a number, which moves with the scale; else 0.
     Bits moves_positive, moves_negative;
     Bits negative_zero;
     Bits flip, add, mask, zero_code;  // a negative element's code: ((code ^ flip) + add) & mask
     Bits over_code_positive, over_code_negative;
-    Real bound, tensor_scale;  // rule ratio: the largest element
+    Real bound, tensor_scale;  // rule ratio: the largest element, and the tensor scale
 };
 
-// A scale for each block, or for each element: k (see MovableFormat), or the factors of an element
-// and of its rounded value.
+// Scales, one per block or one per element: k (see MovableFormat), or the factors of an element and
+// of its rounded value.
 template <class Real>
 struct BlockScales {
     const BitsOf<Real>* shift;
@@ -52,8 +52,8 @@ struct BlockScales {
     const Real* value;
 };
 
-// A magnitude to multiples of the quantum, without an upper limit. `drawn` is left-aligned in 32
-// bits.
+// Rounds a magnitude to a multiple of the quantum, without an upper limit. `drawn` is left-aligned
+// in 32 bits.
 template <RoundingMode M, bool Few, class Real>
 APSCOPE_HD BitsOf<Real> round_movable(BitsOf<Real> magnitude, bool negative,
                                       const MovableFormat<Real>& f, BitsOf<Real> shift,
@@ -74,13 +74,13 @@ APSCOPE_HD BitsOf<Real> round_movable(BitsOf<Real> magnitude, bool negative,
         if constexpr (M == RoundingMode::stochastic_equal) {
             return bits_cast<Bits>(((rest != 0) & (drawn >> 31 != 0)) ? down + q : down);
         } else if constexpr (M == RoundingMode::stochastic && Few) {
-            // floor(rest / q 2^N) + R >= 2^N, at most 24 bits: rest >= q (1 - R / 2^N), which is
-            // exact.
+            // The test floor(rest / q 2^N) + R >= 2^N is rest >= q (1 - R / 2^N), which is exact
+            // for at most 24 bits.
             const Real threshold =
                 Real{1} - static_cast<Real>(static_cast<std::int32_t>(drawn >> 8)) * Real{0x1p-24};
             return bits_cast<Bits>(rest >= q * threshold ? down + q : down);
         } else if constexpr (M == RoundingMode::stochastic) {
-            // The first 32 binary digits of rest / q, sixteen at a time, which fits a signed
+            // Takes the first 32 binary digits of rest / q, sixteen at a time, which fit a signed
             // conversion.
             const Real above =
                 rest * bits_cast<Real>(c_times_inverse<Real> - c_bits) * Real{0x1p16};
@@ -104,7 +104,7 @@ APSCOPE_HD BitsOf<Real> movable_code(BitsOf<Real> rounded, const MovableFormat<R
     return select(rounded < min, quanta, ((rounded - shift) >> f.code_shift) - f.code_offset);
 }
 
-// One element: its value times its block's scale, or its code.
+// Rounds one element: returns its value times its block's scale, or its code.
 template <RoundingMode M, bool Few, bool Ratio, bool Encodes, class Real>
 APSCOPE_HD auto block_element(Real x, const BlockCast<Real>& cast, BitsOf<Real> shift,
                               Real multiply, Real value, std::uint32_t drawn) {
@@ -139,7 +139,7 @@ APSCOPE_HD auto block_element(Real x, const BlockCast<Real>& cast, BitsOf<Real> 
     }
 }
 
-// A run of blocks, each of `steps` times block_step elements.
+// Rounds a run of blocks, each of `steps` times block_step elements.
 template <RoundingMode M, bool Few, bool Ratio, bool Encodes, class Real>
 struct RoundBlocksInSteps {
     using Out = std::conditional_t<Encodes, std::uint8_t, Real>;
@@ -168,7 +168,7 @@ struct RoundBlocksInSteps {
     }
 };
 
-// A run of elements, each with its own scale.
+// Rounds a run of elements, each with its own scale.
 template <RoundingMode M, bool Few, bool Ratio, bool Encodes, class Real>
 struct RoundBlockElements {
     using Out = std::conditional_t<Encodes, std::uint8_t, Real>;
@@ -186,8 +186,8 @@ struct RoundBlockElements {
     }
 };
 
-// The largest magnitude of each block, as bits: an infinity or a NaN shows. Size 0: of counts[b]
-// elements, or counts[0] all of them.
+// Computes the largest magnitude of each block, as bits, so that infinities and NaN are larger than
+// all numbers. With Size 0, block b has counts[b] elements or, if `uniform`, counts[0].
 template <class Real, std::size_t Size>
 struct BlockMaxima {
     static APSCOPE_INLINE void run(const Real* in, BitsOf<Real>* maxima, std::size_t blocks,
@@ -205,7 +205,7 @@ struct BlockMaxima {
     }
 };
 
-// The same of `columns` blocks side by side, whose elements are `stride` apart.
+// Does the same for `columns` blocks side by side, whose elements are `stride` apart.
 template <class Real>
 struct ColumnMaxima {
     static APSCOPE_INLINE void run(const Real* in, BitsOf<Real>* maxima, std::size_t columns,
@@ -220,12 +220,13 @@ struct ColumnMaxima {
     }
 };
 
-// The power-of-two rules on the bits of amax, and the blocks that the loops above serve.
+// A power-of-two rule on the bits of amax, and the limits of the blocks that the loops above
+// support.
 template <class Real>
 struct PowerScaleRule {
     using Bits = BitsOf<Real>;
-    std::int64_t offset;           // k = exponent field - offset, and one more
-    Bits more_from;                // from this fraction on
+    std::int64_t offset;           // k = exponent field - offset, or one more
+    Bits more_from;                // one more from this fraction on
     std::int64_t min, max;         // the scale format's exponents
     std::int64_t lowest, highest;  // the supported k
     Bits limit;                    // the first unsupported amax
@@ -261,7 +262,7 @@ struct PowerScales {
     }
 };
 
-// Rule ratio: NVFP4's order of fp32 operations (see choose_scale in block_rule.cpp).
+// The rule ratio, in NVFP4's order of fp32 operations (see choose_scale in block_rule.cpp).
 struct RatioScaleRule {
     MovableFormat<float> scale;
     float element_largest, scale_largest, tensor_scale, tensor_scale_inverse, stretch;
@@ -287,7 +288,8 @@ struct RatioScales {
             values[b] = bits_cast<float>(rounded);
             multiply[b] = FLT_MAX < inverse ? FLT_MAX : inverse;
             codes[b] = static_cast<std::uint8_t>(movable_code<float>(rounded, rule.scale, 0));
-            // No infinity or NaN among the elements, none on the way, no negative ratio.
+            // No element is infinite or NaN, and neither the ratio nor the inverse is NaN or
+            // negative.
             const bool plain = (maxima[b] < infinity_bits<float>)&(
                 bits_cast<std::uint32_t>(ratio) <= infinity_bits<float>);
             served[b] = static_cast<std::uint8_t>(
@@ -296,7 +298,7 @@ struct RatioScales {
     }
 };
 
-// The largest magnitude whose bits are below `limit`, as bits.
+// Computes the largest magnitude whose bits are below `limit`, as bits.
 struct LargestBelow {
     static APSCOPE_INLINE void run(const float* in, std::size_t count, std::uint32_t limit,
                                    std::uint32_t* largest) {
@@ -310,7 +312,8 @@ struct LargestBelow {
     }
 };
 
-// Integer elements in the low `bits` bits of a code, two's complement, in units of `unit`.
+// Decodes integer elements in the low `bits` bits of a code, in two's complement, in units of
+// `unit`.
 struct DecodeIntegers {
     static APSCOPE_INLINE void run(const std::uint8_t* in, float* out, std::size_t count, int bits,
                                    float unit) {
@@ -322,8 +325,8 @@ struct DecodeIntegers {
     }
 };
 
-// element * scale / tensor scale: see combine_block_value(). The product's one rounding is fp32's
-// own; a division by 1 changes nothing.
+// The value element * scale / tensor scale, as combine_block_value() computes it. The product's one
+// rounding is fp32's own; without `divides` the tensor scale is 1.
 template <bool divides>
 APSCOPE_INLINE float block_value(float element, float scale, float tensor_scale) {
     const float product = element * scale, value = divides ? product / tensor_scale : product;

@@ -1,5 +1,5 @@
-// Which loop of block_kernels.h rounds a run of elements. Compiled once for fp32 (blocks_fp32.cpp)
-// and once for fp64 (blocks_fp64.cpp).
+// Chooses the loop of block_kernels.h that rounds a run of elements. Compiled once for fp32
+// (blocks_fp32.cpp) and once for fp64 (blocks_fp64.cpp).
 #pragma once
 
 #include <type_traits>

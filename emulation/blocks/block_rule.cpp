@@ -16,20 +16,20 @@ namespace {
 // Blocks are split into buffers of at most this many elements.
 constexpr std::size_t chunk = 512;
 
-// A block's scale and how its elements are brought into the element format's range.
+// A block's scale, and the factor that brings its elements into the element format's range.
 struct Scale {
-    double value;    // NaN: so is every element
-    double inverse;  // x inverse, exact (power-of-two rules)
-    float multiply;  // fl32(x multiply), clipped (rule ratio)
+    double value;    // if NaN, every element is NaN
+    double inverse;  // power-of-two rules: x * inverse is exact
+    float multiply;  // rule ratio: fl32(x * multiply), clipped
 };
 
-// What a block has in it: amax of its finite elements, and the others.
+// The contents of a block: amax of its finite elements, and whether it has others.
 struct Content {
     double amax = 0;
     bool has_nan = false, has_infinity = false;
 };
 
-// Whether non-finite elements make the block's scale NaN.
+// Returns whether non-finite elements make the block's scale NaN.
 bool scale_is_nan(const BlockFormat& f, const Content& content) {
     switch (f.nonfinite) {
         case BlockNonfinite::apart: return content.has_nan && !f.element.has_nan();
@@ -40,7 +40,7 @@ bool scale_is_nan(const BlockFormat& f, const Content& content) {
     return false;
 }
 
-// The exponent of a block with an infinity that counts.
+// The scale's exponent for a block with an infinity that counts.
 int infinite_exponent(const BlockFormat& f, double amax) {
     return f.nonfinite == BlockNonfinite::transformer_engine || f.rule == ScaleRule::rceil
                ? f.scale.emax()
@@ -52,7 +52,7 @@ Scale choose_scale(const BlockEncoder& e, const Content& content) {
     const bool infinite = content.has_infinity && e.format.nonfinite != BlockNonfinite::apart;
     const double amax = content.amax;
     if (e.format.rule == ScaleRule::ratio) {
-        // NVFP4's order of fp32 operations.
+        // The order of these fp32 operations is NVFP4's.
         const float one_over_largest = 1.0f / e.largest;
         const float narrow =
             infinite ? std::numeric_limits<float>::infinity() : static_cast<float>(amax);
@@ -69,9 +69,10 @@ Scale choose_scale(const BlockEncoder& e, const Content& content) {
     return {std::ldexp(1.0, k), std::ldexp(1.0, -k), 0};
 }
 
-// x before it is rounded to an element.
+// x in units of the block's scale, before it is rounded to an element.
 inline double scaled(const BlockEncoder& e, const Scale& s, double x) {
-    // A NaN that elements do not have, under a scale that is a number: as cvt.satfinite has it.
+    // Under a scale that is a number, a NaN that elements do not have becomes the largest element,
+    // as cvt.satfinite converts it.
     if (x != x && e.format.nonfinite == BlockNonfinite::transformer_engine &&
         !e.format.element.has_nan())
         return e.largest;
@@ -79,14 +80,14 @@ inline double scaled(const BlockEncoder& e, const Scale& s, double x) {
         if (x != x) return x;
         return std::clamp(static_cast<float>(x) * s.multiply, -e.largest, e.largest);
     }
-    // Exact, but for fp64 inputs hundreds of binades below every element: of those only the sign,
-    // and that they are not zero, can matter.
+    // The product is exact, except for fp64 inputs hundreds of binades below every element. Only
+    // their sign can matter, and that they are not zero.
     const double result = x * s.inverse;
     if (x != 0 && std::abs(result) < DBL_MIN) return std::copysign(DBL_MIN, x);
     return result;
 }
 
-// The rule on a buffer, deterministic modes.
+// Applies the rounding rule to a buffer, in deterministic modes.
 template <RoundingMode M, bool Plain>
 struct RoundElements {
     static APSCOPE_INLINE void run(double* values, std::size_t count, const Cast<double>* given) {
@@ -96,7 +97,7 @@ struct RoundElements {
     }
 };
 
-// The element values of a block: sink(offset in the block, element values, scale).
+// Computes the element values of a block: calls sink(offset in the block, element values, scale).
 template <class Real, class Sink>
 void round_block(const Real* in, const BlockPlace& place, const BlockEncoder& e, Sink&& sink) {
     Content content;
@@ -129,8 +130,8 @@ void round_block(const Real* in, const BlockPlace& place, const BlockEncoder& e,
     }
 }
 
-// The values of all codes of a format of at most 8 bits. Short arrays come one after another, so a
-// thread keeps the last few tables.
+// The values of all codes of a format of at most 8 bits. A thread keeps the last few tables,
+// because short arrays come one after another.
 const std::vector<double>& value_table(const FloatFormat& format) {
     constexpr std::size_t kept = 8;
     thread_local std::vector<std::pair<FloatFormat, std::vector<double>>> tables;
@@ -152,7 +153,8 @@ BlockEncoder::BlockEncoder(const BlockFormat& f, const Projection& p, const Bloc
       element_codec(make_codec(f.element)), scale_codec(make_codec(f.scale)),
       largest(static_cast<float>(f.element.largest())), tensor_scale(1), tensor_scale_inverse(1) {}
 
-// S_enc = min(fl32(largest element * largest scale / amax), FLT_MAX); 1 for 0 and infinity.
+// S_enc = min(fl32(largest element * largest scale / amax), FLT_MAX); it is 1 if amax is 0 or
+// infinite.
 void BlockEncoder::set_tensor_scale(float amax) {
     if (amax == 0 || std::isinf(amax)) return;
     const float range =
@@ -199,7 +201,7 @@ void encode_block_by_rule(const Real* in, std::uint8_t* codes, std::uint8_t* sca
             scales[place.scale] =
                 static_cast<std::uint8_t>(encode_one(static_cast<float>(scale), e.scale_codec));
             for (std::size_t j = 0; j < elements.size(); ++j) {
-                // With a NaN scale the elements do not matter: code 0.
+                // With a NaN scale the elements do not matter and have code 0.
                 codes[place.first + (begin + j) * place.stride] =
                     scale != scale ? std::uint8_t{0}
                                    : e.element_code(static_cast<float>(elements[j]));

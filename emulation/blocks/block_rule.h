@@ -1,6 +1,6 @@
-// One block of a block format by the one rule (core/rounding.h), element by element on fp64 numbers
-// x / 2^k, which are exact: the reference of the loops of block_kernels.h, and the path for blocks
-// and formats that they do not support.
+// Rounds one block of a block format by the rounding rule (core/rounding.h), element by element on
+// fp64 numbers x / 2^k, which are exact: the reference for the loops of block_kernels.h, and the
+// path for blocks and formats that they do not support.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,8 @@
 
 namespace apscope::detail {
 
-// One block's place: its elements are first, first + stride, ...; its scale's index.
+// The place of a block: its elements are first, first + stride, ..., and `scale` is the index of
+// its scale.
 struct BlockPlace {
     std::size_t first, stride, count, scale;
 };
@@ -31,13 +32,13 @@ struct BlockEncoder {
     float largest, tensor_scale, tensor_scale_inverse;
 
     BlockEncoder(const BlockFormat& f, const Projection& p, const BlockSettings& given);
-    // amax: the array's largest magnitude, of finite elements unless infinities count.
+    // `amax` is the array's largest magnitude, of its finite elements unless infinities count.
     void set_tensor_scale(float amax);
-    // Of an element's value in fp32.
+    // The code of an element; `value` is its fp32 value.
     std::uint8_t element_code(float value) const;
 };
 
-// `in` and `out` are the whole arrays, or the same array.
+// `in` and `out` are the complete arrays; they may be the same array.
 template <class Real>
 void quantize_block_by_rule(const Real* in, Real* out, const BlockPlace& place,
                             const BlockEncoder& encoder);
@@ -49,8 +50,8 @@ void encode_block_by_rule(const Real* in, std::uint8_t* codes, std::uint8_t* sca
 std::vector<double> element_values(const BlockFormat& format);
 std::vector<double> scale_values(const BlockFormat& format);
 
-// element * scale / tensor scale. The product is exact in fp64, and in fp32 for rule ratio, whose
-// division is the one of fp32.
+// The value element * scale / tensor scale. The product is exact in fp64, and in fp32 for rule
+// ratio, whose division is an fp32 division.
 template <class Real>
 Real combine_block_value(const BlockFormat& f, double element, double scale, float tensor_scale);
 

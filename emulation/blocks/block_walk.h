@@ -1,4 +1,4 @@
-// The blocks of an array, in the order of their scales, a batch at a time:
+// Walks through the blocks of an array, in the order of their scales, a batch at a time:
 //
 //      blocks along the last axis       consecutive blocks: their elements are contiguous
 //      along another axis               columns: blocks side by side, elements `inner` apart
@@ -20,10 +20,10 @@ namespace apscope::detail {
 inline constexpr std::size_t batch_blocks = 256, batch_elements = 2048;
 
 struct BlockBatch {
-    std::size_t first;  // element
-    std::size_t scale;  // the first block's
+    std::size_t first;  // index of the first element
+    std::size_t scale;  // index of the first block's scale
     std::size_t blocks;
-    std::size_t elements;  // of all blocks
+    std::size_t elements;  // number of elements in all blocks
     bool columns;
     std::size_t stride;  // between the elements of a block
     bool uniform;        // every block has counts[0] elements; the other counts are unused
@@ -38,10 +38,10 @@ struct BlockBatch {
     }
 };
 
-// Blocks b .. end - 1 (b < end) of an array: as many as a batch takes.
+// Fills a batch with as many blocks as it takes, from block b to at most end - 1 (b < end).
 inline void take_batch(BlockBatch& batch, BlockShape shape, std::size_t size, std::size_t b,
                        std::size_t end) {
-    const std::size_t line = shape.length / size + (shape.length % size != 0);  // blocks of a line
+    const std::size_t line = shape.length / size + (shape.length % size != 0);  // blocks per line
     const std::size_t block = b / shape.inner % line;
     const auto count = [&](std::size_t k) { return std::min(size, shape.length - k * size); };
     batch.scale = b;

@@ -23,7 +23,7 @@ void check(bool agrees, const char* what, std::size_t given, std::size_t wanted)
                                 "; they must agree");
 }
 
-// The largest magnitude of finite elements, or of all but NaNs, in pieces over threads.
+// The largest magnitude of the finite elements, or of all but NaNs, in pieces over threads.
 float largest_magnitude(std::span<const float> in, bool with_infinities, int threads) {
     constexpr std::size_t piece = std::size_t{1} << 16;
     const std::size_t pieces = in.size() / piece + (in.size() % piece != 0);
@@ -42,7 +42,7 @@ float largest_magnitude(std::span<const float> in, bool with_infinities, int thr
     return std::bit_cast<float>(largest);
 }
 
-// Over the array, unless it is given.
+// Computes the tensor scale over the array, unless the settings have its amax.
 template <class Real>
 void find_tensor_scale(std::span<const Real> in, BlockEncoder& e, int threads) {
     const FloatEnvironment environment;
@@ -105,9 +105,9 @@ float encode_array(std::span<const Real> in, std::span<std::uint8_t> codes,
     return job.encoder.tensor_scale;
 }
 
-// `count` is a power of two.
+// Throws for a code that is not below `count`, a power of two.
 void check_width(std::span<const std::uint8_t> codes, std::size_t count, const char* what) {
-    if (count > 255) return;  // of 8 bits: there are no others
+    if (count > 255) return;  // no code of 8 bits is too wide
     std::uint8_t all = 0;
     for (const std::uint8_t code : codes) all |= code;
     if (all < count) return;
@@ -118,7 +118,7 @@ void check_width(std::span<const std::uint8_t> codes, std::size_t count, const c
                                 std::to_string(count));
 }
 
-// The codes of a format as values.
+// Decodes the element codes of a format.
 class ElementDecoder {
 public:
     explicit ElementDecoder(const BlockFormat& format) : format_(format) {
@@ -144,8 +144,8 @@ private:
     float unit_;
 };
 
-// Elements times their blocks' scales: one scale for `steps` steps of elements, or one for each
-// element where steps is 0.
+// Multiplies elements by their blocks' scales: one scale per `steps` steps of elements, or, if
+// steps is 0, one per element.
 template <bool divides>
 void scale_elements(const float* elements, float* out, std::size_t count, std::size_t steps,
                     const float* scales, float divisor) {

@@ -1,9 +1,10 @@
 // Block formats applied to arrays: quantize_blocks (values of a block format), encode_blocks (codes
-// of the elements and of the scales) and decode_blocks. Blocks use the loops of block_kernels.h if
-// supported, and otherwise the one rule of core/rounding.h on fp64 numbers x / 2^k, which are
-// exact: with the same bits. docs/definitions.md, section 11, defines the result. In short: amax is
-// taken over the block's finite elements; a block of zeros has the smallest scale; what infinities
-// and NaNs do is the format's BlockNonfinite, and the loops leave all blocks with one to the rule.
+// of the elements and of the scales) and decode_blocks. The loops of block_kernels.h round the
+// blocks that they support; the rounding rule of core/rounding.h rounds the others, with the same
+// bits, on fp64 numbers x / 2^k, which are exact. docs/definitions.md, section 11, defines the
+// result. In short: amax is taken over the block's finite elements; a block of zeros has the
+// smallest scale; the format's BlockNonfinite defines the effect of infinities and NaNs, and the
+// rule rounds all blocks that have one.
 #pragma once
 
 #include <cstddef>
@@ -30,18 +31,19 @@ struct BlockShape {
     std::size_t scales(const BlockFormat& f) const { return outer * blocks(f) * inner; }
 };
 
-// `out` is `in` or does not overlap it. Stochastic rounding draws element i's word (C order) of the
-// stream keyed by `seed`; threads = 0 uses all of the machine's and changes no bit.
+// `out` is `in` or does not overlap it. For element i (C order), stochastic rounding draws word i
+// of the stream keyed by `seed`. threads = 0 uses all hardware threads; the number of threads never
+// changes a bit.
 void quantize_blocks(std::span<const float> in, std::span<float> out, BlockShape shape,
                      const BlockFormat& format, const Projection& projection,
                      std::uint64_t seed = 0, int threads = 1);
-// fp64 values rounded once. Formats whose scale is a ratio compute it in fp32 and refuse fp64.
+// Rounds fp64 values once. Formats whose scale is a ratio compute it in fp32 and refuse fp64.
 void quantize_blocks(std::span<const double> in, std::span<double> out, BlockShape shape,
                      const BlockFormat& format, const Projection& projection,
                      std::uint64_t seed = 0, int threads = 1);
 
-// The tensor scale is returned, 1 for formats without one. decode_blocks returns, bit for bit, the
-// result of quantize_blocks for the same array.
+// Returns the tensor scale, or 1 for formats without one. decode_blocks() then gives, bit for bit,
+// the result of quantize_blocks() for the same array.
 float encode_blocks(std::span<const float> in, std::span<std::uint8_t> codes,
                     std::span<std::uint8_t> scales, BlockShape shape, const BlockFormat& format,
                     const Projection& projection, std::uint64_t seed = 0, int threads = 1);
@@ -49,16 +51,18 @@ float encode_blocks(std::span<const double> in, std::span<std::uint8_t> codes,
                     std::span<std::uint8_t> scales, BlockShape shape, const BlockFormat& format,
                     const Projection& projection, std::uint64_t seed = 0, int threads = 1);
 
-// Further options of an encoder. All except `stream` are for rule ratio.
+// Further options of an encoder. All except `stream` and `first_element` are for the rule ratio.
 struct BlockSettings {
-    RandomStream stream;        // of the words; element i draws word first_element + i
-    std::optional<float> amax;  // instead of the array's own: agreed with others
-    // The largest block scale the tensor scale aims at; 0: the scale format's largest.
+    RandomStream stream;  // stream of the random words; element i draws word first_element + i
+    std::optional<float> amax;  // the amax that several arrays agreed on; absent: that of the array
+    // The largest block scale for which the tensor scale is chosen; 0: the scale format's largest.
     float scale_range = 0;
     float stretch = 1;  // factor on the block's scale before it is rounded
-    // fl32(fl32(amax / largest) * S_enc), not fl32(amax * fl32(S_enc / largest)).
+    // True: the ratio is fl32(fl32(amax / largest) * S_enc); false: fl32(amax * fl32(S_enc /
+    // largest)).
     bool divides_first = false;
-    std::uint64_t first_element = 0;  // of an array that is a piece of a longer one
+    // Index of element 0 in a longer array, of which this is a piece.
+    std::uint64_t first_element = 0;
 };
 float encode_blocks(std::span<const float> in, std::span<std::uint8_t> codes,
                     std::span<std::uint8_t> scales, BlockShape shape, const BlockFormat& format,
@@ -67,12 +71,13 @@ float encode_blocks(std::span<const double> in, std::span<std::uint8_t> codes,
                     std::span<std::uint8_t> scales, BlockShape shape, const BlockFormat& format,
                     const Projection& projection, const BlockSettings& settings, int threads = 1);
 
-// Any codes are read, also those that no encoder writes; a code wider than the format is refused.
+// Reads any codes, also those that no encoder writes; refuses a code wider than the format.
 void decode_blocks(std::span<const std::uint8_t> codes, std::span<const std::uint8_t> scales,
                    float tensor_scale, std::span<float> out, BlockShape shape,
                    const BlockFormat& format, int threads = 1);
 
-// Only by the rule, block by block and element by element, for checking the functions above.
+// These apply the rounding rule block by block and element by element, to check the functions
+// above.
 void quantize_blocks_by_rule(std::span<const float> in, std::span<float> out, BlockShape shape,
                              const BlockFormat& format, const Projection& projection,
                              std::uint64_t seed = 0);
@@ -90,7 +95,7 @@ float encode_blocks_by_rule(std::span<const double> in, std::span<std::uint8_t> 
 void decode_blocks_by_rule(std::span<const std::uint8_t> codes,
                            std::span<const std::uint8_t> scales, float tensor_scale,
                            std::span<float> out, BlockShape shape, const BlockFormat& format);
-// Whether the loops support most blocks of a format, or the rule is used for all.
+// Returns whether the loops support most blocks of a format; if not, the rule rounds all of them.
 bool blocks_have_loops(const BlockFormat& format, const Projection& projection);
 
 }  // namespace apscope::detail

@@ -5,10 +5,11 @@
 //      R                                  R R R R h 0 0 0 ... 0 0   h: half of R's last place, if
 //                                                                   the count is rounded
 //
-// A carry rounds up. StochasticB: floor(eta 2^N + 1/2) + R >= 2^N is eta 2^N + R + 1/2 >= 2^N.
-// StochasticC differs where eta 2^N is a tie, k + 1/2, and the sum is exactly 2^N: R = 2^N - 1 - k,
-// and k is even where R is odd. The even k does not reach 2^N then: the word of an odd R is one
-// less in its last place, and the sum does not reach it either.
+// A carry rounds up. For StochasticB, floor(eta 2^N + 1/2) + R >= 2^N is the same as eta 2^N + R +
+// 1/2 >= 2^N. StochasticC differs only where eta 2^N is a tie, k + 1/2, and that sum is exactly
+// 2^N: R = 2^N - 1 - k, so k is even if R is odd. Its count is then k, and k + R does not reach
+// 2^N; the word of an odd R is made one less in its last place, so that the sum does not carry
+// either.
 #pragma once
 
 #include "core/bits.h"
@@ -16,7 +17,7 @@
 
 namespace apscope::detail {
 
-// The second number for mode M.
+// The second of the two numbers, for mode M.
 template <RoundingMode M, class Word>
 struct AddedDigits {
     Word digits;
@@ -34,12 +35,12 @@ APSCOPE_HD AddedDigits<M, Word> added_digits(Word random, int random_bits) {
     return {static_cast<Word>(with_half - (random >> (width - random_bits) & 1))};
 }
 
-// Whether digits behind those that are added may decide: s above.
+// True if digits below those that are added may decide the rounding (s above).
 template <RoundingMode M>
 inline constexpr bool asks_what_is_lost =
     M == RoundingMode::stochastic_c || M == RoundingMode::stochastic_equal;
 
-// Whether so many digits have room for R: for h and s too where the count is rounded.
+// True if `digits` digits have room for R, and also for h and s if the count is rounded.
 APSCOPE_HD constexpr bool digits_serve(RoundingMode mode, int random_bits, int digits) {
     const bool rounded = mode == RoundingMode::stochastic_b || mode == RoundingMode::stochastic_c;
     return mode != RoundingMode::stochastic_exact && random_bits <= digits - (rounded ? 2 : 0);

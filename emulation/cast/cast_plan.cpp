@@ -50,9 +50,10 @@ CastPath slow_path(RoundingMode mode) {
     return is_stochastic(mode) ? CastPath::stochastic : CastPath::rule;
 }
 
-// Plain casts to signed formats with a zero and even spacing, whose emin is fp32's, or whose
-// quantum is at most 1 (v is a normal number) and at least 2^-93 (fp32's subnormal numbers are less
-// than 2^-33 quanta); at precision 1 no mode that asks for a code's parity.
+// True for plain casts to signed formats with a zero and even spacing whose emin is fp32's, or
+// whose quantum is at most 1 (so that v of quantize_split.h is a normal number) and at least 2^-93
+// (so that fp32's subnormal numbers are less than 2^-33 quanta). At precision 1 the mode must not
+// use a code's parity.
 bool split_serves(const FloatFormat& f, const Cast<float>& cast) {
     const RoundingMode mode = cast.rounding;
     if (is_stochastic(mode) && !digits_serve(mode, cast.random_bits, 32)) return false;
@@ -62,8 +63,9 @@ bool split_serves(const FloatFormat& f, const Cast<float>& cast) {
            (cast.emin == -126 || (quantum >= -93 && quantum <= 0));
 }
 
-// Casts that split_serves(), where T fits an int, no power of two leaves fp32's normal numbers, and
-// fp32's subnormal numbers have no digit in T: as good as the smallest normal one.
+// True for casts that split_serves() accepts if T of stochastic_scaled.h fits an int, all powers of
+// two are normal fp32 numbers, and fp32's subnormal numbers have no digit in T, so that the
+// smallest normal number can replace them.
 bool scaled_serves(const SplitCast& s) {
     const int digits = digits_serve(s.cast.rounding, s.cast.random_bits, 16) ? 16 : 32;
     return is_stochastic(s.cast.rounding) && s.first_normal != 0 && s.cast.mantissa_bits <= 14 &&
@@ -113,7 +115,8 @@ CastPlan<Real> make_plan(const FloatFormat& format, const Projection& projection
     return plan;
 }
 
-// Subnormal numbers and an exponent range that fp32's covers, or shares at its lower end.
+// The map supports formats with subnormal numbers and an exponent range inside fp32's, or with the
+// same lower end as fp32's.
 std::optional<CodeMap> make_code_plan(const FloatFormat& f, bool keep_payload) {
     const bool shared_end = f.bias == 127 && f.subnormal_exponent == -126;
     const int quantum = f.subnormal_exponent - f.mantissa_bits;

@@ -1,13 +1,14 @@
-// The loops between fp32 values and codes, as vector code, for formats with subnormal numbers and
-// an exponent range that fp32's covers, or shares at its lower end:
+// Loops that convert between fp32 values and codes, as vector code, for formats with subnormal
+// numbers and an exponent range inside fp32's, or with the same lower end as fp32's:
 //
 //      value     sign | exponent, bias 127 | fraction, 23 bits
-//      code      sign | exponent, bias b   | fraction, m bits        code = (bits >> s) - (127 - b)
-//      2^m
+//      code      sign | exponent, bias b   | fraction, m bits
 //
-// Below 2^emin a code is the number of quanta, which |x| + 2^emin has as its leading fraction bits,
-// one binade up; from 2^emin on, that sum a binade down lies below |x|: the greater of the two bit
-// patterns is the one to shift. core/codec.h is the same element by element, for every format.
+//      code = (bits >> s) - (127 - b) 2^m      s = 23 - m
+//
+// Below 2^emin a code is the number of quanta, which are the leading fraction bits of |x| + 2^emin.
+// From 2^emin on, that sum moved down by one binade is less than |x|, so the greater of the two bit
+// patterns is the one to shift. core/codec.h converts element by element, for every format.
 #pragma once
 
 #include <cstddef>
@@ -21,17 +22,17 @@ namespace apscope::detail {
 struct CodeMap {
     int shift;             // s = 23 - m
     std::uint32_t offset;  // (127 - b) 2^m
-    // Bits of 2^emin, 0 where fp32's subnormal numbers are the format's.
+    // Bits of 2^emin; 0 if the format has fp32's subnormal numbers.
     std::uint32_t first_normal;
     std::uint32_t normal_code;       // 2^m, the code of 2^emin
-    float smallest_normal, quantum;  // 2^emin, 0 where first_normal is; 2^(emin - m)
+    float smallest_normal, quantum;  // 2^emin, or 0 if first_normal is 0; 2^(emin - m)
     std::uint32_t sign_code, nan_code, nan_sign, top_finite;
-    std::uint32_t infinity_code;  // nan_code where the format has none
+    std::uint32_t infinity_code;  // nan_code if the format has no infinity
     bool has_infinity;
-    std::uint32_t negative_zero;  // of the sign's code alone: -0, NaN or 0
+    std::uint32_t negative_zero;  // bits of the value of sign_code: -0, NaN or 0
 };
 
-// Of formats that cast_plan.h accepts.
+// The format must be one that make_code_plan() (cast_plan.h) accepts.
 inline CodeMap make_code_map(const FloatFormat& f) {
     const Codec c = make_codec<float>(f);
     CodeMap m{};
@@ -66,14 +67,14 @@ APSCOPE_HD std::uint32_t magnitude_code(std::uint32_t magnitude, const CodeMap& 
     return (bits_cast<std::uint32_t>(greater) >> m.shift) - m.offset;
 }
 
-// The code of a finite number that the format holds; of its bits.
+// The code of a finite value of the format, from its bits.
 APSCOPE_HD std::uint32_t finite_code(std::uint32_t bits, const CodeMap& m) {
     const std::uint32_t negative =
         static_cast<std::uint32_t>(static_cast<std::int32_t>(bits) >> 31);
     return magnitude_code(bits & 0x7FFFFFFFu, m) | (negative & m.sign_code);
 }
 
-// The same of any value: NaN as nan_code, infinities only where the format has them.
+// The code of any value: nan_code for NaN, and for an infinity if the format has none.
 APSCOPE_HD std::uint32_t value_code(std::uint32_t bits, const CodeMap& m) {
     const std::uint32_t magnitude = bits & 0x7FFFFFFFu;
     const std::uint32_t sign =
@@ -83,8 +84,8 @@ APSCOPE_HD std::uint32_t value_code(std::uint32_t bits, const CodeMap& m) {
     return select(magnitude > 0x7F800000u, m.nan_code | (sign & m.nan_sign), code);
 }
 
-// fill(in, codes, n) makes codes in 32 bits each, a buffer at a time, which are then cut. A loop
-// that did both would be cut down to narrow vectors by g++, selections and all.
+// Writes codes a buffer at a time: fill(in, codes, n) makes codes of 32 bits, which are then
+// narrowed. If one loop did both, g++ would use narrow vectors for all of it.
 template <class Code, class Fill>
 APSCOPE_INLINE void write_codes(const float* in, Code* out, std::size_t count, Fill&& fill) {
     std::uint32_t codes[buffer_elements];
@@ -95,7 +96,7 @@ APSCOPE_INLINE void write_codes(const float* in, Code* out, std::size_t count, F
     }
 }
 
-// Values that the format holds.
+// Encodes values of the format.
 template <class Code>
 struct EncodeValues {
     static APSCOPE_INLINE void run(const float* in, Code* out, std::size_t count,
@@ -110,7 +111,7 @@ struct EncodeValues {
     }
 };
 
-// Any codes of the format's width.
+// Decodes any codes of the format's width.
 template <class Code>
 struct DecodeCodes {
     static APSCOPE_INLINE void run(const Code* in, float* out, std::size_t count,

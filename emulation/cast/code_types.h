@@ -1,4 +1,4 @@
-// The types between which encode() and decode() convert: every number's with every code's.
+// The pairs of number and code types that encode() and decode() convert.
 #pragma once
 
 #include <cstdint>

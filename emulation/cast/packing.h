@@ -10,14 +10,14 @@
 
 namespace apscope::detail {
 
-// Bytes that `count` codes of `bits` bits take.
+// The number of bytes that `count` codes of `bits` bits take.
 std::size_t packed_size(std::size_t count, int bits);
 
-// Each of `lines` equally long runs of codes starts at a whole byte. A code of more than `bits`
-// bits is refused (std::invalid_argument), and nothing is written then.
+// Packs `lines` equally long runs of codes, each of which starts at a whole byte. A code of more
+// than `bits` bits is refused (std::invalid_argument), and nothing is written then.
 void pack(std::span<const std::uint8_t> codes, std::span<std::uint8_t> bytes, std::size_t lines,
           int bits);
-// The inverse; the unused bits of a line's last byte are not read.
+// Unpacks such bytes; the unused bits of a line's last byte are not read.
 void unpack(std::span<const std::uint8_t> bytes, std::span<std::uint8_t> codes, std::size_t lines,
             int bits);
 

@@ -18,7 +18,7 @@ namespace apscope::detail {
 
 namespace {
 
-// Work is handed out in pieces of this many elements: a multiple of every Philox block.
+// The number of elements in a piece of work: a multiple of every Philox block.
 constexpr std::size_t piece = std::size_t{1} << 16;
 
 template <class Work>
@@ -42,7 +42,7 @@ void check_lengths(std::size_t in, std::size_t out) {
     }
 }
 
-// The caller's random integers, one per element, of N bits each.
+// Checks the caller's random integers: one per element, of N bits each.
 void check_words(const RandomSource& random, std::size_t count, const Projection& projection) {
     if (!random.words) return;
     if (!is_stochastic(projection.rounding)) {
@@ -86,9 +86,10 @@ QuantizeJob<Real> make_job(std::size_t count, const CastPlan<Real>& plan,
     return {plan, array_stream(random.seed, projection.drawn_bits()), random};
 }
 
-// Elements before the first cache line that begins in a result, which are rounded apart: stores of
-// vectors that cross lines take two each (NumPy's large arrays begin 16 bytes behind a line's
-// begin). None of a short result, nor where random words are drawn, for whole blocks.
+// The number of elements before the first cache line that begins in a result. They are rounded
+// separately, because a vector store across two lines costs two stores (NumPy's large arrays begin
+// 16 bytes after the start of a line). It is 0 for short results, and for stochastic modes, whose
+// pieces are whole Philox blocks.
 template <class Real>
 std::size_t before_first_line(std::span<const Real> out, RoundingMode rounding) {
     constexpr std::size_t line = 64, shortest = 1024;
@@ -136,7 +137,7 @@ void quantize(std::span<const double> in, std::span<double> out, const FloatForm
     ArrayQuantizer<double>(format, projection)(in, out, random, threads);
 }
 
-// With its random words drawn one by one, not in blocks.
+// Applies the rule with random words that are drawn one by one, not in blocks.
 template <class Real>
 void quantize_array_by_rule(std::span<const Real> in, std::span<Real> out,
                             const FloatFormat& format, const Projection& projection,

@@ -18,8 +18,8 @@
 
 namespace apscope::detail {
 
-// Where stochastic rounding takes its random integers from: the stream keyed by a seed, element i
-// of an array drawing word first_element + i, or integers of the caller, one per element.
+// The source of the random integers of stochastic rounding: the stream of a seed, from which
+// element i of an array draws word first_element + i, or integers of the caller, one per element.
 struct RandomSource {
     std::uint64_t seed = 0;
     std::uint64_t first_element = 0;
@@ -42,35 +42,34 @@ private:
     CastPlan<Real> plan_;
 };
 
-// out[i] = the value of `format` that in[i] projects to. `in` and `out` have the same length and
-// are the same array or do not overlap. Deterministic modes ignore `random`. `threads` = 0 uses all
-// of the machine's; their number never changes a bit.
+// Sets out[i] to the value of `format` that in[i] projects to. `in` and `out` have the same length
+// and are the same array or do not overlap. Deterministic modes ignore `random`. `threads` = 0 uses
+// all hardware threads; the number of threads never changes a bit.
 void quantize(std::span<const float> in, std::span<float> out, const FloatFormat& format,
               const Projection& projection, const RandomSource& random = {}, int threads = 1);
 void quantize(std::span<const double> in, std::span<double> out, const FloatFormat& format,
               const Projection& projection, const RandomSource& random = {}, int threads = 1);
 
-// The loop over the one rule, element by element, for checking the functions above.
+// Applies the rounding rule element by element, to check the functions above.
 void quantize_by_rule(std::span<const float> in, std::span<float> out, const FloatFormat& format,
                       const Projection& projection, const RandomSource& random = {});
 void quantize_by_rule(std::span<const double> in, std::span<double> out, const FloatFormat& format,
                       const Projection& projection, const RandomSource& random = {});
 
-// fp64 numbers that are fp32 numbers as fp32, and back: what an array library's conversion gives,
-// but for a caller whose processor flushes subnormals too.
+// Convert fp64 numbers that are fp32 numbers to fp32, and back. Results are those of an array
+// library's conversion, even if the caller's processor flushes subnormals.
 void narrow(std::span<const double> in, std::span<float> out);
 void widen(std::span<const float> in, std::span<double> out);
 
-// Codes of the projected values, in 8, 16, 32 or 64 bits each, of fp32 or fp64 numbers. A NaN
-// result in a format without NaN takes `nan_code`, or is refused (std::invalid_argument) if none is
-// given.
+// Writes the codes of the projected values, in 8, 16, 32 or 64 bits each. A NaN result in a format
+// without NaN takes `nan_code`, or is refused (std::invalid_argument) if there is no `nan_code`.
 template <class Real, class Code>
 void encode(std::span<const Real> in, std::span<Code> out, const FloatFormat& format,
             const Projection& projection, std::optional<std::uint64_t> nan_code,
             const RandomSource& random = {}, int threads = 1);
 
-// Values of codes. A code wider than the format is refused (std::invalid_argument). NaN codes give
-// the canonical quiet NaN, or one with their sign and payload.
+// Writes the values of codes. A code wider than the format is refused (std::invalid_argument). NaN
+// codes give the canonical quiet NaN, or with keep_payload a NaN with their sign and payload.
 template <class Code, class Real>
 void decode(std::span<const Code> in, std::span<Real> out, const FloatFormat& format,
             bool keep_payload = false, int threads = 1);

@@ -1,5 +1,5 @@
-// The deterministic roundings by one hardware addition and one subtraction (core/grid.h), as vector
-// code and on a GPU. Overflow, infinities and NaN are left to a second look at the few buffers that
+// Deterministic rounding by one hardware addition and one subtraction (core/grid.h), as vector code
+// and on a GPU. Overflow, infinities and NaN are handled in a second pass over the few buffers that
 // have such numbers.
 #pragma once
 
@@ -14,7 +14,8 @@ template <class Real>
 struct AdditionCast {
     Cast<Real> cast;
     GridConstants<Real> grid;
-    // Exponent fields above it are taken for it: c stays in range for what overflows anyway.
+    // Larger exponent fields are replaced by this one, so that c stays in range for numbers that
+    // overflow in any case.
     BitsOf<Real> top = 0;
 };
 
@@ -27,8 +28,8 @@ APSCOPE_INLINE AdditionCast<Real> make_addition_cast(const Cast<Real>& cast) {
                 (grid.lift - grid_half<Real>)};
 }
 
-// The bits of x rounded. Limited: with overflow, infinities and NaN; else x is at most the largest
-// number, or the result is not looked at.
+// The bits of the rounded x. Limited handles overflow, infinities and NaN; without it, |x| is at
+// most the largest number, or the result is discarded.
 template <RoundingMode M, bool Limited, class Real>
 APSCOPE_HD BitsOf<Real> rounded_by_addition(Real x, const AdditionCast<Real>& a) {
     using Bits = BitsOf<Real>;

@@ -1,6 +1,6 @@
-// Handling overflow, infinities and NaN would take a third of the time of a cast, but they are
-// rare: loops round as if there were none, find the largest magnitude of a buffer, and round a
-// buffer with such numbers again.
+// Loops over buffers of numbers. Handling overflow, infinities and NaN would take a third of the
+// time of a cast, but such numbers are rare: the loops round as if there were none, compute the
+// largest magnitude of a buffer, and round a buffer with such numbers again.
 #pragma once
 
 #include <cstddef>
@@ -12,9 +12,9 @@ namespace apscope::detail {
 
 inline constexpr std::size_t buffer_elements = 512;
 
-// out[i] = round.operator()<Limited>(in[i]) for at most a buffer's numbers, of arrays that do not
-// overlap; Limited unless all magnitudes are at most `largest`. Infinities and NaN lie above every
-// number.
+// Sets out[i] = round.operator()<Limited>(in[i]) for at most buffer_elements numbers of arrays that
+// do not overlap. Limited is false if all magnitudes are at most `largest`; as bits, infinities and
+// NaN are above every number.
 template <class Real, class Out, class Round>
 APSCOPE_INLINE void round_buffer(const Real* in, Out* out, std::size_t n, BitsOf<Real> largest,
                                  Round&& round) {
@@ -31,8 +31,8 @@ APSCOPE_INLINE void round_buffer(const Real* in, Out* out, std::size_t n, BitsOf
     for (std::size_t i = 0; i < n; ++i) out[i] = round.template operator()<true>(in[i]);
 }
 
-// The same for any count, and for `out` that is `in`: numbers are kept aside then, for the second
-// time.
+// Applies round_buffer() to any number of elements. `out` may be `in`; a copy of the numbers is
+// then made for the second pass.
 template <class Real, class Round>
 APSCOPE_INLINE void round_buffers(const Real* in, Real* out, std::size_t count,
                                   BitsOf<Real> largest, Round&& round) {
@@ -48,8 +48,8 @@ APSCOPE_INLINE void round_buffers(const Real* in, Real* out, std::size_t count,
     }
 }
 
-// If a number must not be rounded twice, two reads: loop.operator()<Limited>(begin, n) for a
-// buffer's length at a time.
+// For loops that must not process a number twice: reads each buffer once for its largest magnitude,
+// then calls loop.operator()<Limited>(begin, n) on it.
 template <class Real, class Loop>
 APSCOPE_INLINE void by_overflow(const Real* in, std::size_t count, BitsOf<Real> largest,
                                 Loop&& loop) {
@@ -66,8 +66,8 @@ APSCOPE_INLINE void by_overflow(const Real* in, std::size_t count, BitsOf<Real> 
     }
 }
 
-// The bits of a result with its sign, rounded with no end above, of the number `bits`: overflow and
-// specials of a plain cast to a signed format.
+// Applies the overflow and the special values of a plain cast to a signed format. `bits` is the
+// number, and `rounded` its rounding, with its sign, without an upper limit.
 template <class Real>
 APSCOPE_HD BitsOf<Real> limited(BitsOf<Real> rounded, BitsOf<Real> bits, const Cast<Real>& cast) {
     using Bits = BitsOf<Real>;

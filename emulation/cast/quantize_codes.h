@@ -1,5 +1,5 @@
-// Ties to even and the code of the result in one pass, where both quantize_addition.h and
-// code_kernels.h serve: the rounded number goes to its code in the same registers.
+// Encodes with ties to even in one pass, for formats that both quantize_addition.h and
+// code_kernels.h support: a rounded number is converted to its code in registers.
 #pragma once
 
 #include "emulation/cast/code_kernels.h"
@@ -12,7 +12,7 @@ struct AdditionCodes {
     CodeMap map;
 };
 
-// Limited: with overflow, infinities and NaN (quantize_buffers.h).
+// The code of the rounded x. Limited handles overflow, infinities and NaN (quantize_buffers.h).
 template <bool Limited>
 APSCOPE_HD std::uint32_t code_by_addition(float x, const AdditionCodes& c) {
     const std::uint32_t rounded =

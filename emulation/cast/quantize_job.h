@@ -1,4 +1,4 @@
-// One array's cast as its pieces need it, and the calls that run a piece.
+// The cast of one array, as its pieces need it, and the functions that round a piece.
 #pragma once
 
 #include "emulation/cast/cast_plan.h"
@@ -13,17 +13,19 @@ struct QuantizeJob {
     RandomSource random;
 };
 
-// `in` and `out` point to elements begin .. begin + count - 1 of a whole array.
+// Rounds elements begin .. begin + count - 1 of an array; `in` and `out` point to the first of
+// them.
 template <class Real>
 void quantize_piece(const QuantizeJob<Real>& job, const Real* in, Real* out, std::size_t begin,
                     std::size_t count);
 
-// The same where `out` is too large for the caches (streamed_piece.cpp).
+// Does the same as quantize_piece() for an `out` that is too large for the caches
+// (streamed_piece.cpp).
 template <class Real>
 void streamed_piece(const QuantizeJob<Real>& job, const Real* in, Real* out, std::size_t begin,
                     std::size_t count);
 
-// The same for stochastic modes (stochastic_loops.h), where quantize_piece() takes them.
+// Does the same as quantize_piece(), which calls it, for stochastic modes (stochastic_loops.h).
 template <class Real>
 void stochastic_piece(const QuantizeJob<Real>& job, const Real* in, Real* out, std::size_t begin,
                       std::size_t count);

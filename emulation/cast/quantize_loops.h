@@ -11,7 +11,7 @@
 
 namespace apscope::detail {
 
-// The rule itself.
+// Applies the rounding rule to every number.
 template <RoundingMode M, class Real, bool Plain>
 struct QuantizeByRule {
     static APSCOPE_INLINE void run(const Real* in, Real* out, std::size_t count,

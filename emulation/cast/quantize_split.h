@@ -1,18 +1,17 @@
-// A rounding of fp32 numbers to a common format, in two halves that both are vector code
-// (stochastic ones: stochastic_split.h):
+// Rounds fp32 numbers to a common format in two halves, both as vector code (stochastic modes:
+// stochastic_split.h):
 //
-//   from 2^emin on    the discarded bits are the low s = 23 - m of x's own: add what the mode adds,
-//   cut them off
+//      from 2^emin on    the discarded bits are the low s = 23 - m of x's own: add what the mode
+//                        adds, cut them off
 //
-//                     sign | exponent | kept m bits | rest: s bits       a carry runs into the
-//                     exponent
+//                        sign | exponent | kept m bits | rest: s bits      a carry runs into the
+//                                                                          exponent
 //
-//   below             x is v quanta, 2^(emin - m) each: an integer k and a fraction r, both exact
-//   in fp32
+//      below             x = v 2^(emin - m), v an integer k plus a fraction r, both exact in fp32
 //
-// The rule (core/rounding.h) is the same for both; here it costs a third. Which casts: cast_plan.h.
-// Formats whose emin is fp32's have no second half: fp32's subnormal numbers are cut off at the
-// same place as its normal ones.
+// The rounding rule (core/rounding.h) gives the same results for both halves at three times the
+// cost. cast_plan.h decides which casts are rounded in this way. Formats whose emin is fp32's have
+// no second half: fp32's subnormal numbers are cut off at the same place as its normal ones.
 #pragma once
 
 #include <cstddef>
@@ -26,9 +25,9 @@ namespace apscope::detail {
 // A format and a projection as the two halves need them.
 struct SplitCast {
     Cast<float> cast;
-    int shift;                   // s
-    std::uint32_t rest;          // its bits
-    std::uint32_t first_normal;  // bits of 2^emin; 0 without a second half
+    int shift;                   // s, the number of discarded bits
+    std::uint32_t rest;          // mask of the s discarded bits
+    std::uint32_t first_normal;  // bits of 2^emin; 0 if there is no second half
     float per_quantum, quantum;  // 2^(m - emin), 2^(emin - m)
 };
 
@@ -45,8 +44,8 @@ inline SplitCast make_split_cast(const Cast<float>& cast) {
     return s;
 }
 
-// What the mode adds to the bits of a magnitude, whose bits `rest` are then cut off. negative is 0
-// or 1.
+// The number that the mode adds to the bits of a magnitude, of which the bits `rest` are then cut
+// off. `negative` is 0 or 1.
 template <RoundingMode M>
 APSCOPE_HD std::uint32_t addend(std::uint32_t magnitude, std::uint32_t negative,
                                 std::uint32_t rest) {
@@ -61,7 +60,7 @@ APSCOPE_HD std::uint32_t addend(std::uint32_t magnitude, std::uint32_t negative,
     return 0;  // toward_zero
 }
 
-// v, at least 0 and below 2^22, rounded to an integer.
+// Rounds v to an integer; 0 <= v < 2^22.
 template <RoundingMode M>
 APSCOPE_HD float rounded_part(float v, std::uint32_t negative) {
     if constexpr (M == RoundingMode::ties_to_even) return (v + 8388608.0f) - 8388608.0f;
@@ -82,16 +81,17 @@ APSCOPE_HD float rounded_part(float v, std::uint32_t negative) {
     return r != 0.0f ? whole + 1.0f : whole;  // away_from_zero
 }
 
-// A magnitude below 2^emin in quanta, exactly; anything for others. fp32's subnormal numbers are
-// less than any random number's step: as good as the smallest normal one.
+// A magnitude below 2^emin in quanta, exactly; for other magnitudes the result has no meaning.
+// fp32's subnormal numbers are less than the step of any random number, so the smallest normal
+// number replaces them.
 APSCOPE_HD float quanta_below_normal(std::uint32_t magnitude, const SplitCast& s) {
     std::uint32_t part = select(magnitude < s.first_normal, magnitude, 0u);
     part = select(part - 1 < 0x007FFFFFu, 0x00800000u, part);
     return bits_cast<float>(part) * s.per_quantum;
 }
 
-// The number whose magnitude rounded so: the sign and, if Limited, overflow and specials
-// (quantize_buffers.h).
+// The result whose magnitude is `rounded`: sets the sign and, if Limited, handles overflow and
+// special values (quantize_buffers.h).
 template <bool Limited>
 APSCOPE_HD float finish_split(std::uint32_t bits, std::uint32_t rounded, const Cast<float>& cast) {
     const std::uint32_t sign = bits & 0x80000000u,
@@ -99,8 +99,9 @@ APSCOPE_HD float finish_split(std::uint32_t bits, std::uint32_t rounded, const C
     return bits_cast<float>(Limited ? limited<float>(result, bits, cast) : result);
 }
 
-// Deterministic modes. Every step is a selection, so that loops over it become vector code.
-// SignedZero: the format has a -0; without parts and ends the sign then stays where it is.
+// Rounds in a deterministic mode. Every step is a selection, so that loops over it become vector
+// code. SignedZero means that the format has a -0; without HasParts and Limited the sign bit then
+// needs no step.
 template <RoundingMode M, bool HasParts, bool Limited, bool SignedZero = false>
 APSCOPE_HD float round_split(float x, const SplitCast& s) {
     const std::uint32_t bits = bits_cast<std::uint32_t>(x), magnitude = bits & 0x7FFFFFFFu,

@@ -11,14 +11,14 @@ namespace apscope::detail {
 
 namespace {
 
-// stochastic_moments() of RoundingMode::stochastic where every number is a whole number of quanta
-// and a rest:
+// stochastic_moments() for RoundingMode::stochastic, with every number split into an integer number
+// of quanta and a rest:
 //
 //      |x| = (k + eta) quantum        P(up) = floor(eta 2^N) / 2^N
 //
-// the same operations on the same numbers, k and eta by exact arithmetic in fp64 instead of on
-// bits; quanta are powers of two, which change no rounding. Magnitudes of at most `inside` are
-// scaled to at most the largest number: no draw of theirs overflows or saturates.
+// The operations and their numbers are the same, but k and eta come from exact arithmetic in fp64
+// instead of bits; quanta are powers of two, which change no rounding. Magnitudes of at most
+// `inside` are scaled to at most the largest number, so none of their draws overflows or saturates.
 template <class Real>
 struct AddMoments {
     static APSCOPE_INLINE void run(const Real* row, std::size_t count, double scale,
@@ -72,7 +72,7 @@ struct AddMoments {
     }
 };
 
-// The largest magnitude that `scale` takes to at most `largest`, or a little less.
+// The largest magnitude whose product with `scale` is at most `largest`, or a slightly smaller one.
 template <class Real>
 BitsOf<Real> largest_inside(double largest, double scale) {
     const double inside = largest / scale * (1.0 - 0x1p-20);
@@ -87,7 +87,7 @@ template <class Real>
 bool add_moments(const Real* row, std::size_t count, double scale, const Cast<double>& cast,
                  double* bias, double* variance) {
     bool defined = true;
-    // 2^-q and 2^N are normal numbers for formats of fp32.
+    // Under these conditions, one over the quantum and 2^N are normal fp64 numbers.
     const bool serves = cast.rounding == RoundingMode::stochastic && cast.gap_high == 0 &&
                         cast.random_bits <= 48 && cast.mantissa_bits <= 23 &&
                         cast.emin - cast.mantissa_bits >= -149;

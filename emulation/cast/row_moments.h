@@ -1,5 +1,5 @@
-// The moments of stochastic rounding of rows (core/stochastic_moments.h), added up element by
-// element.
+// Adds up the moments of stochastic rounding (core/stochastic_moments.h) of several rows, element
+// by element.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace apscope::detail {
 
-// bias[i] and variance[i] += those of rounding scale row[i], in the cast's mode. False if a draw
-// could overflow.
+// Adds the bias and the variance of rounding scale * row[i], in the cast's mode, to bias[i] and
+// variance[i]. Returns false if a draw could overflow.
 template <class Real>
 bool add_moments(const Real* row, std::size_t count, double scale, const Cast<double>& cast,
                  double* bias, double* variance);

@@ -5,7 +5,8 @@
 namespace apscope::detail {
 
 std::optional<FloatFormat> scaled_format(const FloatFormat& format, int k) {
-    // Beyond, a scale leaves no value of fp32's; within, every limit is far inside fp64.
+    // For a larger |k| no value is left in fp32's range; for these, every limit is far inside
+    // fp64's.
     if (std::abs(k) > 300 || !format.fits_fp32()) return std::nullopt;
     FloatFormat scaled = format;
     scaled.bias += k;

@@ -1,5 +1,5 @@
-// The rule with a random integer of N bits, as vector code for every mode that counts them: the sum
-// of added_digits.h over 32 or 64 digits.
+// The rounding rule with a random integer of N bits, as vector code for every mode that counts such
+// integers: by the sum of added_digits.h, over 32 or 64 digits.
 #pragma once
 
 #include <cstddef>
@@ -11,13 +11,13 @@
 
 namespace apscope::detail {
 
-// The rule's question to a random number, whether it lies below eta = bits / 2^shift; for these,
-// whether the sum carries. The bits are fewer than a word has.
+// The rounding rule calls this to compare a random number with eta = bits / 2^shift. For
+// AddedDigits it returns whether the sum carries. `bits` has fewer bits than Word.
 template <RoundingMode M, class Bits, class Word>
 APSCOPE_HD bool drawn_below(Bits bits, int shift, const AddedDigits<M, Word>& random) {
     constexpr int width = static_cast<int>(sizeof(Word) * 8);
     const Word rest = bits;
-    const Word up = static_cast<Word>(width - shift) & (width - 1);  // rest is 0 where shift is
+    const Word up = static_cast<Word>(width - shift) & (width - 1);  // if shift is 0, so is rest
     const Word down =
         static_cast<Word>(shift < 2 * width - 1 ? shift - width : width - 1) & (width - 1);
     Word digits =
@@ -30,15 +30,15 @@ APSCOPE_HD bool drawn_below(Bits bits, int shift, const AddedDigits<M, Word>& ra
 }
 template <RoundingMode M, class Word>
 APSCOPE_HD std::uint64_t random_digits(const AddedDigits<M, Word>&, int) {
-    return 0;  // inside irregular gaps, which plain casts have none of
+    return 0;  // called only in irregular gaps, which plain casts do not have
 }
 
-// Plain casts; Word has as many digits as digits_serve() asks for.
+// Rounds by a plain cast; Word has as many digits as digits_serve() requires.
 template <RoundingMode M, class Real, class Word>
 struct DrawByDigits {
     static APSCOPE_INLINE Cast<Real> asked(const Cast<Real>& given) {
         Cast<Real> cast = assume_plain<true>(given);
-        cast.rounding = RoundingMode::stochastic_exact;  // which asks the number
+        cast.rounding = RoundingMode::stochastic_exact;  // the mode that calls drawn_below()
         return cast;
     }
     static APSCOPE_INLINE Real round(Real x, const Cast<Real>& cast, Word word) {
@@ -46,7 +46,7 @@ struct DrawByDigits {
             x, cast, added_digits<M, Word>(word, cast.random_bits));
     }
 
-    // The caller's words, right-aligned.
+    // Rounds with the caller's words, which are right-aligned.
     static APSCOPE_INLINE void run(const Real* in, Real* out, std::size_t count,
                                    const Cast<Real>* given, const std::uint64_t* words) {
         const Cast<Real> cast = asked(*given);

@@ -15,8 +15,8 @@
 
 namespace apscope::detail {
 
-// The rule with random integers that are left-aligned in their words once these are shifted by
-// `left`.
+// Applies the rounding rule with random integers, which are left-aligned after their words are
+// shifted by `left`.
 template <RoundingMode M, class Real>
 struct DrawByRule {
     static APSCOPE_INLINE void run(const Real* in, Real* out, std::size_t count,
@@ -27,7 +27,7 @@ struct DrawByRule {
     }
 };
 
-// round_buffers() (quantize_buffers.h) with a word to every number:
+// round_buffers() (quantize_buffers.h) with a random word for every number: calls
 // round.operator()<Limited>(in[i], word of i).
 template <class Word, class Round>
 APSCOPE_INLINE void round_drawn(const float* in, float* out, std::size_t count,
@@ -64,7 +64,7 @@ APSCOPE_INLINE void round_drawn(const float* in, float* out, std::size_t count,
         in);
 }
 
-// Few: 16 digits serve, and random words have as many.
+// Few means that 16 digits suffice; random words then have 16 bits.
 template <bool Few>
 using DrawnWord = std::conditional_t<Few, std::uint16_t, std::uint32_t>;
 
@@ -88,7 +88,7 @@ struct DrawBySplit {
     }
 };
 
-// SignedZero: the format has a -0, which costs two operations less than none.
+// SignedZero means that the format has a -0, which saves two operations.
 template <RoundingMode M, bool Few, bool SignedZero>
 struct DrawScaled {
     static APSCOPE_INLINE void run(const float* in, float* out, std::size_t count,

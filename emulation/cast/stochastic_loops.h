@@ -1,4 +1,4 @@
-// Stochastic rounding over one piece of an array: which loop runs. Compiled once for fp32
+// Stochastic rounding of one piece of an array: chooses its loop. Compiled once for fp32
 // (stochastic_fp32.cpp) and once for fp64 (stochastic_fp64.cpp).
 #pragma once
 
@@ -11,7 +11,8 @@
 
 namespace apscope::detail {
 
-// Words in bulk (CastPlan::words_in_bulk), by the loops that take a number apart.
+// Draws words in bulk (CastPlan::words_in_bulk) and rounds by the loops of the paths scaled and
+// split.
 template <RoundingMode M>
 void draw_in_bulk(const QuantizeJob<float>& job, const float* in, float* out, std::size_t count,
                   std::uint64_t first) {

@@ -1,11 +1,11 @@
-// Stochastic rounding where 32 digits serve (added_digits.h) as a sum of integers:
+// Stochastic rounding as a sum of integers, if 32 digits suffice (added_digits.h):
 //
 //      e = max(exponent(x), emin)
 //      T = floor(|x| 2^(16 + m - e))               kept bits, then the first 16 digits of the rest
 //      |x| becomes ((T + A) >> 16) 2^(e - m)       A: the first 16 of the added digits
 //
-// Where 16 digits do not serve, the next 16 of both carry into T + A first. Numbers of full
-// precision and subnormal ones take the same way, in half the operations of stochastic_split.h.
+// If 16 digits do not suffice, the next 16 of both numbers are added first and carry into T + A.
+// Normal and subnormal numbers take the same steps, in half the operations of stochastic_split.h.
 #pragma once
 
 #include <cstdint>
@@ -17,14 +17,15 @@ namespace apscope::detail {
 
 struct ScaledCast {
     Cast<float> cast;
-    std::uint32_t top;    // bits of the power of two above the largest number: what is greater
-                          // overflows as it does
+    std::uint32_t top;    // bits of the power of two above the largest number; greater numbers
+                          // overflow as it does
     std::uint32_t least;  // bits of 2^emin
-    // Less the bits of 2^e, those of 2^(16 + m - e); from there, less those of 2^(e - m).
+    // `up` minus the bits of 2^e gives the bits of 2^(16 + m - e); the bits of 2^e minus `down` are
+    // those of 2^(e - m).
     std::uint32_t up, down;
 };
 
-// The exponent of the largest number, and of the one above it a power of two.
+// The exponent of the smallest power of two above the largest number.
 inline int top_exponent(const Cast<float>& cast) {
     return static_cast<int>(cast.largest >> 23) - 127 + 1;
 }
@@ -36,15 +37,15 @@ inline ScaledCast make_scaled_cast(const SplitCast& s) {
             (127u + 127u + 16u + places) << 23, places << 23};
 }
 
-// Few: 16 digits serve. Limited as in finish_split().
+// Rounds x. Few means that 16 digits suffice; Limited is that of finish_split().
 template <RoundingMode M, bool Few, bool Limited>
 APSCOPE_HD float draw_scaled(float x, const ScaledCast& s, AddedDigits<M, std::uint32_t> drawn) {
     const std::uint32_t bits = bits_cast<std::uint32_t>(x);
     std::uint32_t magnitude = bits & 0x7FFFFFFFu;
     magnitude = magnitude > 0x00800000u ? magnitude : 0x00800000u;
-    magnitude = magnitude < s.top
-                    ? magnitude
-                    : s.top;  // unlimited, too: C++ leaves open what integer a NaN or 2^40 is
+    // Unlimited casts need this too: the conversion of a NaN or of 2^40 to an integer is undefined
+    // in C++.
+    magnitude = magnitude < s.top ? magnitude : s.top;
     std::uint32_t e = magnitude & 0x7F800000u;
     e = e > s.least ? e : s.least;
     const float scaled = bits_cast<float>(magnitude) * bits_cast<float>(s.up - e);
@@ -57,7 +58,7 @@ APSCOPE_HD float draw_scaled(float x, const ScaledCast& s, AddedDigits<M, std::u
         next = static_cast<std::uint32_t>(static_cast<std::int32_t>(rest));
         rest -= static_cast<float>(static_cast<std::int32_t>(next));
     }
-    // A zero is scaled as the smallest normal number is.
+    // A zero was scaled as the smallest normal number, so its rest does not count.
     if constexpr (asks_what_is_lost<M>) {
         (Few ? sum : next) |= static_cast<std::uint32_t>((rest != 0.0f) & ((bits << 1) != 0));
     }

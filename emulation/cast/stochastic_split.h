@@ -1,5 +1,5 @@
-// Stochastic rounding of fp32 numbers where 32 digits serve (added_digits.h), in the two halves of
-// quantize_split.h: the digits are added to the discarded bits, or to the fraction of a quantum.
+// Stochastic rounding of fp32 numbers in the two halves of quantize_split.h, if 32 digits suffice
+// (added_digits.h): the digits are added to the discarded bits, or to the fraction of a quantum.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@
 
 namespace apscope::detail {
 
-// v, at least 0 and below 2^22, rounded to an integer. Few: 16 digits serve.
+// Rounds v to an integer; 0 <= v < 2^22. Few means that 16 digits suffice.
 template <RoundingMode M, bool Few>
 APSCOPE_HD float drawn_part(float v, AddedDigits<M, std::uint32_t> drawn) {
-    // The fraction's digits, sixteen at a time, which fits a signed conversion.
+    // Takes sixteen digits of the fraction at a time, which fit a signed conversion.
     const auto digits_of = [](float part) {
         return static_cast<std::uint32_t>(static_cast<std::int32_t>(part));
     };
@@ -31,12 +31,12 @@ APSCOPE_HD float drawn_part(float v, AddedDigits<M, std::uint32_t> drawn) {
     return digits + drawn.digits < digits ? whole + 1.0f : whole;
 }
 
-// Limited as in finish_split(). Every step is a selection, so that loops over it become vector
-// code.
+// Rounds x; Limited is that of finish_split(). Every step is a selection, so that loops over it
+// become vector code.
 template <RoundingMode M, bool HasParts, bool Few, bool Limited>
 APSCOPE_HD float draw_split(float x, const SplitCast& s, AddedDigits<M, std::uint32_t> drawn) {
     const std::uint32_t bits = bits_cast<std::uint32_t>(x), magnitude = bits & 0x7FFFFFFFu;
-    // The discarded bits are all of eta's digits: what is added behind them does not carry.
+    // The discarded bits are all of eta's digits, so digits added below them do not carry.
     std::uint32_t rounded = (magnitude + (drawn.digits >> (32 - s.shift))) & ~s.rest;
     if constexpr (HasParts) {
         const float q = drawn_part<M, Few>(quanta_below_normal(magnitude, s), drawn) * s.quantum;

@@ -1,5 +1,5 @@
-// quantize() over one piece of an array that the caches do not hold: rounded in the first level of
-// them, then streamed to memory a whole line at a time.
+// quantize() over one piece of an array that is too large for the caches: numbers are rounded in
+// the first-level cache, then streamed to memory in whole cache lines.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -20,7 +20,7 @@ namespace {
 constexpr std::size_t line_bytes = 64;
 
 #if defined(__x86_64__)
-// copy_streaming() of whole lines, one store each.
+// copy_streaming() for whole lines, one store per line.
 APSCOPE_TARGET_AVX512 void stream_lines_avx512(const void* from, void* to, std::size_t bytes) {
     for (std::size_t i = 0; i < bytes; i += line_bytes) {
         _mm512_stream_si512(reinterpret_cast<__m512i*>(static_cast<unsigned char*>(to) + i),
@@ -38,20 +38,21 @@ void stream_lines(const void* from, void* to, std::size_t bytes) {
 
 }  // namespace
 
-// Random words are drawn for whole blocks of elements, so that steps end where they end; what is
-// left of a line then waits for the next step.
+// Random words are drawn for whole blocks of elements, so steps end at the end of a block; the rest
+// of a line waits for the next step.
 template <class Real>
 void streamed_piece(const QuantizeJob<Real>& job, const Real* in, Real* out, std::size_t begin,
                     std::size_t count) {
     constexpr std::size_t step = 512, line = line_bytes / sizeof(Real);
     if (count < step) return quantize_piece<Real>(job, in, out, begin, count);
     alignas(line_bytes) Real rounded[line + step];
-    const std::size_t before = reinterpret_cast<std::uintptr_t>(out) / sizeof(Real) %
-                               line;  // places of out's first line that are not its own
+    // The number of elements of the first cache line that precede `out`.
+    const std::size_t before = reinterpret_cast<std::uintptr_t>(out) / sizeof(Real) % line;
     const std::size_t first = before > 0 ? line - before : 0;  // elements in that line
     std::size_t held = before, skipped = before + first;
     // Random words, and long sums of digits, keep a core from running ahead to the next step's
-    // numbers. Words in bulk fetch theirs (random_words.h); fp64 numbers come in time.
+    // numbers, so they are prefetched. Words in bulk prefetch theirs (random_words.h); fp64 numbers
+    // arrive in time.
     const bool fetches = std::is_same_v<Real, float> && is_stochastic(job.plan.cast.rounding) &&
                          !job.plan.words_in_bulk;
     for (std::size_t i = 0; i < count;) {

@@ -14,17 +14,17 @@ using TwoLanes = std::uint64_t __attribute__((vector_size(16)));
 using FourLanes = std::uint64_t __attribute__((vector_size(32)));
 using EightLanes = std::uint64_t __attribute__((vector_size(64)));
 
-// One block to each 64-bit lane. A counter's word is the low half of its lane; the high half holds
-// anything, which the next multiplication ignores.
+// Computes one block per 64-bit lane. A word of a counter is the low half of its lane; the high
+// half is arbitrary, because the next multiplication ignores it.
 template <class Vector>
 struct PhiloxLanes {
     static constexpr std::size_t lanes = sizeof(Vector) / 8;
     static constexpr std::uint64_t factor0 = 0xD2511F53, factor1 = 0xCD9E8D57;
 
-    // The same for all blocks of a stream whose indices agree in their high half.
+    // The constants of all blocks of a stream whose indices have the same high half.
     struct Constants {
         std::uint32_t key[10][2];
-        // What the first two rounds join to what they have multiplied.
+        // The terms that the first two rounds add (by XOR) to their products.
         Vector first1, second0, second2, second3;
     };
     struct Counter {
@@ -35,8 +35,8 @@ struct PhiloxLanes {
         for (std::size_t i = 0; i < lanes; ++i) all[i] = value;
     }
 
-    // Lanes' low halves times a number of 32 bits: one instruction, where g++ 12 makes three of a
-    // product of 64-bit lanes, whatever it knows about their high halves.
+    // Multiplies the lanes' low halves by a number of 32 bits, in one instruction. For a product of
+    // 64-bit lanes g++ 12 uses three, whatever it knows about their high halves.
     static APSCOPE_INLINE void multiply(Vector& product, const Vector& word, std::uint64_t factor) {
         Vector factors;
         fill(factors, factor);
@@ -59,7 +59,7 @@ struct PhiloxLanes {
             round[0] = key.low, round[1] = key.high;
             key = {key.low + 0x9E3779B9u, key.high + 0xBB67AE85u};
         }
-        // Round 1 multiplies words 0 and 2, of which word 2 is the same everywhere, and so is word
+        // A round multiplies words 0 and 2. Word 2 is the same for all blocks in round 1, and word
         // 0 in round 2.
         const std::uint64_t product1 = factor1 * stream.worker;
         const std::uint32_t word0 = static_cast<std::uint32_t>(product1 >> 32) ^
@@ -112,8 +112,8 @@ struct PhiloxLanes {
         std::memcpy(words + sizeof even, &odd, sizeof odd);
     }
 
-    // Several counters at a time, as one waits for its products longer than they take. `block` goes
-    // on behind them.
+    // Draws several counters at a time, because one alone would wait for its products. `block`
+    // moves on past them.
     template <std::size_t Counters>
     static APSCOPE_INLINE void draw(const Constants& c, Vector& block, unsigned char* words) {
         Counter counter[Counters];
@@ -130,7 +130,7 @@ struct PhiloxLanes {
         constexpr std::size_t counters = 4, cache_line = 64;
         Constants c;
         make_constants(*stream, first, c);
-        Vector block;  // the index of each lane's: what store() brings into order
+        Vector block;  // the block index of each lane, in an order that store() undoes
         for (std::size_t i = 0; i < lanes; ++i) block[i] = first + i / 2 + i % 2 * (lanes / 2);
         std::size_t b = 0;
         for (; b + counters * lanes <= blocks; b += counters * lanes) {
@@ -158,8 +158,8 @@ void one_by_one(const RandomStream& stream, std::uint64_t first, std::size_t blo
     }
 }
 
-// Of indices that agree in their high half. One or two are drawn sooner than constants are made for
-// vectors.
+// Draws blocks whose indices have the same high half. One or two blocks are drawn one by one, which
+// is faster than computing the constants for vectors.
 void draw_blocks(const RandomStream& stream, std::uint64_t first, std::size_t blocks,
                  unsigned char* words, [[maybe_unused]] ReadNext next) {
     switch (blocks > 2 ? simd_level() : SimdLevel::portable) {
@@ -185,7 +185,7 @@ void philox_words(const RandomStream& stream, std::uint64_t first, std::size_t b
             std::min<std::uint64_t>(blocks, (std::uint64_t{1} << 32) - (first & 0xFFFFFFFF));
         draw_blocks(stream, first, n, out, next);
         first += n, blocks -= n, out += 16 * n;
-        next = {};  // 2^32 blocks later
+        next = {};  // the elements of later blocks are not prefetched
     }
 }
 

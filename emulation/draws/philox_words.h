@@ -8,13 +8,13 @@
 
 namespace apscope::detail {
 
-// Memory that is read once the words are there: on its way to the cache while they are made.
+// Memory that the caller reads after the words are drawn; it is prefetched while they are computed.
 struct ReadNext {
     const void* begin = nullptr;
     std::size_t bytes_a_block = 0;
 };
 
-// The words of blocks first .. first + blocks - 1, 16 bytes each, word 0 first.
+// Writes the words of blocks first .. first + blocks - 1, 16 bytes each, word 0 first.
 void philox_words(const RandomStream& stream, std::uint64_t first, std::size_t blocks, void* words,
                   ReadNext next = {});
 

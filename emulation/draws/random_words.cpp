@@ -36,9 +36,9 @@ ReadNext read_next(const float* numbers, std::size_t in_block) {
     return {numbers, in_block * sizeof(float)};
 }
 
-// Slot j of a block is its j-th run of bits, least significant word first: as they lie in memory.
-// So slots of several blocks follow one another, and here are at most random_group of them, `first`
-// the first.
+// Slot j of a block is its j-th run of bits, least significant word first, which is their order in
+// memory. So the slots of several blocks follow one another; this has at most random_group of them,
+// from `first` on.
 template <class Slot>
 struct Slots {
     static constexpr std::size_t in_block = 16 / sizeof(Slot);
@@ -61,8 +61,8 @@ void draw_words(const RandomStream& stream, std::uint64_t first, std::size_t cou
     simd::run<WordsOfSlots<Word, Slot>>(slots.first, count, stream.random_bits, out);
 }
 
-// Whether the elements run over 2^64 to 0, as those from before a row's first one do; they are then
-// drawn in two parts.
+// If the elements run past 2^64 to 0, as those from before a row's first one do, draws them in two
+// parts and returns true.
 template <class Word>
 bool drawn_over_zero(const RandomStream& stream, std::uint64_t first, std::size_t count, Word* out,
                      const float* numbers) {
@@ -92,7 +92,7 @@ void random_words(const RandomStream& stream, std::uint64_t first, std::size_t c
     }
 }
 
-// Slots of 16 random bits are words: whole blocks are drawn where they belong.
+// Slots of 16 random bits are words, so whole blocks are drawn directly into `out`.
 template <>
 void random_words(const RandomStream& stream, std::uint64_t first, std::size_t count,
                   std::uint16_t* out, const float* numbers) {

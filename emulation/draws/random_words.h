@@ -1,5 +1,5 @@
-// Random words of consecutive elements in bulk, for all stochastic loops. The
-// generator, and which bits of a block an element takes, are core/philox.h. Words come as
+// Random words of consecutive elements in bulk, for all stochastic loops. core/philox.h defines the
+// generator and the bits of a block that belong to an element. A word is one of
 //
 //      std::uint64_t    left-aligned, zeros behind the random bits: RandomStream::at()
 //      std::uint32_t    the same in 32 bits, of at most 32 random bits
@@ -17,19 +17,19 @@ namespace apscope::detail {
 
 inline constexpr std::size_t random_group = 512;  // elements drawn at a time
 
-// The words of elements first .. first + count - 1, modulo 2^64, of any number. `numbers`, if
-// given, are the elements: they are read next, and come from memory while words are made.
+// Draws the words of elements first .. first + count - 1, modulo 2^64, for any count. `numbers`,
+// unless null, are the elements, which are prefetched while the words are computed.
 template <class Word>
 void random_words(const RandomStream& stream, std::uint64_t first, std::size_t count, Word* out,
                   const float* numbers = nullptr);
 
-// work(begin, n, words of elements first + begin .. first + begin + n - 1) until there were
-// `count`.
+// Calls work(begin, n, words of elements first + begin .. first + begin + n - 1) for one group
+// after another, until `count` words are drawn.
 template <class Word, class Work>
 APSCOPE_INLINE void for_drawn(const RandomStream& stream, std::uint64_t first, std::size_t count,
                               Work&& work, const float* numbers = nullptr) {
-    constexpr std::size_t group =
-        sizeof(Word) == 2 ? 4 * random_group : random_group;  // as much of the first-level cache
+    // Words take at most 4 KiB.
+    constexpr std::size_t group = sizeof(Word) == 2 ? 4 * random_group : random_group;
     alignas(64) Word words[group];
     for (std::size_t begin = 0; begin < count; begin += group) {
         const std::size_t n = count - begin < group ? count - begin : group;
@@ -39,7 +39,7 @@ APSCOPE_INLINE void for_drawn(const RandomStream& stream, std::uint64_t first, s
     }
 }
 
-// The same if nothing may be drawn: then all elements at once, without words.
+// Does the same for loops that may draw nothing; they get all elements at once, without words.
 template <class Work>
 void for_random_words(bool draws, const RandomStream& stream, std::uint64_t first,
                       std::size_t count, Work&& work) {
@@ -47,7 +47,7 @@ void for_random_words(bool draws, const RandomStream& stream, std::uint64_t firs
     else work(0, count, static_cast<const std::uint64_t*>(nullptr));
 }
 
-// The words of a GPU thread's elements, first .. first + Size - 1, block by block.
+// Draws the words of a GPU thread's elements, first .. first + Size - 1, block by block.
 template <int Size>
 APSCOPE_HD void draw_group(const RandomStream& stream, std::uint64_t first,
                            std::uint64_t (&words)[Size]) {

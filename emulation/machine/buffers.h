@@ -1,4 +1,4 @@
-// Memory of numbers as long as a tensor. A thread that works on one tensor after another names its
+// Memory for buffers as long as a tensor. A thread that works on one tensor after another sets its
 // pool (UsesBuffers); its allocations then come from that pool and return to it, so in steady state
 // nothing is requested from the kernel. Without a pool, and for short buffers, the heap is used.
 #pragma once
@@ -12,9 +12,9 @@
 
 namespace apscope::detail {
 
-// The blocks of one thread at a time. It holds at most the memory that was in use at once, or 8
-// MiB, so blocks of many lengths remain for small tensors. It uses huge pages if the system
-// provides them.
+// Memory blocks for one thread at a time. A pool keeps at most as much memory as was in use at
+// once, or 8 MiB, so blocks of many lengths remain for small tensors. It uses huge pages if the
+// system provides them.
 class BufferPool {
 public:
     BufferPool() = default;
@@ -22,8 +22,9 @@ public:
     BufferPool& operator=(const BufferPool&) = delete;
     ~BufferPool() { trim(0); }
 
-    std::size_t held() const { return in_blocks_ + idle_bytes_; }  // in bytes, in use or not
-    // Gives idle blocks back, the largest first, until no more than that is held.
+    // The bytes of all blocks, in use or idle.
+    std::size_t held() const { return in_blocks_ + idle_bytes_; }
+    // Unmaps idle blocks, the largest first, until at most `bytes` remain.
     void trim(std::size_t bytes);
 
     // Requested bytes, including short buffers: now, and the maximum since the pool was made.
@@ -46,12 +47,12 @@ private:
     // Buffers that another pool counted may be returned here.
     void discount(std::size_t bytes) noexcept { used_ -= bytes < used_ ? bytes : used_; }
 
-    std::multimap<std::size_t, Block*> idle_;  // by size
+    std::multimap<std::size_t, Block*> idle_;  // idle blocks by size
     std::size_t idle_bytes_ = 0, in_blocks_ = 0, most_in_blocks_ = 0;
     std::size_t used_ = 0, most_used_ = 0;
 };
 
-// While it lives, the calling thread's buffers are those of the pool.
+// During its lifetime, the calling thread takes its buffers from the pool.
 class UsesBuffers {
 public:
     explicit UsesBuffers(BufferPool& pool);
@@ -63,7 +64,7 @@ private:
     BufferPool* before_;
 };
 
-// Throws std::bad_alloc. A buffer may be given back by any thread.
+// Throws std::bad_alloc. Any thread may give a buffer back.
 void* take_buffer(std::size_t bytes);
 void give_buffer(void* buffer, std::size_t bytes) noexcept;
 
@@ -85,7 +86,7 @@ struct BufferAllocator {
         give_buffer(buffer, count * sizeof(T));
     }
 
-    // Numbers without a given value are not initialised, because buffers as long as a tensor are
+    // Numbers without an initial value are not initialised, because buffers as long as a tensor are
     // written once. Under the address sanitizer they are NaN.
     template <class U>
     void construct(U* at) noexcept {
@@ -102,7 +103,7 @@ struct BufferAllocator {
     friend bool operator==(const BufferAllocator&, const BufferAllocator&) { return true; }
 };
 
-// Buffer<T>(n) and resize(n) leave new numbers as they come; (n, 0.0) says what they are.
+// Buffer<T>(n) and resize(n) leave new numbers uninitialised; Buffer<T>(n, 0.0) sets them.
 template <class T>
 using Buffer = std::vector<T, BufferAllocator<T>>;
 

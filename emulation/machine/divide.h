@@ -1,6 +1,6 @@
-// Many numbers divided by one. To divide by a power of two is to multiply by its inverse: both
-// round the same number, and processors multiply several times as fast. Workers are often 8 and
-// scales often powers of two.
+// Division of many numbers by one. A division by a power of two is a multiplication by its inverse:
+// both round the same number, and processors multiply several times as fast. The number of workers
+// is often 8, and scales are often powers of two.
 #pragma once
 
 #include <cmath>
@@ -10,14 +10,14 @@
 
 namespace apscope::detail {
 
-// Whose inverse is a power of two as well, and normal.
+// True for powers of two whose inverse is a normal number.
 inline bool is_power_of_two(double x) {
     int exponent = 0;
     return std::frexp(x, &exponent) == 0.5 && exponent > -1000 && exponent < 1000;
 }
 
-// work(quotient), where quotient(x) is x / divisor. Both lambdas must be inlined to be code of the
-// instruction set around.
+// Calls work(quotient), where quotient(x) is x / divisor. Both lambdas must be inlined, so that
+// they are compiled for the instruction set of the caller.
 template <class Work>
 APSCOPE_INLINE void divide_by(double divisor, Work&& work) {
     if (is_power_of_two(divisor)) {
@@ -28,7 +28,7 @@ APSCOPE_INLINE void divide_by(double divisor, Work&& work) {
     }
 }
 
-// row /= divisor, for simd::run.
+// Divides a row by a number, for simd::run().
 struct DivideRow {
     static APSCOPE_INLINE void run(double* row, double divisor, std::size_t count) {
         divide_by(divisor, [&](auto quotient) __attribute__((always_inline)) {

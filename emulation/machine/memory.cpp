@@ -13,9 +13,9 @@ namespace apscope::detail {
 
 namespace fs = std::filesystem;
 
-// A line is ID:CONTROLLERS:PATH; the second version's has no controllers. A limit is a number of
-// bytes, or "max". Inside a container the path may be the host's: then the mount itself is the
-// group.
+// A line is ID:CONTROLLERS:PATH; in version 2 of control groups it has no controllers. A limit is a
+// number of bytes, or "max". Inside a container the path may be the host's; then the mount itself
+// is the group.
 std::size_t control_group_memory(const std::string& groups, const fs::path& mounted) {
     std::size_t least = std::numeric_limits<std::size_t>::max();
     std::istringstream lines(groups);
@@ -42,7 +42,7 @@ std::size_t machine_memory() {
     const auto physical = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) *
                           static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
     std::size_t least = std::min(physical, control_group_memory(groups, "/sys/fs/cgroup"));
-    struct rlimit limit{};  // of ulimit -v
+    struct rlimit limit{};  // set by ulimit -v
     if (::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
         least = std::min<std::size_t>(least, limit.rlim_cur);
     return least;

@@ -1,4 +1,4 @@
-// How much memory this process may use.
+// The amount of memory that this process may use.
 #pragma once
 
 #include <cstddef>
@@ -7,11 +7,11 @@
 
 namespace apscope::detail {
 
-// In bytes: the memory of the machine, or the part that a control group allows this process.
+// The memory of the machine in bytes, or the part that a control group allows this process.
 std::size_t machine_memory();
 
-// The least limit of the groups that /proc/PID/cgroup names and of those above them, `mounted`
-// being where their file systems are; the largest number where there is none.
+// The least limit of the control groups in `groups`, the text of /proc/PID/cgroup, and of their
+// parents; their file systems are mounted at `mounted`. The largest number if there is no limit.
 std::size_t control_group_memory(const std::string& groups, const std::filesystem::path& mounted);
 
 }  // namespace apscope::detail

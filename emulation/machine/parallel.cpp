@@ -14,7 +14,7 @@
 namespace apscope::detail {
 namespace {
 
-// Waited for at its end, as std::jthread is, which libc++ has since version 20 alone.
+// Joins the threads at its end, as std::jthread does, which libc++ has only since version 20.
 struct Threads {
     std::vector<std::thread> running;
     ~Threads() {
@@ -64,7 +64,7 @@ void parallel_for(std::size_t count, int threads, const std::function<void(std::
         try {
             for (std::size_t i = 1; i < wanted; ++i) others.running.emplace_back(run, false);
         } catch (...) {
-            stop = true;  // a thread could not start: those that did end after their item
+            stop = true;  // a thread could not start; the others end after their item
             throw;
         }
         run(true);

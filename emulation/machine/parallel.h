@@ -1,5 +1,5 @@
-// parallel_for: items 0..count-1 over threads that take the next item when they are free. Which
-// thread runs an item never changes a result, so callers may use any number of threads.
+// parallel_for runs items 0..count-1 on threads that take the next item when they are free. A
+// result does not depend on the thread that runs an item, so callers may use any number of threads.
 #pragma once
 
 #include <cstddef>

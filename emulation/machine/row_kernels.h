@@ -8,14 +8,14 @@
 
 namespace apscope::detail {
 
-// sum += row
+// Adds a row: sum += row.
 struct AddWidened {
     static APSCOPE_INLINE void run(double* sum, const float* row, std::size_t count) {
         for (std::size_t i = 0; i < count; ++i) sum[i] += row[i];
     }
 };
 
-// out = row / divisor
+// Divides a row: out = row / divisor.
 struct WidenAndDivide {
     static APSCOPE_INLINE void run(const float* row, double* out, double divisor,
                                    std::size_t count) {
@@ -25,7 +25,7 @@ struct WidenAndDivide {
     }
 };
 
-// decoded = row, codes = scale row
+// Sets decoded = row and codes = scale * row.
 struct WidenAndScale {
     static APSCOPE_INLINE void run(const float* row, double* decoded, double* codes, double scale,
                                    std::size_t count) {

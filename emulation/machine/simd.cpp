@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::array<std::string_view, 4> names = {"portable", "sse4", "avx2", "avx512"};
 
-// x x - 1: 2^-29, or with the product's last bits where a compiler has fused the two operations.
+// Computes x x - 1, which is 2^-29, or a little more if a compiler has fused the two operations.
 struct ProductsLessOne {
     static APSCOPE_INLINE void run(const double* x, double* out, std::size_t count) {
         for (std::size_t i = 0; i < count; ++i) out[i] = x[i] * x[i] - 1.0;
@@ -33,7 +33,8 @@ void refuse_fused_operations() {
         x.fill(1.0 + 0x1p-30);
         const double* in = x.data();
         double* out = found.data();
-        asm volatile("" : "+r"(in), "+r"(out) : : "memory");  // nothing is computed by the compiler
+        // The compiler cannot compute the result in advance.
+        asm volatile("" : "+r"(in), "+r"(out) : : "memory");
         simd::run_at<ProductsLessOne>(level, in, out, x.size());
         for (const double y : found) {
             if (y != 0x1p-29) {

@@ -1,6 +1,6 @@
-// Which vector instructions the kernels use. A kernel is a struct with a static run(), a plain loop
-// over the one rule. simd::run<Kernel>(...) below compiles it for each level and chooses one at run
-// time; every level gives the same bits.
+// The choice of vector instructions for kernels. A kernel is a struct with a static run(), a plain
+// loop over elements. simd::run<Kernel>(...) below compiles it for each level and chooses one at
+// run time; every level gives the same bits.
 #pragma once
 
 #include <string_view>
@@ -10,7 +10,7 @@ namespace apscope::detail {
 enum class SimdLevel { portable, sse4, avx2, avx512 };
 
 // The level in use: the best of this machine, or a lower one if the environment variable
-// APSCOPE_SIMD (portable, sse4, avx2, avx512) or set_simd_level() asks for it.
+// APSCOPE_SIMD (portable, sse4, avx2, avx512) or set_simd_level() selects it.
 SimdLevel simd_level();
 SimdLevel best_simd_level();
 // Throws std::invalid_argument for a level this machine does not have.
@@ -26,8 +26,7 @@ SimdLevel parse_simd_level(std::string_view name);
 #if defined(__x86_64__)
 #define APSCOPE_TARGET_SSE4 __attribute__((target("sse4.2,popcnt")))
 #define APSCOPE_TARGET_AVX2 __attribute__((target("avx2,bmi,bmi2,lzcnt,popcnt")))
-#if defined(__clang__)  // does not support a vector width here, and would ignore the whole
-                        // attribute
+#if defined(__clang__)  // clang has no vector width here, and would ignore the attribute
 #define APSCOPE_TARGET_AVX512 \
     __attribute__((target("avx512f,avx512bw,avx512cd,avx512dq,avx512vl,bmi,bmi2,lzcnt,popcnt")))
 #else

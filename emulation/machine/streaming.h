@@ -15,7 +15,8 @@ namespace apscope::detail {
 // Results of at least this number of bytes are streamed.
 inline constexpr std::size_t streaming_bytes = std::size_t{1} << 25;
 
-// memcpy with streaming stores; finish_streaming() orders them before what other threads see.
+// memcpy() by streaming stores. finish_streaming() orders them before later stores, for other
+// threads.
 inline void copy_streaming(const void* from, void* to, std::size_t bytes) {
 #if defined(__x86_64__)
     auto* out = static_cast<unsigned char*>(to);

@@ -1,6 +1,6 @@
-// The choice of scales from what the workers agree on: the statistics of tensors before they are
-// rounded. A choice sees all steps and tensors of a replay, or one step of a training loop, or
-// inside another scheme one tensor at one step.
+// The choice of scales from values that the workers agree on: the statistics of tensors before they
+// are rounded. A choice is computed from all steps and tensors of a replay, from one step of a
+// training loop, or, inside another scheme, from one tensor at one step.
 #pragma once
 
 #include <cstddef>
@@ -19,19 +19,19 @@ namespace apscope::detail {
 struct AgreedStatistics {
     double amax = 0.0;            // largest finite |g| over all workers
     std::uint64_t nonfinite = 0;  // NaNs and infinities over all workers
-    std::size_t elements = 0;     // of one worker
+    std::size_t elements = 0;     // elements of one worker
     // Fixed-shape sums over the finite elements of all workers; 0 unless a scheme needs them.
     double sum = 0.0, sum_absolute = 0.0, sum_squares = 0.0;
-    // The largest sum over the workers, in rank order, of an element's finite |g|; likewise.
+    // The largest sum over the workers, in rank order, of an element's finite |g|; 0 unless needed.
     double largest_sum = 0.0;
 };
 
-// What the schemes of a run need of these beside amax and counts.
+// The statistics that the schemes of a run need, beside amax and counts.
 struct WantedStatistics {
     bool sums = false, largest_sum = false;
 };
 
-// Adds what is wanted, of the finite elements of these rows.
+// Adds the wanted statistics of the finite elements of these rows.
 void add_wanted(AgreedStatistics& agreed, std::span<const std::span<const float>> rows,
                 const WantedStatistics& wanted);
 AgreedStatistics agreed_statistics(std::span<const std::span<const float>> rows,
@@ -39,44 +39,45 @@ AgreedStatistics agreed_statistics(std::span<const std::span<const float>> rows,
 
 struct Decision {
     double scale = 1.0;           // an fp32 number or a power of two
-    std::optional<int> exponent;  // s if scale = 2^s
+    std::optional<int> exponent;  // s, if scale = 2^s
     bool skipped = false;         // the step is dropped
-    // Of this tensor, where they are not the scheme's for every one.
+    // The side bits of this tensor, if they differ from the scheme's for every tensor.
     std::optional<std::uint64_t> side_bits;
 };
 Decision power_of_two(int exponent);
-Decision scale_of(double scale);  // finds the exponent if there is one
+Decision scale_of(double scale);  // with the exponent if there is one
 std::optional<int> common_exponent(
-    std::span<const double> scales);  // s if there are some and all are 2^s
+    std::span<const double> scales);  // s, if there are scales and all are 2^s
 
 struct FloatEncoder;
 
-// The errors of a step's sums, of some tensors together, against their exact sums: section 14 of
-// docs/definitions.md. Pairs that are not both finite have none.
+// The errors of a step's sums, for some tensors together, against their exact sums: section 14 of
+// docs/definitions.md. Pairs that are not both finite do not count.
 struct StepErrors {
     double squared_error = 0.0, squared_reference = 0.0;
     double log2_over_noise = 0.0;  // sum of log2 max(E / N, 2^-30) over the blocks with noise
     std::uint64_t noise_blocks = 0;
-    std::uint64_t overflow = 0;  // sums that are not finite where the exact sum is
+    std::uint64_t overflow = 0;  // sums that are not finite although the exact sum is
 
     void merge(const StepErrors& next);
 };
-// Of one decision; of the last of several also the least that it or any larger power of two as
-// scale can come to, by the end of the results' range and, where known, their precision.
+// The errors of one decision. For the last of several decisions also `least`, a lower bound for it
+// and every larger power of two as scale, from the end of the results' range and, if known, from
+// their precision.
 struct ErrorsAhead {
     StepErrors found, least;
 };
 
-// What a choice may ask of the gradients themselves: the results that a decision would have, and
-// their errors (lookahead.h).
+// Answers a choice's questions about the gradients themselves: the results that a decision would
+// have, and their errors (lookahead.h).
 class Lookahead {
 public:
-    // Of the reduction in question.
+    // The topology of the reduction.
     virtual const Topology& topology() const = 0;
-    // Whether the sums over the workers of these tensors at a step are finite in every element.
+    // True if the sums over the workers of these tensors at a step are finite in every element.
     virtual bool sums_are_finite(std::size_t step, std::span<const std::size_t> tensors,
                                  const FloatEncoder& encoder, const Decision& decision) const = 0;
-    // The errors of these sums, of every decision.
+    // The errors of these sums, for every decision.
     virtual std::vector<ErrorsAhead> errors(std::size_t step, std::span<const std::size_t> tensors,
                                             const FloatEncoder& encoder,
                                             std::span<const Decision> decisions) const = 0;
@@ -90,14 +91,14 @@ struct SelectionInput {
     std::size_t steps = 0, tensors = 0;
     int workers = 0;
     std::vector<AgreedStatistics> statistics;
-    std::vector<std::string> names;  // of the tensors, to which a state refers
+    std::vector<std::string> names;  // names of the tensors, used by states
     std::vector<std::int64_t> step_numbers;
-    // Per item, if a policy gives some to other schemes: those count as zeros.
+    // Per item, if a policy gives some items to other schemes; these count as zeros.
     std::vector<char> served = {};
     // For a scheme that looks ahead; it must outlive the choice.
     const Lookahead* ahead = nullptr;
-    // Per tensor, the elements that fill buckets: of the whole tensors, where these are samples. As
-    // the statistics say, if empty.
+    // Per tensor, the number of elements that fill buckets: for samples, that of the complete
+    // tensor. Empty: the numbers in the statistics.
     std::vector<std::size_t> whole_elements = {};
 
     const AgreedStatistics& at(std::size_t step, std::size_t tensor) const {
@@ -106,24 +107,24 @@ struct SelectionInput {
     bool serves(std::size_t step, std::size_t tensor) const {
         return served.empty() || served[step * tensors + tensor] != 0;
     }
-    // The same where only these items are a scheme's.
+    // The same if only these items belong to the scheme.
     SelectionInput serving(const std::vector<char>& items) const;
 };
 
-// One decision per item of the input. Memory beyond the last step goes into the state, from which
-// the next replay continues.
+// One decision per item of the input. The memory after the last step is stored in the state, from
+// which the next replay continues.
 using Choose = std::function<std::vector<Decision>(const SelectionInput&, State&)>;
 
-// Its decision for one tensor at one step, from what is known of that.
+// The decision for one tensor at one step, from the statistics of this step alone.
 Decision choose_one(const Choose& choose, const TrainingStep& step, State& state,
                     const AgreedStatistics& statistics, const Lookahead* ahead = nullptr);
-// The same from rows that may have been compensated or transformed. wanted: their sums, if the
-// choice needs them.
+// The same from rows, which may have been compensated or transformed. wanted: the sums that the
+// choice needs.
 Parameters choose_for(const Choose& choose, const Selection& given, const WantedStatistics& wanted,
                       const Lookahead* ahead = nullptr);
 
-// The smallest fp32 number that is not below, at most the largest: the amax of such rows, which
-// need not be fp32 numbers.
+// The smallest fp32 number that is not below amax, at most the largest: the amax of rows that need
+// not be fp32 numbers.
 double fp32_bound(double amax);
 
 }  // namespace apscope::detail

@@ -32,7 +32,7 @@ struct SchemeArguments {
     std::map<std::string, std::string> keys;  // every key of the definition
 
     const std::string& text(std::string_view key) const;
-    // `word`: the values that the key accepts besides numbers, for the error message.
+    // `word`: the texts that the key accepts besides numbers, for the error message.
     long integer(std::string_view key, long min, long max, std::string_view word = {}) const;
     double number(
         std::string_view key, double min,
@@ -55,41 +55,41 @@ private:
 struct SchemeDefinition {
     std::string_view class_name = {};                            // in Python: APS
     std::string_view summary = {};                               // one line
-    std::string_view source = {};                                // where the algorithm comes from
+    std::string_view source = {};                                // the origin of the algorithm
     std::string_view needs = {};                                 // records that a trace must have
     enum class Body { none, scheme, policy } body = Body::none;  // the content of its parentheses
     bool takes_format = false;
     std::vector<SchemeKey> keys = {};
-    // The key whose value may follow the colon without its name, and does in canonical specs.
+    // The key whose value may follow the colon without its name, as in canonical specs.
     std::string_view grid_key = {};
-    // Written into every row; a combinator writes that of the scheme inside.
+    // A note in every row; a combinator writes the note of the scheme inside.
     std::string_view note = {};
     SchemeParts (*build)(const SchemeArguments&) = nullptr;
-    // If the family depends on its arguments; otherwise the family of its folder.
+    // The family if it depends on the arguments; by default the family of the folder.
     std::string_view (*family_of)(const SchemeArguments&) = nullptr;
 
     // Filled in by the registry.
-    std::string_view name = {};  // in specs: aps
+    std::string_view name = {};  // its name in specs, such as aps
     // APS, loss scaling, ...: a summary shows the best scheme of each family. Empty for
     // combinators, which have the family of the inner scheme.
     std::string_view family = {};
 };
 
-// scheme, policy, or empty.
+// The word for a body: scheme, policy, or empty.
 constexpr std::string_view body_name(SchemeDefinition::Body body) {
     return body == SchemeDefinition::Body::none     ? ""
            : body == SchemeDefinition::Body::scheme ? "scheme"
                                                     : "policy";
 }
 
-// Family by family, in a family by name, combinators and policies last.
+// All definitions, ordered by family and, in a family, by name; combinators and policies come last.
 std::span<const SchemeDefinition> scheme_definitions();
 
 // Schemes made at run time in Python: their owner passes them to parse_scheme().
 class MadeSchemes {
 public:
-    // A second scheme of a name replaces the first. Throws std::invalid_argument for a name that is
-    // invalid in specs or that a definition has.
+    // Adds a scheme, which replaces an earlier one of the same name. Throws std::invalid_argument
+    // for a name that is invalid in specs or that a definition has.
     void add(Scheme scheme);
     std::shared_ptr<const Scheme> find(std::string_view name) const;
 
@@ -98,8 +98,8 @@ private:
     std::map<std::string, std::shared_ptr<const Scheme>, std::less<>> schemes_;
 };
 
-// name[:format][,key=value...], name(SPEC)[,key=value...], hybrid(CONDITION=SPEC;...) or the name
-// of a made scheme. Throws std::invalid_argument for an unknown name, key or value.
+// Parses name[:format][,key=value...], name(SPEC)[,key=value...], hybrid(CONDITION=SPEC;...) or the
+// name of a made scheme. Throws std::invalid_argument for an unknown name, key or value.
 Scheme parse_scheme(std::string_view spec, const MadeSchemes* made = nullptr);
 
 }  // namespace apscope::detail

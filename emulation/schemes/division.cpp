@@ -9,8 +9,8 @@ namespace apscope::detail {
 
 namespace {
 
-// The least power of two that is at least the square root of W, or the greatest that divides 2 W if
-// that is smaller.
+// The least power of two that is at least the square root of W; but the greatest that divides 2 W
+// if that is smaller.
 double fsdp_factor(int workers) {
     std::int64_t factor = 1;
     while (workers % factor == 0 && factor * factor < workers) factor *= 2;

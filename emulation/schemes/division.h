@@ -1,10 +1,10 @@
-// Division: where a scheme's sum over W workers is divided. Training systems divide in the format
-// that they send, so that sums do not overflow; small gradients then round to 0 there.
+// Division: the place where a scheme's sum over W workers is divided. Training systems divide in
+// the format that they send, so that sums do not overflow; small gradients then round to 0.
 //
-//      c = round(S g)                       what is sent with divide=after: the caller divides
-//      c' = round(c / before)               sent instead; `before` is at least 1
-//      t = sum of c'                        partial sums rounded as without division
-//      mean = round(t / after) / S          before * after = W, but for a rounding
+//      c    = round(S g)                    sent with divide=after: the caller divides
+//      c'   = round(c / before)             sent otherwise; `before` is at least 1
+//      t    = sum of c'                     partial sums rounded as without division
+//      mean = round(t / after) / S          before * after = W, except for a rounding
 //
 // The results of a scheme are sums, so messages are decoded as before c' / S and reductions as
 // W mean. A worker's division draws at hop 1 of the wire; the division after the sum draws at the
@@ -40,10 +40,10 @@ struct Division {
     friend bool operator==(const Division&, const Division&) = default;
 };
 
-// codes = round(codes / divisor), the quotient in fp64; element i draws as first + i.
+// codes = round(codes / divisor), the quotient in fp64; element i draws as element first + i.
 void divide_codes(std::span<double> codes, double divisor, const RowCast& cast,
                   const RandomStream& stream, std::uint64_t first);
-// A sum of divided codes to that of undivided ones: W round(sum / after).
+// Converts a sum of divided codes to the sum of undivided codes: W round(sum / after).
 void divide_sum(std::span<double> sum, double after, int workers, const RowCast& accumulator,
                 PhiloxKey key, std::uint64_t first);
 

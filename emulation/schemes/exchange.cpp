@@ -96,7 +96,7 @@ double ArrayTotals::of(std::size_t worker, const std::function<double()>& find) 
         const std::lock_guard lock(mutex_);
         if (const auto found = found_.find(worker); found != found_.end()) return found->second;
     }
-    const double total = find();  // of several threads, all find the same
+    const double total = find();  // several threads may compute it, with the same result
     const std::lock_guard lock(mutex_);
     return found_.emplace(worker, total).first->second;
 }

@@ -1,5 +1,5 @@
-// What passes through a scheme's parts (scheme.h): a tensor at a step, the parameters that were
-// chosen for it, rows to be read, pieces of them, messages, and the result.
+// The data of a scheme's parts (scheme.h): a tensor at a step, the parameters that were chosen for
+// it, rows to be read, pieces of them, messages, and the result.
 #pragma once
 
 #include <cstddef>
@@ -22,15 +22,15 @@
 
 namespace apscope::detail {
 
-// What select() chose for one step and all workers. Python sees the first four under these names,
-// where they are set, and the scheme's own parts beside them.
+// The choice of select() for one step and all workers. Python has the first four under these names,
+// if they are set, and the scheme's own parts beside them.
 struct Parameters {
-    std::optional<double> scale;     // of every element
-    Row scales;                      // where they differ: one for `unit` consecutive elements each
-    std::size_t unit = 1, lead = 0;  // elements of the first unit that lie before the row
-    std::optional<int> scale_exponent;  // s where one power of two 2^s scales all
+    std::optional<double> scale;        // scale of every element
+    Row scales;                         // if they differ: one per `unit` consecutive elements
+    std::size_t unit = 1, lead = 0;     // elements of the first unit that lie before the row
+    std::optional<int> scale_exponent;  // s, if one power of two 2^s scales all
     bool skipped = false;               // the scheme drops this step
-    Record own;                         // what else the scheme's encode and reduce must know
+    Record own;                         // further inputs of the scheme's encode and reduce
 
     template <class Part>
     const Part& of() const {
@@ -45,25 +45,25 @@ struct Parameters {
 
 struct Bucket;
 
-// One tensor at one step, as a scheme sees it.
+// One tensor at one step, for a scheme.
 struct TrainingStep {
     std::string tensor = "x", role = "other";
     std::vector<std::int64_t> shape;
-    std::int64_t number = 0;  // of the step
-    std::size_t index = 0;    // among the steps replayed, from 0
+    std::int64_t number = 0;  // number of the step
+    std::size_t index = 0;    // among the replayed steps, from 0
     int workers = 1;
-    PhiloxKey key{};                          // of all draws of this tensor at this step
-    std::uint64_t nonfinite = 0;              // elements that bypass the scheme, of all workers
-    std::vector<std::uint64_t> nonfinite_of;  // of each worker, if the rows are at hand
+    PhiloxKey key{};                          // for all draws of this tensor at this step
+    std::uint64_t nonfinite = 0;              // elements of all workers that bypass the scheme
+    std::vector<std::uint64_t> nonfinite_of;  // per worker, if the rows are known
     double loss = std::numeric_limits<double>::quiet_NaN(),
            learning_rate = std::numeric_limits<double>::quiet_NaN();
-    std::span<const float> weights, full_batch;  // empty where not recorded
-    bool packs = false;   // messages carry their payload, not its length alone
-    std::size_t row = 0;  // elements of a row of the tensor that this is a part of; 0: by `shape`
-    // Of a scheme whose blocks cross tensors (SchemeParts::bucket); null: the tensor is alone.
+    std::span<const float> weights, full_batch;  // empty if not recorded
+    bool packs = false;                          // messages have their payload, not only its length
+    std::size_t row = 0;  // row length of the tensor of which this is a part; 0: by `shape`
+    // For a scheme whose blocks cross tensors (SchemeParts::bucket); null: the tensor is alone.
     const Bucket* bucket = nullptr;
 
-    // A worker's random words; `hop` keeps apart what one worker draws more than once.
+    // The random words of a worker; `hop` distinguishes several draws of one worker.
     RandomStream stream(std::size_t worker, int random_bits, std::uint32_t hop = 0) const {
         return {key, static_cast<std::uint32_t>(worker), stage_and_hop(Stage::wire, hop),
                 random_bits};
@@ -74,57 +74,57 @@ struct TrainingStep {
     }
 };
 
-// Of the tensor, by its shape.
+// The number of elements of the tensor, from its shape.
 inline std::size_t elements_of(const TrainingStep& step) {
     std::size_t n = 1;
     for (const std::int64_t axis : step.shape) n *= static_cast<std::size_t>(axis);
     return n;
 }
 
-// What one worker put on the wire: for a whole tensor, or for a piece of it.
+// The message of one worker, for a complete tensor or for a piece of it.
 struct Message {
-    Row values;  // what a receiver reads, as long as the input
-    Row codes;   // what is added where codes are: scaled values or integers; else of no meaning
-    Row bias, variance;    // E[value] - input and Var[value] over the draws, NaN where not known;
-                           // empty if `certain`, or if none is known
-    bool certain = false;  // nothing was drawn for it, though the scheme draws elsewhere
-    // Of what was rounded to a float grid, in the basis it was rounded in.
+    Row values;            // the decoded values, as long as the input
+    Row codes;             // the terms, where codes are added: scaled values or integers
+    Row bias, variance;    // E[value] - input and Var[value] over the draws, NaN where unknown;
+                           // empty if `certain`, or if all are unknown
+    bool certain = false;  // nothing was drawn for it, although the scheme draws elsewhere
+    // For values that were rounded to a float grid, in the basis of the rounding.
     std::optional<GridUse> grid_use;
-    // 1 an element that grid_use counts as saturated; empty if there is none.
+    // 1 for an element that grid_use counts as saturated; empty if there is none.
     std::vector<std::uint8_t> saturated;
-    std::optional<BlockUse> block_use;  // where blocks of a float grid have scales of their own
+    std::optional<BlockUse> block_use;  // if blocks of a float grid have their own scales
     std::vector<std::uint8_t> payload;  // if TrainingStep::packs
     std::uint64_t payload_bits = 0,
-                  side_bits = 0;  // of a piece: its own payload, the side information of the tensor
-    std::uint64_t tensor_bits = 0;  // of side_bits, those that a tensor of any length has once
+                  side_bits = 0;    // for a piece: its payload, the tensor's side information
+    std::uint64_t tensor_bits = 0;  // the part of side_bits that a tensor of any length has once
 
-    // Ready to be filled in for n elements: the rows that are asked for as long as that, of any
-    // values, the others empty.
+    // Prepares the message for n elements: the requested rows have n elements of any value, the
+    // others are empty.
     void prepare(std::size_t n, bool with_codes, bool with_moments);
 };
 
-// Of a sum that draws, given the messages: E[sum] and Var[sum] of every element, NaN where not
-// known; empty where none is.
+// The moments of a sum that draws, given the messages: E[sum] and Var[sum] of every element, NaN
+// where unknown; empty if all are unknown.
 struct SumMoments {
     Row expected, variance;
 };
 
 struct Exchange {
-    Rows intended;              // what the workers wanted to send
+    Rows intended;              // the values that the workers want to send
     std::vector<Message> sent;  // values in the gradient's own basis
-    Rows reduced;               // the sums over the workers, one a topology
-    SumMoments moments;         // of the only one
-    Row scales;  // the agreed scale of every element, or one for all, on the scheme's float grid;
-                 // else empty
-    std::optional<int> scale_exponent;  // s where one power of two 2^s scaled all
+    Rows reduced;               // the sums over the workers, one per topology
+    SumMoments moments;         // of the sum, if there is one
+    Row scales;  // the agreed scale of every element, or one for all, if the scheme has a
+                 // float grid
+    std::optional<int> scale_exponent;  // s, if one power of two 2^s scaled all
     bool skipped = false;               // the scheme dropped this step
 };
 
-// One worker's row, of `size` elements, to be read piece by piece.
+// A reader of one worker's row, of `size` elements, piece by piece.
 struct RowReader {
     std::size_t size = 0;
-    // Elements first .. first + count - 1, finite unless the scheme sees special values; good until
-    // the next call.
+    // Elements first .. first + count - 1, finite unless the scheme sees special values; valid
+    // until the next call.
     std::function<std::span<const double>(std::size_t first, std::size_t count)> read;
 
     static RowReader of(std::span<const double> row) {
@@ -139,8 +139,8 @@ struct RowReader {
     }
 };
 
-// A number of each worker's whole array, such as its amax: found once for all tensors of a bucket,
-// by any of the threads.
+// A number of each worker's complete array, such as its amax. One of the threads computes it, once
+// for all tensors of a bucket.
 class ArrayTotals {
 public:
     double of(std::size_t worker, const std::function<double()>& find);
@@ -150,45 +150,44 @@ private:
     std::map<std::size_t, double> found_;
 };
 
-// The array that a tensor is sent in, one behind the other with its neighbours: a row of each
-// worker, or of the one that a step of one worker is about.
+// The array in which a tensor is sent, one behind the other with its neighbours: a row per worker;
+// in a step with one worker, the row of that worker.
 struct Bucket {
     struct ArrayRow {
         std::size_t worker = 0;
         RowReader seen;
-        RowReader rounded;  // with elements that are not finite, where the scheme rounds them
+        RowReader rounded;  // with elements that are not finite, if the scheme rounds them
     };
     std::vector<ArrayRow> rows;
-    std::size_t first = 0;  // where the tensor begins
+    std::size_t first = 0;  // the first element of the tensor
     std::shared_ptr<ArrayTotals> totals;
 
     const ArrayRow& row(std::size_t worker) const { return rows.at(rows.size() == 1 ? 0 : worker); }
     std::size_t size() const { return rows.at(0).seen.size; }
-    // Of one worker, for a tensor that begins there.
+    // The bucket of one worker, for a tensor that begins at `at`.
     Bucket of(std::size_t worker, std::size_t at) const { return {{row(worker)}, at, totals}; }
 };
 
-// Where a piece lies: it begins at element `first` of rows of `size`.
+// The place of a piece: it begins at element `first` of rows of `size`.
 struct Place {
     std::size_t first = 0, size = 0;
 };
 
-// Throws std::invalid_argument for a row that is not one of a tensor of this length.
+// Throws std::invalid_argument if a row does not have this length.
 void check_length(std::size_t found, std::size_t wanted);
 
-// A piece of a row that a state holds. Throws std::invalid_argument for a state of another tensor's
-// length.
+// A piece of a row of a state. Throws std::invalid_argument for a state of another tensor's length.
 std::span<double> piece_of(Row& row, const Place& place, std::size_t count);
 std::span<const double> piece_of(const Row& row, const Place& place, std::size_t count);
 
-// What select() gets: the rows of all workers.
+// The input of select(): the rows of all workers.
 struct Selection {
     const TrainingStep& step;
     State& state;
     std::span<const RowReader> rows;
 };
 
-// What measure() gets: one of them.
+// The input of measure(): the row of one worker.
 struct WorkerRow {
     const TrainingStep& step;
     const Parameters& theta;
@@ -196,11 +195,11 @@ struct WorkerRow {
     std::size_t worker = 0;
 };
 
-// What encode() gets: a piece of a worker's row.
+// The input of encode(): a piece of a worker's row.
 struct RowPiece {
     const TrainingStep& step;
     const Parameters& theta;
-    std::span<const double> own;  // what measure() gave for this row
+    std::span<const double> own;  // the result of measure() for this row
     Place place;
     std::span<const double> x;
     std::size_t worker = 0;
@@ -211,7 +210,7 @@ struct RowPiece {
     }
 };
 
-// What reduce() gets: the messages of such a piece.
+// The input of reduce(): the messages of such a piece.
 struct SentPieces {
     const TrainingStep& step;
     State& state;
@@ -219,15 +218,15 @@ struct SentPieces {
     Place place;
     const std::vector<Message>& messages;
     const Topology& topology;
-    SumMoments* moments = nullptr;  // to be filled in by a sum that draws, if it knows them
+    SumMoments* moments = nullptr;  // a sum that draws fills them in if it knows them
 
     std::size_t workers() const { return messages.size(); }
 };
 
-// Sums in rank order: of fp64 values, and of values narrowed to fp32 with fp32 additions.
+// Sums in rank order: of fp64 values; and of values narrowed to fp32, with fp32 additions.
 void exact_sum(const std::vector<Message>& sent, Row& sum);
 void gathered_sum(const std::vector<Message>& sent, Row& sum);
-// Of the integers that codes are: exact in any order.
+// The sum of codes, which are integers: exact in any order.
 void sum_of_codes(const std::vector<Message>& sent, Row& sum);
 inline Row exact_sum(const std::vector<Message>& sent) {
     Row sum;

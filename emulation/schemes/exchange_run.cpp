@@ -141,7 +141,7 @@ void ExchangeRun::read_piece(std::size_t first) {
     for (SpecialValue& s : special_) s.intended = e_.intended[s.worker][s.element];
 }
 
-// Of step_, which has this key. A key comes again with every piece.
+// The parameters drawn for step_, which has this key. A key is used again with every piece.
 const Parameters& ExchangeRun::drawn(const PhiloxKey& key) {
     if (!parts_.choice.draw) return theta_;
     const auto found = std::find_if(drawn_.begin(), drawn_.end(), [&](const auto& one) {
@@ -181,8 +181,8 @@ Exchange& ExchangeRun::send(const PhiloxKey& key, bool keeps) {
     return e_;
 }
 
-// Where elements that are not finite are: what the grid rounds, or what the scheme sees instead,
-// over which restore() may have written.
+// Writes the values of elements that are not finite: the value that the grid rounds, or the one
+// that the scheme sees instead, because restore() may have overwritten them.
 void ExchangeRun::place_special() {
     for (const SpecialValue& s : special_) {
         double& intended = e_.intended[s.worker][s.element];

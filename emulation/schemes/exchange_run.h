@@ -24,22 +24,23 @@ namespace apscope::detail {
 
 class ExchangeRun {
 public:
-    // The arguments must outlive it. at_once: in one piece, even if the parts allow several.
+    // The arguments must outlive it. at_once: use one piece, even if the parts allow several.
     ExchangeRun(const SchemeParts& parts, const TrainingStep& step, State& state,
                 std::span<const std::span<const float>> gradients,
                 std::span<const Topology> topologies, bool at_once = false);
     ExchangeRun(const ExchangeRun&) = delete;
     ExchangeRun& operator=(const ExchangeRun&) = delete;
 
-    // Elements of a piece; the last may be shorter. A multiple of a block of the sums, or the row.
+    // The number of elements of a piece, a multiple of a block of the sums, or the row's; the last
+    // piece may be shorter.
     std::size_t piece() const { return piece_; }
     bool skipped() const { return theta_.skipped; }
     std::optional<int> scale_exponent() const { return theta_.scale_exponent; }
 
-    // Each piece once, in order: the values that the workers want to send.
+    // Reads the values that the workers want to send; called for each piece once, in order.
     void read(std::size_t first);
-    // Messages and sums of the piece at hand with the words of this key, good until the next call.
-    // keeps: the state stores the part that the next step needs.
+    // The messages and sums of the current piece with the words of this key, valid until the next
+    // call. keeps: the state stores the part that the next step needs.
     Exchange& send(const PhiloxKey& key, bool keeps);
     const Exchange& at_hand() const { return e_; }
     void end();
@@ -52,7 +53,7 @@ private:
         return turned_.empty() ? e_.intended[worker] : turned_[worker];
     }
     void place_special();
-    // Whether the parameters name scales of a float grid in the gradient's own basis.
+    // True if the parameters contain scales of a float grid in the gradient's own basis.
     bool names_scales() const { return parts_.encoding.float_encoder && !parts_.basis.inverse; }
     SumsAhead look_ahead() const;
     void take_all();
@@ -69,20 +70,20 @@ private:
     std::span<const std::span<const float>> gradients_;
     std::span<const Topology> topologies_;
     std::size_t elements_, piece_, first_ = 0;
-    bool takes_;  // in read_piece(): no pass went before
+    bool takes_;  // read_piece() calls take(), as there was no earlier pass
     Parameters theta_;
-    // The same with what each key's words decided.
+    // The same, with the choices by the words of each key.
     std::vector<std::pair<PhiloxKey, Parameters>> drawn_;
-    Rows own_;     // of each worker, as measured
-    Row buffer_;   // of the readers
+    Rows own_;     // the measurements of each worker
+    Row buffer_;   // buffer of the readers
     Rows turned_;  // the results of forward() and adjust()
     Exchange e_;
-    std::vector<SpecialValue> special_;  // of the piece at hand
+    std::vector<SpecialValue> special_;  // in the current piece
 };
 
-// The same at once. gradients: one row of fp32 values per worker, equally long. `topologies` is
-// used by schemes that cross with them; others reduce their own way, once. Throws
-// std::invalid_argument if a part of the caller returns rows of the wrong length.
+// The same for the complete row. gradients: one row of fp32 values per worker, equally long.
+// Schemes that cross with topologies use `topologies`; others have their own reduction, which is
+// used once. Throws std::invalid_argument if a part of the caller returns rows of the wrong length.
 Exchange exchange(const SchemeParts& parts, const TrainingStep& step, State& state,
                   std::span<const std::span<const float>> gradients,
                   std::span<const Topology> topologies = {});

@@ -1,6 +1,7 @@
 // The float grid as an encoder: scaled values are rounded to it, and summed in a format by any
-// topology, or gathered. Data of a scheme in place of encode() and reduce() (scheme.h). A scheme of
-// nothing but a choice of scales and this encoder has a faster path (float_exchange.h).
+// topology, or gathered. It is data, which a scheme may have in place of encode() and reduce()
+// (scheme.h). A scheme that consists of a choice of scales and this encoder has a faster path
+// (float_exchange.h).
 #pragma once
 
 #include <cstddef>
@@ -17,7 +18,7 @@ namespace apscope::detail {
 struct FloatGrid {
     FloatFormat format;
     Projection projection;
-    Division division = {};  // of the rounded numbers
+    Division division = {};  // division of the rounded numbers
 
     friend bool operator==(const FloatGrid&, const FloatGrid&) = default;
 };
@@ -32,13 +33,13 @@ enum class Collective {
 struct Reduction {
     Collective collective = Collective::all_reduce;
     bool exact = false;      // accumulate=exact: every topology gives the fp64 sum
-    FloatFormat accumulate;  // the format partial sums are rounded to
+    FloatFormat accumulate;  // the format of partial sums
     Projection projection;   // with the hops' rounding
 
     static Reduction gathered();
     bool gathers() const { return collective == Collective::all_gather; }
     bool draws() const { return !gathers() && is_stochastic(projection.rounding); }
-    // Whether partial sums are rounded to the accumulator: the last of them is the sum.
+    // True if partial sums are rounded to the accumulator; the last of them is the sum.
     bool rounds(const Topology& topology, int workers) const {
         return workers > 1 && !exact && !gathers() && topology.kind != Topology::Kind::exact;
     }
@@ -51,11 +52,11 @@ struct Reduction {
 struct FloatEncoder {
     FloatGrid grid;
     Reduction reduction;
-    std::uint64_t side_bits = 0;  // of a tensor: values agreed besides the codes
+    std::uint64_t side_bits = 0;  // of values agreed per tensor, besides the codes
 
-    // Of the agreed scale that the parameters name.
+    // Encodes with the agreed scale in the parameters.
     void encode(const RowPiece& piece, Message& m) const;
-    // Partial sums of the codes in the format, divided by the scale or the scales.
+    // Sums the codes, with partial sums in the format, and divides by the scale or the scales.
     void reduce(const SentPieces& sent, Row& sum) const;
     GridLimits limits(int workers) const;
 };

@@ -1,10 +1,10 @@
 // FloatExchange: the fast path of a float encoder, for one tensor at one step with the chosen
 // scale, block by block: the workers' messages, and their sums by any topology. Where fp32
-// represents what is sent in the gradients' own units, all of it is fp32 arithmetic. For schemes
-// that consist of nothing else (SchemeParts::streams).
+// represents the messages in the gradients' own units, all of it is fp32 arithmetic. It is for
+// schemes that consist of nothing else (SchemeParts::streams).
 //
-//      encode(w, ...)      of every worker, in blocks that begin at multiples of sum_block
-//      reduce(...)         once a topology
+//      encode(w, ...)      for every worker, in blocks that begin at multiples of sum_block
+//      reduce(...)         once per topology
 #pragma once
 
 #include <cstddef>
@@ -27,20 +27,20 @@ public:
     // The message of worker w for elements first .. first + in.size() - 1.
     void encode(std::size_t w, std::span<const float> in, std::size_t first, PhiloxKey key);
     // The sum of the encoded values of these elements, divided. exact: decoded values are added in
-    // fp64, whatever the topology. `elements` are the tensor's.
+    // fp64, whatever the topology. `elements` is the number of the tensor's elements.
     void reduce(const Topology& topology, bool exact, std::size_t first, std::size_t elements,
                 PhiloxKey key, double divisor, std::span<double> y, HopMoments* moments = nullptr);
 
     const FloatWire& wire() const { return wire_; }
     FloatWire& wire() { return wire_; }
-    // Whether codes are kept beside values that are fp32 numbers.
+    // True if codes are kept beside values that are fp32 numbers.
     bool is_wide() const { return wide_; }
-    // Of the topologies that round every sum to the accumulator.
+    // The sums for topologies that round every sum to the accumulator.
     const std::optional<Fp32Sums>& sums() const { return sums_; }
     const Cast<double>& accumulator() const { return accumulator_.cast(); }
 
 private:
-    // Of any topology; null if it has none.
+    // The sums for any topology; null if it has none.
     Fp32Sums* sums_of(const Topology& topology);
 
     const FloatEncoder& encoder_;

@@ -24,7 +24,8 @@ struct WidenFloats {
     }
 };
 
-// A choice from a row alone, of the largest magnitude and what is not finite.
+// True for a choice from one row alone: from its largest magnitude and its count of non-finite
+// elements.
 bool chooses_alone(const SchemeParts& parts) {
     return parts.streams() && !parts.keeps_state() && parts.choice.is_alone();
 }
@@ -37,7 +38,7 @@ std::shared_ptr<const FloatPhases> float_phases(const TwoPhase& phases,
     const bool plain = phases.sum == "fp32" && !phases.own_exact;
     if (!plain || !chooses_alone(leaf->parts)) return nullptr;
     if (finish && !chooses_alone(finish->parts)) return nullptr;
-    // A sum of known numbers that is drawn has moments, which the composition finds.
+    // A drawn sum of fixed numbers has moments, which only the composition computes.
     if (finish && finish->parts.draws() && !leaf->parts.draws()) return nullptr;
     return std::make_shared<const FloatPhases>(FloatPhases{std::move(leaf), std::move(finish)});
 }
@@ -74,12 +75,12 @@ PhaseExchange::PhaseExchange(const FloatPhases& phases, const TrainingStep& step
 
 Decision PhaseExchange::choose(const SchemeParts& parts, std::span<const float> row) const {
     AgreedStatistics alone = agreed_statistics(std::span(&row, 1));
-    alone.largest_sum = std::numeric_limits<double>::infinity();  // not known here
+    alone.largest_sum = std::numeric_limits<double>::infinity();  // unknown here
     State none;
     return choose_one(parts.choice.choose, step_, none, alone);
 }
 
-// The fp32 sum in rank order of messages in the buffers, from their element `at`.
+// Adds messages in the buffers, from their element `at` on, in fp32 and rank order.
 void PhaseExchange::add_up(std::span<float> sum, const FloatBuffers& buffers,
                            std::size_t at) const {
     for (std::size_t w = 0; w < workers(); ++w) {
@@ -100,8 +101,8 @@ void PhaseExchange::exact_sum(std::span<double> y) const {
     }
 }
 
-// Of the messages of the block of `count` elements at `first`, and of others that are encoded for
-// it.
+// The sum of a shard, from the messages of the block of `count` elements at `first`, and from
+// further messages that are encoded for it.
 void PhaseExchange::sum_of(const Shard& shard, std::size_t first, std::size_t count) {
     sum_.resize(shard.count);
     const std::size_t end = shard.first + shard.count;
@@ -123,7 +124,7 @@ void PhaseExchange::sum_of(const Shard& shard, std::size_t first, std::size_t co
     }
 }
 
-// The sum of shard s as all decode it.
+// Appends the sum of shard s as all workers decode it.
 void PhaseExchange::finish(std::size_t s, const Shard& shard) {
     const std::size_t at = done_.size();
     done_.resize(at + shard.count);

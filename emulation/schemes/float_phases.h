@@ -1,8 +1,8 @@
 // The fast path of two phases (two_phase.h) whose encodings are float grids under one scale for
 // every row: the messages and sums of one tensor at one step, block by block. It gives the bits of
-// the composition; of a row nothing is kept but the sum of the shards that a block lies in.
+// the composition; for a row it stores only the sum of the shards in which a block lies.
 //
-//      encode(w, ...)     of every worker, a block
+//      encode(w, ...)     a block, for every worker
 //      reduce(...)        the sum of that block; blocks in order
 #pragma once
 
@@ -19,30 +19,30 @@ namespace apscope::detail {
 
 struct Shard;  // two_phase.h
 
-// Both encodings, of schemes that stream and remember nothing.
+// Both encodings, from schemes that stream and have no memory.
 struct FloatPhases {
-    std::shared_ptr<const Scheme> leaf, finish;  // finish: null where a sum is not encoded
+    std::shared_ptr<const Scheme> leaf, finish;  // finish: null if sums are not encoded
 };
-// Where there is such a path for them; finish as above.
+// The fast path, or null if there is none; finish as above.
 std::shared_ptr<const FloatPhases> float_phases(const TwoPhase& phases,
                                                 std::shared_ptr<const Scheme> leaf,
                                                 std::shared_ptr<const Scheme> finish);
 
 class PhaseExchange {
 public:
-    // The arguments must outlive it. ahead: buffers for what comes before its turn.
+    // The arguments must outlive it. ahead: buffers for messages that are needed early.
     PhaseExchange(const FloatPhases& phases, const TrainingStep& step,
                   std::span<const std::span<const float>> gradients, FloatBuffers& buffers,
                   FloatBuffers& ahead);
 
     bool skipped() const { return skipped_; }
     std::optional<int> scale_exponent() const { return scale_exponent_; }
-    // Of phase 1; workers with the same scale share one.
+    // The wires of phase 1; workers with the same scale share one.
     std::size_t wires() const { return leaves_.wires.size(); }
     FloatWire& wire(std::size_t i) { return *leaves_.wires[i]; }
     std::size_t wire_of(std::size_t w) const { return wire_of_[w]; }
 
-    // The messages of elements first .. first + y.size() - 1 are in the buffers.
+    // Sums of elements first .. first + y.size() - 1, whose messages are in the buffers.
     void exact_sum(std::span<double> y) const;
     void reduce(std::size_t first, std::span<double> y);
 
@@ -63,16 +63,16 @@ private:
     void finish(std::size_t s, const Shard& shard);
 
     const FloatPhases& phases_;
-    TrainingStep step_;  // as a scheme with one worker sees it
+    TrainingStep step_;  // for a scheme with one worker
     std::span<const std::span<const float>> gradients_;
     FloatBuffers &buffers_, &ahead_;
     Wires leaves_;
-    std::optional<Wires> others_;       // of phase 2, where its encoder is another
+    std::optional<Wires> others_;       // of phase 2, if it has another encoder
     std::vector<std::size_t> wire_of_;  // of each worker
     bool skipped_ = false;
     std::optional<int> scale_exponent_;
-    Buffer<float> sum_;                      // of a shard
-    Buffer<double> done_;                    // what is decoded of the shards at hand
+    Buffer<float> sum_;                      // sum of a shard
+    Buffer<double> done_;                    // decoded sums of the current shards
     std::size_t done_first_ = 0, next_ = 0;  // its first element; the shard after it
 };
 

@@ -1,5 +1,6 @@
-// FloatWire: what is sent on a float grid under one scale, from rows of fp32 numbers, block by
-// block. Where fp32 represents it in the gradients' own units, all of it is fp32 arithmetic.
+// FloatWire: the messages on a float grid under one scale, from rows of fp32 numbers, block by
+// block. Where fp32 represents the values in the gradients' own units, all of it is fp32
+// arithmetic.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +17,8 @@
 
 namespace apscope::detail {
 
-// The buffers of a block. All exchanges of a thread share them, one after another: nothing in them
-// outlives a block.
+// The buffers of a block. All exchanges of a thread share them, one after another, because nothing
+// in them outlives a block.
 struct FloatBuffers {
     explicit FloatBuffers(int workers)
         : narrow(static_cast<std::size_t>(workers)), codes(narrow.size()), decoded(narrow.size()),
@@ -32,7 +33,7 @@ struct FloatBuffers {
     ReduceScratch<double> scratch;
 };
 
-// Whose words, and which row of the buffers.
+// The worker whose words are drawn, and the row of the buffers.
 struct FloatSource {
     std::uint32_t worker;
     std::size_t row;
@@ -42,8 +43,9 @@ class FloatWire {
 public:
     FloatWire(const FloatGrid& grid, const Decision& decision, int workers);
 
-    // Messages first .. first + in.size() - 1: narrow[row] if is_narrow(), codes[row] and
-    // decoded[row] if not, or if `wide`. Numbers that are not finite are rounded as any other.
+    // Encodes elements first .. first + in.size() - 1: into narrow[row] if is_narrow(); into
+    // codes[row] and decoded[row] if not, or if `wide`. Numbers that are not finite are rounded as
+    // any other.
     void encode(const FloatSource& source, std::span<const float> in, std::size_t first,
                 PhiloxKey key, bool wide, FloatBuffers& buffers);
 
@@ -53,7 +55,7 @@ public:
     const Divisors& divisors() const { return divisors_; }
     const Cast<double>& cast() const { return cast_.cast(); }
     double scale() const { return decision_.scale; }
-    // A row's numbers as they were rounded, before a division; where codes are.
+    // The rounded numbers of a row before a division, if codes are kept.
     const Buffer<double>& rounded(const FloatBuffers& buffers, std::size_t row) const {
         return divisors_.before != 1.0 ? buffers.undivided[row] : buffers.codes[row];
     }

@@ -19,10 +19,10 @@ namespace {
 struct LevelNames {
     static constexpr const char *first = "inside/", *second = "over/";
 };
-// One state a group, and one of the exchange of their sums.
+// One state per group, and one for the exchange of their sums.
 using LevelStates = TwoStates<LevelNames>;
 
-// What every group chose, and what measure() gave for every worker.
+// The parameters of every group, and the measurements of every worker.
 struct Inside {
     std::vector<Parameters> groups;
     Rows own;
@@ -43,7 +43,7 @@ std::vector<Group> groups_of(std::size_t workers, int size) {
     return groups;
 }
 
-// The step as an exchange of its own sees it.
+// The step for an exchange among some of the workers.
 TrainingStep exchange_of(const TrainingStep& step, std::size_t number, std::size_t workers) {
     TrainingStep one = step;
     one.workers = static_cast<int>(workers);
@@ -61,7 +61,7 @@ TrainingStep inside(const TrainingStep& step, const Group& group) {
     return one;
 }
 
-// The scheme in another format: `format` in the place of its own, or of its block format.
+// The scheme in another format: `format` replaces its format, or its block format.
 Scheme with_format(const Scheme& scheme, const std::string& format) {
     const bool of_blocks = scheme.format.empty() && scheme.keys.contains("block_format");
     std::string spec = scheme.name + ":" + (of_blocks ? "block_format=" : "") + format;
@@ -115,7 +115,7 @@ Parameters choose_inside(const SchemeParts& parts, int size, const Selection& s)
     return theta;
 }
 
-// A group's sum as its workers hold it.
+// A group's sum, as its workers have it.
 std::vector<float> sum_inside(const SchemeParts& parts, const Topology& level, const SentPieces& s,
                               const Group& group, State& state) {
     const auto begin = s.messages.begin() + static_cast<std::ptrdiff_t>(group.first);

@@ -1,4 +1,4 @@
-// A hierarchy of two reductions, as a composition of what a scheme has already: its exchange.
+// A hierarchy of two reductions, as a composition of a scheme's exchanges.
 //
 //      inside      every group of G consecutive workers (the last may be smaller) is an exchange
 //                  of its own, of the scheme in the level's format
@@ -17,12 +17,12 @@
 
 namespace apscope::detail {
 
-// Why the levels cannot reduce a scheme: a sentence; empty if they can. Throws
+// A sentence with the reason why the levels cannot reduce a scheme; empty if they can. Throws
 // std::invalid_argument for a policy.
 std::string refusal_of_levels(const Topology& topology, const Scheme& scheme);
 
-// The scheme with the reduction of a topology of Kind::levels. Throws std::invalid_argument where
-// the above has a reason.
+// The scheme with the reduction of a topology of Kind::levels. Throws std::invalid_argument if
+// refusal_of_levels() has a reason.
 SchemeParts in_levels(const Scheme& scheme, const Topology& topology);
 
 }  // namespace apscope::detail

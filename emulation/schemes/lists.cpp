@@ -18,7 +18,8 @@ std::string usual(const SchemeDefinition& d) {
 }  // namespace
 
 std::vector<std::string> main_schemes() {
-    // Hardware's formats first: in blocks of 32 or 16, 8 and 4 bits, then one scale for more.
+    // Formats of hardware come first: in blocks of 32 or 16, 8 and 4 bits, then with one scale for
+    // more elements.
     std::vector<std::string> specs{"none:fp32",
                                    "none:bf16",
                                    "none:fp16",
@@ -28,11 +29,12 @@ std::vector<std::string> main_schemes() {
                                    "nvfp4",
                                    "nvfp4:rounding=ties_to_even,rht=false",
                                    "mx:block_format=bfp:4:32"};
-    // Hardware's two (e4m3fn ends at 448, IEEE's e4m3 at 240), then fewer exponent bits; 8 bits,
-    // then 4. The scale of a coarse format hardly matters, so e5m2 has none but the usual ones.
+    // The two formats of hardware (e4m3fn ends at 448, IEEE's e4m3 at 240), then formats with fewer
+    // exponent bits; 8 bits, then 4. The scale of a format with a wide range hardly matters, so
+    // e5m2 has only the usual ones.
     struct Format {
         std::string name;
-        bool plain, rungs;  // without a scale, with one for all steps, by APS's rule; the ladder
+        bool plain, rungs;  // without a scale, one for all steps, by APS's rule; the ladder
         int block;          // elements that share the finest scale; 0: none
     };
     for (const auto& [f, plain, rungs, block] :

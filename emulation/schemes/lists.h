@@ -15,8 +15,8 @@ namespace apscope::detail {
 // clip. Loss scales as in training systems; QSGD with 4 and 8 bits.
 std::vector<std::string> main_schemes();
 
-// Those, then every other scheme of the registry: those that are not named in the list with their
-// default keys, e4m3 if they take a format, and aps:e4m3 as an inner scheme.
+// The main schemes, then every other scheme of the registry: with its default keys if the list does
+// not name it, with e4m3 if it takes a format, and with aps:e4m3 as an inner scheme.
 std::vector<std::string> all_schemes();
 
 }  // namespace apscope::detail

@@ -18,7 +18,7 @@ namespace apscope::detail {
 
 namespace {
 
-constexpr std::size_t chunk = 64 * sum_block;  // elements that a thread takes at a time
+constexpr std::size_t chunk = 64 * sum_block;  // elements per task of a thread
 
 // The tensors of a step, and their pieces in order.
 struct Pieces {
@@ -85,15 +85,15 @@ double rounded_up(double x, const FloatFormat& format) {
         x, make_cast<double>(format, {RoundingMode::toward_positive, Overflow::saturate}));
 }
 
-// What no sum of this many rounded numbers exceeds, none of them above `code`.
+// An upper bound of sums of this many rounded numbers, none of them above `code`.
 double largest_sum(double code, int workers, const Additions& by, bool kahan) {
     const double largest = by.last().format.largest();
-    if (kahan) return largest;  // the compensation is not bounded so
+    if (kahan) return largest;  // this does not bound the compensation
     return std::min(largest, RoundingBound(by).summed(workers * code, workers));
 }
 
-// What no result with a scale of 1 exceeds: every message has the largest code, and every rounding
-// goes up.
+// An upper bound of results with a scale of 1: every message has the largest code, and every
+// rounding goes up.
 double largest_result(const FloatEncoder& encoder, int workers, const Topology& topology) {
     const Reduction& r = encoder.reduction;
     const Divisors by = encoder.grid.division.of(workers);
@@ -109,15 +109,15 @@ double largest_result(const FloatEncoder& encoder, int workers, const Topology& 
     return by.any() ? w * sum : sum;
 }
 
-// What no result with this power of two as scale, or a larger one, can be nearer to a sum than: it
-// is not beyond the end of its range, and, where rounding it to a format was the last that happened
-// to it, it is a number of that precision.
+// The nearest to a sum that a result with this power of two as scale, or a larger one, can be: it
+// is not beyond the end of its range, and if it was last rounded to a format, it is a number of
+// that precision.
 class NearestPossible {
 public:
     NearestPossible(const FloatEncoder& encoder, const Decision& decision, int workers,
                     const Topology& topology) {
         end_ = largest_result(encoder, workers, topology) / decision.scale;
-        end_ *= 1.0 + 0x1p-40;  // it is rounded itself
+        end_ *= 1.0 + 0x1p-40;  // the end is rounded, too
         const bool divides = encoder.grid.division.of(workers).any();
         if (encoder.reduction.rounds(topology, workers) && !divides)
             splitter_ =
@@ -128,7 +128,7 @@ public:
     double operator()(double sum) const {
         const double inside = std::clamp(sum, -end_, end_);
         if (inside != sum || splitter_ == 0.0) return inside;
-        const double t = sum * splitter_, near = t - (t - sum);  // to that precision
+        const double t = sum * splitter_, near = t - (t - sum);  // rounded to that precision
         return std::isfinite(near) ? near : sum;
     }
 
@@ -139,7 +139,7 @@ private:
 struct AddErrors {
     static APSCOPE_INLINE void run(const double* reference, const double* result, std::size_t count,
                                    StepErrors* errors) {
-        // 0 of a finite number; else NaN.
+        // 0 for a finite number; otherwise NaN.
         const auto rest = [](double x) __attribute__((always_inline)) { return x - x; };
         const auto are_finite = [&](std::size_t i) __attribute__((always_inline)) {
             return rest(reference[i]) + rest(result[i]) == 0.0;

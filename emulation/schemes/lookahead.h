@@ -2,7 +2,7 @@
 // skips the step in which the reduced gradient overflows (shared/loss_scale.h), the best constant
 // is the one whose sums err least (shared/best_constant.h). The sums are those that the exchange
 // will make: the same messages, order of additions and random words. Threads take pieces of the
-// tensors, whose sizes are fixed, so their number changes nothing.
+// tensors, whose sizes are fixed, so the number of threads changes nothing.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ namespace apscope::detail {
 struct GradientRows {
     std::vector<std::span<const float>> rows;
     PhiloxKey key{};
-    std::shared_ptr<const void> holder = nullptr;  // of the rows, where they are mapped files
+    std::shared_ptr<const void> holder = nullptr;  // keeps rows of mapped files alive
 };
 
 class SumsAhead final : public Lookahead {

@@ -1,8 +1,8 @@
 // A policy: the scheme of each tensor at each step (hybrid precision). Conditions:
 //
 //      first, last      the tensors of the first or the last layer
-//      role:R           the tensor's role, as the trace says
-//      name:REGEX       its name, in part
+//      role:R           the tensor's role in the trace
+//      name:REGEX       a part of its name
 //      steps:A:B        recorded step numbers, half open, either end may be missing
 //      else             always; the last branch must be this one
 //
@@ -24,15 +24,15 @@ namespace apscope::detail {
 
 struct Scheme;
 
-// A tensor of the trace, as policies see it.
+// The properties of a tensor that policies use.
 struct PolicyTensor {
     std::string name, role;
-    bool first = false, last = false;  // of the first, the last layer
+    bool first = false, last = false;  // true: of the first, of the last layer
 };
 std::vector<PolicyTensor> policy_tensors(std::span<const std::string> names,
                                          std::span<const std::string> roles);
 
-// One or more of the above, parsed once.
+// One or more of these conditions, parsed once.
 class Condition {
 public:
     explicit Condition(std::string_view text);  // throws std::invalid_argument

@@ -1,4 +1,4 @@
-// The registry: what CMake found in the families' folders (scheme_files.inc).
+// The registry: the schemes that CMake found in the families' folders (scheme_files.inc).
 #include <algorithm>
 #include <array>
 #include <stdexcept>
@@ -17,7 +17,7 @@ namespace {
 struct Family {
     std::string_view folder, label;
 };
-// In the order of lists. A folder that is not here comes last, under its own name.
+// The families in the order of lists. A folder that is not here comes last, under its own name.
 constexpr std::array families{
     Family{"baseline", "unscaled"},           Family{"aps", "APS"},
     Family{"loss_scaling", "loss scaling"},   Family{"recipes", "recipe"},
@@ -81,7 +81,7 @@ void MadeSchemes::add(Scheme scheme) {
     const std::string name = scheme.spec;
     auto kept = std::make_shared<const Scheme>(std::move(scheme));
     const std::lock_guard lock(mutex_);
-    schemes_[name].swap(kept);  // what it replaces goes when the lock is gone
+    schemes_[name].swap(kept);  // the replaced scheme is destroyed without the lock
 }
 
 std::shared_ptr<const Scheme> MadeSchemes::find(std::string_view name) const {

@@ -45,14 +45,14 @@ std::vector<ResolvedScheme> reduced_by(const Topology& topology,
 
 namespace {
 
-// Whether the topology reduces the scheme as a composition with it.
+// True if the topology reduces the scheme as a composition with it.
 bool is_composed(const Topology& topology, const Scheme& scheme) {
     if (topology.is_order()) return false;
     if (topology.kind == Topology::Kind::levels) return refusal_of_levels(topology, scheme).empty();
     return has_two_phases(scheme.parts);
 }
 
-// A hierarchy of two levels that reduces none of the schemes.
+// Throws for a hierarchy of two levels that reduces none of the schemes.
 void check_levels(const Topology& topology, const std::vector<ResolvedScheme>& schemes) {
     if (topology.kind != Topology::Kind::levels || schemes.empty()) return;
     const bool reduces = std::ranges::any_of(

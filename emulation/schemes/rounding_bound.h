@@ -1,7 +1,7 @@
-// What rounding to a format, and sums that are rounded to it, cannot exceed. With eps = 2^-m of a
-// format with m mantissa bits and t its smallest normal number or smallest positive one, the
-// larger, a rounding takes x >= 0 to at most (1 + eps) x + t, in any rounding mode. So a sum of W
-// terms, rounded at each of at most W hops, is at most (1 + eps)^W (sum of the terms + W t).
+// Upper bounds of rounded numbers, and of sums that are rounded. With eps = 2^-m of a format with m
+// mantissa bits, and t the larger of its smallest normal and its smallest positive number, x >= 0
+// is rounded to at most (1 + eps) x + t, in any rounding mode. So a sum of W terms, rounded at each
+// of at most W hops, is at most (1 + eps)^W (sum of the terms + W t).
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,8 @@ struct RoundingBound {
     explicit RoundingBound(const FloatFormat& format)
         : growth(1.0 + std::ldexp(1.0, -format.mantissa_bits)),
           least(std::max(format.smallest_normal(), format.smallest_positive())) {}
-    // Of every rounding among a topology's additions: no number passes more than W.
+    // The bound for every rounding among a topology's additions, of which a number passes at most
+    // W.
     explicit RoundingBound(const Additions& by) : RoundingBound(by.narrow.format) {
         if (!by.wide) return;
         const RoundingBound wide(by.wide->format);

@@ -1,4 +1,4 @@
-// Specs: what a scheme is given, and the parser.
+// Specs: the arguments of a scheme, and the parser.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -29,7 +29,7 @@ std::string list(std::span<const std::string_view> names) {
     return all;
 }
 
-// What follows "unknown ...": the nearest of the rows' names, else all of them after `words`.
+// The text after "unknown ...": the nearest of the rows' names, or else all of them after `words`.
 template <class Rows>
 std::string instead_of(std::string_view word, const Rows& rows, const std::string& words) {
     std::vector<std::string_view> names;
@@ -112,7 +112,7 @@ namespace {
 
 using Body = SchemeDefinition::Body;
 
-// A spec's parts: name, what stands in parentheses, what stands behind a colon, and the settings.
+// The parts of a spec: name, text in parentheses, text after the colon, and settings.
 struct SpecParts {
     std::string_view name, body, head;
     bool has_body = false;
@@ -157,7 +157,7 @@ void check_limits(std::string_view spec) {
     }
 }
 
-// Of a scheme's name and a format's without the colon between them, such as aps-e4m3: the spec.
+// The spec meant by a scheme's name and a format's without the colon, such as aps-e4m3.
 std::string meant_by(std::string_view word, std::span<const SchemeDefinition> definitions) {
     for (const SchemeDefinition& d : definitions) {
         if (!d.takes_format || !word.starts_with(d.name)) continue;
@@ -165,13 +165,13 @@ std::string meant_by(std::string_view word, std::span<const SchemeDefinition> de
         rest.remove_prefix(std::min(rest.find_first_not_of("-_ /."), rest.size()));
         try {
             return "; did you mean " + std::string(d.name) + ":" + parse_format(rest).name() + "?";
-        } catch (const std::invalid_argument&) {  // another scheme's name may begin alike
+        } catch (const std::invalid_argument&) {  // another scheme's name may begin in the same way
         }
     }
     return "";
 }
 
-// Null: no scheme has this name.
+// The definition with this name; null if there is none.
 const SchemeDefinition* definition_of(std::string_view name) {
     const std::span<const SchemeDefinition> definitions = scheme_definitions();
     const auto found = std::find_if(definitions.begin(), definitions.end(),
@@ -204,7 +204,7 @@ void read_body(const SchemeDefinition& definition, const SpecParts& parts, const
     if (definition.body == Body::policy) arguments.policy = parse_policy(parts.body, parse);
 }
 
-// The key of a value that follows the colon without one, of a scheme without a format.
+// The key of a value that follows the colon without its key, for a scheme without a format.
 std::string_view key_of_head(const SchemeDefinition& definition, std::string_view spec,
                              std::string_view head) {
     if (!definition.grid_key.empty()) return definition.grid_key;

@@ -1,6 +1,6 @@
-// Gradients as rows of fp64 numbers, and the elements that are not finite beside them: those bypass
-// a scheme, in which they count as 0, and are put into its results; a float grid rounds them
-// (SchemeParts::rounds_special).
+// Gradients as rows of fp64 numbers, with the elements that are not finite beside them. Such
+// elements bypass a scheme, in which they count as 0, and are put into its results; a float grid
+// rounds them (SchemeParts::rounds_special).
 #pragma once
 
 #include <cstddef>
@@ -12,18 +12,18 @@
 namespace apscope::detail {
 
 struct SpecialValue {
-    std::size_t worker, element;  // of the rows at hand
+    std::size_t worker, element;  // in the current rows
     double value;
     double intended = 0.0;  // the value that the scheme sees instead
 };
 
-// out = gradients, with 0 where one is not finite; false if one was not.
+// out = gradients, with 0 for elements that are not finite; false if there was one.
 bool widen_finite(std::span<const float> gradients, std::span<double> out);
-// The same, or what is there where `sees_special`; adds to `special` what was left out.
+// The same, or an exact copy with `sees_special`; appends the omitted elements to `special`.
 void widen_gradients(std::span<const float> gradients, bool sees_special, std::size_t worker,
                      std::span<double> out, std::vector<SpecialValue>& special);
 
-// Puts them into messages and sums, in rank order: what is not finite swallows the sum it enters.
+// Puts them into messages and sums, in rank order: a sum with such an element is not finite.
 void restore(std::span<const SpecialValue> special, Exchange& e);
 
 }  // namespace apscope::detail

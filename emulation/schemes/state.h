@@ -1,6 +1,6 @@
-// Record: structs that a scheme fills in, typed in its own file, and seen as named rows of numbers
-// elsewhere (files, Python). A scheme's memory from step to step is a record, and so are its
-// choices for a step besides the scales.
+// Record: structs that a scheme fills in. Their types are in the scheme's file; other code (files,
+// Python) uses them as named rows of numbers. A scheme's memory from step to step is a record, and
+// so are its choices for a step besides the scales.
 //
 // A part of a record is a struct with a member `void fields(Fields&)`, which names its members.
 // Schemes that contain another one add their parts to those of the other.
@@ -27,7 +27,7 @@ namespace apscope::detail {
 
 using Row = Buffer<double>;                    // one worker's values, or a sum of them
 using Rows = std::vector<Row>;                 // one row per worker
-using NamedRows = std::map<std::string, Row>;  // a record as others see it
+using NamedRows = std::map<std::string, Row>;  // a record as named rows
 
 // Writes members as named rows (a copy or, from a record that is no longer used, the rows
 // themselves), or reads them from such rows; members without a row are not changed. Integers up to
@@ -38,7 +38,7 @@ public:
 
     Fields(NamedRows& rows, Way way) : rows_(rows), way_(way) {}
 
-    // One row of these, in this order.
+    // One row with these numbers, in this order.
     template <class... Number>
     void numbers(const std::string& name, Number&... number) {
         if (writes()) {
@@ -97,7 +97,7 @@ public:
             else row(full, value);
         }
     }
-    // All rows, for a part that looks up names itself, to write or to read.
+    // All rows to write or to read, for a part that looks up names itself.
     NamedRows& all() { return rows_; }
     bool writes() const { return way_ != Way::takes; }
 
@@ -138,8 +138,8 @@ public:
     Record() = default;
     explicit Record(NamedRows rows) : others_(std::move(rows)) {}
 
-    // The part of this type, made when it is first asked for: `initial`, but for what rows from
-    // outside say. A record belongs to one thread at a time, also where it is const.
+    // The part of this type, made at its first use: `initial`, overwritten by rows from outside. A
+    // record belongs to one thread at a time, even if it is const.
     template <class Part>
     Part& of(Part initial = {}) {
         return part(std::move(initial));
@@ -155,7 +155,7 @@ public:
         for (auto& [type, held] : parts_) held.fields(held.part, fields);
         return all;
     }
-    // Of a record that is no longer needed: no row is copied.
+    // The rows of a record that is no longer needed; none is copied.
     NamedRows rows() && {
         NamedRows all = std::move(others_);
         Fields fields(all, Fields::Way::moves);
@@ -184,7 +184,7 @@ private:
     }
 
     mutable std::map<std::type_index, Held> parts_;
-    mutable NamedRows others_;  // that no part has asked for
+    mutable NamedRows others_;  // rows that no part uses
 };
 
 using State = Record;

@@ -21,22 +21,23 @@ namespace apscope::detail {
 
 namespace {
 
-// Elements that a thread takes at a time of a tensor whose scheme streams: whole blocks.
+// Elements per task of a tensor whose scheme streams: complete blocks.
 constexpr std::size_t chunk = 64 * sum_block;
 
-// A policy's branches with the policy; any scheme alone.
+// Calls work() for a scheme, and for a policy's branches.
 void for_schemes(const Scheme& scheme, const auto& work) {
     work(scheme);
     for (const PolicyBranch& branch : scheme.policy.branches) for_schemes(*branch.scheme, work);
 }
 
-// A thread's buffers, used exchange after exchange.
+// The buffers of a thread, shared by its exchanges.
 FloatBuffers& buffers_of(std::optional<FloatBuffers>& held, int workers) {
     if (!held || held->narrow.size() != static_cast<std::size_t>(workers)) held.emplace(workers);
     return *held;
 }
 
-// Block by block, for the bits of the composition. Whether the scheme drops the step.
+// Runs the phases block by block, with the bits of the composition. Returns true if the scheme
+// drops the step.
 bool run_in_phases(const FloatPhases& phases, const TrainingStep& step,
                    std::span<const std::span<const float>> gradients, double divisor,
                    std::span<float> out) {
@@ -144,7 +145,7 @@ std::vector<AgreedStatistics> StepExchange::statistics(const StepGradients& step
                                                        std::span<const ResolvedScheme> schemes,
                                                        int threads) const {
     WantedStatistics sums;
-    std::vector<std::size_t> wanted;  // the tensors of some scheme that streams
+    std::vector<std::size_t> wanted;  // the tensors of schemes that stream
     for (const ResolvedScheme& scheme : schemes) {
         if (!scheme.streams()) continue;
         scheme.parts().add_to(sums);
@@ -197,7 +198,7 @@ std::vector<StepExchange::Task> StepExchange::tasks(const StepGradients& step, i
             } while (first < size);
         }
     }
-    // The large ones first, so that no thread ends long after the others.
+    // Large tasks come first, so that no thread ends long after the others.
     std::ranges::stable_sort(tasks, std::ranges::greater(), &Task::count);
     return tasks;
 }

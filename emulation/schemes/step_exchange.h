@@ -26,7 +26,7 @@ struct StepTensor {
     std::size_t elements() const;
 };
 
-// The arrays are of the tensors, in their order.
+// The gradients of a step. The arrays are in the order of the tensors.
 struct StepGradients {
     std::int64_t number = 0;
     std::size_t index = 0;  // among the steps of the training, from 0
@@ -45,31 +45,31 @@ public:
     StepExchange(Scheme scheme, std::vector<StepTensor> tensors, int workers,
                  const Topology& topology, std::uint64_t seed, bool divide);
 
-    // What each tensor's step was dropped by its scheme: its out is 0 then. Throws
-    // std::invalid_argument for arrays of other lengths, or inputs that are missing.
+    // Returns for each tensor true if its scheme dropped the step; its `out` is then 0. Throws
+    // std::invalid_argument for arrays of other lengths, or missing inputs.
     std::vector<bool> run(const StepGradients& step, int threads);
 
     const Scheme& scheme() const { return scheme_; }
-    std::vector<std::string> needs() const;  // of weights, loss, learning_rate
-    // By scheme, and by scheme and tensor if a scheme has memory of elements.
+    std::vector<std::string> needs() const;  // some of weights, loss, learning_rate
+    // The states, by scheme, and by scheme and tensor if a scheme has memory of elements.
     std::map<std::string, State>& states() { return states_; }
 
 private:
-    // Elements first .. first + count - 1 of a tensor through a scheme: the whole tensor, unless
-    // the scheme streams.
+    // Elements first .. first + count - 1 of a tensor with its scheme: all elements, unless the
+    // scheme streams.
     struct Task {
         std::shared_ptr<const Scheme> scheme;
         std::size_t tensor, first, count;
-        Decision decision;                     // of a scheme that streams
-        State* state;                          // of any other
-        std::shared_ptr<const Bucket> bucket;  // of one whose blocks cross tensors
+        Decision decision;                     // for a scheme that streams
+        State* state;                          // for any other scheme
+        std::shared_ptr<const Bucket> bucket;  // for a scheme whose blocks cross tensors
     };
     void check(const StepGradients& step) const;
     std::vector<AgreedStatistics> statistics(const StepGradients& step,
                                              std::span<const ResolvedScheme> schemes,
                                              int threads) const;
     std::vector<Task> tasks(const StepGradients& step, int threads);
-    // Whether the scheme dropped the step.
+    // Returns true if the scheme dropped the step.
     bool run(const Task& task, const StepGradients& step) const;
     void stream(const Task& task, const StepGradients& step) const;
     PhiloxKey key(std::size_t tensor, std::int64_t number) const {

@@ -23,10 +23,10 @@ namespace {
 struct PhaseNames {
     static constexpr const char *first = "phase1/", *second = "phase2/";
 };
-// One state a worker, and one a shard.
+// One state per worker, and one per shard.
 using PhaseStates = TwoStates<PhaseNames>;
 
-// What every worker chose for its row.
+// The parameters that every worker chose for its row.
 struct Leaves {
     std::vector<Parameters> theta;
     Rows own;
@@ -34,7 +34,7 @@ struct Leaves {
     void fields(Fields&) {}
 };
 
-// The step as a scheme with one worker sees it; `bucket` is that worker's, or none.
+// The step for a scheme with one worker; `bucket` is that worker's, or null.
 TrainingStep alone(const TrainingStep& step, const Bucket* bucket = nullptr) {
     TrainingStep one = step;
     one.workers = 1;
@@ -45,7 +45,7 @@ Bucket bucket_of(const TrainingStep& step, std::size_t worker) {
     return step.bucket != nullptr ? step.bucket->of(worker, step.bucket->first) : Bucket{};
 }
 
-// A row that is encoded alone: its parameters, and what measure() gives.
+// The parameters and measurements of a row that is encoded alone.
 struct Chosen {
     Parameters theta;
     Row own;
@@ -58,7 +58,7 @@ Chosen choose_alone(const SchemeParts& parts, const TrainingStep& step, State& s
     return chosen;
 }
 
-// The sum before it is encoded again.
+// Computes the sum before it is encoded again.
 void add_up(const TwoPhase& phases, const std::optional<RowCast>& accumulator, const SentPieces& s,
             Row& sum) {
     if (phases.sum == "exact") return exact_sum(s.messages, sum);
@@ -72,14 +72,14 @@ void add_up(const TwoPhase& phases, const std::optional<RowCast>& accumulator, c
                    s.step.key, sum, scratch);
 }
 
-// What the encodings of all shards work on, and what is known of their draws.
+// The data of the encodings of all shards, and the moments of their draws.
 struct Finish {
     const SchemeParts& parts;
     TrainingStep step;  // of a shard
     Row finite;
     Message m;
-    SumMoments* moments;  // null: not asked for
-    bool drawn;           // the sum was
+    SumMoments* moments;  // null: not requested
+    bool drawn;           // the sum was drawn
 
     void encode(State& state, std::size_t owner, std::span<double> sum);
 
@@ -87,7 +87,7 @@ private:
     void add_moments(std::span<const double> sum);
 };
 
-// In place. Elements that are not finite bypass the scheme as they do in any exchange.
+// Encodes in place. Elements that are not finite bypass the scheme as in any exchange.
 void Finish::encode(State& state, std::size_t owner, std::span<double> sum) {
     std::uint64_t special = 0;
     for (const double x : sum) special += x - x == 0.0 ? 0 : 1;
@@ -107,8 +107,8 @@ void Finish::encode(State& state, std::size_t owner, std::span<double> sum) {
         if (special == 0 || encodes || std::isfinite(sum[i])) sum[i] = m.values[i];
 }
 
-// Of a shard of a sum that may itself be drawn: moments then need an encoding without bias, so
-// none that saturates. Unknown ones end the search.
+// Adds the moments of a shard of a sum. If the sum is itself drawn, this needs an encoding without
+// bias, so without saturation. After unknown moments no others are computed.
 void Finish::add_moments(std::span<const double> sum) {
     const bool random = m.variance.size() == sum.size();
     if ((!random && (drawn || !m.certain)) || (drawn && !m.saturated.empty())) {
@@ -122,7 +122,7 @@ void Finish::add_moments(std::span<const double> sum) {
     }
 }
 
-// Whether the variance of a sum of these is known, if that is exact; or is 0.
+// True if the variance of an exact sum of these messages is known, or is 0.
 bool have_moments(const std::vector<Message>& messages) {
     return std::ranges::all_of(
         messages, [](const Message& m) { return m.variance.size() == m.values.size(); });
@@ -131,7 +131,7 @@ bool are_certain(const SchemeParts& leaf, const std::vector<Message>& messages) 
     return !leaf.draws() || std::ranges::all_of(messages, &Message::certain);
 }
 
-// The owner's values of its shard, in fp32, in the place of their codes.
+// Replaces the codes of the owner's shard by the owner's values, in fp32.
 void keep_own(const RowPiece& p, std::size_t workers, Message& m) {
     const Bucket* const bucket = p.step.bucket;
     const std::size_t first = bucket != nullptr ? bucket->first : 0,
@@ -146,7 +146,7 @@ void keep_own(const RowPiece& p, std::size_t workers, Message& m) {
     }
 }
 
-// A scale of its own travels with each message.
+// The transport of two phases, in which each message carries its scale.
 Transport phased(const SchemeParts& leaf, const SchemeParts& second) {
     Transport t;
     t.phased = true;
@@ -198,8 +198,8 @@ bool has_two_phases(const SchemeParts& scheme) {
     const bool crosses = encoding.crosses_topologies();
     const bool gathers = scheme.topology == reductions::gather && !encoding.reduces() && !crosses;
     const bool adds =
-        crosses && encoding.float_encoder->grid.division == Division{};  // of a sum: it has none
-    // What a row's choice remembers is its own; what an exchange remembers for it is not.
+        crosses && encoding.float_encoder->grid.division == Division{};  // a sum has none
+    // Memory of a row's choice belongs to the row; memory that an exchange updates does not.
     const SchemeMemory& memory = scheme.memory;
     const bool remembers =
         memory.chooses_from_updates ||
@@ -324,7 +324,7 @@ std::shared_ptr<const Scheme> reduced_by(const Topology& topology,
                                          std::shared_ptr<const Scheme> scheme) {
     if (topology.is_order() || scheme->is_policy()) return scheme;
     if (topology.kind == Topology::Kind::levels) {
-        // What has a reduction of its own only keeps it.
+        // A scheme that has only its own reduction keeps it.
         if (!has_two_phases(scheme->parts) && !scheme->parts.encoding.crosses_topologies())
             return scheme;
         Scheme made = *scheme;

@@ -9,8 +9,8 @@ namespace apscope::detail {
 
 namespace {
 
-// Parts of the shards of an array, one behind the other, that have the elements first .. last - 1:
-// whole shards, or whole blocks of them.
+// The parts of the shards of an array, one behind the other, that have the elements first .. last -
+// 1: complete shards, or complete blocks of them.
 struct ShardParts {
     struct Part {
         std::size_t owner, first, end;

@@ -1,7 +1,8 @@
-// The second phase of a scheme whose blocks cross tensors: as the messages, the sums are one array
-// of the bucket, and worker k owns elements [k m, (k + 1) m) of it, m = ceil(length / W). An
-// exchange of one tensor adds and encodes again what of the shards its own elements depend on. What
-// the workers send of neighbours is encoded for it with words of this tensor.
+// The second phase of a scheme whose blocks cross tensors: like the messages, the sums are one
+// array for the bucket, and worker k owns its elements [k m, (k + 1) m), m = ceil(length / W). The
+// exchange of one tensor adds, and encodes again, those parts of the shards on which its own
+// elements depend. For it, the workers' messages of the neighbours are encoded with words of this
+// tensor.
 #pragma once
 
 #include <cstddef>
@@ -13,21 +14,20 @@
 namespace apscope::detail {
 
 struct BucketPhases {
-    // The message of a worker for a tensor of which `seen` is what the scheme chooses from and x
-    // what it encodes.
+    // Makes the message of a worker for a tensor: the scheme chooses from `seen` and encodes x.
     std::function<void(const TrainingStep& step, const RowReader& seen, std::span<const double> x,
                        std::size_t worker, Message& m)>
         encode;
     std::function<void(const SentPieces& sent, Row& sum)> add_up;
-    // A shard of the sum, or blocks of it, in place.
+    // Encodes a shard of the sum, or blocks of it, in place.
     std::function<void(const TrainingStep& step, std::size_t owner, std::span<double> sum)> finish;
 };
 
-// The tensor's part of the result. block: SchemeParts::block of what encodes a shard; of such a one
-// only the blocks are encoded that have some of the tensor.
+// Computes the tensor's part of the result. block: SchemeParts::block of the scheme that encodes a
+// shard; if it is not 0, only the blocks with elements of the tensor are encoded.
 void reduce_bucket(const SentPieces& sent, const BucketPhases& phases, std::size_t block, Row& sum);
 
-// Elements of the whole shards that a tensor of so many elements lies in.
+// The number of elements of the shards in which a tensor with this number of elements lies.
 std::size_t elements_of_shards(const Bucket& bucket, std::size_t elements, std::size_t workers);
 
 }  // namespace apscope::detail

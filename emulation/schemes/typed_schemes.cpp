@@ -14,7 +14,7 @@ namespace apscope::detail {
 
 namespace {
 
-// Other names of a scheme: each has one meaning, whatever follows it in the spec.
+// Other names of a scheme; each has one meaning, whatever follows it in the spec.
 constexpr auto schemes_meant = std::to_array<Words>({
     {"ef errorfeed memory", "error_feedback"},
     {"efsignsgd efsign", "error_feedback(sign)"},
@@ -30,7 +30,7 @@ constexpr auto schemes_meant = std::to_array<Words>({
     {"mixed", "hybrid"},
 });
 
-// What to type for a word that has no scheme of its own, or several: after "; ".
+// Suggestions, after "; ", for words that mean no scheme, or several.
 constexpr auto hints = std::to_array<Words>({
     {"signsgd 1bit onebit sgn signs bit binary",
      "one bit has sign (a scale per worker), sign_vote (the majority's), error_feedback(sign) and "
@@ -84,11 +84,11 @@ constexpr auto hints = std::to_array<Words>({
      "Python"},
 });
 
-// Keys that name alike what a scheme may call by one of them: of the first that it has, the value
-// is passed on.
+// Keys with one meaning, of which a scheme may have some; the value is passed to the first that the
+// scheme has.
 struct Keys {
-    std::string_view words;                     // what is typed, folded
-    std::array<std::string_view, 6> keys = {};  // what it may be called, in this order
+    std::string_view words;                     // the typed words, folded
+    std::array<std::string_view, 6> keys = {};  // the keys, in this order
 };
 const std::array<Keys, 12> keys_meant{{
     {"unit block blocksize group groupsize chunk chunksize granularity bucket bucketsize tile per "
@@ -108,7 +108,7 @@ const std::array<Keys, 12> keys_meant{{
     {"lag latency", {"delay"}},
 }};
 
-// Values without their key.
+// Values that are typed without their key.
 constexpr auto values_meant = std::to_array<Words>({
     {"tight ceil", "rule"},
     {"stochastic sr", "rounding=stochastic"},
@@ -136,7 +136,7 @@ constexpr auto units_meant = std::to_array<Words>({
     {"element", "an element is unit=1"},
 });
 
-// A float format's canonical name; empty: none.
+// The canonical name of a float format; empty if there is none.
 std::string format_name(std::string_view text) {
     try {
         return parse_format(text).name();
@@ -145,7 +145,7 @@ std::string format_name(std::string_view text) {
     }
 }
 
-// Can schemes send the format?
+// True if schemes can send the format.
 bool fits_fp32(std::string_view name) {
     try {
         require_fp32(parse_format(name), "a scheme");
@@ -155,7 +155,7 @@ bool fits_fp32(std::string_view name) {
     }
 }
 
-// A block format's canonical name as specs have it; empty: none.
+// The canonical name of a block format in specs; empty if there is none.
 std::string block_format_name(std::string_view text) {
     try {
         std::string name = parse_block_format(text).name();

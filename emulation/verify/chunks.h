@@ -1,4 +1,4 @@
-// Work cut into numbered chunks on a few threads, with progress told from the calling thread.
+// Runs work in numbered chunks on a few threads, and reports progress from the calling thread.
 #pragma once
 
 #include <algorithm>
@@ -15,10 +15,10 @@
 
 namespace apscope::detail::oracle {
 
-// Calls work(first, last) for pieces of [0, total), each at most `chunk` long, and adds up what
-// they return. `Result` merges with merge(other) and must not care for the order. Returns early
-// when progress returns false; an exception of a worker or of progress
-// is thrown again here, after the workers have ended.
+// Calls work(first, last), with one `work` per thread from make_worker(), for pieces of [0, total),
+// each at most `chunk` long, and merges the results by Result::merge(other), in any order. Returns
+// early if progress returns false. An exception of a worker or of progress is thrown again here,
+// after the workers have ended.
 template <class Result, class MakeWorker>
 Result in_chunks(std::uint64_t total, std::uint64_t chunk, int threads, const Progress& progress,
                  bool& stopped, MakeWorker&& make_worker) {

@@ -64,7 +64,7 @@ void Operands<Real>::list_boundaries() {
                                         top,
                                         top + 1,
                                         top + 2};
-    if (count_ < 3) {  // every binade's ends, up to 60 binades
+    if (count_ < 3) {  // both ends of every binade, up to 60 binades
         const std::uint64_t binades = top / hidden + 1, stride = (binades + 59) / 60;
         for (std::uint64_t binade = 1; binade < binades; binade += stride) {
             codes.push_back(binade * hidden);
@@ -117,7 +117,7 @@ std::array<Real, 3> Operands<Real>::at(std::uint64_t number, std::uint64_t word)
     return result;
 }
 
-// Any value of the format, or any number with an exponent somewhere near its range.
+// A random value of the format, or a random number with an exponent near the format's range.
 template <class Real>
 Real Operands<Real>::any(Draws& draws, bool of_format) const {
     const std::uint64_t word = draws.next();
@@ -131,10 +131,11 @@ Real Operands<Real>::any(Draws& draws, bool of_format) const {
     return word % 2 != 0 ? -x : x;
 }
 
-// A number at most two neighbours from the target.
+// A number at most two neighbours away from the target.
 template <class Real>
 Real Operands<Real>::near(double target, Draws& draws, bool of_format) const {
-    const int step = static_cast<int>(draws.below(8));  // 0, 0, 0, 0, -2, -1, 1, 2
+    // The jitter is 0 in half of the cases, else -2, -1, 1 or 2.
+    const int step = static_cast<int>(draws.below(8));
     const int jitter = step < 4 ? 0 : step < 6 ? step - 6 : step - 5;
     if (!of_format) {
         const auto x = static_cast<Real>(target);
@@ -152,8 +153,8 @@ Real Operands<Real>::near(double target, Draws& draws, bool of_format) const {
                  (std::signbit(target) && format_.is_signed ? format_.magnitude_codes() : 0));
 }
 
-// Results near zero, where the operation has such; else near the format's smallest and largest
-// values.
+// Operands whose result is near zero if the operation cancels, else near the format's smallest and
+// largest values.
 template <class Real>
 std::array<Real, 3> Operands<Real>::near_cancellation(Draws& draws, bool of_format) const {
     std::array<Real, 3> x = {any(draws, of_format), any(draws, of_format), any(draws, of_format)};
@@ -173,7 +174,8 @@ std::array<Real, 3> Operands<Real>::near_cancellation(Draws& draws, bool of_form
     return x;
 }
 
-// Results at, just above or just below the middle between two neighbours, or one of the two.
+// Operands whose result is at, just above or just below the middle, or a quarter, of the step
+// between two neighbours.
 template <class Real>
 std::array<Real, 3> Operands<Real>::near_tie(Draws& draws, bool of_format) const {
     std::array<Real, 3> x = {any(draws, of_format), any(draws, of_format), any(draws, of_format)};
@@ -195,10 +197,10 @@ std::array<Real, 3> Operands<Real>::near_tie(Draws& draws, bool of_format) const
         case Operation::divide: x[1] = near(a / tie, draws, of_format); break;
         case Operation::sqrt: x[0] = near(tie * tie, draws, of_format); break;
         case Operation::fma:
-            if (word / 16 % 2 != 0) {  // a small product beside a value
+            if (word / 16 % 2 != 0) {  // a small product and a value
                 x[2] = static_cast<Real>(sign * low);
                 x[1] = near(sign * part / a, draws, of_format);
-            } else {  // a product near the tie, with what it lacks of it
+            } else {  // a product near the tie, and the difference from the tie
                 x[1] = near(tie / a, draws, of_format);
                 x[2] = near(tie - a * static_cast<double>(x[1]), draws, of_format);
             }
@@ -207,8 +209,8 @@ std::array<Real, 3> Operands<Real>::near_tie(Draws& draws, bool of_format) const
     return x;
 }
 
-// Sums at, just above or just below a value and that part of the step to the next at which the
-// random integer R decides: eta = (2^N - R) 2^-N, and half a unit more and less of N + 1 bits.
+// Operands whose sum is at, just above or just below the point of a step at which the random
+// integer R decides: eta = (2^N - R) 2^-N, and up to two units of 2^-(N+1) more or less.
 template <class Real>
 std::array<Real, 3> Operands<Real>::at_the_turn(Draws& draws, std::uint64_t word) const {
     __extension__ using Wide = unsigned __int128;
@@ -216,10 +218,10 @@ std::array<Real, 3> Operands<Real>::at_the_turn(Draws& draws, std::uint64_t word
     const std::uint64_t code = draws.below(format_.top_finite_code() + 1), halves = draws.below(5);
     const double low = format_.magnitude(code), step = format_.magnitude(code + 1) - low;
     const Wide most = Wide{2} << n;
-    const Wide part = std::clamp<Wide>(most - 2 * Wide{word >> (64 - n)} + halves, 2, most + 2) -
-                      2;  // in 2^-(N+1) of the step
+    // `part` is in units of 2^-(N+1) of the step.
+    const Wide part = std::clamp<Wide>(most - 2 * Wide{word >> (64 - n)} + halves, 2, most + 2) - 2;
     const double sign = format_.is_signed && draws.below(2) != 0 ? -1 : 1;
-    // What Real holds together with the value, and the rest.
+    // `a` has the digits that fit Real together with the value, and `b` has the rest.
     const int together =
         std::clamp(std::numeric_limits<Real>::digits - format_.mantissa_bits - 2, 0, n + 2);
     const Wide rest = part & ((Wide{1} << (n + 2 - together)) - 1);
@@ -228,13 +230,13 @@ std::array<Real, 3> Operands<Real>::at_the_turn(Draws& draws, std::uint64_t word
     if (operation_ != Operation::fma)
         return {static_cast<Real>(a), static_cast<Real>(operation_ == Operation::subtract ? -b : b),
                 Real{}};
-    // The whole part as a product of two numbers of Real, or, failing that, the rest as one times
-    // one.
+    // The complete part is a product of two numbers of Real if there are such factors; else the
+    // rest is a product with 1.
     const Wide one = Wide{1} << std::numeric_limits<Real>::digits, least = part / one + 2;
     for (Wide divisor = least; divisor < least + 512 && divisor < one && step >= 0x1p-60;
          ++divisor) {
         if (part % divisor != 0 || part < divisor) continue;
-        // NOLINTNEXTLINE(bugprone-integer-division): it leaves nothing
+        // NOLINTNEXTLINE(bugprone-integer-division): the remainder is 0
         return {static_cast<Real>(std::ldexp(static_cast<double>(part / divisor), unit)),
                 static_cast<Real>(sign * static_cast<double>(divisor) * step),
                 static_cast<Real>(sign * low)};

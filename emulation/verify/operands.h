@@ -14,15 +14,16 @@ namespace apscope::detail::oracle {
 template <class Real>
 class Operands {
 public:
-    // `exhaustive`: all operands of fma up to 6 bits, not 4.
+    // With `exhaustive`, fma gets all operands in formats of up to 6 bits, instead of 4.
     Operands(const FloatFormat& format, Operation operation, const Projection& projection,
              bool exhaustive, std::uint64_t seed);
 
-    // The first so many are every choice out of a list: all codes' values, or boundary values.
+    // The number of cases that choose their operands from a list (the values of all codes, or
+    // boundary values); they come first.
     std::uint64_t listed() const { return listed_; }
-    // The operands with that number; from listed() on they are random, the same for the same seed.
-    // Some are chosen for the random word that will be drawn: the result is one where the decision
-    // turns.
+    // The operands of a case; from listed() on they are random, the same for the same seed. Some
+    // are chosen for the random word that will be drawn, so that the result is where the decision
+    // changes.
     std::array<Real, 3> at(std::uint64_t number, std::uint64_t word) const;
 
 private:

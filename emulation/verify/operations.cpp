@@ -16,7 +16,8 @@
 namespace apscope::detail::oracle {
 namespace {
 
-// Operands are what a flushing projection takes for inputs; its exact result is not.
+// The projection of exact results: flushing of inputs applies to the operands, not to an exact
+// result.
 Projection of_results(Projection projection) {
     projection.underflow =
         projection.flushes_result() ? Underflow::flush_result : Underflow::gradual;
@@ -43,7 +44,7 @@ constexpr bool has_arithmetic = requires(std::span<const Real> in, std::span<Rea
     arithmetic(Operation::add, in, in, in, out, FloatFormat{}, Projection{}, std::uint64_t{0}, 1);
 };
 
-// One thread's arrays and numbers.
+// The arrays and the oracle of one thread.
 template <class Real>
 class Worker {
 public:
@@ -52,7 +53,7 @@ public:
         : format_(format), operation_(operation), projection_(projection), options_(options),
           operands_(operands), oracle_(format, operation, projection) {}
 
-    // Cases first .. last - 1, which are one array.
+    // Verifies cases first .. last - 1 as one array.
     OperationTally operator()(std::uint64_t first, std::uint64_t last, int threads) {
         const std::size_t count = last - first;
         for (std::vector<Real>& row : rows_) row.resize(count);
@@ -150,7 +151,7 @@ double OperationOracle<Real>::input(Real x) const {
     return flushed ? std::copysign(0.0, wide) : wide;
 }
 
-// Not 0 if something was cut off.
+// Returns a nonzero number if anything was cut off.
 template <class Real>
 int OperationOracle<Real>::apply(mpfr_rnd_t direction) {
     switch (operation_) {
@@ -170,7 +171,7 @@ Real OperationOracle<Real>::result(Real a, Real b, Real c, std::uint64_t random)
     mpfr_set_d(b_, input(b), MPFR_RNDN);
     mpfr_set_d(c_, input(c), MPFR_RNDN);
     const bool cut = apply(MPFR_RNDZ) != 0;
-    // The sign of an exact zero sum is the one thing that the direction changes then.
+    // For an exact result, the direction changes the sign of a zero sum, and nothing else.
     if (projection_.rounding == RoundingMode::toward_negative && !cut && mpfr_zero_p(result_))
         apply(MPFR_RNDD);
     return static_cast<Real>(oracle_.project(result_, cut, random));

@@ -1,6 +1,6 @@
-// Proves one arithmetic operation in one format on this machine: arithmetic() against MPFR, which
-// computes the exact result cut off towards zero and says whether something was cut off, and the
-// MPFR oracle, which projects that.
+// Verifies one arithmetic operation in one format on this machine: compares arithmetic() with MPFR.
+// MPFR computes the exact result truncated towards zero and says whether anything was cut off; the
+// MPFR oracle projects it.
 #pragma once
 
 #include <array>
@@ -21,19 +21,19 @@ namespace apscope::detail::oracle {
 struct OperationOptions {
     bool exhaustive = false;  // fma: all operands of formats of up to 6 bits, not 4
     int threads = 2;
-    // Operands drawn at random: codes alike, near cancellation, near ties, beside the format's
-    // ends, and numbers that the format does not hold.
+    // The number of random operands: any codes, near cancellation, near ties, near the format's
+    // limits, and numbers that are not values of the format.
     std::size_t samples = 100'000;
-    std::uint64_t seed = 1;  // of the samples and of stochastic rounding
-    // What is verified in place of arithmetic() on fp32 numbers: something with an error to be
-    // found.
+    std::uint64_t seed = 1;  // for the samples and for stochastic rounding
+    // A function that is verified in place of arithmetic() on fp32 numbers, such as one with an
+    // error that must be detected.
     std::function<void(Operation, std::span<const float>, std::span<const float>,
                        std::span<const float>, std::span<float>, const FloatFormat&,
                        const Projection&, std::uint64_t, int)>
         instead = {};
 };
 
-// What an operation should give: MPFR's exact result, cut off, and its projection.
+// The expected result of an operation: MPFR's exact result, truncated and then projected.
 template <class Real>
 class OperationOracle {
 public:
@@ -42,7 +42,7 @@ public:
     OperationOracle(const OperationOracle&) = delete;
     OperationOracle& operator=(const OperationOracle&) = delete;
 
-    // `random` as in MpfrOracle; operands that the operation does not take may be any.
+    // `random` is as for MpfrOracle; operands that the operation does not take are ignored.
     Real result(Real a, Real b, Real c, std::uint64_t random);
 
 private:
@@ -60,7 +60,7 @@ struct OperationMismatch {
     std::string format;
     Operation operation{};
     Projection projection{};
-    bool fp64 = false;                        // of what numbers the bits below are
+    bool fp64 = false;  // the bits below are those of fp64 numbers, else of fp32 numbers
     std::array<std::uint64_t, 3> operands{};  // bits
     std::uint64_t expected = 0, got = 0;      // bits
     std::uint64_t random = 0;                 // the random word, stochastic rounding only
@@ -69,18 +69,19 @@ struct OperationMismatch {
 struct OperationResult {
     std::uint64_t cases = 0;
     std::uint64_t mismatches = 0;
-    std::optional<OperationMismatch> first;  // the same whatever the number of threads
-    bool stopped = false;                    // `progress` said so; the counts are those so far
+    std::optional<OperationMismatch> first;  // does not depend on the number of threads
+    bool stopped = false;  // `progress` returned false; the counts are those until then
 };
 
-// All operands: of roots in formats of up to 19 bits, of sums, products and quotients up to 8 bits,
-// of fma up to 4 bits. Beyond that the boundary operands crossed with each other. Then the samples.
-// std::invalid_argument where arithmetic() refuses the format or the projection.
+// Verifies all operands for roots in formats of up to 19 bits, for sums, products and quotients in
+// formats of up to 8 bits, and for fma in formats of up to 4 bits; in other formats it combines all
+// boundary operands with each other. The samples follow. Throws std::invalid_argument if
+// arithmetic() refuses the format or the projection.
 OperationResult verify_operation(const FloatFormat& format, Operation operation,
                                  const Projection& projection, const OperationOptions& options = {},
                                  const Progress& progress = {});
 
-// One line: operands, expected, got.
+// Describes a mismatch in one line: operands, expected, got.
 std::string describe(const OperationMismatch& mismatch);
 
 }  // namespace apscope::detail::oracle

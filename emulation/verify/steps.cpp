@@ -18,7 +18,8 @@ namespace {
 
 constexpr std::uint32_t sign_bit = 0x80000000, infinity_bits = 0x7F800000;
 
-// Inputs and expected results are written as often as the array path writes its own: at its width.
+// As many inputs and expected results are written as the array path writes, so these loops are
+// vector code too.
 struct WriteInputs {
     static APSCOPE_INLINE void run(std::uint32_t first, float* in, std::size_t count) {
         for (std::size_t i = 0; i < count; ++i)
@@ -134,12 +135,11 @@ void Staircase::fill(std::uint32_t first, std::span<std::uint32_t> results) cons
 Tally arrays_against_steps(const FloatFormat& format, const Projection& projection,
                            const Staircase& expected, int threads, const Progress& progress,
                            bool& stopped) {
-    // Array paths round a buffer a second time where its largest magnitude asks for it
-    // (quantize_buffers.h): a run of inputs stands behind a zero, and behind an infinity. On the
-    // machine's best instruction set every input goes through both loops, on others runs take
-    // turns.
-    constexpr std::uint64_t run = 512, runs = 32,
-                            chunk = runs * (run - 1);  // the arrays stay in the L2 cache
+    // Array paths round a buffer a second time if its largest magnitude requires it
+    // (quantize_buffers.h), so each run of inputs follows a zero or an infinity. On the machine's
+    // best instruction set every input goes through both loops; on others the runs alternate. The
+    // arrays stay in the L2 cache.
+    constexpr std::uint64_t run = 512, runs = 32, chunk = runs * (run - 1);
     const CastPath path = make_plan<float>(format, projection).path;
     const bool looks_ahead = path == CastPath::addition || path == CastPath::split;
     const bool best = simd_level() == best_simd_level();
@@ -149,7 +149,8 @@ Tally arrays_against_steps(const FloatFormat& format, const Projection& projecti
                                                              std::uint64_t end) mutable {
             const auto first = static_cast<std::uint32_t>(start),
                        count = static_cast<std::uint32_t>(end - start);
-            // f(the run's place in the arrays, its first input's number in the chunk, its length)
+            // Calls f(the run's place in the arrays, its first input's number in the chunk, its
+            // length).
             const auto each_run = [&](const auto& f) {
                 for (std::uint32_t i = 0, place = 1; i < count; i += run - 1, place += run)
                     f(place, i, std::min<std::uint32_t>(run - 1, count - i));

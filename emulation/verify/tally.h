@@ -1,4 +1,4 @@
-// Comparisons counted, and the first that failed.
+// Counts comparisons, and stores the first that failed.
 #pragma once
 
 #include <bit>
@@ -17,12 +17,12 @@ BitsOfReal<Real> bits_of(Real x) {
     return std::bit_cast<BitsOfReal<Real>>(x);
 }
 
-// Places in the order of the work, so that the first mismatch does not depend on the threads:
-// cases, array elements, codes, all inputs.
+// A comparison has a place in the order of the work, so that the first mismatch does not depend on
+// the threads: first the cases, then array elements, codes and all inputs.
 inline constexpr std::uint64_t first_code_place = std::uint64_t{1} << 40;
 inline constexpr std::uint64_t first_exhaustive_place = std::uint64_t{1} << 41;
 
-// Mismatches of some of the inputs; the first is the one at the lowest place.
+// The mismatches of some of the inputs; `first` is the one at the lowest place.
 struct Tally {
     std::uint64_t cases = 0, mismatches = 0,
                   first_place = std::numeric_limits<std::uint64_t>::max();

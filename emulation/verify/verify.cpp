@@ -35,8 +35,8 @@ std::uint64_t mix(std::uint64_t x) {  // SplitMix64: random words from case numb
 
 constexpr std::size_t most_words = 5;
 
-// The random words worth trying at x: one drawn, none, all ones, and the last before and the first
-// after the place where the decision turns.
+// Writes the random words to try at x: one drawn, all zeros, all ones, and the last before and the
+// first after the point where the decision changes.
 void random_words(MpfrOracle& oracle, double x, const Projection& projection, std::uint64_t drawn,
                   std::vector<std::uint64_t>& words) {
     using Count = MpfrOracle::Count;
@@ -82,9 +82,9 @@ private:
     bool stochastic() const { return is_stochastic(projection_.rounding); }
     RandomStream stream() const { return array_stream(options_.seed, projection_.drawn_bits()); }
 
-    // A format that fp32 holds has had its values and midpoints in fp32: in fp64 as many as one of
-    // 12 bits has will do. Coprime to the ten cases around a value, so that each of them has its
-    // turn.
+    // The values and midpoints of formats of fp32 numbers are all compared in fp32, so in fp64 as
+    // many as a format of 12 bits has are enough. The result is coprime to the ten cases around a
+    // value, so that each of them occurs.
     std::size_t fp64_thinning() const {
         const int more = std::min(format_.storage_bits(), full_storage_bits) - 12;
         if (!fp64 || !format_.fits_fp32() || more <= 0) return 1;
@@ -96,7 +96,7 @@ private:
         std::vector<Real> inputs = cases<Real>(format_, random, options_.seed);
         const std::size_t thinning = options_.thinning * fp64_thinning();
         if (thinning <= 1) return inputs;
-        // The edges, of 64 steps each way: zero, the smallest normal number, the largest.
+        // Within 64 steps of zero, the smallest normal number and the largest, no case is left out.
         const double least = 64 * format_.smallest_positive(), normal = format_.smallest_normal(),
                      largest = format_.largest();
         const double last_step = std::ldexp(64.0, format_.emax() - format_.mantissa_bits);
@@ -145,7 +145,8 @@ private:
         });
     }
 
-    // One of the words worth trying for every input; stochastic_exact takes none of the caller's.
+    // One of the words from random_words() for every input; nothing for stochastic_exact, which
+    // takes no words.
     std::vector<std::uint64_t> turning_words(std::span<const Real> inputs) const {
         if (!stochastic() || projection_.rounding == RoundingMode::stochastic_exact) return {};
         MpfrOracle mpfr(format_, projection_);
@@ -159,8 +160,8 @@ private:
         return result;
     }
 
-    // The whole array at once: on one thread with the words of a seed, as the compiler's loop over
-    // the rule, and on all threads, from an odd start, in place, with words of the caller's.
+    // Compares the complete array: on one thread with the words of a seed, as the compiler's loop
+    // over the rule, and on all threads, from an odd start, in place, with words of the caller.
     Tally array_against_rule(const std::vector<Real>& inputs) {
         Tally tally;
         const RandomStream words_of_seed = stream();
@@ -194,7 +195,7 @@ private:
         return tally;
     }
 
-    // The code that a NaN's code becomes on the way through a number.
+    // The code that encode() gives to the decoded NaN of a code.
     std::uint64_t nan_code_again(std::uint64_t code) const {
         const std::uint64_t canonical = format_.nan_code(),
                             sign = std::uint64_t{1} << (format_.storage_bits() - 1);
@@ -207,8 +208,8 @@ private:
         return (code & sign) | canonical;
     }
 
-    // Every code, singly and as arrays; of wide formats as many random ones as there are random
-    // inputs.
+    // Compares every code, alone and in arrays; for wide formats, as many random codes as there are
+    // random inputs.
     Tally codes() {
         Tally tally;
         auto codec = make_codec<Real>(format_);
@@ -228,8 +229,8 @@ private:
             const Bits code = all[i];
             const Real value = oracle.decode(code);
             const std::uint64_t place = first_code_place + i;
-            const bool second_zero =
-                value == 0 && format_.zero == Zero::single;  // two codes, one zero
+            // Two codes are this zero.
+            const bool second_zero = value == 0 && format_.zero == Zero::single;
             const std::uint64_t back = std::isnan(value) ? nan_code_again(code)
                                        : second_zero     ? 0
                                                          : code;
@@ -258,7 +259,8 @@ private:
         return tally;
     }
 
-    // The 2^32 bit patterns in chunks, each an array of its own: random words are counted from 0.
+    // Compares the 2^32 bit patterns in chunks. Each is a separate array, so its random words are
+    // counted from 0.
     Tally all_inputs_against_rule()
         requires(!fp64)
     {
@@ -280,7 +282,8 @@ private:
             });
     }
 
-    // `rule` is the rule as the compiler's loop; `single_calls` checks that loop itself.
+    // `rule` has the results of the compiler's loop over the rule; `single_calls` checks that loop
+    // too.
     Tally compare_chunk(std::uint64_t first, std::span<const float> in, std::span<const float> out,
                         std::span<const float> rule, bool single_calls, MpfrOracle* mpfr) const
         requires(!fp64)

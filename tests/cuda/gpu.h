@@ -25,7 +25,8 @@ public:
         void* p = nullptr;
         APSCOPE_CUDA(cudaMalloc(&p, (n + 1) * sizeof(T)));
         data_.reset(static_cast<T*>(p));
-        APSCOPE_CUDA(cudaMemset(p, 0xA5, (n + 1) * sizeof(T)));  // what is not written shows
+        APSCOPE_CUDA(cudaMemset(
+            p, 0xA5, (n + 1) * sizeof(T)));  // elements that are not written become visible
     }
     explicit Array(const std::vector<T>& values) : Array(values.size()) {
         if (size_ != 0)
@@ -61,7 +62,7 @@ inline bool small = false;
 // Seconds after which no further rounding mode of quantize is begun: --seconds.
 inline double quantize_seconds = 1e9;
 
-// What the program found, for --json.
+// The results of the program, for --json.
 struct Timing {
     std::string job;
     double milliseconds, of_floor;  // this time divided by the floor's

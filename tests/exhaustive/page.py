@@ -1,12 +1,12 @@
 """The record as a section of docs/conformance.md."""
 
-import re
 from pathlib import Path
+
+from docs.tools import page
 
 from .jobs import expected
 from .record import Record, Row
 
-BEGIN, END = "<!-- exhaustive: written by make exhaustive -->", "<!-- end of exhaustive -->"
 PARTS = {
     "all inputs": "array path against the oracle's steps: all 2^32 fp32 inputs, every "
     "deterministic mode, on AVX-512 beside an overflow in their buffer too; encode "
@@ -51,11 +51,11 @@ def proved_at(rows: list[Row], expected: int) -> str:
     )
 
 
-def render(record: Record) -> str:
+def render(record: Record) -> list[str]:
     """A table with a row for every part and instruction set."""
     asked = expected()
     groups = list(dict.fromkeys((job.part, simd) for job, simd in asked))
-    lines = ["| " + " | ".join(HEAD) + " |", "|" + "---|" * len(HEAD)]
+    lines = []
     processors = set()
     for part, words in PARTS.items():
         for number, simd in enumerate(simd for p, simd in groups if p == part):
@@ -70,7 +70,7 @@ def render(record: Record) -> str:
                 sum(getattr(row, what) for row in rows.values())
                 for what in ("cases", "mismatches", "seconds")
             )
-            cells = [
+            lines.append([
                 THE_SAME if number else words,
                 simd,
                 proved_at(list(rows.values()), len(jobs)),
@@ -79,21 +79,11 @@ def render(record: Record) -> str:
                 f"{cases:,}",
                 f"{wrong}",
                 f"{seconds / 60:.1f}",
-            ]
-            lines.append("| " + " | ".join(cells) + " |")
+            ])  # fmt: skip
     on = " or ".join(map(str, sorted(processors))) or "no"
-    return f"On {on} processors.\n\n" + "\n".join(lines)
+    return [f"On {on} processors.", "", *page.table(HEAD, lines)]
 
 
-def write(record: Record, page: Path) -> None:
-    """Puts the table of the record between the page's marks."""
-    text = page.read_text()
-    new, found = re.subn(
-        f"{re.escape(BEGIN)}.*?{re.escape(END)}",
-        lambda _: f"{BEGIN}\n\n{render(record)}\n\n{END}",
-        text,
-        flags=re.DOTALL,
-    )
-    if found != 1:
-        raise ValueError(f"{page} has {found} places marked for the record; it must have one")
-    page.write_text(new)
+def write(record: Record, place: Path) -> None:
+    """Puts the table of the record into its section of a page."""
+    page.write(place, {"exhaustive": render(record)})

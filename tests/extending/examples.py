@@ -6,6 +6,8 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parent
 ROOT = FOLDER.parents[1]
+#: The test of the sections of pages that `make tables` writes.
+SECTION = "tests/python/repository/test_pages.py::test_a_section_is_what_make_tables_writes"
 
 
 @dataclass(frozen=True)
@@ -87,8 +89,8 @@ EXAMPLES = (
         most=5,
         commands=(
             (".ci/stubs.py", "bindings/apscope"),
-            ("docs/tables.py", "docs/scales.md", "docs/schemes.md", "docs/definitions.md"),
-            ("docs/what_holds.py",),
+            ("-m", "docs.tools", "docs/scales.md", "docs/schemes.md", "docs/definitions.md"),
+            ("-m", "docs.tools.what_holds"),
         ),
         writes=("bindings/apscope/schemes.pyi", "docs/what_holds.md"),
         tests=(
@@ -98,6 +100,7 @@ EXAMPLES = (
             "tests/python/schemes/test_types.py",
             "tests/python/repository/test_codebase.py",
             "tests/python/repository/test_tables.py",
+            f"{SECTION}[docs/schemes.md-schemes]",
         ),
         ctest="^Schemes/BlockRows",
     ),
@@ -108,7 +111,17 @@ EXAMPLES = (
         tests=(
             "tests/python/replay/test_replay_reference.py",
             "tests/python/repository/test_tables.py::test_every_numeric_column_is_defined_and_in_the_tables_order",
+            f"{SECTION}[docs/definitions.md-columns]",
             "tests/python/repository/test_codebase.py",
+        ),
+    ),
+    Example(
+        "figure",
+        most=2,
+        tests=(
+            "tests/python/results/test_summary.py",
+            "tests/python/results/test_breakdown.py",
+            "tests/python/report/test_page_tables.py",
         ),
     ),
     Example(

@@ -104,9 +104,7 @@ def build(example: Example, folder: Path) -> None:
     defines = [f"-D{name}={value}" for name, value in settings.items()]
     configure = ["cmake", "-S", folder, "-B", out, "-G", "Ninja", "--log-level=WARNING", *defines]
     subprocess.run(configure, check=True, env=env)
-    targets = ["_core", *(["_oracle"] if importlib.util.find_spec("apscope._oracle") else [])]
-    if example.ctest:
-        targets.append("apscope_tests")
+    targets = ["python_modules", *(["apscope_tests"] if example.ctest else [])]
     jobs = os.environ.get("JOBS", str(os.cpu_count()))
     subprocess.run(
         ["cmake", "--build", out, "--parallel", jobs, "--target", *targets], check=True, env=env

@@ -1,4 +1,4 @@
-"""``python tests/fuzz/fuzz_converters.py [libFuzzer's options] [CORPUS]``: ``apscope convert`` on
+"""``python -m tests.fuzz.fuzz_converters [libFuzzer's options] [CORPUS]``: ``apscope convert`` on
 any file. Needs atheris.
 
 The first byte chooses the files' names and the options, the rest is their contents, `NEXT` between
@@ -6,23 +6,15 @@ two; where there are fewer contents than files they serve again. HDF5 is left to
 torch's files to torch, which reads them in a process of its own.
 """
 
-import contextlib
 import shutil
 import sys
 import tempfile
 from pathlib import Path
 from unittest import mock
 
-try:
-    import atheris
-except ImportError:  # the function alone, for a test
-    atheris = None
+from tests.fuzz.refusals import atheris, instrumented
 
-with (
-    atheris.instrument_imports(include=["apscope", "safetensors"])
-    if atheris
-    else contextlib.nullcontext()
-):
+with instrumented("apscope", "safetensors"):
     from apscope import open_trace
     from apscope._dumps.conversion import convert
     from apscope._dumps.torch_files import TorchProcess

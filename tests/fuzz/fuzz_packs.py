@@ -1,4 +1,4 @@
-"""``python tests/fuzz/fuzz_packs.py [libFuzzer's options] [CORPUS]``: conformance packs of others.
+"""``python -m tests.fuzz.fuzz_packs [libFuzzer's options] [CORPUS]``: conformance packs of others.
 Needs atheris.
 
 The first byte says what is asked; of an even second byte the rest is the text of manifest.json, of
@@ -17,8 +17,7 @@ from typing import Any
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parent))
-from refusals import ODD_VALUES, atheris, instrumented, places, replaced, taken
+from tests.fuzz.refusals import ODD_VALUES, atheris, instrumented, places, replaced, taken
 
 with instrumented("apscope.conformance", "apscope._text"):
     from apscope import conformance, quantize

@@ -1,4 +1,4 @@
-"""``python tests/fuzz/fuzz_results.py [libFuzzer's options] [CORPUS]``: RESULTS folders of others.
+"""``python -m tests.fuzz.fuzz_results [libFuzzer's options] [CORPUS]``: RESULTS folders of others.
 Needs atheris.
 
 A small replay is made at the start. The first byte says which part of its folder is another
@@ -18,18 +18,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))
-from refusals import ODD_VALUES, atheris, instrumented, places, replaced, taken  # noqa: E402
+from tests.fuzz.refusals import ODD_VALUES, atheris, instrumented, places, replaced, taken
 
 with instrumented("apscope._results", "apscope._report", "apscope._folders", "apscope._text"):
     from apscope import Results, ladder, merge, open_trace, replay
     from apscope._report import page
     from apscope._results.problems import problems
 
-import pyarrow as pa  # noqa: E402
-import pyarrow.parquet as pq  # noqa: E402
+import pyarrow as pa
+import pyarrow.parquet as pq
 
+HERE = Path(__file__).parent
 #: Parts 0 to 3 are the files' bytes; of 4 the rest is edits (`edited`).
 PARTS = ("provenance.json", "results.parquet", "histograms.parquet", "noise.parquet", "edits")
 SCHEMES = ("aps:e4m3", "none:e4m3", "qsgd")

@@ -3,6 +3,7 @@
 # others do not reach, by libFuzzer's -merge=1.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+export PYTHONPATH=$PWD  # as the targets import `tests`
 (($#)) || set -- $(ls build/fuzz/corpus)
 for target; do
     program=(build/fuzz/tests/fuzz/fuzz_"$target")

@@ -23,6 +23,6 @@ one() {
     fi
 }
 export -f one
-export minutes python
+export minutes python PYTHONPATH=$PWD
 (($#)) || set -- safetensors manifest formats plans specs schemes converters results packs
 printf '%s\n' "$@" | xargs -P 2 -I{} bash -c 'one {}'

@@ -26,7 +26,7 @@ inline std::string_view text_of(Bytes bytes) {
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// Whether `read` takes what it is given; throws where it refuses it with anything but one line.
+// True if `read` accepts its input; throws if `read` refuses it with anything but one line.
 template <class Read>
 bool taken(const Read& read) {
     try {

@@ -1,4 +1,4 @@
-"""``python tests/fuzz/write_corpus.py [FOLDER]``: the first inputs of the fuzzer, one small file
+"""``python -m tests.fuzz.write_corpus [FOLDER]``: the first inputs of the fuzzer, one small file
 each; what it finds is laid beside them."""
 
 import io
@@ -8,14 +8,15 @@ import struct
 import sys
 from pathlib import Path
 
-import fuzz_packs
 import ml_dtypes
 import numpy as np
-from fuzz_converters import NAMES, NEXT, OPTIONS, choice
-from fuzz_results import PARTS, QUESTIONS, whole
 from safetensors.numpy import save
 
 from apscope import schemes
+
+from . import fuzz_packs
+from .fuzz_converters import NAMES, NEXT, OPTIONS, choice
+from .fuzz_results import PARTS, QUESTIONS, whole
 
 HERE = Path(__file__).parent
 

@@ -5,6 +5,8 @@ import sys
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from docs.tools.page import write
+
 from . import page, record
 from .everyone import everyone
 from .reasons import reason
@@ -37,7 +39,7 @@ def main() -> int:
     writer.add_argument("--into", type=Path, default=PAGE, metavar="FILE")
     args = parser.parse_args()
     if args.does == "page":
-        page.insert(args.into, page.render(record.read(args.json)))
+        write(args.into, {"all inputs": [page.render(record.read(args.json))]})
         return 0
     peers, missing = everyone()
     for name, why in missing.items():

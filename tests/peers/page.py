@@ -1,21 +1,11 @@
 """The tables of docs/conformance.md over all inputs, made from the record."""
 
-from pathlib import Path
 from typing import Any
+
+from docs.tools import page
 
 from .reasons import reason
 from .record import intervals
-
-BEGIN = "<!-- all inputs: written by python -m tests.peers page -->"
-END = "<!-- end of all inputs -->"
-
-
-def insert(document: Path, text: str) -> None:
-    """Puts a text between the two marks of a document; ValueError if it lacks them."""
-    old = document.read_text()
-    if BEGIN not in old or END not in old:
-        raise ValueError(f"{document} lacks the line '{BEGIN}' or '{END}'")
-    document.write_text(f"{old[: old.index(BEGIN)]}{BEGIN}\n\n{text}\n\n{old[old.index(END) :]}")
 
 
 def render(record: dict[str, Any]) -> str:
@@ -44,9 +34,7 @@ def _head(record: dict[str, Any]) -> str:
 
 
 def _table(head: str, rows: list[str]) -> str:
-    return "\n".join(
-        [f"| {head} |", "|" + "---|" * (head.count("|") + 1), *(f"| {row} |" for row in rows)]
-    )
+    return "\n".join(page.table(head.split(" | "), (row.split(" | ") for row in rows)))
 
 
 def _casts(record: dict[str, Any]) -> str:

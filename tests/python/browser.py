@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import tempfile
 import time
+from pathlib import Path
 from typing import Any
 
 from tests.python.argv import argv
@@ -23,6 +24,10 @@ def busy() -> float:
     """How many programs want each processor, at least 1: what waits lengthens what a clock on the
     wall shows."""
     return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+
+
+#: Whether a report's page is drawn.
+READY = "document.documentElement?.classList.contains('ready')"
 
 
 class Browser:
@@ -125,6 +130,12 @@ class Browser:
         self.call("Page.navigate", url=address)
         self.wait(ready, timeout)
         return time.monotonic() - began
+
+    def show(self, text: str, folder: Path) -> float:
+        """Opens a report's page; seconds until it is ready."""
+        path = folder / "page.html"
+        path.write_text(text, encoding="utf-8")
+        return self.open(path.as_uri(), READY)
 
     def run(self, expression: str) -> Any:
         """The value of a JavaScript expression, or of its promise, as JSON holds it."""

@@ -7,11 +7,10 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.python.browser import Browser
+from tests.python.browser import READY, Browser
 
 FIND = (Path(__file__).parent / "labels.js").read_text(encoding="utf-8")
 _FOLDED = "document.querySelectorAll('main details:not(.menu)')"
-READY = "document.documentElement?.classList.contains('ready')"
 #: Pixels: a phone, a screen, and a sheet of US letter, which is narrower than A4, across, within
 #: its margins.
 WIDTHS, SHEET = (420, 1400), 980

@@ -1,4 +1,4 @@
-"""Arithmetic in exact integers: the result of one operation, a sum or a dot product in a format.
+"""Arithmetic of fp32 numbers in exact integers: the result of one operation in a format, quickly.
 
 Exact results are Python integers of units of 2^-1074 (see casts.py). Sums and products of fp32
 numbers are such integers; quotients and roots are cut to one and, if anything was cut off, made
@@ -12,7 +12,6 @@ from collections.abc import Callable
 import numpy as np
 
 from .casts import UNIT, Rounding, flushed, project
-from .random_words import QUANTIZE, REDUCE, WIRE, random_integers, words_of
 from .rounding import Format
 
 ONE = 1 << UNIT
@@ -87,117 +86,7 @@ def operate(
     return project(exact, rough, f, r, random)
 
 
-class Sums:
-    """Sums of terms, a term being (exact integers, rough numbers) of all outputs: see `project`."""
-
-    def __init__(
-        self,
-        f: Format,
-        r: Rounding,
-        seed: int = 0,
-        product: Format | None = None,
-        result: Format | None = None,
-    ):
-        self.f, self.r, self.seed, self.product, self.result, self.hop = (
-            f,
-            r,
-            seed,
-            product,
-            result,
-            0,
-        )
-
-    def project(self, term, f: Format, stage: int, hop: int):
-        exact, rough = term
-        random = None
-        if self.r.is_stochastic:
-            random = random_integers(
-                words_of(self.seed), np.arange(len(rough)), self.r.drawn_bits, stage, hop=hop
-            )
-        rounded = project(exact, rough, f, self.r, random)
-        return as_term(rounded)
-
-    def round(self, term):
-        self.hop += 1
-        return self.project(term, self.f, REDUCE, self.hop - 1)
-
-    def add(self, x, y, op: str = "add"):
-        sign = -1 if op == "subtract" else 1
-        rough = np.array(
-            [special(op, a, b, 0.0, self.r.mode) for a, b in zip(x[1].tolist(), y[1].tolist())],
-            np.float64,
-        )
-        return x[0] + sign * y[0], rough
-
-    def sequential(self, terms):
-        total = self.round(terms[0])
-        for term in terms[1:]:
-            total = self.round(self.add(total, term))
-        return total
-
-    def pairwise(self, terms):
-        """A pair is added as soon as it is complete: the left half, the right half, then both."""
-        if len(terms) == 1:
-            return terms[0]
-        half = 1 << (len(terms) - 1).bit_length() - 1
-        left = self.pairwise(terms[:half])
-        return self.round(self.add(left, self.pairwise(terms[half:])))
-
-    def chunked(self, terms, size: int):
-        total = self.sequential(terms[:size])
-        for begin in range(size, len(terms), size):
-            total = self.round(self.add(total, self.sequential(terms[begin : begin + size])))
-        return total
-
-    def kahan(self, terms):
-        total, error = self.round(terms[0]), as_term(np.zeros(len(terms[0][1])))
-        for term in terms[1:]:
-            y = self.round(self.add(term, error, "subtract"))
-            following = self.round(self.add(total, y))
-            error = self.round(self.add(following, total, "subtract"))
-            error = self.round(self.add(error, y, "subtract"))
-            total = following
-        return total
-
-    def exact(self, terms):
-        rough = []
-        total = terms[0][0] * 0
-        for term in terms:
-            total = total + term[0]
-        for i, exact in enumerate(total):
-            numbers = [float(term[1][i]) for term in terms]
-            # 0 for what is not zero.
-            signs = {math.copysign(1.0, x) if x == 0 else 0.0 for x in numbers}
-            minus = signs == {-1.0} or (self.r.mode == "toward_negative" and signs != {1.0})
-            zero = -0.0 if minus else 0.0
-            special = [x for x in numbers if not math.isfinite(x)]
-            rough.append(sum(special) if special else 1.0 if exact else zero)
-        return self.round((total, np.array(rough)))
-
-    def run(self, terms, order: str) -> np.ndarray:
-        if self.product is not None:
-            terms = [self.project(t, self.product, WIRE, k) for k, t in enumerate(terms)]
-        name, _, size = order.partition(":")
-        total = getattr(self, name)(terms, *([int(size)] if size else []))
-        if name == "pairwise" and len(terms) == 1:
-            total = self.round(total)
-        return total[1] if self.result is None else self.project(total, self.result, QUANTIZE, 0)[1]
-
-
 def numbers_of(x: np.ndarray) -> np.ndarray:
     exact = np.empty(x.shape, object)
     exact[...] = [units(v) for v in x.tolist()]
     return exact
-
-
-def as_term(x) -> tuple[np.ndarray, np.ndarray]:
-    x = np.asarray(x, np.float64)
-    return numbers_of(x), x
-
-
-def product_term(a, b) -> tuple[np.ndarray, np.ndarray]:
-    a, b = (np.asarray(x, np.float64) for x in (a, b))
-    exact = np.empty(a.shape, object)
-    exact[...] = [of_product(x, y) for x, y in zip(a.tolist(), b.tolist())]
-    with np.errstate(invalid="ignore"):
-        return exact, a * b  # fp64 holds it

@@ -6,8 +6,6 @@ not as lists of additions.
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 import numpy as np
 
 from . import traffic
@@ -120,14 +118,6 @@ def pat(codes, narrow, wide, elements):
     return result
 
 
-def pat_sent(workers: int) -> traffic.Sent:
-    """Every rank is at every distance before some owner; the all-gather goes the same way back."""
-    if workers == 1:
-        return traffic.nothing(1)
-    senders = {source for _, source in steps_of_pat(workers) if source is not None}
-    return [[Fraction(len(senders), workers)] * 2 for _ in range(workers)]
-
-
 def in_order(codes, narrow, wide, elements):
     total = codes[0]
     for hop, code in enumerate(codes[1:]):
@@ -192,18 +182,6 @@ def double_tree(codes, narrow, wide, elements):
     return result
 
 
-def double_tree_sent(workers: int) -> traffic.Sent:
-    """Half a vector to the parent of each tree, and half a result to its children."""
-    sent = traffic.nothing(workers)
-    for ranks in trees(workers):
-        for place, rank in enumerate(ranks):
-            up = parent(workers, place)
-            if up is not None:
-                sent[rank][0] += Fraction(1, 2)
-                sent[ranks[up]][1] += Fraction(1, 2)
-    return sent
-
-
 def bits(f: Format) -> int:
     return f.is_signed + f.exponent_bits + f.mantissa_bits
 
@@ -231,9 +209,9 @@ WIDE = {"fp32_accumulate": "first", "pat": "last", "nccl:symmetric": "first", "n
 SENT = {
     "butterfly": traffic.halving,
     "fp32_accumulate": traffic.shards,
-    "pat": pat_sent,
+    "pat": traffic.pat,
     "nccl:ring": traffic.ring,
-    "nccl:tree": double_tree_sent,
+    "nccl:tree": traffic.double_tree,
     "nccl:symmetric": traffic.shards,
     "torch:one_shot": traffic.gather,
     "torch:two_shot": traffic.shards,

@@ -1,7 +1,7 @@
 """The random integers of replays and all-reduces: Philox4x32-10 over whole arrays of elements.
 
 definitions.md section 7. The counter's words are the element block (two words), the worker, and the
-stage (top four bits) with the hop. `philox.py` is the same generator, one element at a time.
+stage (top four bits) with the hop.
 """
 
 import numpy as np
@@ -43,6 +43,11 @@ def replay_key(seed: int, tensor: str, step: int, draw: int = 0) -> tuple[int, i
     """The key of one tensor at one step."""
     words = [int(w) for w in philox([*words_of(fnv1a(tensor)), *words_of(step)], words_of(seed))]
     return (words[0], words[1]) if draw == 0 else (words[2] + draw & 0xFFFFFFFF, words[3])
+
+
+def random_integer(seed: int, element: int, bits: int) -> int:
+    """The `bits` random bits of one element of `apscope.quantize`."""
+    return random_integers(words_of(seed), [element], bits, QUANTIZE)[0]
 
 
 def random_integers(

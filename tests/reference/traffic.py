@@ -6,7 +6,10 @@ the nodes, and then inside them.
 """
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
+
+from . import nodes
 
 Sent = list[list[Fraction]]  # per rank: of partial sums, of results
 
@@ -15,80 +18,41 @@ def nothing(workers: int) -> Sent:
     return [[Fraction(0), Fraction(0)] for _ in range(workers)]
 
 
-def ring(workers: int) -> Sent:
-    """Chunk c starts at rank c + 1 and passes on, summed up, to rank c, which has the result; that
-    goes round again."""
-    sent = nothing(workers)
-    for chunk in range(workers):
-        rank = (chunk + 1) % workers
-        for phase in (0, 1):
-            for _ in range(workers - 1):
-                sent[rank][phase] += Fraction(1, workers)
-                rank = (rank + 1) % workers
+def sent_in(collective: Callable[[int], list[nodes.Stage]]) -> Callable[[int], Sent]:
+    """What every rank sends in a collective of `nodes`."""
+
+    def sent(workers: int) -> Sent:
+        found = nothing(workers)
+        for rank, _, partial, result in nodes.messages(collective(workers)):
+            found[rank][0] += partial
+            found[rank][1] += result
+        return found
+
     return sent
 
 
-def tree(workers: int) -> Sent:
-    """Neighbours pair at each level, an odd last one waits for the next; the root's result goes
-    back the same way."""
-    sent, level = nothing(workers), list(range(workers))
-    while len(level) > 1:
-        for leader, other in zip(level[::2], level[1::2]):
-            sent[other][0] += 1
-            sent[leader][1] += 1
-        level = level[::2]
-    return sent
-
-
-def halving(workers: int) -> Sent:
-    """Each partner keeps half of what both have, until every one of a power of two of ranks has a
-    part; then the same backwards. An even rank in excess gives its vector to the next one before,
-    and gets the result after."""
-    sent, power = nothing(workers), 1 << workers.bit_length() - 1
-    excess = workers - power
-    for pair in range(excess):
-        sent[2 * pair][0] += 1
-        sent[2 * pair + 1][1] += 1
-    part = Fraction(1)
-    while part > Fraction(1, power):
-        part /= 2
-        for rank in range(workers):
-            if rank >= 2 * excess or rank % 2:
-                sent[rank][0] += part
-                sent[rank][1] += part
-    return sent
-
-
-def shards(workers: int) -> Sent:
-    """Everyone sends everyone else a part of its message, and then its part of the result."""
-    return [[Fraction(workers - 1, workers)] * 2 for _ in range(workers)]
-
-
-def gather(workers: int) -> Sent:
-    """Everyone's message goes round the ring."""
-    sent = nothing(workers)
-    for source in range(workers):
-        for hop in range(workers - 1):
-            sent[(source + hop) % workers][0] += 1
-    return sent
+ring, tree, halving = sent_in(nodes.ring), sent_in(nodes.tree), sent_in(nodes.halving)
+shards, gather = sent_in(nodes.shards), sent_in(nodes.all_gather)
+pat, double_tree = sent_in(nodes.pat), sent_in(nodes.double_tree)
 
 
 def hierarchical(workers: int, group: int) -> tuple[Sent, Sent]:
     """Rings inside the nodes leave each worker a part; rings between the nodes' holders of a piece;
     rings inside again."""
-    nodes = [list(range(first, min(first + group, workers))) for first in range(0, workers, group)]
+    groups = [list(range(first, min(first + group, workers))) for first in range(0, workers, group)]
     between, inside = nothing(workers), nothing(workers)
-    for members in nodes:
+    for members in groups:
         for rank, (partial, result) in zip(members, ring(len(members))):
             inside[rank][0] += partial
             inside[rank][1] += result
     # So small that each has one holder per node.
-    pieces = math.lcm(len(nodes), *map(len, nodes)) * len(nodes)
+    count = len(groups)
+    pieces = math.lcm(count, *map(len, groups)) * count
     for piece in range(pieces):
-        chunk = piece % len(nodes)
+        chunk = piece % count
         for phase in (0, 1):
-            for hop in range(len(nodes) - 1):
-                members = nodes[(chunk + 1 + phase * (len(nodes) - 1) + hop) % len(nodes)]
+            for hop in range(count - 1):
+                members = groups[(chunk + 1 + phase * (count - 1) + hop) % count]
                 between[members[piece * len(members) // pieces]][phase] += Fraction(1, pieces)
     return between, inside
 

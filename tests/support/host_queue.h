@@ -1,6 +1,6 @@
 // The queue that analysis/cuda/device_rows.h needs, in the host's memory: steps run item by item,
-// the last first, as threads come in any order. The tests' stand-in for a GPU, and on one the
-// truth.
+// the last first, because threads run in any order. Tests use it instead of a GPU, and on a GPU as
+// the reference.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,15 @@ namespace apscope::detail::test {
 
 class HostQueue {
 public:
-    // room: bytes that there are, after which allocations fail as a full GPU's do.
+    // room: the bytes of memory; beyond them allocations fail as on a full GPU.
     explicit HostQueue(std::uint64_t room = ~std::uint64_t{0}) : room_(room) {}
 
     template <class T>
     class Memory {
     public:
         explicit Memory(std::uint64_t n)
-            : bytes_(n * sizeof(T), std::byte{0xA5}) {}  // what is not written shows
+            : bytes_(n * sizeof(T), std::byte{0xA5}) {
+        }  // elements that are not written become visible
         T* get() { return reinterpret_cast<T*>(bytes_.data()); }
 
     private:

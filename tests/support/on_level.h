@@ -1,4 +1,4 @@
-// A test that runs on an instruction set, its parameter, and puts the one in use back.
+// A test with an instruction set as its parameter, which it uses; the previous one is restored.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ private:
     SimdLevel before_ = SimdLevel::portable;
 };
 
-// Every test of `fixture`, a class of OnLevel's, on every instruction set.
+// Runs every test of `fixture`, a class derived from OnLevel, on every instruction set.
 #define APSCOPE_ON_EVERY_LEVEL(fixture)                                                            \
     INSTANTIATE_TEST_SUITE_P(                                                                      \
         Levels, fixture,                                                                           \

@@ -1,4 +1,4 @@
-// Every number of a result's row, as bits where it is one: rows are equal exactly if these are.
+// Every number of a result's row, reals as bits: rows are equal exactly if these lists are.
 #pragma once
 
 #include <cstdint>

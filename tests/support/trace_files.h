@@ -11,7 +11,7 @@
 
 namespace apscope::detail::test {
 
-// A fresh folder that goes with the object.
+// A new folder, which is removed with the object.
 class TemporaryFolder {
 public:
     TemporaryFolder() {
@@ -47,7 +47,7 @@ std::string bytes_of(const std::vector<T>& values) {
     return bytes;
 }
 
-// The message of the std::exception that `function` throws; empty where it throws none.
+// The message of the std::exception that `function` throws; empty if it throws none.
 template <typename Function>
 std::string message_of(Function function) {
     try {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._json import INTEGER, NUMBER, OBJECT, TEXT, check_keys, is_integer, is_number
+from .._folders.json import INTEGER, NUMBER, OBJECT, TEXT, check_keys, is_integer, is_number
 from .._text import clip
 
 

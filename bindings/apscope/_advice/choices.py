@@ -11,8 +11,8 @@ from .._results.differences import described, differences
 from .._results.volume import SIDE
 from .._schemes.scheme import as_scheme
 from .._text import clip
+from .objective import figures
 from .table import Table
-from .wish import figures
 
 if TYPE_CHECKING:
     from .plan import Plan

@@ -8,9 +8,9 @@ from functools import cached_property
 import numpy as np
 
 from .knapsack import CAP, Solution, solve
-from .robust import is_beaten, is_worse
+from .objective import ERRORS, LIMITS, Wish, figures, total_of, unit_errors
+from .significance import is_beaten, is_worse
 from .table import Table
-from .wish import ERRORS, LIMITS, Wish, figures, total_of, unit_errors
 
 #: Partial choices kept when a mixture of fewer schemes is tried.
 _QUICK = 256

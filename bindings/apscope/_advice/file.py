@@ -16,11 +16,11 @@ from .._schemes.plan_file import MARK, SCHEMA, SUFFIX, read_plan_file
 from .._schemes.scheme import as_scheme
 from .._text import clip
 from .checks import check_plan
+from .objective import Wish
 from .seconds import Latencies
 from .spec import spec_of_plan
 from .table import Sums, Table
 from .units import Unit
-from .wish import Wish
 
 if TYPE_CHECKING:
     import pandas as pd

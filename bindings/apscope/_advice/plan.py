@@ -14,12 +14,12 @@ from .._arrays.checks import made_by, of_type
 from .._schemes.scheme import Scheme
 from .choose import Choice, Problem, choose
 from .front import corners
-from .robust import ratio
+from .objective import LIMITS, Wish, figures, total_of
+from .reasons import FIGURES, layer_rows, verdict
+from .significance import ratio
 from .spec import spec_of_plan
 from .table import Table
 from .units import Tensor
-from .why import FIGURES, layer_rows, verdict
-from .wish import LIMITS, Wish, figures, total_of
 
 
 class Plan:

@@ -19,11 +19,11 @@ from .._text import clip
 from .._traces.selection import parse_steps
 from ..cost import Network, step_time
 from .choices import reduction_rows
+from .objective import LIMITS, Wish, figures, total_of
 from .plan import Plan, made
 from .seconds import Latencies
 from .table import Table, table_of
 from .units import Tensor, pinned, units_of
-from .wish import LIMITS, Wish, figures, total_of
 
 #: Relative difference of sums beyond which a candidate behaved differently in a mixture than alone.
 _EQUAL = 1e-9

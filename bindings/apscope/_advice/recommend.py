@@ -9,17 +9,17 @@ import pandas as pd
 
 from .._arrays.checks import integer, text
 from .._arrays.float_environment import guarded
+from .._replay.ladder import REDUCTIONS
 from .._results.given import Given, results_or_trace
-from .._results.ladder import REDUCTIONS
 from .._results.pooling import one_trace
 from .._results.results import Results
 from .._schemes.scheme import Scheme, as_scheme
 from .._traces.selection import parse_steps
 from ..cost import Network
 from .candidates import DEFAULT, candidates_of
+from .objective import Wish
 from .plan import Plan
 from .planning import Setting, planned
-from .wish import Wish
 
 
 @guarded

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from .._excess_loss.expected import expected_excess
 from .._html import name, paragraphs, table
 from .._results.noise import told_error
 from .._results.volume import SIDE
 from .._results.winners import LEVEL, Second
 from .._text import aligned, clip, count_of, numbered, printable
-from .._training.expected import expected_excess
 from .choose import Problem
-from .wish import ERRORS, figures, unit_errors
+from .objective import ERRORS, figures, unit_errors
 
 if TYPE_CHECKING:
     from .plan import Plan

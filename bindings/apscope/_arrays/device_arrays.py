@@ -18,7 +18,7 @@ def module(
 ) -> ModuleType:
     """``apscope._cuda``; RuntimeError if this installation has none."""
     try:
-        from .. import _cuda
+        from .. import _cuda  # type: ignore[attr-defined]  # it has no stub
     except ImportError as error:
         raise RuntimeError(
             f"{why}, and this apscope was built without its CUDA module; build it with "

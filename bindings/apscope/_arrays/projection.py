@@ -8,7 +8,7 @@ from collections.abc import Collection
 from typing import Any
 
 from .. import _core
-from .._json import parse_json
+from .._folders.json import parse_json
 from .._text import clip
 from .checks import flag, integer, text
 

@@ -197,7 +197,7 @@ def front_chart(
             COSTS[against],
             left,
             right,
-            _shares(left, right) if against == "volume" else powers(left, right),
+            shares(left, right) if against == "volume" else powers(left, right),
         ),
         y=Log(unit, low, high, powers(low, high)),
         lines=[*drawn.lines, *lines],
@@ -206,7 +206,7 @@ def front_chart(
     )
 
 
-def _shares(low: float, high: float) -> list[tuple[float, str]]:
+def shares(low: float, high: float) -> list[tuple[float, str]]:
     """Halves, quarters, ... of fp32's bytes."""
     held = range(math.ceil(math.log2(low)), math.floor(math.log2(high)) + 1)
     every = max(1, -(-len(held) // 6))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .._results.ladder import RUNGS, better_reduction
+from .._replay.ladder import RUNGS, better_reduction
 from .._results.ranking import RANKS
 from .colours import FORMATS
 from .describe import Band, Chart, Line, Log, Point, number, powers
@@ -74,35 +74,21 @@ def ladder_chart(table: pd.DataFrame) -> Chart:
                 dashed=reduction != best,
             )
         )
-        points += [
-            Point(
-                float(x),
-                y if np.isfinite(y) else high,
-                look,
-                "circle",
-                _says(r, y, unit),
-                hollow=not np.isfinite(y),
-                beyond="" if np.isfinite(y) else "above",
-                faint=reduction != best,
-            )
-            for x, y, r in held
-            if y > 0
+        own = clipping[(clipping["format"] == name) & (clipping["topology"] == reduction)]
+        marks = [(float(x), r, "circle", "") for x, y, r in held if y > 0]
+        marks += [
+            (0.0, r, "diamond", "best constant" if r.Index == clipping.index[0] else "")
+            for r in own.itertuples()
         ]
-        points += [
-            Point(
-                0.0,
-                min(getattr(r, column), high),
-                look,
-                "diamond",
-                _says(r, getattr(r, column), unit),
-                faint=reduction != best,
-                label="best constant" if r.Index == clipping.index[0] else "",
-                beyond="" if np.isfinite(getattr(r, column)) else "above",
-            )
-            for r in clipping[
-                (clipping["format"] == name) & (clipping["topology"] == reduction)
-            ].itertuples()
-        ]
+        for x, r, symbol, label in marks:
+            y = float(getattr(r, column))
+            over = not np.isfinite(y)
+            points.append(
+                Point(
+                    x, min(y, high), look, symbol, _says(r, y, unit), hollow=over,
+                    faint=reduction != best, label=label, beyond="above" if over else "",
+                )
+            )  # fmt: skip
     said = "; ".join(
         f"{line.label} {number(line.points[0][1])} to {number(line.points[-1][1])}"
         for line in lines

@@ -73,6 +73,16 @@ class _Pen:
             made.text = text
         return _Pen(made)
 
+    def text(self, text: str, x: float, y: float, kind: str = "tick", **attributes: Any) -> _Pen:
+        attributes = ({"class_": kind} if kind else {}) | attributes
+        return self.add("text", text, x=x, y=y, **attributes)
+
+    def line(self, x1: float, y1: float, x2: float, y2: float, **attributes: Any) -> None:
+        self.add("line", x1=x1, y1=y1, x2=x2, y2=y2, **attributes)
+
+    def rect(self, x: float, y: float, right: float, bottom: float, **attributes: Any) -> None:
+        self.add("rect", x=x, y=y, width=right - x, height=bottom - y, **attributes)
+
 
 def _picture(width: float, height: float, says: str, kind: str) -> _Pen:
     return _Pen(
@@ -119,58 +129,34 @@ def chart_svg(chart: Chart, width: float, height: float) -> str:
     )
     bottom = height - _BOTTOM
     x, y = _places(chart.x, _LEFT, right), _places(chart.y, bottom, _TOP)
-    pen.add("text", fit(chart.y.label, width - 4, _SIZE), x=2.0, y=10.0, class_="unit")
-    for rule in chart.rules:
-        if rule.limit and rule.y < chart.y.high:
-            pen.add(
-                "rect",
-                x=_LEFT,
-                y=_TOP,
-                width=right - _LEFT,
-                height=y(rule.y) - _TOP,
-                class_="limit",
-            )
+    pen.text(fit(chart.y.label, width - 4, _SIZE), 2.0, 10.0, "unit")
+    shown = [rule for rule in chart.rules if rule.y < chart.y.high]
+    for rule in shown:
+        if rule.limit:
+            pen.rect(_LEFT, _TOP, right, y(rule.y), class_="limit")
     for value, label in chart.y.ticks:
-        pen.add("line", x1=_LEFT, x2=right, y1=y(value), y2=y(value), class_="grid")
-        pen.add("text", label, x=_LEFT - 4, y=y(value) + 3.5, class_="tick", text_anchor="end")
+        pen.line(_LEFT, y(value), right, y(value), class_="grid")
+        pen.text(label, _LEFT - 4, y(value) + 3.5, text_anchor="end")
     ticks = list(enumerate(chart.x.names)) if isinstance(chart.x, Band) else chart.x.ticks
     for value, label in ticks:
         if not isinstance(chart.x, Band):
-            pen.add("line", x1=x(value), x2=x(value), y1=_TOP, y2=bottom, class_="grid")
-        pen.add("text", label, x=x(value), y=bottom + 12, class_="tick", text_anchor="middle")
-    pen.add(
-        "text",
-        chart.x.label,
-        x=(_LEFT + right) / 2,
-        y=height - 3,
-        class_="tick",
-        text_anchor="middle",
-    )
+            pen.line(x(value), _TOP, x(value), bottom, class_="grid")
+        pen.text(label, x(value), bottom + 12, text_anchor="middle")
+    pen.text(chart.x.label, (_LEFT + right) / 2, height - 3, text_anchor="middle")
     beyond = {point.beyond for point in chart.points} - {""}
     if beyond:
         told = ", ".join(f"{'↓↑'[way == 'above']} {way} the axis" for way in sorted(beyond))
-        pen.add("text", told, x=2.0, y=height - 3, class_="tick")
-    for rule in chart.rules:
-        if rule.y < chart.y.high:
-            pen.add(
-                "line",
-                x1=_LEFT,
-                x2=right,
-                y1=y(rule.y),
-                y2=y(rule.y),
-                class_="rule" if rule.limit else "rule soft",
-            )
-            pen.add("text", rule.label, x=_LEFT + 3, y=y(rule.y) - 3, class_="said")
+        pen.text(told, 2.0, height - 3)
+    for rule in shown:
+        kind = "rule" if rule.limit else "rule soft"
+        pen.line(_LEFT, y(rule.y), right, y(rule.y), class_=kind)
+        pen.text(rule.label, _LEFT + 3, y(rule.y) - 3, "said")
     for line in chart.lines:
         if line.points:
             way = "M" + "L".join(f"{_round(x(px))} {_round(y(py))}" for px, py in line.points)
-            pen.add(
-                "path",
-                d=way,
-                fill="none",
-                class_="line dashed" if line.dashed else "line",
-                **({"stroke": line.colour} if line.label or line.inside else {}),
-            )
+            kind = "line dashed" if line.dashed else "line"
+            stroke = {"stroke": line.colour} if line.label or line.inside else {}
+            pen.add("path", d=way, fill="none", class_=kind, **stroke)
     for point in sorted(chart.points, key=lambda p: not p.faint):
         _mark(pen, point, x(point.x), y(point.y))
     marks = [_around(x(p.x), y(p.y), p.beyond) for p in chart.points]
@@ -178,31 +164,15 @@ def chart_svg(chart: Chart, width: float, height: float) -> str:
         if line.points and line.label and line.inside:
             marks.append(_name_inside(pen, line, x, y, marks))
     lines = [_between(x, y, a, b) for n in chart.lines for a, b in zip(n.points, n.points[1:])]
-    _name_points(
-        pen, chart.points, marks, lines, x, y, (_LEFT + 3, _TOP - 4, right + 4, bottom - 1)
-    )
-    if ends:
-        middle = [y(line.points[-1][1]) for line in ends]
-        order = sorted(range(len(ends)), key=middle.__getitem__)
-        placed = spread([middle[i] for i in order], [_SIZE + 1] * len(order), _TOP - 4, bottom + 4)
-        for i, at in zip(order, placed):
-            pen.add(
-                "line",
-                x1=x(ends[i].points[-1][0]) + 5,
-                x2=right + 3,
-                y1=middle[i],
-                y2=at,
-                stroke=ends[i].colour,
-                class_="leader",
-            )
-            pen.add(
-                "text",
-                ends[i].label,
-                x=right + 6,
-                y=at + 3.5,
-                style=f"fill:{ends[i].colour}",
-                class_="name",
-            )
+    room = (_LEFT + 3, _TOP - 4, right + 4, bottom - 1)
+    _name_points(pen, chart.points, marks, lines, x, y, room)
+    ends.sort(key=lambda line: y(line.points[-1][1]))
+    middles = [y(line.points[-1][1]) for line in ends]
+    placed = spread(middles, [_SIZE + 1] * len(ends), _TOP - 4, bottom + 4)
+    for line, middle, at in zip(ends, middles, placed):
+        end = x(line.points[-1][0]) + 5
+        pen.line(end, middle, right + 3, at, stroke=line.colour, class_="leader")
+        pen.text(line.label, right + 6, at + 3.5, "name", style=f"fill:{line.colour}")
     return _text_of(pen)
 
 
@@ -247,10 +217,8 @@ def _name_inside(
         end, base = max(x(px) - 18, _LEFT + 4 + wide), y(py) - 3
         boxes.append((end - wide, base - 0.8 * _SIZE, end, base + 0.2 * _SIZE))
     box = next((one for one in boxes if not any(meet(one, mark) for mark in marks)), boxes[0])
-    pen.add(
-        "text", line.label, x=box[2], y=box[3] - 0.2 * _SIZE, style=f"fill:{line.colour}",
-        class_="name", text_anchor="end",
-    )  # fmt: skip
+    style = f"fill:{line.colour}"
+    pen.text(line.label, box[2], box[3] - 0.2 * _SIZE, "name", style=style, text_anchor="end")
     return box
 
 
@@ -273,15 +241,10 @@ def _name_points(
             continue
         near, middle = place.end
         if math.hypot(near - name.x, middle - name.y) > _BESIDE:
-            pen.add(
-                "line", x1=name.x, x2=near, y1=name.y, y2=middle, stroke=point.colour,
-                class_="leader",
-            )  # fmt: skip
-        pen.add(
-            "text", held[place.form], x=near, y=place.base, class_="name",
-            text_anchor="end" if near < name.x else "start",
-            title=point.label if place.form else "",
-        )  # fmt: skip
+            pen.line(name.x, name.y, near, middle, stroke=point.colour, class_="leader")
+        anchor = "end" if near < name.x else "start"
+        whole = point.label if place.form else ""
+        pen.text(held[place.form], near, place.base, "name", text_anchor=anchor, title=whole)
 
 
 def bars_svg(bars: Bars, width: float, height: float, most: float = 10.0) -> str:
@@ -301,23 +264,23 @@ def bars_svg(bars: Bars, width: float, height: float, most: float = 10.0) -> str
     )
     right = width - _plain("overflow") - 6
     place = _places(Log("", 1.0, most, ()), left, right)
-    unit = pen.add("text", "times the error with another", x=2.0, y=10.0, class_="unit")
+    unit = pen.text("times the error with another", 2.0, 10.0, "unit")
     for kind, colour in bars.kinds:
         unit.add("tspan", "■", dx=5.0, fill=colour, style=f"fill:{colour}")
         unit.add("tspan", kind, dx=2.0)
     top = 14.0
     for heading, group in bars.groups:
-        pen.add("text", fit(heading, width - 4, _SIZE, bold=True), x=2.0, y=top + line / 2 + 3.5,
-                title=heading, class_="name")  # fmt: skip
+        told = fit(heading, width - 4, _SIZE, bold=True)
+        pen.text(told, 2.0, top + line / 2 + 3.5, "name", title=heading)
         top += line
         for bar in group:
-            end = place(min(max(bar.factor, 1.0), most))
-            pen.add("text", fit(bar.name, left - 6, _SIZE), x=left - 5, y=top + line / 2 + 3.5, class_="tick",
-                    text_anchor="end", title=bar.says)  # fmt: skip
-            pen.add("rect", x=left, y=top + 0.18 * line, width=max(end - left, 1.0),
-                    height=0.64 * line, fill=bar.colour, class_="bar", title=bar.says)  # fmt: skip
+            end, base = place(min(max(bar.factor, 1.0), most)), top + line / 2 + 3.5
+            name = fit(bar.name, left - 6, _SIZE)
+            pen.text(name, left - 5, base, text_anchor="end", title=bar.says)
+            pen.rect(left, top + 0.18 * line, max(end, left + 1.0), top + 0.82 * line,
+                     fill=bar.colour, class_="bar", title=bar.says)  # fmt: skip
             told = "overflow" if math.isinf(bar.factor) else number(bar.factor)
-            pen.add("text", told, x=max(end, left + 1) + 4, y=top + line / 2 + 3.5)
+            pen.text(told, max(end, left + 1) + 4, base, "")
             top += line
     return _text_of(pen)
 
@@ -366,56 +329,18 @@ def cells_svg(cells: Cells, width: float, height: float) -> str:
             )
             if way:
                 group.add("path", d=way, fill=colour)
-    wanted = [i for i in range(len(cells.rows)) if heights[i] >= 9 or cells.rows[i].reason]
-    for i in wanted:
-        middle = _TOP + tops[i] + heights[i] / 2
-        pen.add(
-            "text",
-            names[i],
-            title=cells.rows[i].name,
-            x=left - 4,
-            y=middle + 3.5,
-            class_="tick",
-            text_anchor="end",
-            data_of=cells.rows[i].name,
-        )
-        if cells.rows[i].reason:
-            pen.add(
-                "rect",
-                x=left,
-                y=_TOP + tops[i],
-                width=right - left,
-                height=heights[i],
-                class_="box",
-                data_of=cells.rows[i].name,
-            )
-            pen.add(
-                "text",
-                told[i],
-                title=cells.rows[i].says,
-                x=right + 5,
-                y=middle + 3.5,
-                class_="tick",
-                data_of=cells.rows[i].name,
-            )
+    for i, row in enumerate(cells.rows):
+        top, base = _TOP + tops[i], _TOP + tops[i] + heights[i] / 2 + 3.5
+        of = {"data_of": row.name}
+        if heights[i] >= 9 or row.reason:
+            pen.text(names[i], left - 4, base, title=row.name, text_anchor="end", **of)
+        if row.reason:
+            pen.rect(left, top, right, top + heights[i], class_="box", **of)
+            pen.text(told[i], right + 5, base, title=row.says, **of)
     for place in _labelled(len(cells.steps), right - left):
-        a, b = edges[place]
-        pen.add(
-            "text",
-            str(cells.steps[place]),
-            x=left + (a + b) / 2,
-            y=bottom + 12,
-            class_="tick",
-            text_anchor="middle",
-        )
-    pen.add(
-        "text",
-        "recorded steps",
-        x=(left + right) / 2,
-        y=height - 3,
-        class_="tick",
-        text_anchor="middle",
-    )
+        step = str(cells.steps[place])
+        pen.text(step, left + sum(edges[place]) / 2, bottom + 12, text_anchor="middle")
+    pen.text("recorded steps", (left + right) / 2, height - 3, text_anchor="middle")
     return _text_of(pen)
 
 
@@ -436,20 +361,11 @@ def _legend(pen: _Pen, cells: Cells, width: float) -> None:
     known = [v for row in cells.rows for v in row.values if not math.isnan(v)]
     if known and max(known) < least:  # one colour: a map that looks empty says why
         named = f"{cells.unit}, all below {label}"
-    pen.add(
-        "text",
-        fit(named, start - 8, _SIZE),
-        title=named,
-        x=2.0,
-        y=10.0,
-        class_="unit",
-    )
+    pen.text(fit(named, start - 8, _SIZE), 2.0, 10.0, "unit", title=named)
     for i, colour in enumerate(BANDS):
-        pen.add("rect", x=start + wide * i, y=2.0, width=wide, height=4.0, fill=colour)
+        pen.rect(start + wide * i, 2.0, start + wide * (i + 1), 6.0, fill=colour)
     for i, (_, label) in enumerate(cells.edges):
-        pen.add(
-            "text", label, x=start + wide * (i + 1), y=14.5, class_="edge", text_anchor="middle"
-        )
+        pen.text(label, start + wide * (i + 1), 14.5, "edge", text_anchor="middle")
 
 
 def _rows(count: int, marked: int, room: float) -> tuple[list[float], list[float]]:

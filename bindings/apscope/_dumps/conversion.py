@@ -25,6 +25,7 @@ from .._traces.order import FILES, GIVEN
 from .._traces.roles import Roles
 from .._traces.roles import said as said_role
 from .._traces.selection import parse_steps
+from .._traces.sources import Source, is_address
 from .._traces.trace import Trace
 from .dtypes import raw_types
 from .dump import Dump
@@ -32,7 +33,6 @@ from .layout import Layout, Options, lay_out
 from .names import Named, name_all, of_caller, selecting
 from .order import names_in, order_tensors
 from .sample import BLOCK
-from .sources import Source, is_address
 from .units import Apart, Readers, find_units
 from .weights import names_gradients
 from .write import Head, Workshop, fingerprint, write_trace

@@ -12,7 +12,7 @@ import numpy as np
 
 from .._arrays.casts import decode
 from .._text import count_of
-from ..record._safetensors import BFLOAT16, storable
+from .._traces.safetensors import BFLOAT16, storable
 
 #: Names of floating-point codes without a NumPy type, and their formats.
 CODES = {

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from .._limits import check_fits
+from .._traces.sources import File
 from .dtypes import plain, word_of
 from .reader import Entry, Index, Reader, numbers_of, taken
-from .sources import File
 
 
 def library(name: str, what: str) -> Any:

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.lib import format as npy
 
 from .._limits import NPY_HEADER, check_fits
+from .._traces.sources import File
 from .dtypes import of_name, plain, word_of
 from .reader import Entry, Index, Reader
-from .sources import File
 
 #: How ml_dtypes writes float8_e5m2, a type that NumPy does not read back.
 _E5M2 = "<f1"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from .._folders.reading import read_utf8, refuse_special
 from .._limits import TEXT_LENGTH
 from .._traces.order import FILES, GIVEN, NATURAL
-from .sources import natural
+from .._traces.sources import natural
 
 
 def order_tensors(

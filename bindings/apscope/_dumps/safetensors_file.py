@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from .._json import parse_json
+from .._folders.json import parse_json
 from .._limits import JSON_LENGTH, SAFETENSORS_HEADER, check_fits
+from .._traces.sources import File
 from .dtypes import numpy_dtype, unpacked
 from .reader import Entry, Index, Reader, numbers_of
-from .sources import File
 
 
 class SafetensorsReader(Reader):

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field, replace
 
 from .._limits import SAFETENSORS_HEADER, SENTENCE
 from .._text import clip, count_of
+from .._traces.sources import File, Source
 from .hdf5 import Hdf5Reader
 from .numpy_files import NpyReader, NpzReader
 from .patterns import compiled
 from .reader import Reader
 from .safetensors_file import SafetensorsReader, ShardedReader
-from .sources import File, Source
 from .te_statistics import is_te_log
 from .torch_files import TorchProcess, TorchReader
 from .zarr_store import ZarrReader

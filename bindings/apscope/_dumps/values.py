@@ -9,7 +9,7 @@ import numpy as np
 
 from .._arrays.casts import decode, quantize
 from .._text import plain_number
-from ..record._safetensors import BFLOAT16
+from .._traces.safetensors import BFLOAT16
 from .dtypes import CODES, numpy_dtype, to_store
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..record._safetensors import BFLOAT16
+from .._traces.safetensors import BFLOAT16
 
 if TYPE_CHECKING:
     from .names import Item

@@ -17,12 +17,12 @@ from tqdm.auto import tqdm
 
 from .._folders.durable import SyncAhead
 from .._folders.writing import Writing
+from .._traces.manifest import step_folder
 from .._traces.roles import guess_role
-from ..record._manifest import step_folder
-from ..record._writer import TraceWriter
+from .._traces.sources import File
+from .._traces.writer import TraceWriter
 from .layout import Layout, Place
 from .sample import chosen_blocks, take_blocks
-from .sources import File
 from .units import Readers, Unit, told
 from .values import stored_values
 from .weights import Changes

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from .._limits import check_fits
+from .._traces.sources import Source
 from .dtypes import plain, word_of
 from .hdf5 import library
 from .reader import Entry, Index, Reader, numbers_of, taken
-from .sources import Source
 
 
 class ZarrReader(Reader):

@@ -13,12 +13,11 @@ import pandas as pd
 from .. import _core
 from .._arrays.checks import flag, integer, listed, number, text
 from .._arrays.float_environment import guarded
-from .._replay.progress import Bar
-from .._replay.selection import selected_steps, selected_tensors
+from .._progress import Bar
 from .._schemes.lists import schemes_of
 from .._schemes.scheme import Scheme
 from .._traces.opening import TraceLike, as_trace
-from .._traces.selection import parse_steps
+from .._traces.selection import parse_steps, selected_steps, selected_tensors
 from .._traces.trace import Trace
 from .bound import ENTROPY_CODED, Bound, OfSum, bits_above
 from .grids import best_grid

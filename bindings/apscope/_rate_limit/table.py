@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .._replay.progress import Bar
-from .._results.columns import Columns
+from .._progress import Bar
 from .._traces.trace import Trace
 from .grids import best_grid
 from .measure import Group, Part, measure
@@ -33,7 +32,7 @@ def limit_columns(
     workers: int,
     threads: int = 0,
     progress: bool = False,
-) -> Columns:
+) -> dict[str, np.ndarray]:
     """The table of one trace.
 
     Parameters
@@ -49,7 +48,7 @@ def limit_columns(
 
     Returns
     -------
-    Columns
+    dict of arrays, all of one length
         ``kind``, ``elements`` and ``values`` (of the sample: finite, and not zero), ``unit`` (of
         the errors, over the noise), ``width`` and ``entropy`` (bits; NaN in rows of a grid),
         ``bits`` and ``error`` (over the noise; NaN in the other rows). Without rows if the noise is

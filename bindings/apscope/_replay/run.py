@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from .. import _core
 from .._arrays.checks import flag, integer, listed, text
+from .._arrays.memory import memory_bytes
+from .._progress import Bar
 from .._results.columns import Columns, frame_of, joined
 from .._results.joined import Joined, in_order
 from .._results.no_rows import NO_LIMIT
@@ -21,11 +23,8 @@ from .._traces.json_number import json_number
 from .._traces.loss_scale import warn_of_loss_scale
 from .._traces.opening import as_trace
 from .._traces.order import warn_of_guessed_order
-from .._traces.selection import parse_steps
+from .._traces.selection import check_shard, parse_steps, selected_steps, selected_tensors
 from .._traces.trace import Trace
-from .memory import memory_bytes
-from .progress import Bar
-from .selection import check_shard, selected_steps, selected_tensors
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -66,7 +66,7 @@ def report(
 
 def page(results: Given, against: Given | None = None, *, gained: float | None = None) -> str:
     """The report of a replay as HTML text; arguments as of `report` and `document.page`."""
-    from .._training.expected import checked
+    from .._excess_loss.expected import checked
     from .document import page as text
 
     if gained is not None:

@@ -7,9 +7,9 @@ from typing import Any
 from .._results.against import meeting, settings
 from .._results.differences import Sent, cause, sides_differ
 from .._results.ranking import RANKS
-from .._schemes.scheme import as_scheme
+from .._schemes.scheme import known_scheme
 from .._schemes.titles import reduction
-from . import answer
+from . import shown_schemes
 
 _SHOWN = (
     "error_over_noise", "step_nmse", "layer_cosine", "underflow_wire", "underflow_reduced",
@@ -42,7 +42,7 @@ def changes(here: Any, there: Any) -> dict[str, Any]:
     """
     traces = meeting(here.provenance.get("traces", []), there.provenance.get("traces", []))
     tables = [
-        answer.front(r.summary(), answer.topology_of(r.frame)).to_dict("records")
+        shown_schemes.front(r.summary(), shown_schemes.topology_of(r.frame)).to_dict("records")
         for r in (here, there)
     ]
     schemes = _partners(*(list(dict.fromkeys(r["scheme"] for r in t)) for t in tables))
@@ -92,7 +92,7 @@ def _row(one: Row, other: Row) -> Row:
         "differ": differ,
         "cause": cause(differ),
         **{c: (one[c], other[c]) for c in ("skipped", "overflowed", *_SHOWN)},
-        "ratio": answer.ratio_of(one[RANKS], other[RANKS]),
+        "ratio": shown_schemes.ratio_of(one[RANKS], other[RANKS]),
     }
 
 
@@ -109,11 +109,12 @@ def _partners(here: list[str], there: list[str]) -> dict[str, str]:
 
 def _shape(spec: str) -> tuple[Any, ...]:
     """A scheme without its format."""
-    try:
-        scheme = as_scheme(spec)
-    except ValueError:
-        return (spec,)
-    return (scheme.name, scheme.body, tuple(sorted(scheme.keys.items())))
+    scheme = known_scheme(spec)
+    return (
+        (spec,)
+        if scheme is None
+        else (scheme.name, scheme.body, tuple(sorted(scheme.keys.items())))
+    )
 
 
 def _alone(

@@ -13,35 +13,37 @@ import pandas as pd
 
 from .._charts.choices import named
 from .._charts.colours import FAMILIES
-from .._charts.front import front_chart, legend_of
+from .._charts.front import front_chart, kind_of, legend_of
 from .._charts.kinds import as_json
 from .._charts.layers import worst_of
 from .._charts.reference import LEGEND, SAYS
 from .._charts.svg import chart_svg, symbol_path
 from .._core import FloatFormat
+from .._excess_loss.expected import COLUMNS as EXPECTED
+from .._excess_loss.expected import ExpectedExcess, expected_excess
+from .._page import numbers
+from .._page.templates import render
 from .._rate_limit.known import Known
 from .._results.choices import worth
+from .._results.figures import FIGURES, columns_of
 from .._results.limits import limits_of
 from .._results.noise import zero_layers
 from .._results.overflow import tight_overflows
-from .._results.pooling import coded, compared_rows, is_own, topologies_of
+from .._results.pooling import coded, compared_rows, topologies_of
 from .._results.ranking import RANKS
 from .._results.results import Results
 from .._results.summary import family_of
 from .._results.summary import summary as summary_of
 from .._schemes.titles import reduction, titles
 from .._text import clip, count_of
-from .._training.expected import COLUMNS as EXPECTED
-from .._training.expected import ExpectedExcess, expected_excess
-from . import answer, first, glossary, text, words
+from . import cautions, first, glossary, shown_schemes
 from .against import changes
-from .fit import MAX_BYTES, fitted
 from .library import plot_script
+from .page_size import MAX_BYTES, fitted
 from .payload import base64_of, pack
+from .plans import use_of
 from .script import script
 from .tables import histograms_of, tables_of
-from .templates import render
-from .use import use_of
 
 _HERE = Path(__file__).parent
 
@@ -78,18 +80,18 @@ def page(
     frame = coded(results.frame.reset_index(drop=True))
     if not len(frame):
         raise ValueError("the results have no rows, so there is nothing to report")
-    topology, bits = answer.topology_of(frame), answer.bits_of(frame)
+    topology, bits = shown_schemes.topology_of(frame), shown_schemes.bits_of(frame)
     held = Results(
         frame, results.histograms, results.provenance, results.noise, results.limit,
         results.persistence,
     )  # fmt: skip
     summary = summary_of(held, gained=gained)
-    rows = answer.front(summary, topology)
+    rows = shown_schemes.front(summary, topology)
     worths = {trace: worth(rows[rows["trace"] == trace], bits) for trace in frame["trace"].unique()}
     best = [spec for table in worths.values() if len(table) for spec in table["scheme"]]
-    pairs = answer.pairs(list(frame["scheme"].unique()), rows, bits)
-    duels = answer.duels(frame, answer.sided(pairs, rows, topology, best), rows)
-    ladders = answer.ladder_of(results, topology)
+    pairs = shown_schemes.pairs(list(frame["scheme"].unique()), rows, bits)
+    duels = shown_schemes.duels(frame, shown_schemes.sided(pairs, rows, topology, best), rows)
+    ladders = shown_schemes.ladder_of(results, topology)
     zeros, limits = zero_layers(results), limits_of(results)
     sections = [
         _section(place, trace, rows, bits, duels, results.provenance)
@@ -114,14 +116,15 @@ def page(
     overview = _overview([s["trace"] for s in sections], duels)
     tables = tables_of(frame, summary) | {"histograms": histograms_of(results.histograms)}
     tables, left_out = fitted(tables, topology, max_bytes)
-    payload = pack(tables, **_facts(frame, bits, topology, sections, zeros))
+    kinds = {t: kind_of(t) for t in summary["topology"].unique()}
+    payload = pack(tables, reductionKinds=kinds, **_facts(frame, bits, topology, sections))
     plain = (
         reduction,
-        text.figure,
-        text.nmse,
-        text.over_noise,
-        text.percent,
-        text.seconds,
+        numbers.figure,
+        numbers.nmse,
+        numbers.over_noise,
+        numbers.percent,
+        numbers.seconds,
         clip,
         count_of,
     )
@@ -132,7 +135,7 @@ def page(
         "excess": _excess,
     }
     filters |= {f.__name__: f for f in plain}
-    warnings = words.warnings(held, left_out)
+    warnings = cautions.warnings(held, left_out)
     if against is not None and against.incomplete:
         warnings = [f"Of the other results: {against.incomplete}.", *warnings]
     return render(
@@ -223,13 +226,13 @@ def _section(
 ) -> dict[str, Any]:
     """One trace's tables."""
     own = rows[rows["trace"] == trace]
-    table = answer.best_of_families(own, bits)
+    table = shown_schemes.best_of_families(own, bits)
     met = duels[duels["trace"] == trace] if len(duels) else duels
     return {
         "trace": trace,
         "place": place + 1,
         "alone": rows["trace"].nunique() == 1,
-        "whole": answer.shows_all(own),
+        "whole": shown_schemes.shows_all(own),
         "about": next((t for t in provenance.get("traces", ()) if t["name"] == trace), {}),
         "families": [
             r | {"id": f"row-{place}-{i}"}
@@ -275,11 +278,11 @@ def _rung(row: Any) -> dict[str, Any] | None:
     if row is None:
         return None
     spread = (
-        f" [{text.figure(row.factor_low, 2)}, {text.figure(row.factor_high, 2)}]"
+        f" [{numbers.figure(row.factor_low, 2)}, {numbers.figure(row.factor_high, 2)}]"
         if row.factor_low == row.factor_low
         else ""
     )
-    factor = f"÷ {text.figure(row.factor, 2)}{spread}" if row.factor == row.factor else ""
+    factor = f"÷ {numbers.figure(row.factor, 2)}{spread}" if row.factor == row.factor else ""
     return {
         "error": getattr(row, RANKS),
         "noise": None if np.isnan(row.error_over_noise) else row.error_over_noise,
@@ -295,8 +298,8 @@ def _overview(traces: list[str], duels: pd.DataFrame) -> dict[str, Any]:
     One row each, one cell per trace.
     """
     records = duels.to_dict("records")
-    chosen = [d for d in records if d["cause"] == "reduction" or answer.one_scale(d["b"])]
-    chosen = chosen if any(answer.one_scale(d["b"]) for d in chosen) else records
+    chosen = [d for d in records if d["cause"] == "reduction" or shown_schemes.one_scale(d["b"])]
+    chosen = chosen if any(shown_schemes.one_scale(d["b"]) for d in chosen) else records
     key = ("a", "topology_a", "b", "topology_b")
     by_place = {(*(d[k] for k in key), d["trace"]): d for d in chosen}
     rows = [
@@ -317,24 +320,22 @@ def _facts(
     bits: dict[str, int],
     topology: str,
     sections: list[dict[str, Any]],
-    zeros: dict[str, list[str]],
 ) -> dict[str, Any]:
-    """What the page needs besides the rows; `zeros`: layers without a cosine, by trace."""
+    """What the page needs besides the rows."""
     named = frame.groupby("scheme", sort=False, observed=True)["format"].last()
     formats, called = dict(zip(named.index, named)), titles(bits)
     schemes = [
         {"spec": s, "name": called(s), "family": family_of(s), "format": formats[s], "bits": b}
         for s, b in bits.items()
     ]
-    zero = [[trace, layer] for trace, layers in zeros.items() for layer in layers]
     start_of = {s["trace"]: _start(s, schemes) for s in sections}
     first = sections[0]["trace"]
     return {
-        "schemes": schemes, "charts": as_json(), "numericallyZero": zero,
+        "schemes": schemes, "charts": as_json(), "wholeFigures": columns_of(page="whole"),
+        "figureSays": {f.name: f.says.replace("`", "") for f in FIGURES if f.page != "none"},
         "formats": _ranges(dict.fromkeys(formats.values())), "startOf": start_of,
         "start": {"trace": first, "topology": topology, **start_of[first]},
         "reductionNames": {t: reduction(t) for t in frame["topology"].unique() if t},
-        "ownReductions": [t for t in frame["topology"].unique() if t and is_own(t)],
     }  # fmt: skip
 
 
@@ -346,11 +347,11 @@ def _start(section: dict[str, Any], schemes: list[dict[str, Any]]) -> dict[str, 
     best = [c["scheme"] for c in section["choices"] if c["bits"] <= 8][:1]
     duels = section["duels"]
     reduced = [d for d in duels if d["cause"] == "reduction" and d["a"] in best]
-    scales = [d for d in duels if answer.one_scale(d["b"]) and "headroom" not in d["b"]]
+    scales = [d for d in duels if shown_schemes.one_scale(d["b"]) and "headroom" not in d["b"]]
     if not (some := reduced[:1] or scales or duels):
         sides = {"a": schemes[0]["spec"], "b": schemes[-1]["spec"]}
         return sides | {"aReduction": "", "bReduction": ""}
-    widest = max(some, key=lambda d: text.gap(d["ratio"]))
+    widest = max(some, key=lambda d: numbers.gap(d["ratio"]))
     return {s: widest[s] for s in "ab"} | {f"{s}Reduction": widest[f"topology_{s}"] for s in "ab"}
 
 

@@ -15,6 +15,7 @@ from .._charts.describe import Row
 from .._charts.front import FLOOR, MEASURES, front_chart
 from .._charts.layers import WORST, layer_map
 from .._charts.svg import bars_svg, cells_svg, chart_svg
+from .._page.numbers import figure
 from .._results.noise import told_error
 from .._results.pooling import is_own
 from .._results.ranking import RANKS
@@ -22,7 +23,6 @@ from .._results.summary import of_topology
 from .._results.volume import at_most, in_class
 from .._results.winners import WIDTHS, least, scale_of, seconds, winner, within
 from .._schemes.titles import reduction, titles
-from .text import figure
 
 #: Shares of fp32's bytes for which the best scheme is named, and their names.
 _SHARES = ((0.25, "¼"), (0.5, "½"), (1.0, "all"))  # and scales of blocks
@@ -49,9 +49,9 @@ def chosen(rows: pd.DataFrame, bits: dict[str, int]) -> tuple[pd.Series | None, 
     Parameters
     ----------
     rows : DataFrame
-        One trace, from `answer.front`.
+        One trace, from `shown_schemes.front`.
     bits : dict
-        From `answer.bits_of`; used if nothing was reduced, so there is no volume.
+        From `shown_schemes.bits_of`; used if nothing was reduced, so there is no volume.
 
     Returns
     -------
@@ -186,13 +186,13 @@ def row_of(
     ----------
     trace : str
     rows : DataFrame
-        Its rows of `answer.front`.
+        Its rows of `shown_schemes.front`.
     compared : DataFrame
         Its rows of `compared_rows`, all schemes.
     choices : DataFrame
         From `choices.worth`; may be empty.
     bits : dict
-        From `answer.bits_of`.
+        From `shown_schemes.bits_of`.
     provenance : dict
     links : dict
         Scheme and topology -> the id of their row in the tables below.

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, TypeAlias
 
-from .folders import check_readable, what_is
+from .._folders.results import check_readable, what_is
 from .results import Results
 
 if TYPE_CHECKING:

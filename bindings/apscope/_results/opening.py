@@ -7,9 +7,19 @@ from pathlib import Path
 from typing import Any
 
 from .._core import OPTIMIZERS
-from .._json import INTEGER, LIST, OBJECT, TEXT, Rule, check_keys, is_integer, read_json
+from .._folders.json import INTEGER, LIST, OBJECT, TEXT, Rule, check_keys, is_integer, read_json
+from .._folders.results import (
+    AGAIN,
+    CSV,
+    FILES,
+    MARK,
+    OPTIONAL,
+    TABLES,
+    differs,
+    half_written,
+    what_is,
+)
 from .._text import printable
-from .folders import AGAIN, CSV, FILES, MARK, OPTIONAL, TABLES, differs, half_written, what_is
 from .stored import Stored, stored
 
 __all__ = ["check_there", "opened", "read_provenance"]

@@ -11,9 +11,9 @@ from typing import Any
 import pandas as pd
 
 from .._folders.durable import digest_of
+from .._folders.results import AGAIN, CSV, MARK, TABLES, differs
 from .._rate_limit.known import known_limits
 from .._text import count_of, printable
-from .folders import AGAIN, CSV, MARK, TABLES, differs
 from .opening import check_there, opened, read_provenance
 from .persistence import wrong_windows
 from .pooling import is_own

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from .._arrays.checks import made_by, of_type
 from .._core import AFTER_GAP
+from .._folders.results import check_readable, writing_results
 from .._text import clip
 from .codes import CodedColumns, coded_of
 from .columns import Columns, frame_of, length
 from .csv_table import read_csv
-from .folders import check_readable, writing_results
 from .no_rows import NO_LIMIT, NO_NOISE, NO_PERSISTENCE
 from .stored import OnFile
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from .._folders.writing import Writing
     from .._schemes.scheme import Scheme
-    from ..cost import Network
+    from .cost import Network
 
 __all__ = ["Results"]
 
@@ -496,7 +496,7 @@ class Results:
         return Path(folder)
 
     def _write(self, writing: Writing, csv: bool | None) -> None:
-        """Writes the files like :meth:`save`, through `_results.folders.writing_results`."""
+        """Writes the files like :meth:`save`, through `_folders.results.writing_results`."""
         from .saving import NewResults
 
         with NewResults(writing, csv) as new:

@@ -8,9 +8,9 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from .._folders.durable import digest_of
+from .._folders.results import CSV, CSV_ROWS, FILES, MARK, OPTIONAL, TABLES
 from .._text import count_of
 from .columns import length_of
-from .folders import CSV, CSV_ROWS, FILES, MARK, OPTIONAL, TABLES
 from .row_groups import RowGroups, csv_from, pieces, store
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class NewResults:
     Parameters
     ----------
     writing : Writing
-        Of `_results.folders.writing_results`.
+        Of `_folders.results.writing_results`.
     csv : bool, optional
         Whether to write results.csv; by default if the table has at most `CSV_ROWS` rows.
     """

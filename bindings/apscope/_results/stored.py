@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._folders.reading import open_regular
+from .._folders.results import AGAIN, differs
 from .._limits import check_fits, is_of_memory
 from .._text import clip, printable
 from .codes import Coded, CodedColumns, coded_of
 from .columns import TEXT_COLUMNS
-from .folders import AGAIN, differs
 
 if TYPE_CHECKING:
     import pandas as pd

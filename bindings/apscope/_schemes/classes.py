@@ -199,7 +199,7 @@ def _make_class(d: SchemeDefinition) -> type:
         "Raises",
         "------",
         "TypeError",
-        " A missing argument, or a key that the scheme does not have.",
+        "    A missing argument, or a key that the scheme does not have.",
         "ValueError",
         "    A value that a key does not "
         f"take{_NOT_WHOLE if 'projection' in signature.parameters else ''}.",

@@ -6,7 +6,7 @@ import json
 import os
 from typing import Any
 
-from .._json import read_json
+from .._folders.json import read_json
 from .._text import clip
 
 #: The key that marks a plan, and its version.

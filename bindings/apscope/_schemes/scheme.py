@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypedDict, cast
 
 from .. import _core
 from .._arrays.checks import integer, text
-from .._json import parse_json
+from .._folders.json import parse_json
 from .._text import clip
 from .plan_file import SUFFIX, read_plan_file
 
@@ -194,6 +194,14 @@ def as_scheme(scheme: Scheme | str | HasScheme) -> Scheme:
     raise TypeError(
         f"scheme is {type(scheme).__name__}; give a Scheme or a spec such as 'aps:e4m3'"
     )
+
+
+def known_scheme(spec: Scheme | str) -> Scheme | None:
+    """The scheme of a table's spec; None for one of another process with more schemes."""
+    try:
+        return as_scheme(spec)
+    except ValueError:
+        return None
 
 
 def define(

@@ -14,9 +14,9 @@ import pandas as pd
 from .. import _core
 from .._arrays.checks import flag, integer, text
 from .._arrays.float_environment import guarded
+from .._replay.ladder import REDUCTIONS
 from .._replay.replay import replay
 from .._results.joined import in_order
-from .._results.ladder import REDUCTIONS
 from .._results.noise import zero_layers
 from .._results.pooling import OWN_REDUCTIONS, wire_of
 from .._results.ranking import RANKS

@@ -1,1 +1,1 @@
-"""Recorded traces, read."""
+"""Recorded traces, read and written."""

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from .. import _core
 from .._arrays.checks import shown
-from .._results.folders import check_readable, what_is
+from .._folders.results import check_readable, what_is
 from .remote import RemoteTrace, open_remote
 from .trace import Trace
 
 if TYPE_CHECKING:
-    from ..record._arrays import Gradients
+    from .arrays import Gradients
 
 #: What functions of one trace accept.
 TraceLike: TypeAlias = "Trace | str | os.PathLike[str] | Gradients"
@@ -31,7 +31,7 @@ def as_trace(trace: TraceLike) -> Trace:
         return trace
     if isinstance(trace, str | os.PathLike):
         return open_trace(trace)
-    from ..record._arrays import from_arrays
+    from .arrays import from_arrays
 
     return from_arrays(trace)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .._replay.progress import Bar
+from .._progress import Bar
 from .._text import count_of, plain_number, printable
 from .absent import count_absent, is_absent
 from .loss_scale import scales_left

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .._core import FloatFormat, StepExchange, parse_topology
+from .._folders.json import TEXT, is_integer, is_number
 from .._folders.reading import read_utf8
-from .._json import TEXT, is_integer, is_number
 from .._limits import EXPERIMENT_LENGTH
 from .._schemes.scheme import as_scheme
 from .._text import clip, count_of, hint

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import pandas as pd
 
 from .._folders.durable import digest_of
+from .._folders.json import read_json
 from .._folders.reading import open_regular, refuse_special
 from .._folders.writing import Writing, refuse_dangling
-from .._json import read_json
 from .._schemes.scheme import as_scheme
 from .._schemes.titles import format_of
 from .._traces.opening import open_trace

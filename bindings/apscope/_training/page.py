@@ -13,10 +13,12 @@ import pandas as pd
 
 from .._charts.colours import COLOURS
 from .._charts.describe import Chart, Line, Log, Point, Rule, number, powers
+from .._charts.front import shares
 from .._charts.svg import chart_svg, symbol_path
 from .._folders.writing import write_file
-from .._report import check_destination, text
-from .._report.templates import render
+from .._page import numbers
+from .._page.templates import render
+from .._report import check_destination
 from .._results.families import FAMILIES
 from .._results.summary import family_of
 from .._schemes.titles import format_of, titles
@@ -83,8 +85,8 @@ def write_page(
         )
     families = {family_of(spec) for spec in judged["scheme"]}
     filters: dict[str, Callable[..., Any]] = {
-        "figure": text.figure,
-        "percent": text.percent,
+        "figure": numbers.figure,
+        "percent": numbers.percent,
         "clip": clip,
         "count_of": count_of,
     }
@@ -127,7 +129,7 @@ def _said(own: pd.DataFrame, experiment: Experiment) -> str:
     noise = (
         ""
         if pd.isna(base["noise"])
-        else f" (standard deviation {text.figure(base['noise'], 2)} over the seeds)"
+        else f" (standard deviation {numbers.figure(base['noise'], 2)} over the seeds)"
     )
     passed = own[(own["verdict"] == "pass") & own["volume"].notna()].sort_values(
         ["volume", "excess"], kind="stable"
@@ -135,14 +137,14 @@ def _said(own: pd.DataFrame, experiment: Experiment) -> str:
     least = (
         "the least volume that passes: "
         f"{_both(passed['scheme'].iloc[0], passed['topology'].iloc[0])}, "
-        f"{text.figure(passed['volume'].iloc[0])} of fp32's bytes"
+        f"{numbers.figure(passed['volume'].iloc[0])} of fp32's bytes"
         if len(passed)
         else "nothing passed"
     )
     counts = own["verdict"].value_counts()
     told = ", ".join(f"{counts.get(v, 0)} {v}" for v in ("pass", "fail", "undecided"))
     return (
-        f"fp32 ends at {text.figure(base['loss'])} nats{noise}; {told} at the gate of "
+        f"fp32 ends at {numbers.figure(base['loss'])} nats{noise}; {told} at the gate of "
         f"{experiment.gate:g} nats; {least}."
     )
 
@@ -184,16 +186,11 @@ def excess_chart(own: pd.DataFrame, gate: float, named: Named = _both) -> Chart:
                 hollow=lost, faint=row.verdict == "undecided", label=named(row.scheme, row.topology),
             )
         )  # fmt: skip
-    x = [p.x for p in points] or [0.1, 1.0]
-    low, high = min(x) / 1.35, max(x) * 1.35
-    ticks = [
-        (2.0**k, f"1/{2**-k}" if k < 0 else "1") for k in range(-8, 1) if low <= 2.0**k <= high
-    ]
     return Chart(
         "Excess loss against volume",
         f"Excess training loss in nats of {count_of(len(points), 'scheme')} "
         f"against the bytes sent; gate {gate:g}.",
-        Log("bytes sent, of fp32's", low, high, ticks),
+        _around(points, "bytes sent, of fp32's", shares),
         Log("excess, nats", floor / 1.5, top * 1.5, powers(floor, top)),
         points=points,
         rules=[Rule(gate, "gate", limit=True)],
@@ -224,23 +221,23 @@ def relation_chart(own: pd.DataFrame, gate: float, named: Named = _both) -> Char
         )
         for row in held.itertuples()
     ]  # fmt: skip
-    x = [p.x for p in points] or [0.1, 1.0]
-    low, high = min(x) / 1.35, max(x) * 1.35
     top = max([gate * 10, *(2 * held["excess"])])
     return Chart(
         "Excess loss against error over noise",
         f"Excess training loss in nats of {count_of(len(points), 'scheme')} "
         "against the typical error over noise.",
-        Log(
-            "typical error over noise, of the fp32 run's recorded steps",
-            low,
-            high,
-            powers(low, high),
-        ),
+        _around(points, "typical error over noise, of the fp32 run's recorded steps", powers),
         Log("excess, nats", floor / 1.5, top * 1.5, powers(floor, top)),
         points=points,
         rules=[Rule(gate, "gate", limit=True)],
     )
+
+
+def _around(points: list[Point], label: str, ticks: Callable[..., Any]) -> Log:
+    """A horizontal scale with room beside the points."""
+    x = [p.x for p in points] or [0.1, 1.0]
+    low, high = min(x) / 1.35, max(x) * 1.35
+    return Log(label, low, high, ticks(low, high))
 
 
 def _ranked(related: pd.DataFrame) -> list[dict[str, Any]]:

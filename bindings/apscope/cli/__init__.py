@@ -67,7 +67,7 @@ class Parser(argparse.ArgumentParser):
 
 def _parser(only: str | None = None) -> Parser:
     """The parser of all verbs, or of one, which imports only that one."""
-    from .. import __version__
+    from .._core import __version__
 
     parser = Parser(
         prog="apscope", description="Shows what a low-precision gradient loses, exactly."

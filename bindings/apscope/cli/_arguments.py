@@ -141,7 +141,7 @@ def add_shape(
 
 def open_results(source: str) -> Results | None:
     """The results in this folder; None if it is a trace, a URL or neither."""
-    from .._results.folders import check_readable
+    from .._folders.results import check_readable
     from .._results.results import Results
     from .._traces.opening import is_url
 

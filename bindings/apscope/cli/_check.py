@@ -6,8 +6,8 @@ import argparse
 import os
 from pathlib import Path
 
+from .._folders.results import check_readable, what_is
 from .._folders.writing import left_behind
-from .._results.folders import check_readable, what_is
 from .._text import count_of, printable
 from ._arguments import adder
 

@@ -7,7 +7,7 @@ import dataclasses
 import json
 
 from .._formats.blackbox import load
-from .._formats.fingerprint import fingerprint
+from .._proof.fingerprint import fingerprint
 from ._arguments import adder
 
 EXAMPLE = "apscope fingerprint ml_dtypes:float8_e4m3fn"

@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
         return beside(trace, args.beside, 0 if args.all else 20)
     print(describe(trace))
     if not args.no_values:
-        from .._traces.values import describe_values
+        from .._replay.values import describe_values
 
         print("\n" + describe_values(trace, 0 if args.all else 20))
     if args.check:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from .._results.folders import writing_results
+from .._folders.results import writing_results
 from .._results.merging import merge
 from .._results.results import Results
 from .._results.saving import csv_left_out

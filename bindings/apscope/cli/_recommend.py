@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._advice.candidates import DEFAULT, WORDS
+from .._advice.objective import LIMITS, MINIMIZE
 from .._advice.plan import Plan
 from .._advice.recommend import recommend
 from .._advice.translate import TOOLS
 from .._advice.units import GROUPS
-from .._advice.wish import LIMITS, MINIMIZE
 from .._folders.writing import refuse_dangling
 from .._schemes.scheme import LISTS
 from ..cost import Network

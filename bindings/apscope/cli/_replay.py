@@ -7,17 +7,16 @@ import contextlib
 import shlex
 from typing import Any
 
+from .._arrays.memory import memory_bytes
 from .._core import OPTIMIZERS, parse_topology
-from .._replay.memory import memory_bytes
+from .._folders.results import writing_results
 from .._replay.replay import DEFAULT_TOPOLOGIES
 from .._replay.run import Rest, Take, run_replay
-from .._replay.selection import check_shard
-from .._results.folders import writing_results
 from .._results.saving import NewResults, csv_left_out
 from .._schemes.lists import schemes_of
 from .._text import count_of
 from .._traces.opening import open_trace
-from .._traces.selection import parse_steps
+from .._traces.selection import check_shard, parse_steps
 from ._arguments import add_written_results, adder
 from ._table import on_terminal, say
 

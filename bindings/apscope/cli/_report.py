@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from .._replay.memory import memory_bytes
+from .._arrays.memory import memory_bytes
+from .._excess_loss.expected import checked
+from .._folders.results import check_readable, what_is
 from .._replay.replay import replay
 from .._report import check_destination, report
-from .._results.folders import check_readable, what_is
 from .._results.results import Results
 from .._traces.opening import is_url, open_trace
-from .._training.expected import checked
 from .._training.folder import is_experiment
 from ._arguments import add_gained, adder
 from ._table import on_terminal, say, warn

@@ -9,7 +9,7 @@ import shlex
 
 import pandas as pd
 
-from .._results.ladder import REDUCTIONS
+from .._replay.ladder import REDUCTIONS
 from .._results.ranking import BLOCK_FORMATS, RANKS
 from .._results.winners import Winner, seconds, within
 from .._schemes.scheme import as_scheme

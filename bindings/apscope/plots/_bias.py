@@ -14,8 +14,7 @@ from .._charts.kinds import KINDS
 from .._results.comparison import scheme_in
 from .._results.pooling import headline_rows, numbers, pool
 from ._asked import rows_of, specs_in, steps_of
-from ._drawn import draw_map
-from ._maps import grid_of, title
+from ._maps import draw_map, grid_of, title
 from ._names import shown, wrapped
 from ._numbers import logarithmic
 from ._style import (
@@ -86,7 +85,7 @@ def bias_by_layer(
     frame = rows_of(results, trace)
     spec = scheme_in(frame, scheme)
     rows = headline_rows(frame[frame["scheme"] == spec].reset_index(drop=True))
-    ax = draw_map(KINDS["bias"], grid_of(rows, numbers(rows, "relative_bias")), ax)
+    ax = draw_map(KINDS["bias"].bands, grid_of(rows, numbers(rows, "relative_bias")), ax)
     title(ax, spec)
     return ax
 
@@ -120,14 +119,8 @@ def variance_over_steps(
         y = np.where((y > 0) & (y < np.inf), y, np.nan)  # a logarithmic axis has no zero
         flawed[spec] = np.flatnonzero(own["overflow"].to_numpy(float) > 0)
         look = shapes[spec]
-        ax.plot(
-            np.arange(len(steps)),
-            y,
-            look.line,
-            color=look.colour,
-            marker=look.marker,
-            markersize=2.8 if len(steps) > 12 else 4.5,
-        )
+        size = 2.8 if len(steps) > 12 else 4.5
+        ax.plot(y, look.line, color=look.colour, marker=look.marker, markersize=size)
         if np.isfinite(y).any():
             at = int(np.flatnonzero(np.isfinite(y))[-1])
             ends.append((at, y[at], names[spec], look.colour))
@@ -140,12 +133,8 @@ def variance_over_steps(
         ax.grid(axis="y")
         label_lines(ax, ends)
     else:
-        note(
-            ax,
-            "overflow in every step"
-            if any(map(len, flawed.values()))
-            else "no error with a variance above 0",
-        )
+        over = any(map(len, flawed.values()))
+        note(ax, "overflow in every step" if over else "no error with a variance above 0")
     for spec, places in flawed.items():
         overflow_marks(ax, places, colour=shapes[spec].colour)
     return ax

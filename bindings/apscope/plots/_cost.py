@@ -19,7 +19,7 @@ from .._text import count_of
 from ._asked import rows_of, specs_in
 from ._drawn import draw_chart
 from ._names import shown, wrapped
-from ._style import WIDTH, axes, label_lines, looks, note, room_for, styled
+from ._style import WIDTH, axes, label_lines, looks, mark, note, room_for, styled
 
 #: If there are more points, not all are named.
 CROWD = 12
@@ -131,15 +131,7 @@ def sqnr_against_bits(
                 continue
             filled = bool(topology)
             seen.append((x, y))
-            ax.plot(
-                x,
-                y,
-                look.marker,
-                color=look.colour,
-                markerfacecolor=look.colour if filled else "white",
-                markersize=6.5,
-                zorder=3,
-            )
+            mark(ax, x, y, look.marker, look.colour, hollow=not filled, size=6.5)
             if filled or not len(own):
                 name = names[scheme] + (f", {reduction(topology)}" if len(own) > 1 else "")
                 ends.append((x, y, name, look.colour))

@@ -1,29 +1,14 @@
-"""Charts and maps, described in `_charts`, drawn with matplotlib."""
+"""Charts, described in `_charts`, drawn with matplotlib."""
 
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 
-from .._charts.colours import BANDS
-from .._charts.describe import Band, Cells, Chart, Linear, Log
-from .._charts.kinds import Kind
-from ._maps import draw_bands, grid_of_rows, map_axes
+from .._charts.describe import Band, Chart, Linear, Log
 from ._names import shown, wrapped
-from ._style import (
-    ARROW_SIZE,
-    ARROWS,
-    LINE_OF,
-    MARKER_OF,
-    axes,
-    ink,
-    label_lines,
-    legend_below,
-    note,
-)
+from ._style import ARROWS, LINE_OF, MARKER_OF, axes, ink, label_lines, legend_below, mark, note
 
 #: With a longer name in a legend it has four columns, not five.
 _LONG = 20
@@ -59,12 +44,8 @@ def draw_chart(
             elif line.label:
                 ends.append((float(x[-1]), float(y[-1]), shown(line.label), line.colour))
     for point in chart.points:
-        ax.plot(
-            point.x, point.y, color=point.colour,
-            marker=ARROWS[point.beyond] if point.beyond else MARKER_OF[point.symbol],
-            markerfacecolor="white" if point.hollow else point.colour,
-            markersize=ARROW_SIZE if point.beyond else 5.5, clip_on=False, zorder=3,
-        )  # fmt: skip
+        symbol = ARROWS[point.beyond] if point.beyond else MARKER_OF[point.symbol]
+        mark(ax, point.x, point.y, symbol, point.colour, hollow=point.hollow, size=5.5)
         ends += [(point.x, point.y, wrapped(point.label), point.colour)] if point.label else []
     for rule in chart.rules:
         ax.axhline(
@@ -84,13 +65,12 @@ def draw_chart(
             bbox={"facecolor": "white", "alpha": 0.8, "linewidth": 0, "pad": 0.4},
         )
     if chart.legend:
-        marks = [
-            Line2D([], [], color=colour, label=name, marker=MARKER_OF.get(symbol, ""),
-                   linestyle=LINE_OF.get(symbol, ""), linewidth=1.0)
+        entries = [
+            (name, colour, MARKER_OF.get(symbol, ""), LINE_OF.get(symbol, ""))
             for name, colour, symbol in chart.legend
-        ]  # fmt: skip
+        ]
         wide = any(len(name) > _LONG for name, *_ in chart.legend)
-        legend_below(ax, marks, min(len(marks), 4 if wide else 5))
+        legend_below(ax, entries, min(len(entries), 4 if wide else 5))
     if not isinstance(chart.x, Band):
         ax.grid()
     label_lines(ax, ends)
@@ -108,42 +88,3 @@ def _scale(ax: Axes, scale: Log | Linear | Band, which: str) -> None:
     getattr(ax, f"set_{which}lim")(scale.low, scale.high)
     axis.set_ticks([value for value, _ in scale.ticks], [text for _, text in scale.ticks])
     axis.set_minor_locator(NullLocator())
-
-
-def draw_map(
-    kind: Kind,
-    grid: pd.DataFrame,
-    ax: Axes | None = None,
-    empty: str = "nothing measured: steps skipped or empty",
-) -> Axes:
-    """Numbers, layers down and steps across, in the bands of a kind of map.
-
-    Parameters
-    ----------
-    kind : Kind
-        With bands. Shares are drawn in percent if the kind says so.
-    grid : DataFrame
-        NaN is hatched.
-    ax : Axes, optional
-        The Axes to draw into; by default new ones, as high as the layers need.
-    empty : str
-        The text that is drawn if every number is NaN.
-    """
-    bands = kind.bands
-    assert bands is not None
-    ax = map_axes(ax, grid.index)
-    scale = 100.0 if bands.percent else 1.0
-    edges = [scale * edge for edge in bands.edges]
-    draw_bands(ax, scale * grid, edges, bands.light, bands.label, bands.ticks)
-    if grid.isna().to_numpy().all():
-        note(ax, empty)
-    return ax
-
-
-def draw_cells(cells: Cells, ax: Axes | None = None) -> Axes:
-    """The map in `ax` or a new figure: the worst rows first, framed, with reasons as names."""
-    grid = grid_of_rows(cells)
-    ax = map_axes(ax, grid.index)
-    edges, ticks = zip(*cells.edges)
-    draw_bands(ax, grid, edges, BANDS, cells.unit, ticks)
-    return ax

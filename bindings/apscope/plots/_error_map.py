@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 
+from .._charts.colours import BANDS
+from .._charts.kinds import Bands
 from .._charts.layers import layer_map
 from .._results.comparison import scheme_in
 from .._results.pooling import headline_rows
 from ._asked import rows_of
-from ._drawn import draw_cells
-from ._maps import TITLE, frame_cells
-from ._names import wrapped
-from ._style import note, styled
+from ._maps import draw_map, frame_cells, title
+from ._style import styled
 
 
 @styled
@@ -35,21 +35,19 @@ def error_map(
     frame = rows_of(results, trace)
     scheme = scheme_in(frame, scheme)
     cells = layer_map(headline_rows(frame.reset_index(drop=True)), scheme)
-    ax = draw_cells(cells, ax)
-    ax.set_title(wrapped(scheme, TITLE, 2), parse_math=False)
+    edges, ticks = zip(*cells.edges)
+    bands = Bands(cells.unit, edges, ticks, BANDS, BANDS)
+    values = [row.values for row in cells.rows]
+    grid = pd.DataFrame(values, [row.name for row in cells.rows], list(cells.steps))
+    ax = draw_map(bands, grid, ax, "no step has a number")
+    title(ax, scheme)
     for place, row in enumerate(cells.rows):
         if row.part and row.reason:
             frame_cells(ax, place, 0, len(cells.steps), colour="#333333", linewidth=1.0)
             ax.annotate(
                 row.part,
-                (len(cells.steps) - 0.7, place),
-                ha="right",
-                va="center",
-                fontsize=7.5,
-                color="#222222",
-                zorder=5,
+                (len(cells.steps) - 0.7, place), ha="right", va="center", fontsize=7.5,
+                color="#222222", zorder=5,
                 bbox={"facecolor": "white", "alpha": 0.85, "linewidth": 0, "pad": 0.6},
-            )
-    if not np.isfinite([row.values for row in cells.rows]).any():
-        note(ax, "no step has a number")
+            )  # fmt: skip
     return ax

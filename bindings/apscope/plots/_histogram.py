@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, PowerNorm
-from matplotlib.text import Annotation
+from matplotlib.text import Annotation, Text
 
 from .._charts.fill import shares as shares_of
 from .._charts.kinds import KINDS
@@ -18,7 +18,7 @@ from .._core import FloatFormat
 from .._results.comparison import scheme_in
 from .._results.pooling import headline_topology, wire_of
 from ._asked import float_format, histograms_of, layers_of, rows_of
-from ._maps import TITLE, map_axes
+from ._maps import TITLE, colour_bar, map_axes
 from ._names import name_ticks, shown
 from ._numbers import Numbers
 from ._style import axes, note, styled
@@ -33,6 +33,8 @@ _RANGES = (
 )
 #: Percent of the values that an end of the axis may leave out.
 _TAIL = 0.2
+#: A range with at most this share of the axis has no room for its name as a whole.
+_NARROW = 0.17
 #: From transparent to dark, so the ranges are visible behind few values.
 _INK = LinearSegmentedColormap.from_list("ink", [(0.05, 0.1, 0.3, 0.04), (0.05, 0.1, 0.3, 1.0)])
 
@@ -72,71 +74,32 @@ def exponent_histogram(
     Axes
         y: share of all finite nonzero values, in percent per binade.
     """
-    finite = _finite(results, trace, layer)
-    frame = None if scheme is None else rows_of(results, trace, layer)
-    spec = None if frame is None else scheme_in(frame, scheme)
-    f = float_format(format, frame, spec)
+    finite, moved, f, spec = _counts(results, format, scheme, trace, layer)
     ax = axes(ax)
-    counted = [("before", finite["exponent"].astype(int), finite["count"].astype(float), _BEFORE)]
-    if frame is not None and spec is not None:
-        moved = _after(finite, frame, spec)
-        counted.append(("after scaling", moved["exponent"], moved["count"], _AFTER))
-    lines = [(name, _shares(e, c), line_colour) for name, e, c, line_colour in counted if len(e)]
+    counted = [("before", finite, _BEFORE), ("after scaling", moved, _AFTER)]
+    lines = [(name, _shares(t), c) for name, t, c in counted if t is not None and len(t)]
     if not lines:
         note(ax, "no finite nonzero value")
         return ax
-
-    edges = _edges(f)
-    # The ranges remain visible.
-    low = min(*(_visible(shares)[0] for _, shares, _ in lines), math.floor(edges[0]) - 2)
-    high = max(max(_visible(shares)[1] for _, shares, _ in lines) + 1, math.ceil(edges[-1]) + 2)
-    bounds = [low, *edges, high]
-    wide_ones = [(right - left) > 0.17 * (high - low) for left, right in zip(bounds, bounds[1:])]
+    low, high, narrow = _shade(ax, f, [shares for _, shares, _ in lines], 0.985, "top", 8)
+    for text in narrow:
+        text.set_rotation(90)
     # Room for vertical names.
-    top = (1.6 if all(wide_ones) else 1.9) * max(shares.max() for _, shares, _ in lines)
-    for (name, fill), left, right, wide in zip(_RANGES, bounds, bounds[1:], wide_ones):
-        if right <= left:
-            continue
-        ax.axvspan(left, right, facecolor=fill, edgecolor="none", zorder=0)
-        ax.text(
-            (left + right) / 2,
-            top * 0.985,
-            name,
-            ha="center",
-            va="top",
-            fontsize=8,
-            color="#444444",
-            rotation=0 if wide else 90,
-        )
-    for name, shares, line_colour in lines:
-        bins = np.arange(low, high)
-        heights = shares.reindex(bins, fill_value=0.0).to_numpy()
-        ax.stairs(
-            heights, np.append(bins, high), color=line_colour, linewidth=1.6, fill=False, zorder=3
-        )
+    top = (1.9 if narrow else 1.6) * max(shares.max() for _, shares, _ in lines)
+    edges = np.arange(low, high + 1)
+    for name, shares, colour in lines:
+        heights = shares.reindex(edges[:-1], fill_value=0.0).to_numpy()
+        ax.stairs(heights, edges, color=colour, linewidth=1.6, zorder=3)
         if name == "before" and len(lines) > 1:
-            ax.stairs(
-                heights, np.append(bins, high), color=line_colour, alpha=0.22, fill=True, zorder=2
-            )
-        peak = int(shares.idxmax())
+            ax.stairs(heights, edges, color=colour, alpha=0.22, fill=True, zorder=2)
         ax.annotate(
-            name,
-            xy=(peak + 0.5, shares.max()),
-            xytext=(0, 4),
-            textcoords="offset points",
-            ha="center",
-            va="bottom",
-            color=line_colour,
-            fontsize=8.5,
-            fontweight="bold",
-            zorder=4,
-        )
+            name, (shares.idxmax() + 0.5, shares.max()), (0, 4), textcoords="offset points",
+            ha="center", va="bottom", color=colour, fontsize=8.5, fontweight="bold", zorder=4,
+        )  # fmt: skip
     _apart(ax)
-    ax.set_xlim(low, high)
     ax.set_ylim(0, top)
-    ax.set_xlabel(_label([shares for _, shares, _ in lines], low, high))
     ax.set_ylabel(KINDS["exponents"].y.label)
-    ax.set_title("\n".join(_title(f, spec, layer)), parse_math=False)
+    ax.set_title(_title(f, spec, layer), parse_math=False)
     return ax
 
 
@@ -156,76 +119,88 @@ def exponents_by_layer(
     With `scheme`, exponents after its scale; layers without one are empty rows. Darker: more of the
     layer's values.
     """
-    finite, layers = _finite(results, trace, None), layers_of(histograms_of(results, trace))
-    frame = None if scheme is None else rows_of(results, trace)
-    spec = None if frame is None else scheme_in(frame, scheme)
-    f = float_format(format, frame, spec)
-    table = finite if frame is None or spec is None else _after(finite, frame, spec)
-    shares = {
-        t: _shares(rows["exponent"].astype(int), rows["count"].astype(float))
-        for t, rows in table.groupby("tensor", sort=False)
-    }
+    finite, moved, f, spec = _counts(results, format, scheme, trace)
+    layers = layers_of(histograms_of(results, trace))
+    table = finite if moved is None else moved
+    shares = {t: _shares(rows) for t, rows in table.groupby("tensor", sort=False)}
     ax = map_axes(ax, layers, 5.6)
     ax.set_ylim(len(layers) - 0.5, -0.5)
     name_ticks(ax.yaxis, layers)
-    ax.set_xlabel(_label([], 0, 0))
-    ax.set_title("\n".join(_title(f, spec, None)), parse_math=False, pad=16)
+    ax.set_title(_title(f, spec, None), parse_math=False, pad=16)
     if not shares:
+        ax.set_xlabel(KINDS["exponents"].x.label)
         ax.set_xticks([])
-        note(ax, "no finite nonzero value" if frame is None else "no power-of-two scale")
+        note(ax, "no finite nonzero value" if moved is None else "no power-of-two scale")
         return ax
-    edges = _edges(f)
-    low = min([math.floor(edges[0]) - 2, *(_visible(s)[0] for s in shares.values())])
-    high = max([math.ceil(edges[-1]) + 2, *(_visible(s)[1] + 1 for s in shares.values())])
-    ax.set_xlabel(_label(shares.values(), low, high))
-    cells = np.full((len(layers), high - low), np.nan)
-    for row, layer in enumerate(layers):
-        if layer in shares:
-            values = shares[layer].reindex(np.arange(low, high), fill_value=0.0).to_numpy()
-            cells[row] = np.where(values > 0, values, np.nan)
-    bounds = [low, *edges, high]
-    for (name, fill), left, right in zip(_RANGES, bounds, bounds[1:]):
-        if right > left:
-            ax.axvspan(left, right, facecolor=fill, edgecolor="none", zorder=0)
-            wide = (right - left) > 0.16 * (high - low)
-            label = name if wide else name.removesuffix("flow").removesuffix("normal")
-            ax.text(
-                (left + right) / 2,
-                1.01,
-                label,
-                transform=ax.get_xaxis_transform(),
-                ha="center",
-                va="bottom",
-                fontsize=7.5,
-                color="#444444",
-            )
+    low, high, narrow = _shade(ax, f, shares.values(), 1.01, "bottom", 7.5)
+    for text in narrow:
+        text.set_text(text.get_text().removesuffix("flow").removesuffix("normal"))
+    bins = np.arange(low, high)
+    none = pd.Series(dtype=float)
+    cells = np.array([shares.get(layer, none).reindex(bins, fill_value=0.0) for layer in layers])
     image = ax.pcolormesh(
-        np.arange(low, high + 1), np.arange(len(layers) + 1) - 0.5, np.ma.masked_invalid(cells),
-        cmap=_INK, norm=PowerNorm(0.6, 0.0, np.nanmax(cells)),
-        rasterized=True, zorder=1,
+        np.arange(low, high + 1), np.arange(len(layers) + 1) - 0.5, np.ma.masked_equal(cells, 0.0),
+        cmap=_INK, norm=PowerNorm(0.6, 0.0, cells.max()), rasterized=True, zorder=1,
     )  # fmt: skip
-    for edge in edges:
+    for edge in _edges(f):
         ax.axvline(edge, color="#444444", linewidth=0.8, zorder=2)
-    ax.set_xlim(low, high)
-    bar = ax.figure.colorbar(image, ax=ax, pad=0.02, aspect=14, fraction=0.08, format=Numbers())
-    bar.set_label(KINDS["exponents"].y.label)
-    bar.outline.set_visible(False)
+    colour_bar(ax, image, KINDS["exponents"].y.label, format=Numbers())
     return ax
 
 
-def _finite(results: Any, trace: str | None, layer: str | None) -> pd.DataFrame:
+def _counts(
+    results: Any, format: Any, scheme: Any, trace: str | None, layer: str | None = None
+) -> tuple[pd.DataFrame, pd.DataFrame | None, FloatFormat, str | None]:
+    """Counts of finite values, those after the scale of a scheme; the format; the scheme's spec."""
     table = histograms_of(results, trace, layer)
-    return table[table["kind"] == "finite"]
+    finite = table[table["kind"] == "finite"]
+    if scheme is None:
+        return finite, None, float_format(format), None
+    frame = rows_of(results, trace, layer)
+    spec = scheme_in(frame, scheme)
+    f = float_format(format, frame, spec)
+    return finite, _after(finite, frame, spec), f, spec
 
 
-def _title(f: FloatFormat, spec: str | None, layer: str | None) -> list[str]:
+def _shade(
+    ax: Axes, f: FloatFormat, drawn: Collection[pd.Series], y: float, va: str, size: float
+) -> tuple[int, int, list[Text]]:
+    """Shades and names the format's ranges, with the names at a height.
+
+    Returns
+    -------
+    low, high : int
+        The ends of the axis: all ranges and the drawn shares, without their tails.
+    narrow : list of Text
+        Names of ranges that have little room.
+    """
+    edges = _edges(f)
+    low = min(math.floor(edges[0]) - 2, *(_visible(shares)[0] for shares in drawn))
+    high = max(math.ceil(edges[-1]) + 2, *(_visible(shares)[1] + 1 for shares in drawn))
+    bounds, narrow = [low, *edges, high], []
+    for (name, fill), left, right in zip(_RANGES, bounds, bounds[1:]):
+        if right > left:
+            ax.axvspan(left, right, facecolor=fill, edgecolor="none", zorder=0)
+            text = ax.text(
+                (left + right) / 2, y, name, transform=ax.get_xaxis_transform(), ha="center",
+                va=va, fontsize=size, color="#444444",
+            )  # fmt: skip
+            narrow += [text] if right - left <= _NARROW * (high - low) else []
+    ax.set_xlim(low, high)
+    beyond = any(shares.index.min() < low or shares.index.max() >= high for shares in drawn)
+    told = f"\n(tails up to {_TAIL} % are cut off)" if beyond else ""
+    ax.set_xlabel(KINDS["exponents"].x.label + told)
+    return low, high, narrow
+
+
+def _title(f: FloatFormat, spec: str | None, layer: str | None) -> str:
     parts = [
         f"ranges of {f.name}",
         *(["scaled by " + shown(spec, TITLE - 10)] if spec is not None else []),
         *([shown(layer)] if layer is not None else []),
     ]
     joined = ", ".join(parts)
-    return [joined] if len(joined) < 48 else parts
+    return joined if len(joined) < 48 else "\n".join(parts)
 
 
 def _edges(f: FloatFormat) -> list[float]:
@@ -256,15 +231,9 @@ def _after(finite: pd.DataFrame, frame: pd.DataFrame, scheme: str) -> pd.DataFra
     )
 
 
-def _shares(exponents: pd.Series, counts: pd.Series) -> pd.Series:
+def _shares(table: pd.DataFrame) -> pd.Series:
     """In percent."""
-    return 100.0 * shares_of(exponents, counts)
-
-
-def _label(drawn: Iterable[pd.Series], low: int, high: int) -> str:
-    """The name of the axis, which says if values lie beyond its ends."""
-    beyond = any(shares.index.min() < low or shares.index.max() >= high for shares in drawn)
-    return KINDS["exponents"].x.label + (f"\n(tails up to {_TAIL} % are cut off)" if beyond else "")
+    return 100.0 * shares_of(table["exponent"].astype(int), table["count"].astype(float))
 
 
 def _visible(shares: pd.Series) -> tuple[int, int]:

@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from .._charts.ladder import ladder_chart
-from .._results.ladder import ladder as ladder_table
+from .._replay.ladder import ladder as ladder_table
 from .._results.pooling import one_trace
 from ._asked import rows_of
 from ._drawn import draw_chart

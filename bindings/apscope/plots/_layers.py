@@ -8,24 +8,22 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
 
 from .._charts.kinds import KINDS
 from .._results.comparison import ratios, scheme_in
 from .._results.pooling import headline_rows
 from .._results.summary import by_scheme
 from ._asked import layers_of, rows_of, specs_in, steps_of
-from ._drawn import draw_map
-from ._maps import TITLE, grid_of
+from ._maps import TITLE, draw_map, grid_of, title
 from ._names import name_ticks, shown, width_beside, wrapped
 from ._numbers import logarithmic
 from ._style import (
-    ARROW_SIZE,
     ARROWS,
     FLOOR,
     axes,
     legend_below,
     looks,
+    mark,
     note,
     overflow_marks,
     styled,
@@ -97,30 +95,18 @@ def nmse_by_layer(
         beyond = y < low
         look, places = shapes[spec], np.arange(len(layers)) + apart * (i - (len(specs) - 1) / 2)
         flawed = np.array([bool(overflowed.get((spec, layer), False)) for layer in layers])
-        for which, inside, marker in (
-            (~flawed & ~beyond, look.colour, look.marker),
-            (flawed & ~beyond, "white", look.marker),
-            (beyond, look.colour, ARROWS["left"]),
+        for which, symbol, hollow in (
+            (~flawed & ~beyond, look.marker, False),
+            (flawed & ~beyond, look.marker, True),
+            (beyond, ARROWS["left"], False),
         ):
             if which.any():  # the layout would take no points for one at the figure's corner
-                ax.plot(
-                    np.maximum(y[which], low),
-                    places[which],
-                    linestyle="",
-                    marker=marker,
-                    color=look.colour,
-                    markerfacecolor=inside,
-                    markersize=ARROW_SIZE if marker is ARROWS["left"] else 5,
-                    clip_on=False,
-                    zorder=3,
-                )
+                x = np.maximum(y[which], low)
+                mark(ax, x, places[which], symbol, look.colour, hollow=hollow)
     ax.hlines(np.arange(len(layers)), low, high, color="#e6e6e6", linewidth=0.7, zorder=0)
     ax.grid(axis="x")
-    handles = [
-        Line2D([], [], marker=shapes[s].marker, color=shapes[s].colour, linestyle="", label=text)
-        for s, text in zip(specs, legend)
-    ]
-    legend_below(ax, handles, 1 if max(map(len, legend)) > 30 else 2)
+    entries = [(text, shapes[s].colour, shapes[s].marker, "") for s, text in zip(specs, legend)]
+    legend_below(ax, entries, 1 if max(map(len, legend)) > 30 else 2)
     return ax
 
 
@@ -161,22 +147,13 @@ def nmse_ratio(
     table = ratios(frame, a, b, topology)
     grid = grid_of(table.rename(columns={"layer": "tensor"}), table["ratio"])
     ax = draw_map(
-        KINDS["ratio"],
+        KINDS["ratio"].bands,
         grid.reindex(index=layers_of(frame), columns=steps_of(frame)),
         ax,
         "no step in which both have numbers",
     )
     names = dict.fromkeys([*table["topology_a"], *table["topology_b"]])
-    ax.set_title(
-        "\n".join(
-            [
-                wrapped(a, TITLE, 2),
-                wrapped(f"against {b}", TITLE, 2),
-                *([", ".join(names)] if names else []),
-            ]
-        ),
-        parse_math=False,
-    )
+    title(ax, a, wrapped(f"against {b}", TITLE, 2), ", ".join(names))
     over = table[(table["overflow_a"] > 0) | (table["overflow_b"] > 0)]
     steps, layers = pd.Index(steps_of(frame)), pd.Index(layers_of(frame))
     overflow_marks(ax, steps.get_indexer(over["step"]), layers.get_indexer(over["layer"]))

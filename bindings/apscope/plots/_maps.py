@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.colorbar import Colorbar
 from matplotlib.colors import BoundaryNorm, ListedColormap
 from matplotlib.patches import Rectangle
 
-from .._charts.describe import Cells
+from .._charts.kinds import Bands
 from ._asked import layers_of, steps_of
 from ._names import name_ticks, shown, width_beside, wrapped
-from ._style import WIDTH, axes, step_axis
+from ._style import WIDTH, axes, note, step_axis
 
 #: Height in inches of a map's row, and the maximum of all rows together.
 _ROW, _TALLEST = 0.2, 14.0
@@ -32,15 +34,6 @@ def grid_of(rows: pd.DataFrame, values: pd.Series) -> pd.DataFrame:
     return wide.reindex(index=layers_of(rows), columns=steps_of(rows))
 
 
-def grid_of_rows(cells: Cells) -> pd.DataFrame:
-    """The numbers of a described map, layers down and steps across."""
-    return pd.DataFrame(
-        [row.values for row in cells.rows],
-        index=[row.name for row in cells.rows],
-        columns=list(cells.steps),
-    )
-
-
 def map_axes(ax: Axes | None, layers: Sequence[str], width: float = WIDTH) -> Axes:
     """`ax`, or new Axes that are as high as the layers need."""
     return axes(
@@ -50,60 +43,58 @@ def map_axes(ax: Axes | None, layers: Sequence[str], width: float = WIDTH) -> Ax
     )
 
 
-def draw_bands(
-    ax: Axes,
+def draw_map(
+    bands: Bands | None,
     grid: pd.DataFrame,
-    edges: Sequence[float],
-    colours: Sequence[str],
-    label: str,
-    ticks: Sequence[str],
-) -> None:
-    """The grid in bands of one colour each, with names, steps and a bar of the bands' edges.
-
-    NaN is hatched.
+    ax: Axes | None = None,
+    empty: str = "nothing measured: steps skipped or empty",
+) -> Axes:
+    """Numbers, layers down and steps across, in bands of one colour each; their edges on a bar.
 
     Parameters
     ----------
-    ax : Axes
+    bands : Bands
+        Shares are drawn in percent if the bands say so.
     grid : DataFrame
-        Infinite numbers are in the outermost bands.
-    edges : sequence of float
-        Between the bands, ascending.
-    colours : sequence of str
-        One more than there are edges: for values below the first, between two, above the last.
-    label : str
-        The label of the bar.
-    ticks : sequence of str
-        The labels of the edges.
+        NaN is hatched; infinite numbers are in the outermost bands.
+    ax : Axes, optional
+        The Axes to draw into; by default new ones, as high as the layers need.
+    empty : str
+        The text that is drawn if every number is NaN.
     """
+    assert bands is not None  # of a kind that is a map
+    ax = map_axes(ax, grid.index)
     ax.set_facecolor("#eeeeee")
     ax.patch.set_hatch("////")
     ax.patch.set_edgecolor("#bbbbbb")
+    scale = 100.0 if bands.percent else 1.0
+    edges = [scale * edge for edge in bands.edges]
     image = ax.pcolormesh(
         np.arange(grid.shape[1] + 1) - 0.5, np.arange(grid.shape[0] + 1) - 0.5,
-        np.ma.masked_invalid(grid.to_numpy(float).clip(-_BEYOND, _BEYOND)),
-        norm=BoundaryNorm(edges, len(colours), extend="both"), cmap=ListedColormap(colours),
-        rasterized=True,
+        np.ma.masked_invalid((scale * grid).to_numpy(float).clip(-_BEYOND, _BEYOND)),
+        norm=BoundaryNorm(edges, len(bands.light), extend="both"),
+        cmap=ListedColormap(bands.light), rasterized=True,
     )  # fmt: skip
     ax.set_ylim(grid.shape[0] - 0.5, -0.5)
     name_ticks(ax.yaxis, [str(layer) for layer in grid.index])
     ax.tick_params(length=2)
     step_axis(ax, [int(step) for step in grid.columns], max_labels=6)
-    bar = ax.figure.colorbar(
-        image,
-        ax=ax,
-        pad=0.02,
-        aspect=14,
-        fraction=0.08,
-        spacing="uniform",
-        ticks=list(edges),
-        extendrect=True,
-        extendfrac="auto",
+    bar = colour_bar(
+        ax, image, bands.label, spacing="uniform", ticks=edges, extendrect=True, extendfrac="auto"
     )
-    bar.ax.set_yticklabels(list(ticks))
+    bar.ax.set_yticklabels(list(bands.ticks))
     bar.ax.minorticks_off()
+    if grid.isna().to_numpy().all():
+        note(ax, empty)
+    return ax
+
+
+def colour_bar(ax: Axes, image: Any, label: str, **options: Any) -> Colorbar:
+    """A bar of the colours of an image, to the right of its axes."""
+    bar = ax.figure.colorbar(image, ax=ax, pad=0.02, aspect=14, fraction=0.08, **options)
     bar.set_label(label)
     bar.outline.set_visible(False)
+    return bar
 
 
 def frame_cells(
@@ -130,8 +121,7 @@ def largest(grid: pd.DataFrame, count: int) -> list[tuple[int, int]]:
     return [(int(row), int(columns[row])) for row in rows if worst[row] > 0]
 
 
-def title(ax: Axes, text: str, below: str = "") -> None:
-    """A title, and under it a line in plain type."""
-    ax.set_title(
-        "\n".join(part for part in (wrapped(text, TITLE, 2), below) if part), parse_math=False
-    )
+def title(ax: Axes, text: str, *below: str) -> None:
+    """A title, and under it further lines."""
+    lines = filter(None, [wrapped(text, TITLE, 2), *below])
+    ax.set_title("\n".join(lines), parse_math=False)

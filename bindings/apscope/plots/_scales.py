@@ -8,14 +8,15 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
+from .._charts.colours import COLOURS
 from .._charts.kinds import KINDS
 from .._results.comparison import scheme_in
 from .._results.pooling import headline_topology, wire_of
 from .._text import count_of
 from ._asked import layers_of, rows_of, steps_of
-from ._maps import TITLE
-from ._names import shown, wrapped
-from ._style import axes, colour, label_lines, looks, note, step_axis, styled
+from ._maps import title
+from ._names import shown
+from ._style import axes, colour, label_lines, looks, mark, note, step_axis, styled
 
 
 @styled
@@ -42,9 +43,8 @@ def scale_series(
     ax = axes(ax, height=2.4)
     ax.set_ylabel(KINDS["scale"].y.label)
     step_axis(ax, steps, max_labels=5)
-    lines_of_title = [wrapped(spec, TITLE, 2)]
+    title(ax, spec)
     if "scale_exponent" not in rows or not rows["scale_exponent"].notna().any():
-        ax.set_title(lines_of_title[0], parse_math=False)
         ax.set_yticks([])
         note(ax, "no power-of-two scale")
         return ax
@@ -67,14 +67,8 @@ def scale_series(
     ends: dict[str, tuple[list[float], str]] = {}
     for values, name, line_colour in lines:
         y = values.to_numpy(float)
-        ax.plot(
-            x,
-            y,
-            color=line_colour,
-            linewidth=1.2,
-            alpha=0.9,
-            marker=None if len(steps) > 3 else "o",
-        )
+        symbol = None if len(steps) > 3 else "o"
+        ax.plot(x, y, color=line_colour, linewidth=1.2, alpha=0.9, marker=symbol)
         last = y[np.isfinite(y)]
         if len(last):
             ends.setdefault(name, ([], line_colour))[0].append(last[-1])
@@ -85,23 +79,10 @@ def scale_series(
         steps.index(int(s)) for s in sorted(set(rows.loc[rows["skipped"].astype(bool), "step"]))
     ]
     if skipped:
-        ax.plot(
-            skipped,
-            np.full(len(skipped), low - 0.6 * pad),
-            "x",
-            color="#D55E00",
-            markersize=5,
-            markeredgewidth=1.4,
-        )
-        lines_of_title.append(f"{len(skipped)} of {count_of(len(steps), 'step')} skipped")
-    ax.set_title("\n".join(lines_of_title), parse_math=False)
+        mark(ax, skipped, np.full(len(skipped), low - 0.6 * pad), "x", COLOURS[1])
+        title(ax, spec, f"{len(skipped)} of {count_of(len(steps), 'step')} skipped")
     ax.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
     ax.grid(axis="y")
-    label_lines(
-        ax,
-        [
-            (len(steps) - 1, float(np.mean(v)), shown(name, 24), line_colour)
-            for name, (v, line_colour) in ends.items()
-        ],
-    )
+    labels = [(x[-1], float(np.mean(v)), shown(name, 24), of) for name, (v, of) in ends.items()]
+    label_lines(ax, labels)
     return ax

@@ -5,8 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import io
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import matplotlib
@@ -21,6 +20,7 @@ from matplotlib.path import Path
 from .._arrays.checks import of_type
 from .._charts.colours import COLOURS, FAMILIES, SYMBOLS
 from .._charts.spread import spread
+from .._docstrings import Function, with_sections
 from .._results.summary import family_of
 from ._names import font_families
 from ._numbers import plain_numbers
@@ -112,59 +112,38 @@ def looks(specs: Sequence[str]) -> dict[str, SchemeLook]:
 
 #: Common parameters of plots: `styled` adds them to the docstrings that lack them.
 _ARGUMENTS = {
-    "results": ("Results or its frame", ""),
-    "scheme": ("Scheme or str", "In any spelling."),
-    "schemes": (
-        "sequence of Scheme or str, optional",
-        "In any spelling; by default all, in the order of the table.",
-    ),
-    "format": (
-        "FloatFormat, str or dtype, optional",
-        "The format whose ranges are shaded; by default that of `scheme`.",
-    ),
-    "layer": ("str, optional", "Only this one."),
-    "trace": ("str, optional", "Required if the results have several."),
-    "ax": ("Axes, optional", "The Axes to draw into; by default new ones."),
-}
+    "results": "Results or its frame",
+    "scheme": "Scheme or str\n    In any spelling.",
+    "schemes": "sequence of Scheme or str, optional\n"
+               "    In any spelling; by default all, in the order of the table.",
+    "format": "FloatFormat, str or dtype, optional\n"
+              "    The format whose ranges are shaded; by default that of `scheme`.",
+    "layer": "str, optional\n    Only this one.",
+    "trace": "str, optional\n    Required if the results have several.",
+    "ax": "Axes, optional\n    The Axes to draw into; by default new ones.",
+}  # fmt: skip
+_RESULT = """
+Returns
+-------
+Axes
+
+Raises
+------
+TypeError, ValueError
+    Missing data; the sentence says which."""
 
 
-def _documented(plot: Callable[..., Axes]) -> str | None:
-    """The docstring with the missing sections on parameters, results and errors added."""
-    if plot.__doc__ is None:
-        return None
-    head, *own = re.split(r"\n\n    (?=\w+\n    -+\n)", plot.__doc__.rstrip())
-    held = {section.partition("\n")[0]: section for section in own}
-    said = {
-        "Returns": ["Axes"],
-        "Raises": ["TypeError, ValueError", "    Missing data; the sentence says which."],
-    }
-    if "Parameters" not in held:
-        taken = [(name, *_ARGUMENTS[name]) for name in inspect.signature(plot).parameters]
-        said["Parameters"] = [
-            line
-            for name, kind, meaning in taken
-            for line in (f"{name} : {kind}", f"    {meaning}")
-            if line.strip()
-        ]
-    for name, lines in said.items():
-        held.setdefault(name, "\n    ".join([name, "-" * len(name), *lines]))
-    return (
-        "\n\n    ".join(
-            [
-                head,
-                *(held.pop(name) for name in ("Parameters", "Returns", "Raises")),
-                *held.values(),
-            ]
-        )
-        + "\n    "
-    )
+def _documented(plot: Function) -> Function:
+    """Adds the missing sections on parameters, results and errors to the docstring."""
+    names = [name for name in inspect.signature(plot).parameters if name in _ARGUMENTS]
+    taken = [f"{name} : {_ARGUMENTS[name]}" for name in names]
+    return with_sections("\n".join(["Parameters", "----------", *taken, _RESULT]))(plot)
 
 
 def styled(plot: Callable[..., Axes]) -> Callable[..., Axes]:
     """Draws with STYLE and fonts for the names, and restores the caller's matplotlib settings."""
-    plot.__doc__ = _documented(plot)
 
-    @functools.wraps(plot)
+    @functools.wraps(_documented(plot))
     def wrapper(*args: Any, **kwargs: Any) -> Axes:
         with matplotlib.rc_context(STYLE | {"font.family": list(font_families())}):
             return plot(*args, **kwargs)
@@ -276,29 +255,41 @@ def label_lines(
         )
 
 
+def mark(
+    ax: Axes, x: Any, y: Any, symbol: Any, colour: str, *, hollow: bool = False,
+    size: float = 5.0, zorder: float = 3.0,
+) -> Line2D:  # fmt: skip
+    """Marks without a line, also at the edges of the axes; arrows have a size of their own."""
+    (drawn,) = ax.plot(
+        x, y, linestyle="", marker=symbol, color=colour, clip_on=False, zorder=zorder,
+        markerfacecolor="white" if hollow else colour,
+        markersize=ARROW_SIZE if isinstance(symbol, Path) else size,
+    )  # fmt: skip
+    return drawn
+
+
 def overflow_marks(
     ax: Axes, x: np.ndarray, y: np.ndarray | None = None, colour: str = "#444444"
 ) -> None:
     """Marks every x with overflow, which has no error, by a cross at the top or at `y`."""
     if not len(x):
         return
-    (marks,) = ax.plot(
-        x,
-        np.ones(len(x)) if y is None else y,
-        "x",
-        color=colour,
-        markersize=4.5,
-        zorder=5,
-        clip_on=False,
-    )
+    marks = mark(ax, x, np.ones(len(x)) if y is None else y, "x", colour, size=4.5, zorder=5)
     if y is None:
         marks.set_transform(ax.get_xaxis_transform())
     if "× overflow" not in ax.get_xlabel():
         ax.set_xlabel("; ".join(filter(None, [ax.get_xlabel(), "× overflow"])))
 
 
-def legend_below(ax: Axes, handles: Sequence[Line2D], columns: int) -> None:
-    """A legend below the axes: outside of them in a single figure, below its own axes in a grid."""
+def legend_below(ax: Axes, entries: Iterable[tuple[str, str, str, str]], columns: int) -> None:
+    """A legend below the axes: outside of them in a single figure, below its own axes in a grid.
+
+    An entry is a name, and its colour, marker and line.
+    """
+    handles = [
+        Line2D([], [], label=name, color=colour, marker=symbol, linestyle=line, linewidth=1.0)
+        for name, colour, symbol, line in entries
+    ]
     alone = len(ax.figure.axes) == 1
     place = (
         {"loc": "outside lower center"}

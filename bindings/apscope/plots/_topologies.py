@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
 
 from .. import _core
 from .._charts.fill import additions
@@ -19,7 +18,7 @@ from ._asked import layers_of, rows_of, specs_in
 from ._maps import title
 from ._names import shown, width_beside, wrapped
 from ._numbers import logarithmic
-from ._style import ARROW_SIZE, ARROWS, WIDTH, axes, colour, legend_below, marker, note, styled
+from ._style import ARROWS, WIDTH, axes, colour, legend_below, mark, marker, note, styled
 
 
 @styled
@@ -92,53 +91,30 @@ def _split(
     ax.set_xlabel(KINDS["order"].x.label)
     if not values:
         ax.set_xticks([])
-        note(
-            ax,
-            "overflow in every row"
-            if (table["overflow"] > 0).any()
-            else "no error in any exact row",
-        )
+        over = (table["overflow"] > 0).any()
+        note(ax, "overflow in every row" if over else "no error in any exact row")
         return ax
     low = min(values) / 8
     high = 4 * max([*values, *(abs(v) for v in table["added"] if np.isfinite(v))])
     logarithmic(ax.xaxis)
     ax.set_xlim(low, high)
     for group, t, overflow, exact, value in table.itertuples(index=False):
-        y = places[group]
+        y = float(places[group])
         if t == "exact":
             if 0 < exact < np.inf:
                 ax.barh(y, exact - low, left=low, height=0.66, color="#d0d0d0", zorder=1)
             continue
         i = topologies.index(t)
-        place = (
-            y
-            if t not in crossing or len(crossing) == 1
-            else y + 0.16 * (crossing.index(t) - (len(crossing) - 1) / 2)
-        )
+        if t in crossing and len(crossing) > 1:
+            y += 0.16 * (crossing.index(t) - (len(crossing) - 1) / 2)
         if np.isfinite(value) and value != 0:
-            small = abs(value) < low
-            ax.plot(
-                max(abs(value), low),
-                place,
-                marker=ARROWS["left"] if small else marker(i),
-                color=colour(i),
-                markerfacecolor=colour(i) if value > 0 else "white",
-                markersize=ARROW_SIZE if small else 5,
-                zorder=3,
-                clip_on=False,
-            )
+            symbol = ARROWS["left"] if abs(value) < low else marker(i)
+            mark(ax, max(abs(value), low), y, symbol, colour(i), hollow=value < 0)
         if overflow > 0:
-            ax.plot(
-                high / 1.2, place, "x", color=colour(i), markersize=4.5, zorder=3, clip_on=False
-            )
+            mark(ax, high / 1.2, y, "x", colour(i), size=4.5)
     ax.grid(axis="x")
-    handles = [
-        Line2D([], [], marker=marker(i), color=colour(i), linestyle="", label=t)
-        for i, t in enumerate(topologies)
-    ]
+    entries = [(t, colour(i), marker(i), "") for i, t in enumerate(topologies)]
     if (table["overflow"] > 0).any():
-        handles.append(
-            Line2D([], [], marker="x", color="#444444", linestyle="", label="overflowed")
-        )
-    legend_below(ax, handles, 3)
+        entries.append(("overflowed", "#444444", "x", ""))
+    legend_below(ax, entries, 3)
     return ax

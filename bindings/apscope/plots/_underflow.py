@@ -10,8 +10,7 @@ from .._charts.kinds import KINDS
 from .._results.comparison import scheme_in
 from .._results.pooling import headline_topology, wire_of
 from ._asked import rows_of
-from ._drawn import draw_map
-from ._maps import frame_cells, grid_of, largest, title
+from ._maps import draw_map, frame_cells, grid_of, largest, title
 from ._style import styled
 
 
@@ -65,7 +64,7 @@ def underflow_heat_map(
             "give the other stage"
         )
     grid = grid_of(rows, rows["underflow_rate"].astype("Float64").astype(float))
-    ax = draw_map(KINDS["underflow"], grid, ax, "every step skipped, or no value but 0")
+    ax = draw_map(KINDS["underflow"].bands, grid, ax, "every step skipped, or no value but 0")
     title(ax, spec, "" if stage == "wire" else "of the workers' sum")
     for row, column in largest(grid, worst):
         frame_cells(ax, row, column)

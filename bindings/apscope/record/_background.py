@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ._safetensors import code_of, storable
+from .._traces.safetensors import code_of, storable
 from ._session import Session, StopRecording
 from ._shards import Part
 

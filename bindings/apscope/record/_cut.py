@@ -12,14 +12,14 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from .._arrays.checks import integer
+from .._arrays.memory import number_of_bytes
 from .._folders.writing import Writing, refuse_dangling
-from .._replay.memory import number_of_bytes
 from .._text import count_of
 from .._traces.opening import TraceLike, as_trace, open_trace
+from .._traces.safetensors import BFLOAT16
 from .._traces.trace import Trace
+from .._traces.writer import TraceWriter
 from ._cut_choice import LEAST, Pieces, is_bfloat16
-from ._safetensors import BFLOAT16
-from ._writer import TraceWriter
 
 KINDS = ("gradient", "weights", "full_batch")
 LONGEST = 64

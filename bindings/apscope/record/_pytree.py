@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from .._dumps.sources import natural
-from ._safetensors import storable
+from .._traces.safetensors import storable
+from .._traces.sources import natural
 
 #: The keys on the path to an array, each after its sort key for ordering by name.
 Path = tuple[tuple[Any, Any], ...]

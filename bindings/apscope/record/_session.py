@@ -29,15 +29,14 @@ from typing import Any
 import numpy as np
 
 from .._folders.durable import sync_folder
+from .._folders.json import read_json
 from .._folders.lock import Lock
 from .._folders.one_file import make_folder, put_text, remove_left
 from .._folders.reading import read_utf8
-from .._json import read_json
 from .._limits import MANIFEST_LENGTH, TEXT_LENGTH
 from .._traces.absent import add_absent
 from .._traces.loss_scale import add_divisor
-from .._traces.order import NATURAL
-from ._manifest import (
+from .._traces.manifest import (
     Manifest,
     Shapes,
     compare_shapes,
@@ -46,7 +45,8 @@ from ._manifest import (
     remove_uncommitted,
     step_folder,
 )
-from ._safetensors import write_safetensors
+from .._traces.order import NATURAL
+from .._traces.safetensors import write_safetensors
 from ._shards import Part, join
 
 _POLL = 0.05  # seconds between two polls of the other processes' files

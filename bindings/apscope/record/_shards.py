@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from .._folders.reading import open_regular
-from ._manifest import Shapes
-from ._safetensors import dtype_of
+from .._traces.manifest import Shapes
+from .._traces.safetensors import dtype_of
 
 
 class Part(NamedTuple):

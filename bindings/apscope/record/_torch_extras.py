@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from ._manifest import file_name
-from ._safetensors import torch_array
+from .._traces.manifest import file_name
+from .._traces.safetensors import torch_array
 
 
 class Extras:

@@ -20,10 +20,10 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from .._text import count_of
 from .._traces.roles import plain_name
+from .._traces.safetensors import as_real, code_of, storable, torch_array
 from . import _grad_scaler
 from ._background import logger
 from ._mistakes import Mistake, optimizers
-from ._safetensors import as_real, code_of, storable, torch_array
 from ._torch_extras import Extras
 from ._torch_shards import is_dtensor, refuse_flat, shards_of
 from .torch_layers import roles

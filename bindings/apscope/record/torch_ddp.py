@@ -8,7 +8,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 
-from ._writer import TraceWriter
+from .._traces.writer import TraceWriter
 from .torch_layers import to_numpy
 
 

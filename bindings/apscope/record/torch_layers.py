@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from .._traces.roles import guess_role
-from ._writer import TraceWriter
+from .._traces.writer import TraceWriter
 
 _ROLES = (
     ("conv", torch.nn.modules.conv._ConvNd),

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from ._writer import TraceWriter
+from .._traces.writer import TraceWriter
 
 
 def record_optimizer(

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from ._writer import TraceWriter
+from .._traces.writer import TraceWriter
 from .torch_layers import record_activations, to_numpy
 
 

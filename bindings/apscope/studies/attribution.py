@@ -12,11 +12,10 @@ import pandas as pd
 
 from .._arrays.checks import integer, text
 from .._arrays.float_environment import guarded
-from .._replay.selection import selected_steps, selected_tensors
 from .._schemes.exchange import exchange
 from .._schemes.scheme import Scheme, as_scheme
 from .._traces.opening import TraceLike, as_trace
-from .._traces.selection import parse_steps
+from .._traces.selection import parse_steps, selected_steps, selected_tensors
 
 __all__ = ["PathLossChange", "loss_change", "path_loss_change"]
 __dir__ = __all__.copy

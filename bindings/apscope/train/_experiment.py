@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 from .._folders.names import waiting
 from .._folders.one_file import make_folder, put_text, remove_left
 from .._folders.writing import Writing
-from .._replay.progress import Bar
+from .._progress import Bar
 from .._traces.opening import open_trace
 from .._training import folder as results
 from .._training.constant import of_trace

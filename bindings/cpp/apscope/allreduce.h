@@ -18,18 +18,18 @@ namespace apscope {
 /// @addtogroup allreduce All-reduce
 /// @{
 
-/// How workers' arrays are summed.
+/// Options of a sum of the workers' arrays.
 struct AllreduceOptions {
     /// `exact` (rounded inputs, added in fp64 and not rounded), `sequential`, `sequential+kahan`,
     /// `ring`, `tree`, `hierarchical:G` and all others of docs/definitions.md, section 1.
     std::string topology = "ring";
     Projection projection = {};                  ///< rounding, overflow and random bits
-    std::optional<FloatFormat> accumulate = {};  ///< of partial sums; by default the inputs' format
-    /// Of partial sums; by default the projection's.
+    std::optional<FloatFormat> accumulate = {};  ///< format of partial sums; by default the inputs'
+    /// The rounding of partial sums; by default the projection's.
     std::optional<RoundingMode> hop_rounding = {};
     bool input_cast = true;  ///< round the inputs to the format first
     std::uint64_t seed = 0;  ///< random words depend on the worker (inputs) or the addition (sums)
-    int threads = 1;         ///< 0 uses all of the machine's; changes no bit
+    int threads = 1;         ///< 0: all of the machine's; the number changes no bit
 };
 
 /// The sum of the workers' arrays, bit for bit as `apscope.allreduce` in Python.
@@ -37,7 +37,7 @@ struct AllreduceOptions {
 /// @param in       `workers` arrays of out.size() numbers, one after another.
 /// @param workers  At least 1.
 /// @param out      The sum (not the mean): fp32 numbers, except for the topology `exact`.
-/// @param format   Of inputs and partial sums; its values must be fp32 numbers.
+/// @param format   The format of inputs and partial sums; its values must be fp32 numbers.
 /// @param options  The order of the additions, and their rounding.
 /// @throws std::invalid_argument  No worker, lengths that do not fit, an unknown topology, `+kahan`
 ///                                without an accumulator for the compensation, an unsupported

@@ -20,24 +20,24 @@ namespace apscope {
 /// @addtogroup arithmetic Arithmetic
 /// @{
 
-/// How results are rounded.
+/// The rounding of results.
 struct Rounding {
-    FloatFormat format = {};     ///< of the results
+    FloatFormat format = {};     ///< format of the results
     Projection projection = {};  ///< all except stochastic_exact, which is only for casts
-    std::uint64_t seed = 0;      ///< of stochastic rounding: element i uses word i
+    std::uint64_t seed = 0;      ///< seed of stochastic rounding: element i uses word i
     int threads = 1;             ///< 0 uses all of the machine's; their number never changes a bit
 };
 
-/// How sums are computed.
+/// The computation of sums.
 struct Summation {
-    FloatFormat format = {};  ///< of the results
+    FloatFormat format = {};  ///< format of the results
     std::string order =
         "sequential";  ///< or `pairwise`, `chunked:N`, `kahan`, `exact` (rounded once)
-    /// Of partial sums; by default the results' format.
+    /// The format of partial sums; by default the results' format.
     std::optional<FloatFormat> accumulate = {};
-    /// Of products; by default exact: each step a fused multiply-add.
+    /// The format of products; by default they are exact, and each step is a fused multiply-add.
     std::optional<FloatFormat> product = {};
-    Projection projection = {};  ///< of all roundings
+    Projection projection = {};  ///< for all roundings
     std::uint64_t seed = 0;
     int threads = 1;
 };
@@ -50,12 +50,12 @@ struct MatrixSizes {
 /// out[i] = round(a[i] op b[i] (op c[i])).
 ///
 /// @param operation  `add`, `subtract`, `multiply`, `divide`, `sqrt` or `fma` (a b + c).
-/// @param a, b, c    One number, or as many as `out`; those that the operation does not take are
-///           ignored. They need not be values of the format.
+/// @param a, b, c    One number, or as many as `out`; operands that the operation does not take
+///                   are ignored. They need not be values of the format.
 /// @param out        May be one of the operands.
 /// @param how        The rounding.
-/// @throws std::invalid_argument  An unknown operation, lengths that differ, a format that cannot
-///                                do what the projection asks, floats with a format whose values
+/// @throws std::invalid_argument  An unknown operation, lengths that differ, a format that does
+///                                not support the projection, floats with a format whose values
 ///                                are not fp32 numbers.
 APSCOPE_API void arithmetic(std::string_view operation, std::span<const float> a,
                             std::span<const float> b, std::span<const float> c,

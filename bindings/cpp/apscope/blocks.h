@@ -21,10 +21,10 @@ struct BlockCodes {
     std::vector<std::uint8_t> codes;  ///< one per element, in the array's order
     /// One per block; the array's shape with the blocks in place of the axis.
     std::vector<std::uint8_t> scales;
-    float tensor_scale = 1.0f;  ///< of the whole array; 1 for formats without one
+    float tensor_scale = 1.0f;  ///< scale of the complete array; 1 for formats without one
 };
 
-/// To nearest, ties to even; too large values become the largest value.
+/// Rounds to nearest, ties to even; values that are too large become the largest value.
 inline constexpr Projection saturating = {RoundingMode::ties_to_even, Overflow::saturate};
 
 /// Rounds arrays to a block format: blocks are runs of elements along one axis, the last of a line
@@ -32,12 +32,12 @@ inline constexpr Projection saturating = {RoundingMode::ties_to_even, Overflow::
 /// docs/definitions.md, section 11.
 class APSCOPE_API BlockQuantizer {
 public:
-    /// @param format      The target.
-    /// @param projection  Of the elements; overflow saturates unless it says otherwise.
-    /// @param seed        Of stochastic rounding; element i (C order) uses word i.
+    /// @param format      The block format to round to.
+    /// @param projection  The projection of the elements; by default overflow saturates.
+    /// @param seed        The seed of stochastic rounding; element i (C order) uses word i.
     /// @param threads     0 uses all of the machine's. Their number never changes a bit.
-    /// @throws std::invalid_argument  The fields of the format contradict each other, or it cannot
-    ///                                do what the projection asks.
+    /// @throws std::invalid_argument  The fields of the format contradict each other, or it does
+    ///                                not support the projection.
     explicit BlockQuantizer(const BlockFormat& format, const Projection& projection = saturating,
                             std::uint64_t seed = 0, int threads = 1);
 

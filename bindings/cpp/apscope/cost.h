@@ -20,19 +20,19 @@ struct Network {
     std::optional<double> intra_latency = {}, intra_bandwidth = {};  ///< inside a node; by default
                                                                      ///< as between nodes
     double pass_cost = 1e-12;       ///< per byte of one local pass over memory
-    std::optional<int> nodes = {};  ///< that the workers are on, neighbours together; must divide
-                                    ///< their number. None: every worker is one
-    std::optional<int> interfaces = {};  ///< of a node, of this bandwidth each, which its workers
-                                         ///< share; by default, and at most, one for each worker
+    std::optional<int> nodes = {};  ///< number of nodes, with neighbours on one node; must divide
+                                    ///< the workers. None: every worker is a node
+    std::optional<int> interfaces = {};  ///< interfaces per node, each with this bandwidth, shared
+                                         ///< by its workers; by default, and at most, one each
 };
 
 /// A network of links of known hardware, the same as `apscope.cost.Network.of` in Python: nvlink4,
 /// infiniband_ndr, pcie5_x16, ethernet_100 or ethernet_25. docs/nodes.md has their numbers.
 ///
-/// @param inside   Of a node.
-/// @param between  Of the nodes; Ethernet has one interface for a node, all others one for a
-/// worker.
-/// @param nodes    Their number.
+/// @param inside   The link inside a node.
+/// @param between  The link between nodes; Ethernet has one interface per node, all others have one
+///                 per worker.
+/// @param nodes    The number of nodes.
 /// @throws std::invalid_argument  An unknown link.
 APSCOPE_API Network network_of(std::string_view inside, std::string_view between,
                                std::optional<int> nodes = {});
@@ -41,12 +41,12 @@ APSCOPE_API Network network_of(std::string_view inside, std::string_view between
 struct CollectiveCost {
     double messages = 0, bytes = 0;              ///< sent between nodes, one after another
     double intra_messages = 0, intra_bytes = 0;  ///< sent inside a node
-    double added = 0, decoded = 0;               ///< bytes that it adds up, that it decodes
-    double busiest = 0;       ///< bytes that the busiest worker sends between nodes
-    double node_bytes = 0;    ///< that the busiest node sends to the others
-    int workers_of_node = 1;  ///< where they are placed on nodes
-    /// Bytes between nodes and inside one, of stages one after another; the links of both work at
-    /// once, and the slower one decides.
+    double added = 0, decoded = 0;  ///< bytes that the worker adds up; bytes that it decodes
+    double busiest = 0;             ///< bytes that the busiest worker sends between nodes
+    double node_bytes = 0;          ///< bytes that the busiest node sends to the others
+    int workers_of_node = 1;        ///< more than 1 if the workers are placed on nodes
+    /// Bytes between nodes and inside a node, for stages that follow each other; in a stage both
+    /// kinds of links work at once, and the slower one decides.
     std::vector<std::pair<double, double>> stages = {};
 };
 
@@ -55,13 +55,13 @@ struct CollectiveCost {
 ///
 /// @param name     ring, tree, halving, pat, double_tree, all_gather, shards, hierarchical or
 ///                 hierarchical_shards.
-/// @param sent     Bytes of one worker's message.
+/// @param sent     The bytes of one worker's message.
 /// @param workers  At least one.
-/// @param group    Workers in a node; hierarchies only. By default those of `nodes`, or one.
+/// @param group    Workers in a node; for hierarchies only. By default as `nodes` gives, or one.
 /// @param partial  Bytes of a sent partial sum; by default `sent`.
 /// @param result   Bytes of the result; by default `sent`.
-/// @param nodes    That the workers are on; `bytes` and `busiest` are then a worker's share of what
-///                 its node sends. None: every worker is a node, or every group.
+/// @param nodes    The number of nodes; `bytes` and `busiest` are then a worker's share of the
+///                 bytes that its node sends. None: every worker is a node, or every group.
 /// @throws std::invalid_argument  An unknown name, no worker; nodes that do not divide the workers,
 ///                                or are not the groups.
 APSCOPE_API CollectiveCost collective(std::string_view name, double sent, int workers,
@@ -70,8 +70,8 @@ APSCOPE_API CollectiveCost collective(std::string_view name, double sent, int wo
                                       std::optional<double> result = {},
                                       std::optional<int> nodes = {});
 
-/// Latencies and transfers, and the passes of the additions; none for encoding and decoding. The
-/// nodes are those of the cost.
+/// The modelled seconds: latencies and transfers, and the passes of the additions, but not encoding
+/// and decoding. The nodes are those of the cost.
 APSCOPE_API double seconds(const CollectiveCost& cost, const Network& network = {});
 
 /// @}

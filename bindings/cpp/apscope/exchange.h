@@ -21,32 +21,32 @@ namespace apscope {
 /// The memory of a scheme: numbers by name, as in `apscope.exchange`'s `state`.
 using Memory = std::map<std::string, std::vector<double>>;
 
-/// Of one tensor at one step.
+/// The inputs of an exchange other than the gradients of one tensor at one step.
 struct ExchangeInputs {
     std::string topology = "ring";  ///< for schemes that add in a format
-    std::int64_t step = 0;          ///< its number: a key of the draws
+    std::int64_t step = 0;          ///< number of the step: a key of the draws
     std::size_t index = 0;          ///< number of the step in the sequence, from 0
-    std::string tensor = "x";       ///< its name: a key of the draws
+    std::string tensor = "x";       ///< name of the tensor: a key of the draws
     std::string role = "other";
-    std::vector<std::int64_t> shape = {};  ///< of one worker's gradient; empty: one axis
-    std::uint64_t seed = 0;                ///< of the draws
-    /// For schemes that need them: NaN and empty otherwise.
+    std::vector<std::int64_t> shape = {};  ///< shape of one worker's gradient; empty: one axis
+    std::uint64_t seed = 0;                ///< seed of the draws
+    /// For schemes that need them; otherwise NaN and empty.
     double loss = std::numeric_limits<double>::quiet_NaN();
     double learning_rate = std::numeric_limits<double>::quiet_NaN();
     std::span<const float> weights = {}, full_batch = {};
-    bool packs = false;  ///< whether messages are packed, into `payload`
+    bool packs = false;  ///< true: messages are packed, into `payload`
 };
 
 /// The result: one row per worker.
 struct ExchangeResult {
-    std::vector<std::vector<double>> intended;  ///< before encoding: gradients, or compensated ones
+    std::vector<std::vector<double>> intended;  ///< before encoding: gradients, perhaps compensated
     std::vector<std::vector<double>> sent;      ///< the decoded messages
     std::vector<double> reduced;                ///< the sum over the workers, never divided
     std::string reduction;                      ///< the topology, or the scheme's own reduction
     std::vector<std::vector<double>> bias,
-        variance;                                    ///< of `sent` over the draws; empty if unknown
-    std::vector<std::vector<std::uint8_t>> payload;  ///< packed codes, where `packs`
-    std::vector<std::uint64_t> payload_bits, side_bits;  ///< of the messages
+        variance;  ///< variance of `sent` over the draws; empty if unknown
+    std::vector<std::vector<std::uint8_t>> payload;      ///< packed codes, where `packs`
+    std::vector<std::uint64_t> payload_bits, side_bits;  ///< bits of the messages
     std::optional<int> scale_exponent;  ///< s if one power of two 2^s scaled everything
     bool skipped = false;               ///< the scheme dropped this step
 };
@@ -60,8 +60,8 @@ struct ExchangeResult {
 ///                   other schemes; they count as 0 in the choice of a scale, which learns how
 ///                   many there are: a dynamic loss scale drops such a step.
 /// @param inputs     Topology, step, tensor, draws.
-/// @param memory     The scheme's memory of the step before, empty at first; becomes that of
-///                   this step.
+/// @param memory     The scheme's memory after the step before, empty at first; it becomes the
+///                   memory after this step.
 /// @throws std::invalid_argument  An unknown scheme or topology, no worker, rows of different
 ///                                lengths, a missing input of the scheme, the memory of another
 ///                                tensor.
@@ -77,7 +77,7 @@ struct TrainedTensor {
 
 /// One step of a training loop. The rows are in the order of the tensors.
 struct TrainedStep {
-    std::int64_t step = 0;                                       ///< its number, from 0
+    std::int64_t step = 0;                                       ///< number of the step, from 0
     std::vector<std::vector<std::span<const float>>> gradients;  ///< a row per worker
     /// Receives the sums over the workers, rounded to fp32.
     std::vector<std::span<float>> out;
@@ -87,17 +87,16 @@ struct TrainedStep {
 };
 
 /// The exchange of all tensors of a step, instead of a training loop's all-reduce: any scheme or
-/// hybrid, with its memory. The same bits as `apscope.train.Workers`, on any number of threads.
+/// hybrid, with its memory. It gives the bits of `apscope.train.Workers`, on any number of threads.
 class APSCOPE_API TrainingExchange {
 public:
     /// @param scheme    A spec, except of a scheme that chooses in hindsight (`scale=largest`,
-    /// `scale=best`) or needs
-    ///                  the gradient of the full batch.
-    /// @param tensors   Of different names.
+    ///                  `scale=best`) or needs the gradient of the full batch.
+    /// @param tensors   The tensors, with different names.
     /// @param workers   At least one.
     /// @param topology  For schemes that add in a format.
-    /// @param seed      Of the draws.
-    /// @param divide    Whether sums are divided by the number of workers, in fp64.
+    /// @param seed      The seed of the draws.
+    /// @param divide    True: sums are divided by the number of workers, in fp64.
     /// @throws std::invalid_argument  An argument does not meet these conditions.
     TrainingExchange(std::string_view scheme, std::vector<TrainedTensor> tensors, int workers,
                      std::string_view topology = "ring", std::uint64_t seed = 0,
@@ -107,9 +106,9 @@ public:
     TrainingExchange& operator=(TrainingExchange&&) noexcept;
 
     /// Exchanges a step; fills `step.out`.
-    /// @param step     Its gradients.
+    /// @param step     The gradients of the step, and the rows that receive the sums.
     /// @param threads  0 uses all of the machine's; their number changes no bit.
-    /// @returns whether the scheme dropped the step, for each tensor; its out is 0 then.
+    /// @returns for each tensor, true if the scheme dropped the step; its row of `out` is then 0.
     /// @throws std::invalid_argument  Rows of other lengths, a missing input of the scheme.
     std::vector<bool> run(const TrainedStep& step, int threads = 0);
 

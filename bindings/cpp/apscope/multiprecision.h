@@ -35,7 +35,7 @@ inline boost::multiprecision::cpp_rational exact_value(const FloatFormat& format
 
 namespace detail {
 
-// The 124 leading bits of numerator / denominator, both positive, and whether there is more.
+// The 124 leading bits of numerator / denominator, both positive, and a flag for further bits.
 inline ExactNumber leading_bits(const boost::multiprecision::cpp_int& numerator,
                                 const boost::multiprecision::cpp_int& denominator) {
     using boost::multiprecision::cpp_int;
@@ -73,7 +73,8 @@ ExactNumber exact_number(const boost::multiprecision::number<Backend, Option>& v
     return x;
 }
 
-// A finite binary one, 62 bits at a time: every step is exact in its own precision.
+// The leading bits of a finite binary number, 62 bits at a time; every step is exact in the
+// number's precision.
 template <OfKind<boost::multiprecision::number_kind_floating_point> Backend,
           boost::multiprecision::expression_template_option Option>
 ExactNumber exact_number(const boost::multiprecision::number<Backend, Option>& value) {
@@ -109,7 +110,7 @@ ExactNumber exact_number(const boost::multiprecision::number<Backend, Option>& v
 /// @param value    An integer (cpp_int, int128_t, mpz_int), a rational number (cpp_rational,
 ///                 mpq_rational), or a binary floating-point number of any precision
 ///                 (cpp_bin_float, mpfr_float, mpf_float).
-/// @param q        The format and how to round to it; not stochastic_exact, which needs all digits.
+/// @param q        The format and the rounding; not stochastic_exact, which needs all digits.
 /// @param element  Index of the word of the stream for stochastic rounding.
 /// @return         The result, which is an fp64 number.
 /// @throws std::invalid_argument  The rounding is stochastic_exact.

@@ -35,7 +35,7 @@ struct ExactNumber {
     bool inexact = false;
 };
 
-/// Rounds to a format: every result is a value of it, an infinity or NaN.
+/// Rounds to a format: every result is a value of the format, an infinity or NaN.
 /// Results equal `apscope.quantize` in Python, bit for bit; docs/definitions.md, section 6, is the
 /// rule. NaN gives NaN, also in formats without NaN. A Quantizer never changes: several threads may
 /// use one, and equal calls give equal results. So stochastic rounding takes the index of a number
@@ -46,20 +46,20 @@ struct ExactNumber {
 /// set.
 class APSCOPE_API Quantizer {
 public:
-    /// @param format      The target.
+    /// @param format      The format to round to.
     /// @param projection  Rounding, overflow, underflow, NaN payloads.
-    /// @param seed        Of stochastic rounding.
+    /// @param seed        The seed of stochastic rounding.
     /// @param threads     For arrays; 0 uses all of the machine's. Their number never changes a
     ///                    bit.
-    /// @throws std::invalid_argument  The fields of the format contradict each other, or it cannot
-    ///                                do what the projection asks.
+    /// @throws std::invalid_argument  The fields of the format contradict each other, or it does
+    ///                                not support the projection.
     explicit Quantizer(const FloatFormat& format, const Projection& projection = {},
                        std::uint64_t seed = 0, int threads = 1);
 
     const FloatFormat& format() const;
     const Projection& projection() const;
     std::uint64_t seed() const;
-    int threads() const;  ///< as given: 0 uses all of the machine's
+    int threads() const;  ///< as passed: 0 uses all of the machine's
 
     /// One number, rounded once.
     /// @param x        Any number.
@@ -75,7 +75,7 @@ public:
     /// A number beyond fp64, rounded once; `<apscope/multiprecision.h>` makes them from Boost's
     /// numbers.
     /// @throws std::invalid_argument  An inexact number with fewer than 122 bits, or of more than
-    ///                                126; the rounding is stochastic_exact, which asks for all
+    ///                                126; the rounding is stochastic_exact, which needs all
     ///                                digits.
     double operator()(const ExactNumber& x, std::uint64_t element = 0) const;
 

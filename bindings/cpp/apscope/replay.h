@@ -30,17 +30,17 @@ struct ReplayOptions {
     std::optional<std::int64_t> first_step = {}, end_step = {};  ///< recorded steps, half open
     /// A regular expression in RE2's syntax that names are searched for; empty: all.
     std::string tensors = {};
-    std::uint64_t seed = 0;  ///< of all draws
+    std::uint64_t seed = 0;  ///< seed of all draws
     int threads = 0;         ///< 0 uses all of the machine's; their number changes no bit
     std::size_t memory = 0;  ///< limit on the bytes of tensors; 0: half of the machine's
     int draws = 1;           ///< 3 or more sample moments without a closed form
-    /// Whether errors and updates are also added up over consecutive steps, for
-    /// `SummaryRow::persistence` and `update_loss`; the memory of a tensor's sums counts.
+    /// True: errors and updates are also added up over consecutive steps, for
+    /// `SummaryRow::persistence` and `update_loss`; these sums count as memory.
     bool persistence = false;
-    /// Of `SummaryRow::update_loss`, as in SummaryOptions, which may name another.
+    /// The optimizer of `SummaryRow::update_loss`, unless SummaryOptions names another.
     std::optional<std::string> optimizer = {};
     std::size_t shard = 0, shards = 1;  ///< items shard, shard + shards, ...
-    /// Values visited so far.
+    /// Receives the number of values visited so far, and of all.
     std::function<void(std::size_t done, std::size_t total)> progress = {};
 };
 
@@ -61,7 +61,7 @@ public:
     /// All columns, in the order of results.csv.
     static std::span<const Column> columns();
 
-    /// One number; NaN if it is empty, 1 and 0 for a flag.
+    /// One number; NaN for an empty cell, 1 and 0 for a flag.
     /// @throws std::out_of_range      There is no such row.
     /// @throws std::invalid_argument  There is no such column of numbers.
     double number(std::size_t row, std::string_view column) const;
@@ -69,7 +69,7 @@ public:
     /// @throws std::out_of_range      There is no such row.
     /// @throws std::invalid_argument  There is no such column of text.
     std::string_view text(std::size_t row, std::string_view column) const;
-    /// A whole column of numbers, and one of texts.
+    /// A complete column of numbers, and one of texts.
     /// @throws std::invalid_argument  There is no such column.
     std::vector<double> numbers(std::string_view column) const;
     std::vector<std::string_view> texts(std::string_view column) const;
@@ -86,20 +86,23 @@ public:
     std::vector<SummaryRow> summary(const SummaryOptions& options = {}) const;
     /// Scheme `a` against scheme `b`: a row for all layers, then one per layer. Each is a spec, or
     /// `SPEC@TOPOLOGY` for its own reduction, such as `aps:e3m4@two_phase` against `aps:e3m4@ring`.
-    /// @param topology  Of a side that names none; by default the other's, else the first that both
-    ///                  have and that is not `exact`. A scheme with its own reduction alone uses
-    ///                  that, except for `exact` and `wire`: the messages before any sum.
+    /// @param topology  The topology of a side that names none; by default the other side's,
+    /// otherwise
+    ///                  the first that both have and that is not `exact`. A scheme that has only
+    ///                  its own reduction uses that, except for `exact`, and for `wire`, the
+    ///                  messages before any sum.
     /// @throws std::invalid_argument  A scheme or topology that the results do not have, or schemes
     ///                                without a common topology.
     std::vector<ComparisonRow> compare(std::string_view a, std::string_view b,
                                        std::optional<std::string_view> topology = {}) const;
-    /// Scheme `a` against scheme `b` of other results: of another seed, recording or version.
+    /// Scheme `a` against scheme `b` of other results, such as those of another seed, recording or
+    /// version.
     /// Layers and steps that only one of them has are omitted.
     /// @throws std::invalid_argument  As above; no layer and step in common.
     std::vector<ComparisonRow> compare(std::string_view a, std::string_view b, const Results& other,
                                        std::optional<std::string_view> topology = {}) const;
-    /// Every scheme against itself in other results, in the order of these, then those only in the
-    /// others.
+    /// Every scheme against itself in other results, in the order of these results, then the
+    /// schemes that only the others have.
     /// @throws std::invalid_argument  No layer and step in common.
     std::vector<AgainstRow> against(const Results& other,
                                     std::optional<std::string_view> topology = {}) const;
@@ -109,34 +112,33 @@ public:
     std::vector<BreakdownRow> by(std::string_view part, const BreakdownOptions& options = {}) const;
     /// The noise of the batch, independent of schemes; empty for one worker, or gradients that are
     /// not local.
-    /// @param by  Of trace, step, tensor, role.
+    /// @param by  Some of trace, step, tensor, role.
     /// @throws std::invalid_argument  No such column; an impossible batch factor.
     std::vector<NoiseFacts> noise_facts(const std::vector<std::string>& by = {"trace"},
                                         double batch_factor = 1) const;
     /// Errors pooled over everything that is not in `by`: sums are added, then divided.
-    /// @param by  Of trace, step, tensor, role, scheme, format, topology, stage. Without stage and
-    ///            topology the rows are those of the ranking; with stage, those and the wire's;
-    ///            with topology, all topologies, each with all tensors.
+    /// @param by  Some of trace, step, tensor, role, scheme, format, topology, stage. Without stage
+    ///            and topology the rows are those of the ranking; with stage, these and the wire's;
+    ///            with topology, the rows of all topologies, each with all tensors.
     /// @throws std::invalid_argument  No such column; no `scheme` although there are several.
     PooledTable pool(const std::vector<std::string>& by) const;
     /// Modelled seconds per step of every scheme and topology.
     /// @throws std::invalid_argument  An impossible option.
     std::vector<StepTime> step_times(const StepTimeOptions& options = {}) const;
 
-    struct Data;  // of the library's own
+    struct Data;  // internal
     explicit Results(std::shared_ptr<const Data> data) : data_(std::move(data)) {}
 
 private:
     std::shared_ptr<const Data> data_;
 };
 
-/// Runs recorded gradients through schemes, and compares with the recorded ones. Rows equal those
-/// of `apscope.replay` in Python, bit for bit.
+/// Runs recorded gradients through schemes, and compares the results with the recorded gradients.
+/// Rows equal those of `apscope.replay` in Python, bit for bit.
 ///
 /// @param trace    The gradients.
 /// @param schemes  Specs, such as `aps:e4m3`, `loss_scaling:e4m3,scale=largest`; docs/schemes.md
-/// lists
-///                 them.
+///                 lists them.
 /// @param options  The part of the trace, and the reduction orders.
 /// @throws std::invalid_argument  Unknown schemes, topologies, steps or tensors; more workers than
 ///                                recorded; a damaged trace.

@@ -1,4 +1,4 @@
-// Schemes: the registered ones, parsed specs, and the lists of specs.
+// Schemes: definitions of the registered schemes, parsed specs, and the lists of specs.
 #pragma once
 
 #include <map>
@@ -21,12 +21,12 @@ struct SchemeKey {
 
 /// A registered scheme: docs/schemes.md has them all.
 struct SchemeDefinition {
-    std::string_view name;      ///< in specs: aps
+    std::string_view name;      ///< its name in specs, such as aps
     std::string_view family;    ///< the family; empty for a combinator
     std::string_view summary;   ///< one line
-    std::string_view source;    ///< where the algorithm comes from
+    std::string_view source;    ///< the origin of the algorithm
     std::string_view needs;     ///< records that a trace must have
-    bool takes_format = false;  ///< NAME:FORMAT
+    bool takes_format = false;  ///< true: the spec is NAME:FORMAT
     std::string_view body;      ///< the content of its parentheses: scheme, policy or nothing
     std::vector<SchemeKey> keys;
 };
@@ -36,20 +36,20 @@ APSCOPE_API std::vector<SchemeDefinition> scheme_definitions();
 
 /// A spec, parsed and checked.
 struct Scheme {
-    std::string spec;                         ///< canonical, without keys at their defaults
-    std::string name;                         ///< the registered name
-    std::string family;                       ///< for summaries that show the best of each
-    std::string format;                       ///< the format's name; empty without one
-    std::string grid;                         ///< column `format`: the float format or another grid
+    std::string spec;    ///< canonical, without keys at their defaults
+    std::string name;    ///< the registered name
+    std::string family;  ///< its family, for summaries that show the best of each
+    std::string format;  ///< the format's name; empty without one
+    std::string grid;    ///< the column `format`: a float format or another grid
     std::map<std::string, std::string> keys;  ///< every key, including defaults
-    std::vector<std::string> needs;           ///< of weights, full_batch, loss, learning_rate
-    bool keeps_state = false;                 ///< has a memory from step to step
+    std::vector<std::string> needs;           ///< some of weights, full_batch, loss, learning_rate
+    bool keeps_state = false;                 ///< true: it has a memory from step to step
 };
 
 /// @throws std::invalid_argument  An unknown name, key or value.
 APSCOPE_API Scheme scheme(std::string_view spec);
 
-/// The specs of the lists `main` (which formats and scales do these gradients allow) and `all`.
+/// The specs of the lists `main`, for choosing formats and scales, and `all`.
 APSCOPE_API std::vector<std::string> main_schemes();
 APSCOPE_API std::vector<std::string> all_schemes();
 

@@ -14,9 +14,9 @@ namespace apscope {
 
 /// The errors of a cast of x to y: the columns of docs/definitions.md, section 3. Sums and means
 /// are over the counted pairs, in the unit of x, those of squares in its square; nmse,
-/// relative_bias, cosine and underflow_rate have none. NaN if a number does not exist: an empty
-/// array has no mean, an all-zero one no NMSE. With overflow no error is finite: mse, variance and
-/// nmse are infinite, sqnr_db minus that, cosine is 0 and rescaled_nmse 1.
+/// relative_bias, cosine and underflow_rate have no unit. NaN if a number does not exist: an empty
+/// array has no mean, an all-zero array no NMSE. With overflow no error is finite: mse, variance
+/// and nmse are infinite, sqnr_db is minus infinity, cosine 0 and rescaled_nmse 1.
 /// @tparam Count  The type of counts.
 /// @tparam Real   The type of the other numbers.
 template <class Count, class Real>
@@ -37,31 +37,31 @@ struct BasicCastStatistics {
     Real variance{};        ///< mse - bias^2, not below 0
     Real expected_bias{};   ///< mean of E[y] - x over the draws of stochastic rounding; NaN if one
                             ///< may overflow
-    Real expected_variance{};  ///< mean of Var[y], the same
+    Real expected_variance{};  ///< mean of Var[y], NaN likewise
     Real mse{};                ///< mean of (y - x)^2
     Real nmse{};               ///< sum_squared_error / sum_squared_reference
     Real sqnr_db{};            ///< -10 log10 nmse, in decibels; infinite without an error
-    Real cosine{};             ///< of the angle between y and x
-    Real rescaled_nmse{};      ///< the least nmse of a y over factors a
+    Real cosine{};             ///< cosine of the angle between y and x
+    Real rescaled_nmse{};      ///< the least nmse of a y over all factors a
     Real max_ulp{};            ///< the largest error, in units of the last place of the format at x
-    Real sum_error{};          ///< of y - x
-    Real sum_squared_error{};  ///< of (y - x)^2
-    Real sum_squared_reference{};   ///< of x^2
-    Real sum_signed_error{};        ///< of sign(x) (y - x)
-    Real sum_absolute_reference{};  ///< of abs(x)
+    Real sum_error{};          ///< sum of y - x
+    Real sum_squared_error{};  ///< sum of (y - x)^2
+    Real sum_squared_reference{};   ///< sum of x^2
+    Real sum_signed_error{};        ///< sum of sign(x) (y - x)
+    Real sum_absolute_reference{};  ///< sum of abs(x)
 };
 
-/// Those of one array.
+/// The errors of a cast of one array.
 using CastStatistics = BasicCastStatistics<std::int64_t, double>;
 
 /// The errors of rounding every element, bit for bit those of `apscope.cast_statistics` in Python.
 ///
-/// One pass over the numbers. Multiply x by a scale beforehand if a scheme would.
+/// It reads the numbers once. For a scheme with a scale, multiply x by the scale beforehand.
 ///
-/// @param x    The numbers; they may be none.
-/// @param q    The format, whose values must be fp32 numbers, and how to round to it; element i
-///             uses word i.
-/// @param out  Receives the rounded numbers, those of q(x, out); empty: none. It must not overlap
+/// @param x    The numbers; may be empty.
+/// @param q    The format, whose values must be fp32 numbers, and the rounding; element i uses word
+///             i.
+/// @param out  Receives the rounded numbers, those of q(x, out); may be empty. It must not overlap
 ///             x, with which the statistics compare it.
 /// @throws std::invalid_argument  A format whose values are not fp32 numbers; stochastic_exact
 ///                                rounding; an `out` that is neither empty nor as long as x, or
@@ -69,16 +69,16 @@ using CastStatistics = BasicCastStatistics<std::int64_t, double>;
 APSCOPE_API CastStatistics cast_statistics(std::span<const float> x, const Quantizer& q,
                                            std::span<float> out = {});
 /// The same for doubles that are float values, such as results of decode().
-/// @param x  The numbers; they may be none.
-/// @param q  The format, and how to round to it.
+/// @param x  The numbers; may be empty.
+/// @param q  The format and the rounding.
 /// @throws std::invalid_argument  As above; a double that is not an fp32 number: statistics need
 ///                                fp32 numbers.
 APSCOPE_API CastStatistics cast_statistics(std::span<const double> x, const Quantizer& q);
 
 namespace detail {
 
-// Calls f(to's, from's) for every one of the statistics, to copy them from an array's or from a row
-// of results.
+// Calls f(field of `to`, field of `from`) for every statistic, to copy the statistics of an array
+// or of a row of results.
 template <class To, class From, class F>
 void for_each_statistic(To& to, const From& from, F&& f) {
     f(to.count, from.count);

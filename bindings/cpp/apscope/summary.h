@@ -1,4 +1,5 @@
-// Results of Results' functions: rows reduced to summaries, comparisons, pools and modelled times.
+// The results of the functions of Results: summaries, comparisons, pools and modelled times of
+// rows.
 #pragma once
 
 #include <array>
@@ -19,31 +20,32 @@ namespace apscope {
 
 /// Options of a summary.
 struct SummaryOptions {
-    Network network = {};  ///< of the modelled times
+    Network network = {};  ///< network of the modelled times
     /// Parameters of the model for the times, its tensors scaled from the trace's by one factor;
     /// none: as recorded.
     std::optional<double> elements = 25.6e6;
     double batch_factor = 1;  ///< the noise is that of a batch larger by this factor
-    /// Of `SummaryRow::update_loss`: `sgd`, `adam` or `lars`; by default that of the replay, else
-    /// that of the trace's metadata, if it is one of these.
+    /// The optimizer of `SummaryRow::update_loss`: `sgd`, `adam` or `lars`; by default that of the
+    /// replay, otherwise that of the trace's metadata, if it is one of these.
     std::optional<std::string> optimizer = {};
 };
 
 /// Errors added up over windows of consecutive steps: docs/definitions.md, section 16.
 struct Persistence {
-    int steps = 0;  ///< of a window
-    /// Squared sums of the errors over the sums of the noise, all windows and layers, and the ends
-    /// of the 95 % interval over the windows; and the typical block's, the geometric mean over
-    /// blocks of 32. NaN without windows of this length or if the noise is unknown.
+    int steps = 0;  ///< steps of a window
+    /// Squared sums of the errors over the sums of the noise, for all windows and layers, and the
+    /// ends of the 95 % interval over the windows; and the same for the typical block, the
+    /// geometric mean over blocks of 32. NaN without windows of this length or if the noise is
+    /// unknown.
     double pooled = 0, low = 0, high = 0, typical = 0;
 };
 
-/// How far an exchange turns what an optimizer does in a window of consecutive steps: 1 - the
-/// cosine between its updates with the exchange and with exact sums, mean over the windows, and the
-/// ends of the 95 % interval over them: docs/definitions.md, section 16. NaN without windows of
-/// this length or without an optimizer.
+/// The angle by which an exchange turns an optimizer's update over a window of consecutive steps:
+/// 1 - the cosine between its updates with the exchange and with exact sums, the mean over the
+/// windows, and the ends of the 95 % interval over them: docs/definitions.md, section 16. NaN
+/// without windows of this length or without an optimizer.
 struct UpdateLoss {
-    int steps = 0;  ///< of a window
+    int steps = 0;  ///< steps of a window
     double loss = 0, low = 0, high = 0;
 };
 
@@ -51,48 +53,16 @@ struct UpdateLoss {
 /// inputs of the scheme.
 struct SummaryRow {
     std::string scheme, family, format, topology;
-    double error_over_noise = 0;  ///< typical block's squared error over the noise of the batch,
-                                  ///< NaN for one worker
-    /// Without the bias of the noise's estimate, and the ends of its 95 % interval, in which it
-    /// lies: the noise is estimated from the workers; the error is taken as exact. NaN for fewer
-    /// than three workers.
-    double error_over_noise_corrected = 0;
-    double error_over_noise_low = 0, error_over_noise_high = 0;
-    /// Mean over the steps of the step's squared error over its noise, and its interval.
-    double pooled_error_over_noise = 0, pooled_error_over_noise_corrected = 0;
-    double pooled_error_over_noise_low = 0, pooled_error_over_noise_high = 0;
-    /// Mean over the steps of the step's NMSE: the figure that ranks.
-    double step_nmse = 0;
-    double layer_cosine = 0;  ///< mean over layers and steps
-    /// Sum of x y over sum of x x, all layers and steps: the share of the gradient x that arrives
-    /// in the result y; and the ends of its 95 % interval over the steps, NaN for one step.
-    double gain = 0, gain_low = 0, gain_high = 0;
-    /// Mean over the layers of |1 - gain|, each over all steps; 1 for a layer with overflow.
-    double lost_gain = 0;
-    /// The squared error without the part along x, in every layer and step, over the noise.
-    double orthogonal_error_over_noise = 0;
+    // Every figure is described in the list.
+#define APSCOPE_FIGURE(name, unit, section, page, value, says) double name = 0;
+#define APSCOPE_COUNT(name, unit, section, page, value, says) std::int64_t name = 0;
+#include "analysis/summary/summary_figures.inc"
     /// What stays of the error over 1, 3, 10 and 30 steps, with `ReplayOptions::persistence`.
     std::array<Persistence, 4> persistence = {};
     std::array<UpdateLoss, 3> update_loss = {};  ///< the same over 3, 10 and 30 steps, of updates
-    double worst_nmse = 0;    ///< the largest NMSE of one layer at one step, infinite with overflow
-    std::string worst_layer;  ///< its layer and step; empty without one
+    std::string worst_layer;  ///< the layer and step of `worst_nmse`; empty without one
     std::optional<std::int64_t> worst_step;
-    double nmse = 0;  ///< pooled over everything, infinite with overflow
-    double relative_bias = 0;
-    double expected_variance = 0;  ///< of the draws, divided by the mean squared reference
-    double underflow_wire = 0, underflow_reduced = 0;  ///< shares of nonzero values that became 0
-    double volume = 0;  ///< bytes of the busiest rank (in a hierarchy: between nodes) divided by
-                        ///< those of an fp32 ring all-reduce
     double time = 0, speedup = 0;  ///< modelled seconds per step, and relative to the fp32 ring
-    std::int64_t skipped = 0, overflowed = 0;  ///< numbers of such steps
-    /// Steps of the trace with NaN or infinite gradients, which are omitted.
-    std::int64_t nonfinite = 0;
-    /// Steps at which the scheme's memory is of an earlier step than the one before, which was not
-    /// replayed; such a scheme has no rank and is last.
-    std::int64_t gaps = 0;
-    /// Layers of which less than half arrives, over all steps; such a scheme is behind all others
-    /// that have no overflow.
-    std::int64_t lost_layers = 0;
 };
 
 /// Options of a breakdown by layer, role or step.
@@ -128,12 +98,12 @@ APSCOPE_API double student_t(double freedom);
 /// One of the two schemes of a ComparisonRow.
 struct ComparedScheme {
     std::string scheme, topology;
-    double error_over_noise = 0;  ///< of the typical block; NaN if the noise is unknown
+    double error_over_noise = 0;  ///< that of the typical block; NaN if the noise is unknown
     double step_nmse = 0;         ///< mean over the steps
     double nmse = 0;              ///< pooled, infinite with overflow
     double underflow_wire = 0, underflow_reduced = 0;
     double cosine = 0;            ///< mean over layers and steps
-    std::int64_t overflowed = 0;  ///< steps
+    std::int64_t overflowed = 0;  ///< number of steps
     double accumulation = 0;      ///< share of the squared error that is due to rounding sums
     /// Shares of the parts of the squared error; NaN if a row has no split.
     double share_underflow = 0, share_rounding = 0, share_saturation = 0, share_accumulation = 0,
@@ -144,17 +114,17 @@ struct ComparedScheme {
 /// below 1, and a win, mean less error of a.
 struct ComparisonRow {
     std::string layer;   ///< `all` for all layers
-    bool whole = false;  ///< whether it is of all layers: a layer may be called `all`
+    bool whole = false;  ///< true for all layers: a layer may be called `all`
     std::int64_t steps = 0, wins = 0, losses = 0, ties = 0;
     double median_ratio = 0, worst_ratio = 0;  ///< over the steps
     double geometric_ratio = 0;                ///< over layers and steps
     ComparedScheme a, b;
 };
 
-/// A scheme of one Results against itself in others.
+/// A scheme of one Results against itself in another.
 struct AgainstRow {
     std::string scheme;
-    std::string held_by;  ///< `both`, or the only one that has it: `first` or `second`
+    std::string held_by;  ///< the results with the scheme: `both`, `first` or `second`
     std::optional<ComparisonRow> compared;  ///< all layers together, if both have it
 };
 
@@ -162,8 +132,8 @@ struct AgainstRow {
 struct APSCOPE_API PooledTable {
     std::vector<std::string> by;                   ///< columns that name a group
     std::vector<std::vector<std::string>> groups;  ///< per row, their cells
-    std::vector<std::string> columns;              ///< of numbers: docs/definitions.md, section 14
-    std::vector<std::vector<double>> values;       ///< per column, a number per row; NaN: empty
+    std::vector<std::string> columns;  ///< columns of numbers: docs/definitions.md, section 14
+    std::vector<std::vector<double>> values;  ///< per column, a number per row; NaN: empty
 
     std::size_t size() const { return groups.size(); }  ///< number of rows
     /// One number.
@@ -175,10 +145,10 @@ struct APSCOPE_API PooledTable {
 /// Options of modelled times.
 struct StepTimeOptions {
     Network network = {};
-    std::optional<double> elements = {};      ///< of the model, all tensors scaled by one factor
-    std::optional<double> bucket_bytes = {};  ///< of fp32 per message; 0: one message per tensor
+    std::optional<double> elements = {};      ///< of the model; one factor scales all tensors
+    std::optional<double> bucket_bytes = {};  ///< fp32 bytes per message; 0: one message per tensor
     std::string side = "fused";  ///< values agreed before encoding: fused, bucket or delayed
-    std::string side_collective = "ring";  ///< for them: ring, tree or halving
+    std::string side_collective = "ring";  ///< their collective: ring, tree or halving
     std::string baseline = "ring";         ///< the topology of the fp32 all-reduce
 };
 
@@ -186,12 +156,12 @@ struct StepTimeOptions {
 /// docs/definitions.md, section 12. NaN for `exact`, which is not an algorithm.
 struct StepTime {
     std::string scheme, topology;
-    double messages = 0;                        ///< one after another
-    double payload_bytes = 0, intra_bytes = 0;  ///< that one worker sends
-    double node_bytes = 0;                      ///< that the busiest node sends to the others
-    double side_bytes = 0;                      ///< that one worker sends
+    double messages = 0;                        ///< messages, one after another
+    double payload_bytes = 0, intra_bytes = 0;  ///< bytes that one worker sends
+    double node_bytes = 0;                      ///< bytes that the busiest node sends to the others
+    double side_bytes = 0;                      ///< bytes of side information that one worker sends
     double side_seconds = 0, pass_seconds = 0, seconds = 0;
-    double side_share = 0;  ///< of the seconds
+    double side_share = 0;  ///< share of the seconds
     double fp32_seconds = 0, speedup = 0;
 };
 

@@ -17,7 +17,7 @@ namespace apscope {
 /// @{
 
 class Results;         // <apscope/replay.h>
-struct ReplayOptions;  // the same
+struct ReplayOptions;  // <apscope/replay.h>
 namespace detail {
 class Trace;
 }
@@ -40,19 +40,19 @@ struct TraceValues {
 /// are cheap; several threads may read one.
 class APSCOPE_API Trace {
 public:
-    const std::string& name() const;  ///< the manifest's, else the folder's
+    const std::string& name() const;  ///< the manifest's name, or else the folder's
     const std::filesystem::path& path() const;
     const std::string& model() const;
     int workers() const;
     const std::string& stage() const;  ///< `local`, `reduced` or `clipped`
     const std::string& reduction()
-        const;  ///< `sum` or `mean`: how training combined the workers' gradients
+        const;  ///< `sum` or `mean`: the way in which training combined the workers' gradients
     std::vector<std::int64_t> steps() const;   ///< recorded training steps, ascending
     std::vector<TraceTensor> tensors() const;  ///< in the manifest's order
 
     /// The recorded values, without a copy.
     /// @param step    A recorded step.
-    /// @param tensor  A tensor's name; for activations a layer's.
+    /// @param tensor  A tensor's name; for activations a layer's name.
     /// @param worker  A rank; ignored if the kind exists once per step.
     /// @param kind    `gradient`, `weights`, `full_batch`, `activation_gradient` or `layer_input`.
     /// @throws std::invalid_argument  Not recorded, or the file is damaged; the message names the

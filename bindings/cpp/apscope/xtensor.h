@@ -1,6 +1,6 @@
-// xtensor in and out: containers, views and lazy expressions of floats or doubles, rounded, coded,
-// summed over an axis of workers; statistics of casts and the rows of a replay as arrays. An
-// expression is evaluated once, straight into its result.
+// Functions on xtensor's containers, views and lazy expressions of floats or doubles: rounding,
+// codes, sums over an axis of workers, statistics of casts; and the rows of a replay as arrays. An
+// expression is evaluated once, directly into its result.
 #pragma once
 
 #include <algorithm>
@@ -43,7 +43,7 @@ namespace apscope {
 
 namespace detail {
 
-// The number of axes that an expression's type fixes, else any_rank.
+// The number of axes if an expression's type fixes it, otherwise any_rank.
 inline constexpr std::size_t any_rank = SIZE_MAX;
 template <class Shape>
 inline constexpr std::size_t rank_of_shape = any_rank;
@@ -54,8 +54,8 @@ inline constexpr std::size_t rank_of_shape<xt::fixed_shape<Lengths...>> = sizeof
 template <class E>
 inline constexpr std::size_t rank_of = rank_of_shape<std::remove_cvref_t<typename E::shape_type>>;
 
-// The container for an expression's shape, in C order: an xt::xtensor if the rank is fixed, else an
-// xt::xarray.
+// The container for an expression's shape, in C order: an xt::xtensor if the rank is fixed,
+// otherwise an xt::xarray.
 template <class E, class Number>
 using Container = std::conditional_t<
     rank_of<E> == any_rank, xt::xarray<Number, xt::layout_type::row_major>,
@@ -83,7 +83,7 @@ template <class Array>
 auto span_of(Array& array) {
     return std::span(array.data(), array.size());
 }
-// Axes before one, that axis, axes after it.
+// The number of elements along the axes before one axis, along that axis, and along those after it.
 struct AxisPlace {
     std::size_t outer = 1, length = 1, inner = 1;
     std::vector<std::size_t> others;  // the shape without that axis
@@ -108,7 +108,7 @@ inline AxisPlace place_of(const std::vector<std::size_t>& shape, std::ptrdiff_t 
 
 }  // namespace detail
 
-/// Every element rounded; elements count in C order, whatever the layout.
+/// Rounds every element; elements count in C order, whatever the layout.
 ///
 /// @param x  Any xtensor expression of floats or doubles.
 /// @param q  The format and how to round to it.
@@ -135,7 +135,7 @@ auto quantize(const xt::xexpression<E>& x, const BlockQuantizer& q, int axis = -
     return result;
 }
 
-/// The codes of every element rounded.
+/// The codes of the rounded elements.
 /// @tparam Code  std::uint8_t, std::uint16_t, std::uint32_t; for doubles also std::uint64_t.
 /// @param x         Any xtensor expression of floats or doubles.
 /// @param q         The format and how to round to it.
@@ -164,8 +164,8 @@ auto decode(const xt::xexpression<E>& codes, const Quantizer& q) {
 /// The sum over an axis of workers, one rounding per addition.
 ///
 /// @param x        Any xtensor expression of floats.
-/// @param format   Of inputs and partial sums; its values must be fp32 numbers.
-/// @param axis     The workers; negative ones count from the last.
+/// @param format   The format of inputs and partial sums; its values must be fp32 numbers.
+/// @param axis     The axis of the workers; a negative one counts from the last.
 /// @param options  The order of the additions, and their rounding.
 /// @return         x's shape without the axis: fp32 numbers as doubles, except for the topology
 ///                 `exact`.
@@ -176,7 +176,7 @@ xt::xarray<double> allreduce(const xt::xexpression<E>& x, const FloatFormat& for
                              std::ptrdiff_t axis = 0, const AllreduceOptions& options = {}) {
     const auto values = detail::evaluated(x);
     const detail::AxisPlace place = detail::place_of(detail::shape_of(values), axis);
-    std::vector<float> rows(values.size());  // the workers first
+    std::vector<float> rows(values.size());  // the workers' axis first
     for (std::size_t o = 0; o < place.outer; ++o) {
         for (std::size_t w = 0; w < place.length; ++w) {
             std::copy_n(values.data() + (o * place.length + w) * place.inner, place.inner,
@@ -234,11 +234,11 @@ CastStatisticsArrays cast_statistics(const xt::xexpression<E>& x, const Quantize
 
 /// A column of numbers as an array over (step, tensor, scheme), in the orders of `results.steps()`,
 /// `tensors()` and `schemes()`: the basis of a caller's sums over axes. NaN if there is no such
-/// row, or if it is empty.
+/// row, or if its cell is empty.
 ///
-/// @param results   Of a replay.
+/// @param results   The results of a replay.
 /// @param column    A column of numbers.
-/// @param topology  Which reduced rows; the wire's if empty.
+/// @param topology  The topology of the reduced rows; empty: the wire's rows.
 /// @throws std::invalid_argument  There is no such column of numbers.
 inline xt::xtensor<double, 3> table(const Results& results, std::string_view column,
                                     std::string_view topology = "") {

@@ -1,5 +1,5 @@
-// Sums the gradients of eight workers in every order that collectives use: the order alone changes
-// the result.
+// Sums the gradients of eight workers in every order that collectives use; the results differ only
+// because of the order.
 #include <apscope/apscope.h>
 
 #include <cstdio>

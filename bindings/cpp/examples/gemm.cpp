@@ -1,5 +1,5 @@
-// A matrix product whose products and partial sums are rounded to custom formats: how the
-// accumulator's width decides the accuracy of the result.
+// A matrix product whose products and partial sums are rounded to custom formats: the accumulator's
+// width decides the accuracy of the result.
 #include <apscope/apscope.h>
 
 #include <cmath>

@@ -14,7 +14,8 @@
 namespace apscope {
 namespace {
 
-// Axes before the axis of the blocks, that axis, axes after it.
+// The elements along the axes before the axis of the blocks, along that axis, and along those
+// after.
 detail::BlockShape around(std::size_t size, std::span<const std::size_t> shape, int axis) {
     if (shape.empty()) shape = std::span<const std::size_t>(&size, 1);
     const int axes = static_cast<int>(shape.size());
@@ -43,7 +44,8 @@ BlockQuantizer::BlockQuantizer(const BlockFormat& format, const Projection& proj
     if (threads < 0)
         throw std::invalid_argument("threads=" + std::to_string(threads) +
                                     " is negative; 0 uses all of the machine's");
-    (*this)(std::span<const float>{}, std::span<float>{});  // further requirements of blocks
+    (*this)(std::span<const float>{},
+            std::span<float>{});  // checks the further requirements of blocks
 }
 
 void BlockQuantizer::operator()(std::span<const float> in, std::span<float> out,

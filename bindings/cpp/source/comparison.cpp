@@ -1,4 +1,4 @@
-// What Results return of two schemes, or of two results, computed by analysis/summary.
+// The comparisons of two schemes, or of two results, computed by analysis/summary.
 #include "analysis/summary/comparison.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 
 using detail::Figures;
 
-// The name of a scheme in the results, given in any spelling.
+// The scheme's spec in the results; `scheme` is in any spelling.
 std::string known_spec(const std::vector<std::string>& held, std::string_view scheme) {
     const std::string spec = detail::parse_scheme(scheme).spec;
     if (std::ranges::find(held, spec) != held.end()) return spec;
@@ -26,7 +26,7 @@ std::string known_spec(const std::vector<std::string>& held, std::string_view sc
                                 "'; they have " + known);
 }
 
-// The spec of a side, and its reduction if it says one.
+// The spec of a side, and its reduction if it names one.
 struct Side {
     std::string spec;
     std::optional<std::string_view> reduction;

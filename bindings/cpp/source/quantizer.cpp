@@ -30,7 +30,7 @@ struct Quantizer::Prepared {
     std::uint64_t seed = 0;
     int threads = 1;
     detail::RandomStream stream{};
-    std::optional<detail::ArrayQuantizer<float>> narrow;  // if fp32 has the format's values
+    std::optional<detail::ArrayQuantizer<float>> narrow;  // if fp32 has all values of the format
     std::optional<detail::ArrayQuantizer<double>> wide;
 
     template <class Real>
@@ -135,7 +135,7 @@ void quantize_view(const Quantizer& q, const StridedView<const Real>& in,
     }
 }
 
-// The 126 leading bits, the lowest of them sticky.
+// The 126 leading bits; the lowest of them is sticky.
 detail::WideNumber wide_number(const ExactNumber& x) {
     using Wide = unsigned __int128;
     const Wide significand = static_cast<Wide>(x.high) << 64 | x.low;
@@ -194,7 +194,7 @@ double Quantizer::operator()(const ExactNumber& x, std::uint64_t element) const 
         detail::compare_magnitude(w, p.wide->cast().input_floor) < 0)
         return (*this)(x.negative ? -0.0 : 0.0, element);
     return detail::dispatch(p.projection.rounding, [&]<RoundingMode M>() -> double {
-        if constexpr (M == RoundingMode::stochastic_exact) return 0.0;  // refused above
+        if constexpr (M == RoundingMode::stochastic_exact) return 0.0;  // the code above throws
         else
             return detail::wide_to_format<M>(w, p.wide->cast(),
                                              is_stochastic(M) ? p.stream.at(element) : 0);

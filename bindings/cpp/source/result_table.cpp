@@ -20,7 +20,7 @@ double as_number(const std::optional<std::int64_t>& value) {
     return value ? static_cast<double>(*value) : std::numeric_limits<double>::quiet_NaN();
 }
 
-// Whether summaries use a column.
+// True if summaries use a column.
 constexpr bool is_used(std::size_t place) {
     switch (static_cast<NumberColumn>(place)) {
         case NumberColumn::count:
@@ -61,7 +61,7 @@ detail::CodedTexts ResultTable::found(const Results::Data& data, Text text) {
 
 ResultTable::ResultTable(const Results::Data& data)
     : workers_(data.rows.size(), static_cast<double>(data.workers)) {
-    kept_.reserve(9);  // spans refer to them
+    kept_.reserve(9);  // spans refer to the elements
     table_.rows = data.rows.size();
     table_.trace = found(data, [&](const Row&) { return data.trace; });
     table_.tensor = coded(data, data.tensor_names, &Row::tensor_index);

@@ -1,4 +1,4 @@
-// The rows of a replay as the columns that analysis/summary computes from.
+// The rows of a replay as columns, the input of analysis/summary.
 #pragma once
 
 #include <array>
@@ -19,9 +19,9 @@ public:
     ResultTable& operator=(const ResultTable&) = delete;
 
     const detail::RowTable& table() const { return table_; }
-    // A column of names, to divide rows by. Throws std::invalid_argument.
+    // A column of names, by which rows are divided. Throws std::invalid_argument if there is none.
     detail::Codes column(std::string_view name) const;
-    // Its cell in a row.
+    // The cell of such a column in a row.
     std::string cell(std::string_view name, std::size_t row) const;
 
 private:

@@ -15,9 +15,9 @@ namespace apscope {
 struct Results::Data {
     std::string trace;
     int workers = 0;
-    std::vector<std::int64_t> step_numbers;        // of the trace, by the rows' indices
-    std::vector<std::string> tensor_names, roles;  // the same
-    std::vector<std::size_t> steps, tensors;       // indices that were replayed
+    std::vector<std::int64_t> step_numbers;        // steps of the trace, by the rows' indices
+    std::vector<std::string> tensor_names, roles;  // likewise
+    std::vector<std::size_t> steps, tensors;       // the replayed indices
     std::vector<std::string> schemes, families, topologies;
     std::vector<detail::ResultRow> rows;
     detail::NoiseTable noise;

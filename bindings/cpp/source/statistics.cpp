@@ -19,7 +19,7 @@
 namespace apscope {
 namespace {
 
-// A column of a row. All counts exist: only rows of other stages and grids lack some.
+// Copies a column of a row. All counts exist: only rows of other stages and grids lack some.
 void take(double& to, double from) { to = from; }
 void take(std::int64_t& to, const std::optional<std::int64_t>& from) { to = from.value_or(0); }
 

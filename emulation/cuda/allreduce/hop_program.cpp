@@ -9,30 +9,31 @@ namespace {
 
 struct NumberedHop {
     Hop hop;
-    std::uint32_t number;  // of its first addition
+    std::uint32_t number;  // the number of its first addition
 };
 
-// The hops so that of two sums that meet, the one comes first during whose computation more sums
-// are kept.
+// Orders the hops so that, of two sums that are added, the one whose computation stores more sums
+// comes first.
 std::vector<std::size_t> deeper_first(const ReductionProgram& program, int workers) {
     const std::size_t none = program.hops.size();
-    std::vector<std::size_t> made_by(static_cast<std::size_t>(workers),
-                                     none);                     // by which hop a row is what it is
-    std::vector<std::pair<std::size_t, std::size_t>> operands;  // of a hop, the deeper one first
+    // The hop that computed each row.
+    std::vector<std::size_t> made_by(static_cast<std::size_t>(workers), none);
+    // The hops of both operands of a hop, the deeper one first.
+    std::vector<std::pair<std::size_t, std::size_t>> operands;
     std::vector<int> kept;
     for (std::size_t h = 0; h < none; ++h) {
         std::size_t first = made_by[static_cast<std::size_t>(program.hops[h].target)],
                     second = made_by[static_cast<std::size_t>(program.hops[h].source)];
-        const auto depth = [&](std::size_t maker) {
-            return maker == none ? -1 : kept[maker];
-        };  // a worker's value keeps nothing waiting
+        // A worker's value needs no stored sum.
+        const auto depth = [&](std::size_t maker) { return maker == none ? -1 : kept[maker]; };
         if (depth(second) > depth(first)) std::swap(first, second);
         kept.push_back(
             std::max(0, depth(first) + (second != none && depth(first) == depth(second))));
         operands.emplace_back(first, second);
         made_by[static_cast<std::size_t>(program.hops[h].target)] = h;
     }
-    // Backwards: a hop, what its second operand takes, what its first one takes.
+    // The order is built backwards: a hop, then the hops of its second operand, then those of its
+    // first.
     std::vector<std::size_t> order, left{made_by[static_cast<std::size_t>(program.result)]};
     while (!left.empty()) {
         const std::size_t h = left.back();
@@ -59,7 +60,7 @@ HopProgram hop_program(const ReductionProgram& program, int workers, HopOrder or
         hops.swap(moved);
     }
 
-    // Which hop uses a hop's result next; the end counts as one more.
+    // next_use is the hop that uses a hop's result next; the end counts as one more hop.
     const std::size_t none = hops.size();
     std::vector<std::size_t> next_use(none, none + 1),
         row_made_by(static_cast<std::size_t>(workers), none);

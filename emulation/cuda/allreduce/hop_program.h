@@ -1,14 +1,14 @@
-// A reduction's hops (emulation/allreduce/topology.h) as instructions that a GPU thread runs
-// element by element. Every addition has its hop's number, which is its place among the random
-// streams, and its operands in their order: in whatever order hops run, the bits of a sum are those
-// of emulation/allreduce/reduce.h.
+// The hops of a reduction (emulation/allreduce/topology.h) as instructions that a GPU thread runs
+// element by element. Every addition has the number of its hop, which selects its random stream,
+// and its operands in their order. So the bits of a sum are those of emulation/allreduce/reduce.h,
+// in whatever order the hops run.
 //
 //      target = round(target + source)          operand:  w >= 0   worker w's value
 //                                                         -1       the result just before
 //                                                         -2 - s   what was kept in slot s
 //
-// A chain of hops keeps nothing. A tree keeps the sums of a level, or log2 W sums where the deeper
-// ones come first.
+// A chain of hops stores no sum. A tree stores the sums of a level, or log2 W sums if the deeper
+// ones are computed first.
 #pragma once
 
 #include <cstdint>
@@ -27,30 +27,31 @@ inline constexpr std::int32_t operand_slot(std::int32_t slot) { return -2 - slot
 
 struct HopInstruction {
     std::int32_t target, source;  // operands
-    std::int32_t keep;            // the slot that the result goes to, or -1
+    std::int32_t keep;            // the slot for the result, or -1
     std::uint32_t hop;            // the number of its first addition
-    std::int32_t starts;          // Kahan: the target's compensation is 0 from here
+    std::int32_t starts;          // Kahan: the target's compensation starts at 0
 };
 
 struct HopProgram {
     std::vector<HopInstruction> instructions;
-    std::int32_t result = 0;  // an operand
+    std::int32_t result = 0;  // the operand that is the sum
     int slots = 0;
 };
 
 enum class HopOrder {
-    as_they_are,  // the moments of stochastic hops are fp64 sums over the hops, whose order is part
-                  // of their bits
-    deeper_first,  // of W workers at most log2 W - 1 sums are kept, whatever the topology
+    as_they_are,   // needed for the moments of stochastic hops: fp64 sums over the hops, whose bits
+                   // depend on the order
+    deeper_first,  // stores at most log2 W - 1 sums for W workers, whatever the topology
 };
 
 // Host only.
 HopProgram hop_program(const ReductionProgram& program, int workers, HopOrder order);
-// As they are; gather runs the sequential hops. A ring's chunks run one program, that of the chunk
-// whose order begins with worker 0: chunk c's worker is worker (w + c + 1) mod W.
+// The hops in their own order; gather runs those of sequential. All chunks of a ring run one
+// program, that of the chunk whose order begins with worker 0: worker w of it is worker (w + c + 1)
+// mod W in chunk c.
 HopProgram hop_program(const Topology& topology, int workers);
 
-// Which chunk of a ring an element lies in, for elements from `first` on in ascending order.
+// The chunk of a ring in which an element lies, for elements from `first` on in ascending order.
 struct RingPlace {
     std::uint64_t elements, workers, chunk, end;
 
@@ -66,7 +67,7 @@ struct RingPlace {
     }
 };
 
-// The data that a thread keeps: a partial sum, Kahan's compensation.
+// The data that a thread stores: a partial sum and Kahan's compensation.
 template <class Number>
 struct HopValue {
     Number value, compensation;
@@ -79,7 +80,7 @@ struct HopSumMoments {
     bool defined = true;
 };
 
-// An addition of fp64 numbers, rounded once: every accumulator.
+// Adds fp64 numbers with one rounding, for every accumulator.
 struct RuleAdder {
     using Number = double;
     Cast<double> cast;
@@ -100,12 +101,12 @@ struct RuleAdder {
     }
 };
 
-// An addition of fp32 numbers and a step of a few operations, where emulation/allreduce/fp32_sums.h
-// allows it. No statistic depends on what canonicalize_nan_and_zero() would correct: the sign of a
-// zero and the bits of a NaN.
+// Adds fp32 numbers and rounds by a step of a few operations, in the cases of
+// emulation/allreduce/fp32_sums.h. No statistic depends on the sign of a zero or the bits of a NaN,
+// which canonicalize_nan_and_zero() would correct.
 struct StepAdder {
     using Number = float;
-    StepCast<float> step;  // none: the addition is the rounding
+    StepCast<float> step;  // Step::none: the addition is the only rounding
 
     APSCOPE_HD float add(float a, float b, std::uint32_t, std::uint64_t, HopSumMoments*) const {
         const float sum = a + b;
@@ -114,7 +115,7 @@ struct StepAdder {
     }
 };
 
-// The hops of one element.
+// Runs the hops of one element.
 template <class Adder>
 struct HopRunner {
     using Number = typename Adder::Number;
@@ -124,7 +125,7 @@ struct HopRunner {
     int count;
     std::int32_t result;
 
-    // leaf(w): worker w's value. slots: this thread's, `pitch` apart.
+    // leaf(w) is the value of worker w; `slots` are those of this thread, `pitch` apart.
     template <class Leaf>
     APSCOPE_HD Number operator()(std::uint64_t element, const Leaf& leaf, HopSlot* slots,
                                  std::uint64_t pitch, HopSumMoments* moments) const {

@@ -1,5 +1,5 @@
-// The additions of an all-reduce on a GPU, and the moments of stochastic rounding, with one copy
-// per kernel, as for the rounding of one number (group_rounding.h).
+// The additions of an all-reduce on a GPU, and the moments of stochastic rounding. A kernel has one
+// copy of each, as of the rounding of one number (group_rounding.h).
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace apscope::detail {
 
-// round(a + b); `random` holds the random integer, left-aligned.
+// Returns round(a + b); `random` is the random integer, left-aligned.
 APSCOPE_HD_CALL double add_by_mode(double a, double b, const Cast<double>& cast,
                                    std::uint64_t random) {
     double result = 0;

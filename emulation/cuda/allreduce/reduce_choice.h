@@ -1,4 +1,4 @@
-// The steps of an all-reduce, one per chunk of equal program, and their programs. Host only.
+// Makes the steps of an all-reduce, one per chunk, and their programs. Host only.
 #pragma once
 
 #include <cmath>
@@ -12,7 +12,7 @@
 namespace apscope::detail {
 
 struct ReduceChunk {
-    ReduceStep step;  // but for its program's place in memory
+    ReduceStep step;  // complete except for the address of its program
     std::vector<HopInstruction> program;
 };
 

@@ -1,6 +1,6 @@
 // All-reduce on a GPU: one thread takes one element through the encoding of every worker's value,
-// all hops of the topology and, if asked for, the decoding; nothing in between leaves the thread:
-// of its partial sums it keeps few (HopOrder::deeper_first).
+// all hops of the topology and, if there is a scale, the decoding. No intermediate result leaves
+// the thread, which stores few partial sums (HopOrder::deeper_first).
 #pragma once
 
 #include <cstddef>
@@ -11,17 +11,17 @@
 
 namespace apscope::detail {
 
-inline constexpr int reduce_slots = 15;  // of 2^16 workers
+inline constexpr int reduce_slots = 15;  // enough for 2^16 workers
 
 struct ReduceStep {
     const float* in;  // `workers` rows of `elements` values
     std::uint64_t elements;
     int workers;
     std::uint64_t first, last;  // the elements of one chunk: first .. last - 1
-    double* out;                // of `elements` values
+    double* out;                // `elements` values
     bool input_cast;
     double scale;    // values are multiplied by it before they are rounded
-    double inverse;  // the sum is multiplied by it; 0: divided by the scale
+    double inverse;  // the sum is multiplied by it; 0: it is divided by the scale
     double divisor;  // and then divided by this
     Cast<double> wire;
     PhiloxKey key;

@@ -1,4 +1,4 @@
-// Which step serves a matrix product. Host only: calls f(step).
+// Makes the step of a matrix product and calls f(step). Host only.
 #pragma once
 
 #include <stdexcept>

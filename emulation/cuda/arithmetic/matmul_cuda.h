@@ -1,5 +1,5 @@
-// ordered_matmul() for fp32 arrays in a GPU's memory: the same bits as
-// emulation/arithmetic/ordered_sum.h gives on the host.
+// ordered_matmul() for fp32 arrays in a GPU's memory. The bits are those of
+// emulation/arithmetic/ordered_sum.h on the host.
 #pragma once
 
 #include <cstddef>
@@ -10,10 +10,10 @@ struct CUstream_st;
 
 namespace apscope::detail {
 
-// out[h][i][j] = the sum over k of a[h][i][k] b[h][k][j]; device pointers of the current device.
-// The orders are sequential, chunked, pairwise and kahan; `options.threads` is ignored. Returns
-// without waiting for `stream`. Throws as quantize_on_device() does, and std::invalid_argument for
-// order exact.
+// Sets out[h][i][j] to the sum over k of a[h][i][k] b[h][k][j]; the pointers are device pointers of
+// the current device. The orders are sequential, chunked, pairwise and kahan; `options.threads` is
+// ignored. Returns without waiting for `stream`. Throws as quantize_on_device() does, and
+// std::invalid_argument for order exact.
 void matmul_on_device(const float* a, const float* b, float* out, std::size_t batches,
                       std::size_t rows, std::size_t terms, std::size_t columns,
                       const SumOptions& options, CUstream_st* stream);

@@ -1,7 +1,7 @@
-// Matrix products with a rounding after every operation, one output per thread:
-// emulation/arithmetic/ordered_sum.h's orders, element by element. A step takes some fifty
-// instructions of rounding for two loads that neighbouring threads share, so that the caches feed
-// it and no tile is kept in shared memory.
+// Matrix products with a rounding after every operation, one output per thread, in the orders of
+// emulation/arithmetic/ordered_sum.h, element by element. A step takes some fifty instructions of
+// rounding for two loads that neighbouring threads share, so the caches are fast enough and no tile
+// is stored in shared memory.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@
 
 namespace apscope::detail {
 
-// One rounding of operations on numbers that are fp32 numbers, or products of two of them.
+// The rounding of operations on fp32 numbers or products of two of them.
 struct StepRounder {
     Cast<double> cast;
     double operand_floor;  // operands below it count as zeros
@@ -26,7 +26,7 @@ struct StepRounder {
 
 inline constexpr int pairwise_levels = 40;
 
-// On wide numbers, which stochastic roundings of many bits alone ask for.
+// Computes on wide numbers, which only stochastic roundings with many random bits need.
 template <Operation Op>
 APSCOPE_HD_CALL double operate_by_mode(double x, double y, double z, const Cast<double>& cast,
                                        std::uint64_t random) {
@@ -38,7 +38,8 @@ APSCOPE_HD_CALL double operate_by_mode(double x, double y, double z, const Cast<
     return result;
 }
 
-// Nearest: every rounding is to nearest, ties to even, of plain casts without flushed operands.
+// Nearest means that every rounding is to nearest, ties to even, by plain casts without flushed
+// operands.
 template <bool Nearest>
 struct MatmulStep {
     const float *a, *b;  // (batches, rows, terms) and (batches, terms, columns)
@@ -89,7 +90,7 @@ private:
                                     std::uint32_t number) const {
             return round_by_mode<double>(x, r.cast, random(r, stage, number), RandomStream{}, 0);
         }
-        // round(x op y (op z))
+        // Returns round(x op y (op z)).
         template <Operation Op>
         APSCOPE_HD double apply(const StepRounder& r, double x, double y, double z, Stage stage,
                                 std::uint32_t number) const {
@@ -117,8 +118,8 @@ private:
 
         APSCOPE_HD double a(std::uint64_t k) const { return left[k]; }
         APSCOPE_HD double b(std::uint64_t k) const { return right[k * step.columns]; }
-        // Products enter by fused multiply-adds where fp64 does not hold them as operands are
-        // flushed.
+        // If operands are flushed, exact products are added by fused multiply-adds: an addition
+        // would flush the product instead of its factors.
         APSCOPE_HD bool fused() const {
             return !Nearest && !step.has_product && step.sum.operand_floor != 0;
         }
@@ -150,7 +151,7 @@ private:
             }
             return s;
         }
-        // Sums of 2^level terms, merged like the digits of a binary counter.
+        // Sums of 2^level terms are on a stack and are merged like the digits of a binary counter.
         APSCOPE_HD double pairwise() {
             double stack[pairwise_levels];
             int depth = 0;

@@ -1,5 +1,5 @@
-// Block formats on a GPU: one thread takes one block, which it reads twice, the second time from a
-// cache. What a block becomes is emulation/blocks/blocks.h's; here its scale comes from the bits of
+// Block formats on a GPU: one thread rounds one block, which it reads twice, the second time from a
+// cache. The results are those of emulation/blocks/blocks.h; the scale is computed from the bits of
 // amax, without the C library.
 #pragma once
 
@@ -15,17 +15,18 @@
 
 namespace apscope::detail {
 
-// A block format and a projection, made ready.
+// A block format and a projection, prepared for the steps below.
 struct BlockRounding {
     Cast<double> element, scale;
     ScaleRule rule;
     BlockNonfinite nonfinite;
     bool tensor_scale, element_has_nan, twos_complement;
     int block_size;
-    int exponent_offset;  // k = amax's exponent - it, one more from round_up_from on: scale_step()
+    int exponent_offset;  // k = amax's exponent - this, or one more from round_up_from on:
+                          // scale_step()
     double round_up_from;
-    int min_exponent, max_exponent, infinite_exponent;  // of the scales; of 2^128
-    float largest, range;  // of an element; of an element times a scale
+    int min_exponent, max_exponent, infinite_exponent;  // range of the scales; exponent for 2^128
+    float largest, range;  // the largest element; the largest element times the largest scale
     RandomStream stream;
 };
 
@@ -44,13 +45,13 @@ struct BlockGrid {
     }
 };
 
-// 2^k of a normal number.
+// 2^k, which must be a normal fp64 number.
 APSCOPE_HD double power_of_two_number(int k) {
     return bits_cast<double>(static_cast<std::uint64_t>(k + 1023) << 52);
 }
 
-// The exponent of the power-of-two rules; amax is a finite fp32 number above 0, and so a normal
-// fp64 one.
+// The exponent of the power-of-two rules. amax is a finite fp32 number above 0, and so a normal
+// fp64 number.
 APSCOPE_HD int block_exponent(const BlockRounding& c, double amax) {
     const std::uint64_t bits = bits_cast<std::uint64_t>(amax);
     const double significand =
@@ -73,9 +74,9 @@ APSCOPE_HD TensorScale tensor_scale(const BlockRounding& c, const std::uint32_t*
 }
 
 struct BlockScale {
-    double value;    // NaN: so is every element
-    double inverse;  // power-of-two rules
-    float multiply;  // rule ratio
+    double value;    // if NaN, every element is NaN
+    double inverse;  // for the power-of-two rules
+    float multiply;  // for the rule ratio
 };
 APSCOPE_HD BlockScale block_scale(const BlockRounding& c, const TensorScale& tensor, float amax,
                                   bool has_nan, bool has_infinity) {
@@ -99,7 +100,7 @@ APSCOPE_HD BlockScale block_scale(const BlockRounding& c, const TensorScale& ten
     return {power_of_two_number(k), power_of_two_number(-k), 0};
 }
 
-// x as it is rounded to an element.
+// x in units of the block's scale, before it is rounded to an element.
 APSCOPE_HD double block_scaled(const BlockRounding& c, const BlockScale& s, float x) {
     if (x != x && c.nonfinite == BlockNonfinite::transformer_engine && !c.element_has_nan)
         return c.largest;
@@ -115,8 +116,8 @@ APSCOPE_HD float block_value(bool has_tensor_scale, double element, double scale
     return has_tensor_scale ? static_cast<float>(product) / tensor : static_cast<float>(product);
 }
 
-// The largest magnitude of an array whose bits are below `limit`: a maximum of integers, which any
-// order gives.
+// Computes the largest magnitude in an array whose bits are below `limit`: a maximum of integers,
+// which does not depend on the order.
 struct AmaxStep {
     static constexpr int size = 16;
     const float* in;
@@ -137,7 +138,7 @@ struct AmaxStep {
     }
 };
 
-// Quantizes (out), or encodes (codes and scales): what is null is not written.
+// Quantizes to `out`, or encodes to `codes` and `scales`; null arrays are not written.
 struct EncodeBlocksStep {
     const float* in;
     float* out;
@@ -145,7 +146,7 @@ struct EncodeBlocksStep {
     BlockGrid grid;
     BlockRounding cast;
     Codec element_codec, scale_codec;
-    const std::uint32_t* amax_bits;  // of the array, where the format has a tensor scale
+    const std::uint32_t* amax_bits;  // amax of the array, if the format has a tensor scale
 
     APSCOPE_HD std::uint64_t count() const { return grid.count(); }
 
@@ -185,16 +186,15 @@ struct EncodeBlocksStep {
                     : round_by_mode<double>(x, cast.element, random, cast.stream, i);
             if (out != nullptr)
                 out[i] = block_value(cast.tensor_scale, element, scale.value, tensor.value);
+            // With a NaN scale the elements do not matter and have code 0.
             if (codes != nullptr)
-                codes[i] = scale.value != scale.value
-                               ? std::uint8_t{0}
-                               : code(element);  // under NaN no element counts
+                codes[i] = scale.value != scale.value ? std::uint8_t{0} : code(element);
         }
     }
 };
 
-// The values of codes. `wide_at` receives the index of the first element or scale code that is too
-// wide.
+// Decodes codes. `wide_element_at` and `wide_scale_at` receive the index of the first element code
+// and the first scale code that are too wide.
 struct DecodeBlocksStep {
     const std::uint8_t *codes, *scales;
     float* out;
@@ -209,7 +209,7 @@ struct DecodeBlocksStep {
 
     APSCOPE_HD double element(std::uint32_t code) const {
         if (!twos_complement) return decode_one(code, element_codec);
-        // Magnitudes stand at the positive codes; the lowest integer has no positive twin.
+        // The positive codes have the magnitudes; the lowest integer has no positive counterpart.
         const std::uint32_t half = std::uint32_t{1} << (element_bits - 1);
         if (code < half) return decode_one(code, element_codec);
         if (code > half) return -static_cast<double>(decode_one(2 * half - code, element_codec));

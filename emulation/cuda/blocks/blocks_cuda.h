@@ -1,5 +1,6 @@
-// Block formats for fp32 arrays in a GPU's memory: the same bits as emulation/blocks/blocks.h gives
-// on the host. Pointers are of the current device; calls throw as quantize_on_device() does.
+// Block formats for fp32 arrays in a GPU's memory. The bits are those of emulation/blocks/blocks.h
+// on the host. Pointers are device pointers of the current device; calls throw as
+// quantize_on_device() does.
 #pragma once
 
 #include "emulation/blocks/blocks.h"
@@ -13,8 +14,7 @@ void quantize_blocks_on_device(const float* in, float* out, const BlockShape& sh
                                const BlockFormat& format, const Projection& projection,
                                std::uint64_t seed, CUstream_st* stream);
 
-// The tensor scale is returned, for which formats that have one wait for the stream; 1 for the
-// others.
+// Returns the tensor scale, for which it waits for the stream, or 1 for formats without one.
 float encode_blocks_on_device(const float* in, std::uint8_t* codes, std::uint8_t* scales,
                               const BlockShape& shape, const BlockFormat& format,
                               const Projection& projection, std::uint64_t seed,

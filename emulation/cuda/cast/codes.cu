@@ -14,7 +14,7 @@ namespace {
 
 constexpr unsigned long long nowhere = ~0ull;
 
-// An index that a kernel finds, or nothing if none is looked for.
+// An index in device memory for a kernel to write, or nothing if `wanted` is false.
 class FoundIndex {
 public:
     FoundIndex(bool wanted, cudaStream_t stream) {

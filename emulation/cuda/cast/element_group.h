@@ -1,11 +1,11 @@
-// Groups of neighbouring elements, one a thread: read and written with accesses of up to 16 bytes
-// where the memory is aligned for them and the group is whole, else element by element.
+// Groups of neighbouring elements, one per thread: read and written by accesses of up to 16 bytes
+// if the memory is aligned for them and the group is complete, else element by element.
 //
 //      stream element   0        4        8        12
 //                       |group 0 |group 1 |group 2 |      groups of 4, counted from element 0
 //      call                  ^first      ^first + count   so that the first and the last may be cut
 //
-// Groups are those that share a Philox block, which one thread then computes once.
+// The elements of a group share a Philox block, which one thread then computes once.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct ElementRange {
     APSCOPE_HD std::uint64_t groups() const {
         return count == 0 ? 0 : (first + count - 1) / Size - first / Size + 1;
     }
-    // Where in the array group g begins; before the array it wraps to a huge number.
+    // The array index at which group g begins; an index before the array wraps to a huge number.
     template <int Size>
     APSCOPE_HD std::uint64_t offset(std::uint64_t g) const {
         return (first / Size + g) * Size - first;
@@ -46,8 +46,8 @@ template <class T, int Size>
 APSCOPE_HD bool is_aligned(const T* p) {
     return reinterpret_cast<std::uintptr_t>(p) % alignof(Packed<T, Size>) == 0;
 }
-// A GPU's compiler makes one access of a cast pointer, and single bytes of a memcpy; the host's
-// must not alias types.
+// A GPU's compiler makes one access for a cast pointer, and one per byte for a memcpy; on the host,
+// types must not be aliased.
 template <class T, int Size>
 APSCOPE_HD Packed<T, Size> load_packed(const T* p) {
 #if defined(__CUDA_ARCH__)
@@ -94,7 +94,7 @@ APSCOPE_HD void store_group(T* array, const ElementRange& range, std::uint64_t o
     }
 }
 
-// The smallest of the threads' indices.
+// Sets *min to the smallest of the threads' indices.
 APSCOPE_HD void note_first(unsigned long long* min, std::uint64_t index) {
 #if defined(__CUDA_ARCH__)
     atomicMin(min, static_cast<unsigned long long>(index));
@@ -103,7 +103,8 @@ APSCOPE_HD void note_first(unsigned long long* min, std::uint64_t index) {
 #endif
 }
 
-// The largest of the threads' numbers; most threads see by a read that theirs is not.
+// Sets *largest to the largest of the threads' numbers; most threads see by a read that theirs is
+// not.
 APSCOPE_HD void note_largest(std::uint32_t* largest, std::uint32_t number) {
 #if defined(__CUDA_ARCH__)
     if (number > cuda::atomic_ref<std::uint32_t, cuda::thread_scope_device>(*largest).load(

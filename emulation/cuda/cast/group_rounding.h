@@ -1,13 +1,14 @@
-// How a thread rounds a group of elements, three ways to the same bits:
+// The rounding of a group of elements by a thread, in three ways with the same bits:
 //
 //      AdditionRounding   fp32, deterministic: one addition and one subtraction
-//      (emulation/cast/quantize_addition.h) SplitRounding      fp32, every mode of 32 bits:
-//      emulation/cast/quantize_split.h, emulation/cast/stochastic_split.h RuleRounding       every
-//      format, mode and width: the rule itself
+//                         (emulation/cast/quantize_addition.h)
+//      SplitRounding      fp32, every mode of 32 bits: emulation/cast/quantize_split.h,
+//                         emulation/cast/stochastic_split.h
+//      RuleRounding       every format, mode and width: the rule itself
 //
 // Fast roundings test the mode once per group. With stochastic rounding, elements that share a
-// Philox block are in one group, whose first element's number in the stream is a multiple of its
-// size.
+// Philox block are in one group, and the number of its first element in the stream is a multiple of
+// its size.
 #pragma once
 
 #include <cstdint>
@@ -20,16 +21,16 @@
 
 namespace apscope::detail {
 
-// The rule for one number, with one copy per kernel: inlined everywhere, its thirteen modes would
-// take a hundred kilobytes of code, and minutes of compiling.
+// Marks a function of which a kernel has one copy: inlined everywhere, the thirteen modes of the
+// rounding rule would take a hundred kilobytes of code, and minutes of compiling.
 #if defined(__CUDACC__)
 #define APSCOPE_HD_CALL inline __host__ __device__ __noinline__
 #else
 #define APSCOPE_HD_CALL inline
 #endif
 
-// In the cast's mode. `word` holds the random integer, left-aligned; stochastic_exact asks for its
-// own, of the stream's `element`.
+// Rounds x in the cast's mode. `word` is the random integer, left-aligned; stochastic_exact draws
+// its own words, of the stream's `element`.
 template <class Real>
 APSCOPE_HD_CALL Real round_by_mode(Real x, const Cast<Real>& cast, std::uint64_t word,
                                    const RandomStream& stream, std::uint64_t element) {

@@ -1,5 +1,5 @@
-// Conversions between fp32 and fp64 that keep a NaN's sign and payload, as x86's do: a GPU's give
-// one NaN, with all bits of its payload set.
+// Conversions between fp32 and fp64 that preserve a NaN's sign and payload, as those of x86 do. A
+// GPU's conversions give one NaN, with all bits of its payload set.
 #pragma once
 
 #include "core/bits.h"

@@ -1,10 +1,10 @@
-// quantize(), encode() and decode() for arrays in a GPU's memory: the same bits as
-// emulation/cast/quantize.h gives on the host.
+// quantize(), encode() and decode() for arrays in a GPU's memory. The bits are those of
+// emulation/cast/quantize.h on the host.
 //
 // Arrays are device pointers to n elements of the current device. The work is put on `stream`
-// (null: the legacy default one), and calls return without waiting for it unless they say so. All
-// throw std::invalid_argument for a projection that the format does not support, DeviceOutOfMemory
-// if the GPU's memory is too small, std::runtime_error if CUDA fails.
+// (null: the legacy default stream), and calls return without waiting for it unless they say so.
+// All throw std::invalid_argument for a projection that the format does not support,
+// DeviceOutOfMemory if the GPU's memory is too small, std::runtime_error if CUDA fails.
 #pragma once
 
 #include <cstddef>
@@ -18,9 +18,9 @@ struct CUstream_st;  // cudaStream_t is CUstream_st*: callers need no CUDA heade
 
 namespace apscope::detail {
 
-// out[i] = the value of `format` that in[i] projects to; `in` and `out` are the same array or
-// apart. Stochastic rounding draws the word of element first_element + i of the stream keyed by
-// `seed`.
+// Sets out[i] to the value of `format` that in[i] projects to; `in` and `out` are the same array or
+// do not overlap. Stochastic rounding draws the word of element first_element + i of the stream
+// keyed by `seed`.
 void quantize_on_device(const float* in, float* out, std::size_t n, const FloatFormat& format,
                         const Projection& projection, std::uint64_t seed, CUstream_st* stream,
                         std::uint64_t first_element = 0);
@@ -28,16 +28,16 @@ void quantize_on_device(const double* in, double* out, std::size_t n, const Floa
                         const Projection& projection, std::uint64_t seed, CUstream_st* stream,
                         std::uint64_t first_element = 0);
 
-// Codes of the projected values. Where the format has no NaN and no `nan_code` is given, the call
-// waits for the stream and throws std::invalid_argument for the first NaN: `out` is then written,
-// too.
+// Writes the codes of the projected values. If the format has no NaN and there is no `nan_code`,
+// the call waits for the stream and throws std::invalid_argument for the first NaN; `out` has then
+// been written.
 template <class Real, class Code>
 void encode_on_device(const Real* in, Code* out, std::size_t n, const FloatFormat& format,
                       const Projection& projection, std::optional<std::uint64_t> nan_code,
                       std::uint64_t seed, CUstream_st* stream);
 
-// Values of codes. Where Code has more bits than the format, the call waits for the stream and
-// throws std::invalid_argument for the first code that is too wide.
+// Writes the values of codes. If Code has more bits than the format, the call waits for the stream
+// and throws std::invalid_argument for the first code that is too wide.
 template <class Code, class Real>
 void decode_on_device(const Code* in, Real* out, std::size_t n, const FloatFormat& format,
                       bool keep_payload, CUstream_st* stream);

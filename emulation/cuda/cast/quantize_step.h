@@ -1,4 +1,4 @@
-// The steps of quantize, encode and decode: what one GPU thread does with a group of elements.
+// The steps of quantize, encode and decode: the work of one GPU thread on a group of elements.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,8 @@
 
 namespace apscope::detail {
 
-// out = round(in), Size elements a thread; in and out are one array or apart.
+// Sets out = round(in), Size elements per thread; `in` and `out` are the same array or do not
+// overlap.
 template <class Rounding, int Size>
 struct QuantizeStep {
     using Real = typename Rounding::Number;
@@ -45,8 +46,8 @@ APSCOPE_HD void store_codes(void* out, int bytes, const ElementRange& range, std
     else as(static_cast<std::uint64_t*>(out));
 }
 
-// out = the codes of round(in), `bytes` bytes each. `nan_at`, if given, receives the index of the
-// first NaN.
+// Sets `out` to the codes of round(in), `bytes` bytes each. `nan_at`, unless null, receives the
+// index of the first NaN.
 template <class Rounding, int Size>
 struct EncodeStep {
     using Real = typename Rounding::Number;
@@ -75,8 +76,8 @@ struct EncodeStep {
     }
 };
 
-// out = the values of codes. `wide_at`, if given, receives the index of the first code of more than
-// `bits` bits.
+// Sets `out` to the values of codes. `wide_at`, unless null, receives the index of the first code
+// of more than `bits` bits.
 template <class Code, class Real, int Size>
 struct DecodeStep {
     const Code* in;

@@ -1,5 +1,5 @@
-// The rounding and the group size of a cast's plan (emulation/cast/cast_plan.h): host only. Calls
-// f.template operator()<Size>(rounding) with one of group_rounding.h.
+// Chooses the rounding and the group size for a cast's plan (emulation/cast/cast_plan.h): calls
+// f.template operator()<Size>(rounding) with a rounding of group_rounding.h. Host only.
 #pragma once
 
 #include "core/float_format.h"
@@ -8,7 +8,8 @@
 
 namespace apscope::detail {
 
-// Eight elements share a Philox block of up to 16 bits each; else 16 bytes of fp32 make a group.
+// A group is eight elements that share a Philox block (up to 16 bits each), else four (16 bytes of
+// fp32).
 template <class Rounding, class F>
 void with_group_size(const Rounding& rounding, const Projection& projection, F&& f) {
     const bool eight = is_stochastic(projection.rounding) && projection.drawn_bits() <= 16;

@@ -1,4 +1,5 @@
-// One macro: a CUDA call that fails becomes an exception that names the call and CUDA's reason.
+// APSCOPE_CUDA turns a CUDA call that fails into an exception that names the call and CUDA's
+// reason.
 #pragma once
 
 #include <cuda_runtime_api.h>

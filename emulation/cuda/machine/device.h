@@ -1,5 +1,5 @@
-// The GPUs of this machine, for callers without CUDA's headers: whether one is supported, and its
-// memory.
+// The GPUs of this machine, for callers without CUDA's headers: tests whether one is supported, and
+// gives access to its memory.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace apscope::detail {
 void require_device(int device);
 int device_count();  // 0 if CUDA finds no driver or no GPU
 
-// Makes a device the current one, as long as it lives.
+// Makes a device the current one during its lifetime.
 class CurrentDevice {
 public:
     explicit CurrentDevice(int device);
@@ -23,11 +23,12 @@ private:
     int before_ = 0;
 };
 
-// Memory of the current device; throws DeviceOutOfMemory, a std::bad_alloc that names the size.
+// Allocates memory of the current device; throws DeviceOutOfMemory, a std::bad_alloc that names the
+// size.
 void* allocate_on_device(std::size_t bytes);
 void release_on_device(void* memory) noexcept;  // waits until no kernel uses it
-// The device that a pointer of CUDA's belongs to; -1 for other memory.
+// The device to which a pointer of CUDA's belongs; -1 for other memory.
 int device_of(const void* memory);
-void copy_to_host(const void* device, void* host, std::size_t bytes);  // waits
+void copy_to_host(const void* device, void* host, std::size_t bytes);  // waits for the copy
 
 }  // namespace apscope::detail

@@ -1,4 +1,4 @@
-// Memory of the current device for the duration of a call, and reading it back.
+// Memory of the current device for the duration of a call, with a copy back to the host.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -12,7 +12,7 @@
 
 namespace apscope::detail {
 
-// A GPU without room for an allocation.
+// The exception for an allocation that a GPU has no room for.
 class DeviceOutOfMemory : public std::bad_alloc {
 public:
     explicit DeviceOutOfMemory(std::size_t bytes) {
@@ -31,7 +31,7 @@ private:
     std::string text_;
 };
 
-// Elements of T, taken and given back in the stream's order.
+// Memory for elements of T, allocated and released in the stream's order.
 template <class T>
 class DeviceMemory {
 public:

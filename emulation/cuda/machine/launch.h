@@ -1,8 +1,8 @@
-// The one kernel. A step is a host-device function object: count() items of work, operator()(i)
-// does the i-th. So a GPU computes the results that the same object computes item by item on a CPU,
-// in any order; tests/emulation/cuda/test_cuda_rule.cpp runs it so.
+// The only kernel. A step is a host-device function object with count() items of work, of which
+// operator()(i) does the i-th. So a GPU computes the same results as the object does item by item
+// on a CPU, in any order; tests/emulation/cuda/test_cuda_rule.cpp runs it in this way.
 //
-// The grid is as large as the work, up to 32 blocks a multiprocessor, whose threads then stride
+// The grid is as large as the work, up to 32 blocks per multiprocessor, whose threads then stride
 // through the rest: neighbouring threads take neighbouring items.
 #pragma once
 

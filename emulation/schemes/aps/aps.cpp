@@ -1,8 +1,10 @@
 // aps: Auto Precision Scaling. Each unit is scaled, at each step, by the power of two that brings H
 // amax into (2^(E-1), 2^E], E = floor(log2 largest):
 //
-//      k = ceil(log2(H amax))     agreed by MAX over the workers; 8 bits of side information
-//      s = E - k                  c = round(2^s g), summed in the format, divided by 2^s
+//      k = ceil(log2(H amax))      agreed by MAX over the workers; 8 bits of side information
+//      s = E - k
+//      c = round(2^s g)
+//      y = (sum of c) / 2^s        summed in the format
 //
 // H = W leaves room for the sum: no partial sum overflows. k is clamped to that of amax = 2^-126,
 // the smallest normal fp32 number, so that 255 values and a code for the zero tensor suffice.
@@ -27,8 +29,8 @@ namespace apscope::detail {
 
 namespace {
 
-struct Memory {  // of units over tensors, or of every tensor's units
-    std::map<std::string, std::vector<int>> shift;  // the last one
+struct Memory {  // of each unit of tensors, or of each tensor's units
+    std::map<std::string, std::vector<int>> shift;  // the last shift
     std::map<std::string, std::vector<long>> run;   // the number of consecutive steps with it
 
     void fields(Fields& f) {
@@ -64,7 +66,7 @@ std::vector<Decision> decide(const ShiftRule& rule, const TensorUnits& units,
     return decisions;
 }
 
-// Consecutive elements of a tensor that share a shift: this number, or a row.
+// Consecutive elements of a tensor that share a shift: `length` elements, or a row.
 struct Run {
     std::optional<std::size_t> length;
 
@@ -73,7 +75,7 @@ struct Run {
     }
 };
 
-// 2^s of every unit.
+// 2^s for every unit.
 Row unit_scales(const ShiftRule& rule, std::size_t unit, std::size_t lead, const Selection& given) {
     const std::size_t size = given.rows[0].size, units = (lead + size + unit - 1) / unit;
     Row scales(units, 0.0);
@@ -87,7 +89,7 @@ Row unit_scales(const ShiftRule& rule, std::size_t unit, std::size_t lead, const
     return scales;
 }
 
-// One scale per unit.
+// Gives the scheme one scale per unit.
 void set_units(SchemeParts& scheme, const ShiftRule& rule, const Run& run) {
     scheme.choice.select = [rule, run](const Selection& s) {
         Parameters theta;
@@ -98,7 +100,7 @@ void set_units(SchemeParts& scheme, const ShiftRule& rule, const Run& run) {
         return theta;
     };
     scheme.choice.measure = [run](const WorkerRow& r) {
-        Row scales;  // of the units, also where theta has one an element
+        Row scales;  // per unit, also where theta has one per element
         const std::size_t unit = run.of(r.step, r.x.size), lead = lead_of(r.step, r.x.size, unit);
         for (std::size_t first = 0, left = unit - lead; first < r.x.size;
              first += std::min(left, r.x.size - first), left = unit)

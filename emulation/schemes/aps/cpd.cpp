@@ -2,9 +2,12 @@
 // the algorithm; this reproduces numbers of the code. Everything is fp32 arithmetic and the cast of
 // emulation/schemes/codecs/cpd_cast.h, Q, to a format of e exponent and m significand bits.
 //
-//      k = max over workers of ceil(fl32(log2(max |fl32(W g)|)))      NaNs do not take part, unless
-//      all are s = 2^(E - k), an fp32 number, 0 or inf;  c_w = Q(fl32(s g_w)) sum = 0, then
-//      Q(fl32(sum + c_w)) in rank order (or Kahan's, every operation cast);  sum / s
+//      k   = max over w of ceil(fl32(log2(max |fl32(W g_w)|)))
+//                                        over the workers without a NaN; NaN if there is none
+//      s   = 2^(E - k)                   an fp32 number, 0 or infinity; E = 2^(e-1) - 1
+//      c_w = Q(fl32(s g_w))
+//      sum = Q(fl32(sum + c_w))          from 0, in rank order; or Kahan's, every operation cast
+//      y   = fl32(sum / s)
 //
 // So an all-zero tensor becomes NaN, one infinity makes all of its tensor NaN, and with e = 8 so
 // does k < 0: the scale is not an fp32 number. aps=false casts no inputs: the first worker's value
@@ -79,7 +82,8 @@ void encode(const RowPiece& p, const Cpd& cpd, Message& m) {
     m.payload = bits.take();
 }
 
-// In rank order, every sum cast; with kahan every operation of Kahan's sum. Divided by the scale.
+// Adds in rank order and casts every sum, with kahan every operation of Kahan's sum; then divides
+// by the scale.
 void add(const SentPieces& s, const Cpd& cpd, Row& sum) {
     const auto scale = static_cast<float>(s.theta.common_scale());
     const std::size_t n = s.messages.at(0).codes.size();

@@ -1,7 +1,8 @@
 // error_feedback(SPEC): the error of the inner scheme at a step is added to the values of the next
 // step.
 //
-//      p = g + e       C(p) is sent       e = p - C(p)        one e per worker, fp64
+//      p = g + e         C(p) is sent
+//      e = p - C(p)      one e per worker, fp64
 //
 // So the sum of all sent values is the sum of all gradients minus the last e.
 #include <stdexcept>

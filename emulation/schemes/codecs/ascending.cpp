@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint32_t sign = 0x80000000u;
 
-// Ascends with the number.
+// An integer that ascends with the number.
 APSCOPE_INLINE std::uint32_t key_of(float x) {
     const std::uint32_t bits = bits_cast<std::uint32_t>(x);
     return bits & sign ? ~bits : bits | sign;
@@ -39,8 +39,8 @@ constexpr std::size_t lanes = 16;
 using Keys [[gnu::vector_size(4 * lanes)]] = std::uint32_t;
 
 // A bitonic sorting network, `count` a power of two from 16 on. Runs of 2, 4, 8, ... keys become
-// sorted: each half is compared with the mirror image of the other, then each key with the one half
-// as far away, and so on; the smaller goes first.
+// sorted: each half is compared with the mirror image of the other, then each key with the key half
+// as far away, and so on; the smaller key goes first.
 //
 //      runs of 8:  0-7 1-6 2-5 3-4, then 0-2 1-3 4-6 5-7, then 0-1 2-3 4-5 6-7
 struct SortKeys {
@@ -56,7 +56,7 @@ struct SortKeys {
         v = __builtin_shufflevector(v, v, 0 ^ c, 1 ^ c, 2 ^ c, 3 ^ c, 4 ^ c, 5 ^ c, 6 ^ c, 7 ^ c,
                                     8 ^ c, 9 ^ c, 10 ^ c, 11 ^ c, 12 ^ c, 13 ^ c, 14 ^ c, 15 ^ c);
     }
-    // Lane l with lane l ^ Change, of which the one without Bit gets the smaller.
+    // Orders lane l and lane l ^ Change: the lane whose number has no Bit gets the smaller key.
     template <int Change, std::uint32_t Bit>
     static APSCOPE_INLINE void order_lanes(Keys& v) {
         constexpr Keys place{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
@@ -170,7 +170,7 @@ void AscendingSort::sort_digits(std::span<const double> x) {
         const std::span<std::uint32_t> place =
             std::span(counts_).subspan(static_cast<std::size_t>(d) * size, size);
         if (std::find(place.begin(), place.end(), n) != place.end())
-            continue;  // all have the same digit
+            continue;  // all keys have the same digit
         std::uint32_t before = 0;
         for (std::uint32_t& p : place) {
             const std::uint32_t count = p;

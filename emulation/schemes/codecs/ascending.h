@@ -1,5 +1,5 @@
-// fp32 numbers in ascending order, few by a sorting network and many by the digits of their bits:
-// nothing has to be predicted.
+// Sorts fp32 numbers, few by a sorting network and many by the digits of their bits, so that the
+// processor has no branch to predict.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace apscope::detail {
 
 class AscendingSort {
 public:
-    // x: numbers that fp32 holds, none NaN. -0 counts and comes out as 0.
+    // x: fp32 numbers without NaN. -0 counts as 0 and becomes 0.
     void sort(std::span<const double> x, Row& sorted);
 
 private:

@@ -1,5 +1,5 @@
-// Bits without gaps, of any width: what messages carry. Little-endian bit order, as in packing.h: a
-// number's low bit comes first.
+// Bits without gaps, of any width: the content of messages. Little-endian bit order, as in
+// packing.h: a number's low bit comes first.
 #pragma once
 
 #include <cstddef>
@@ -11,9 +11,9 @@ namespace apscope::detail {
 
 class BitWriter {
 public:
-    explicit BitWriter(bool keeps = true) : keeps_(keeps) {}  // false: counts them alone
+    explicit BitWriter(bool keeps = true) : keeps_(keeps) {}  // false: only counts the bits
 
-    // The low `width` bits of `number`, 0 <= width <= 64.
+    // Appends the low `width` bits of `number`, 0 <= width <= 64.
     void put(std::uint64_t number, int width) {
         if (!keeps_) {
             bits_ += static_cast<std::uint64_t>(width);

@@ -12,9 +12,9 @@ namespace apscope::detail {
 
 namespace {
 
-constexpr std::size_t group = 256;  // elements at a time
+constexpr std::size_t group = 256;  // elements of one step of the loop
 
-// v = x as the block's scale has it. ratio: x times an fp32 reciprocal, in fp32.
+// v = x in units of the block's scale. ratio: x times an fp32 reciprocal, in fp32.
 struct ScaleElements {
     static APSCOPE_INLINE void run(const double* x, const double* scale, const float* multiply,
                                    std::size_t count, bool ratio, double largest, double* v) {
@@ -33,8 +33,8 @@ struct ScaleElements {
     }
 };
 
-// Of elements between two neighbours low and high, whose rounding has moments of its own; of others
-// what they decode to.
+// The moments of elements: of their two neighbours low and high if the rounding is random between
+// them, otherwise of the decoded value.
 struct Neighbours {
     const double *x, *v, *scale, *low, *high, *bias, *variance;
 };

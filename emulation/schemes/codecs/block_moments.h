@@ -7,8 +7,8 @@
 
 namespace apscope::detail {
 
-// m.bias and m.variance of every element: of the decoded values of its two neighbours, as
-// decode_blocks gives them.
+// Fills m.bias and m.variance of every element, from the decoded values of its two neighbours,
+// which are those of decode_blocks.
 void state_moments(Message& m, const BlockRow& row, std::span<const double> x,
                    const BlockFormat& format, const Projection& projection);
 

@@ -56,7 +56,7 @@ BlockRow encode_block_row(std::span<const double> x, const BlockGrid& grid,
 
 namespace {
 
-// Elements of a block with scale 0 all are 0 and count in none of grid_use's three.
+// All elements of a block with scale 0 are 0 and count in none of the three columns of grid_use.
 void state_use(Message& m, const BlockRow& row, std::span<const double> x, const OwnPart& own,
                const BlockGrid& grid) {
     const BlockFormat& format = grid.format;
@@ -103,7 +103,7 @@ void state_blocks(Message& m, const BlockRow& row, std::span<const double> x, co
     m.certain = !draws;
     if (draws) {
         state_moments(m, row, x, format, grid.projection);
-        for (std::size_t i = 0; i < x.size(); ++i)  // what is not finite says nothing
+        for (std::size_t i = 0; i < x.size(); ++i)  // elements that are not finite do not count
             if (!std::isfinite(x[i]) || !std::isfinite(row.values[i]))
                 m.bias[i] = m.variance[i] = 0.0;
     }

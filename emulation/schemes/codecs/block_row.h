@@ -1,4 +1,4 @@
-// A row of fp64 values in a block format: packed element codes, the blocks' scales beside them.
+// A row of fp64 values in a block format: packed element codes, and the scales of the blocks.
 #pragma once
 
 #include <algorithm>
@@ -15,12 +15,12 @@ namespace apscope::detail {
 // The blocks of a row that consists of lines: none goes beyond the end of its line.
 struct BlockLines {
     std::size_t block = 1;
-    std::size_t line = std::numeric_limits<std::size_t>::max();  // elements; of a row, all of them
+    std::size_t line = std::numeric_limits<std::size_t>::max();  // elements; by default one line
 
     struct Run {
-        std::size_t index, end;  // of its scale; the first element behind it
+        std::size_t index, end;  // index of its scale; the first element behind it
     };
-    // The block that element i is in.
+    // The block with element i.
     Run at(std::size_t i) const {
         const std::size_t begin = i / line * line, place = (i - begin) / block,
                           whole = line / block, blocks = whole + (whole * block != line ? 1 : 0);
@@ -38,36 +38,38 @@ struct BlockRow {
     BlockLines blocks;
 };
 
-// fl32(x), finite numbers saturating; what formats with ratio scales are defined on.
+// fl32(x), with saturation of finite numbers. Formats with ratio scales are defined for fp32
+// numbers.
 std::vector<float> narrow_row(std::span<const double> x);
 
-// Rule ratio: what an element is multiplied by, in fp32, before it is rounded.
+// For the rule ratio: the fp32 factor of an element before it is rounded.
 float element_multiplier(double block_scale, float tensor_scale);
 
-// A block format, how its elements are rounded, and what that says of all rows.
+// A block format, the rounding of its elements, and values that are the same for all rows.
 struct BlockGrid {
     BlockFormat format;
     Projection projection;
     std::vector<double> elements, scales;  // values of the codes
     GridLimits limits;
 
-    // Throws std::invalid_argument where the two do not go together.
+    // Throws std::invalid_argument if the format does not support the projection.
     BlockGrid(const BlockFormat& f, const Projection& p);
 };
 
-// Of lines of `line` elements, or of one.
+// Encodes a row that consists of lines of `line` elements; by default of one line.
 BlockRow encode_block_row(std::span<const double> x, const BlockGrid& grid,
                           const BlockSettings& settings, std::size_t line = BlockLines().line);
 
-// What of a row is a message's own; the rest lends it whole blocks.
+// The part of a row that belongs to the message; the rest completes its blocks.
 struct OwnPart {
     std::size_t first, count;
-    std::uint64_t scales;      // of blocks that the tensor begins: its side information
-    bool tensor_scale = true;  // and the scale of the whole, if the format has one
+    std::uint64_t scales;      // scales of blocks that begin in the tensor: its side information
+    bool tensor_scale = true;  // also the tensor scale, if the format has one
 };
 
-// The row as a message: values and moments of all elements; statistics and payload of its own. If
-// words were drawn, bias and variance follow exactly from each element's two neighbours.
+// Writes the row into a message: values and moments of all elements, statistics and payload of the
+// message's part. If words were drawn, bias and variance are computed exactly from each element's
+// two neighbours.
 void state_blocks(Message& m, const BlockRow& row, std::span<const double> x, const OwnPart& own,
                   const BlockGrid& grid, bool packs);
 

@@ -30,7 +30,7 @@ struct CodeWindow {
                             room = (std::uint32_t{1} << (bits - 1)) - 1;
         base = top > room ? top - room : 0;
     }
-    // 0..2^(N-1) - 1, of the magnitude.
+    // The code of the magnitude, 0..2^(N-1) - 1.
     std::uint32_t encode(float x) const {
         const std::uint32_t code = code32(x, shift);
         return code > base ? code - base : 0;

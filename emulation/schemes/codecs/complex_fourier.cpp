@@ -12,10 +12,10 @@ namespace apscope::detail {
 namespace {
 
 constexpr std::size_t lanes = 16;  // rows that are transformed side by side
-constexpr std::size_t gap = 8;  // between rows that lie in memory: at distances of a power of two
-                                // they would share few lines of a cache
+constexpr std::size_t gap = 8;     // between rows in memory: at distances of a power of two they
+                                   // would share few lines of a cache
 
-// 4 as often as it goes, then the smallest prime factors.
+// The radices: 4 as often as it divides n, then the smallest prime factors.
 std::vector<std::size_t> radices_of(std::size_t n) {
     std::vector<std::size_t> radices;
     for (; n % 4 == 0; n /= 4) radices.push_back(4);
@@ -47,8 +47,8 @@ std::size_t divisor_near_root(std::size_t n) {
     return best;
 }
 
-// One of Stockham's passes: `groups` groups of `run` consecutive numbers times the radix, from x to
-// y.
+// One of Stockham's passes, from x to y, over `groups` groups of radix times `run` consecutive
+// numbers.
 struct Pass {
     std::size_t radix, groups, run, step;  // step: of the roots, from one group to the next
     const double *root_re, *root_im;
@@ -173,7 +173,7 @@ void transform_tile(const Passes& passes, Tile& t) {
     }
 }
 
-// The first `count` of rows of `lanes`, to or from rows `stride` apart.
+// Copies the first `count` numbers of rows of `lanes`, to or from rows `stride` apart.
 struct LoadRows {
     static APSCOPE_INLINE void run(const double* from, std::size_t stride, std::size_t rows,
                                    std::size_t count, double* to) {
@@ -201,8 +201,8 @@ struct StoreRows {
         }
     }
 };
-// `count` rows of `length`, `stride` apart, become the lanes of `length` rows, a line of the cache
-// at a time.
+// Copies `count` rows of `length` numbers, `stride` apart, into the lanes of `length` rows, one
+// line of the cache after another.
 void load_columns(const double* from, std::size_t stride, std::size_t length, std::size_t count,
                   double* to) {
     constexpr std::size_t line = 8;

@@ -10,8 +10,9 @@
 // Chirp: a length with a prime factor above `largest_factor` is a convolution, of a length that has
 // none (Bluestein, 1970):
 //
-//      2 j k = j^2 + k^2 - (k - j)^2, so     X[k] = w[k] sum over j of (x[j] w[j]) conj(w[k - j])
-//      w[k] = exp(-pi i k^2 / n)
+//      2 j k = j^2 + k^2 - (k - j)^2
+//      w[k]  = exp(-pi i k^2 / n)
+//      X[k]  = w[k] sum over j of (x[j] w[j]) conj(w[k - j])
 #pragma once
 
 #include <cstddef>
@@ -28,10 +29,10 @@ public:
 
     explicit ComplexFourier(std::size_t n);  // n >= 1
     void transform(double* re, double* im);
-    static std::size_t held(std::size_t n);  // numbers, tables and buffers, of a length
+    static std::size_t held(std::size_t n);  // of numbers, in the tables and buffers for a length
 
 private:
-    // Of a row, by Stockham's passes: the first radices first.
+    // The transform of a row by Stockham's passes, in the order of the radices.
     struct Passes {
         std::size_t length;
         std::vector<std::size_t> radices;
@@ -40,13 +41,13 @@ private:
     };
     struct Split {
         Passes first, second;
-        Row turn_re, turn_im;  // between the two
+        Row turn_re, turn_im;  // between the two transforms
         Row other_re, other_im, tile;
         explicit Split(std::size_t n);
         void run(double* re, double* im);
     };
     struct Chirp {
-        std::size_t length;        // of the convolution
+        std::size_t length;        // length of the convolution
         Row re, im;                // w
         Row kernel_re, kernel_im;  // the transform of conj(w), over the length
         Row work_re, work_im;

@@ -14,7 +14,7 @@ namespace apscope::detail {
 
 namespace {
 
-// Without a branch, so that loops over it become vector code.
+// The cast without a branch, so that loops over it become vector code.
 APSCOPE_INLINE float cast_one(float x, int exponent_bits, int mantissa_bits) {
     const std::uint32_t bits = bits_cast<std::uint32_t>(x), sign = bits & 0x80000000,
                         magnitude = bits ^ sign;
@@ -25,10 +25,10 @@ APSCOPE_INLINE float cast_one(float x, int exponent_bits, int mantissa_bits) {
     const std::uint32_t significand = (magnitude & 0x7fffff) | 0x800000;
     const std::uint32_t left =
         significand >>
-        static_cast<std::uint32_t>(shift < 31 ? shift : 31);  // what leaves here is forgotten
+        static_cast<std::uint32_t>(shift < 31 ? shift : 31);  // bits shifted out here are lost
     const std::uint32_t one = 1, unit = one << static_cast<std::uint32_t>(23 - mantissa_bits),
                         rest = left & (unit - 1), kept = left - rest;
-    // Above the middle, or on it and odd: with twice the rest one more.
+    // Rounds up above the middle, and on it if odd.
     const std::uint32_t odd = (kept & unit) != 0 ? 1 : 0, up = 2 * rest + odd > unit ? unit : 0;
     const double power =
         bits_cast<double>(static_cast<std::uint64_t>(kept_exponent - 23 + 1023) << 52);

@@ -2,11 +2,11 @@
 // IEEE 754 would have it. It rounds to nearest, ties to even (at m = 0, where the implicit bit
 // decides, ties go up), but
 //
-//   - overflow is decided before rounding: what rounds up past the largest number gives 2^(E+1), no
-//   infinity;
-//   - subnormal results lose the bits that are shifted out first: values just above a tie count as
+// - overflow is decided before rounding: a number that rounds up past the largest one gives
+//   2^(E+1), not infinity;
+// - subnormal results lose the bits that are shifted out first: values just above a tie count as
 //   ties;
-//   - fp32's own subnormal inputs give +0, whatever their sign and the format.
+// - fp32's own subnormal inputs give +0, whatever their sign and the format.
 //
 // Infinities, NaNs and zeros come out as they are. core/rounding.h does not use this.
 #pragma once
@@ -15,15 +15,15 @@
 
 namespace apscope::detail {
 
-// To exponent_bits from 2 to 8 and mantissa_bits from 0 to 22, IEEE 754's bias.
+// The cast of a number; exponent_bits from 2 to 8, mantissa_bits from 0 to 22, IEEE 754's bias.
 float cpd_cast(float x, int exponent_bits, int mantissa_bits);
-// Of a row; out may be in.
+// The cast of a row; `out` may be `in`.
 void cpd_cast(std::span<const float> in, std::span<float> out, int exponent_bits,
               int mantissa_bits);
 
-// Its exponent of a magnitude: ceil(fl32(log2 x)), the logarithm rounded once to fp32. It is
-// floor(log2 x), not one more, where x exceeds a power of two by less than the logarithm can show.
-// log2 0 is -inf, of inf inf, of NaN NaN.
+// CPD's exponent of a magnitude: ceil(fl32(log2 x)), the logarithm rounded once to fp32. It is
+// floor(log2 x), not one more, where x exceeds a power of two by less than the rounded logarithm
+// can represent. The result is -inf for 0, inf for inf, NaN for NaN.
 float cpd_exponent(float x);
 
 }  // namespace apscope::detail

@@ -10,7 +10,7 @@ namespace apscope::detail {
 
 namespace {
 
-// Elements of an output's row that are worked on together.
+// Elements of a row of the output that are computed together.
 constexpr std::size_t width = 256;
 
 struct Lanes {

@@ -1,7 +1,11 @@
 // CPD's matrix product: Kahan's sum over k, in order, every operation cast by its cast Q
 // (cpd_cast.h). Of fp32 numbers:
 //
-//      p = Q(a b)      y = Q(p - c)      t = Q(s + y)      c = Q(Q(t - s) - y)      s = t
+//      p = Q(a b)
+//      y = Q(p - c)
+//      t = Q(s + y)
+//      c = Q(Q(t - s) - y)
+//      s = t
 //
 // Where CPD's kernel leaves c undefined, in the last incomplete block of 16 rows, it is 0 here.
 #pragma once
@@ -11,7 +15,7 @@
 
 namespace apscope::detail {
 
-// out (m x n) = a (m x k) b (k x n), in C order. Without a cast where the format is (8, 23).
+// out (m x n) = a (m x k) b (k x n), in C order. The format (8, 23) has no cast.
 void cpd_gemm(std::span<const float> a, std::span<const float> b, std::span<float> out,
               std::size_t m, std::size_t k, std::size_t n, int exponent_bits, int mantissa_bits,
               int threads);

@@ -37,8 +37,7 @@ struct Unscale {
         for (std::size_t i = 0; i < count; ++i) values[i] = codes[i] * divisor / scale[i];
     }
 };
-// What rounding does on average, of numbers that were scaled, in the row's own units; NaN where a
-// draw can overflow.
+// The moments of rounding scaled numbers, in the units of the row; NaN where a draw can overflow.
 void state_moments(std::span<const double> scaled, const double* scale, const Cast<double>& cast,
                    double* bias, double* variance) {
     std::fill_n(bias, scaled.size(), 0.0);
@@ -46,7 +45,7 @@ void state_moments(std::span<const double> scaled, const double* scale, const Ca
     const bool defined =
         add_moments<double>(scaled.data(), scaled.size(), 1.0, cast, bias, variance);
     for (std::size_t i = 0; i < scaled.size(); ++i) {
-        if (!std::isfinite(scaled[i])) {  // says nothing
+        if (!std::isfinite(scaled[i])) {  // has no moments
             bias[i] = variance[i] = 0.0;
             continue;
         }
@@ -56,7 +55,7 @@ void state_moments(std::span<const double> scaled, const double* scale, const Ca
     }
 }
 
-// in_blocks: runs are blocks with scales of their own, the first with `lead` elements before the
+// in_blocks: runs are blocks, each with a scale; the first block has `lead` elements before the
 // row.
 void encode_runs(const RowPiece& p, std::span<const double> scales, std::size_t run,
                  std::size_t lead, bool in_blocks, const FloatGrid& grid, Message& m) {
@@ -67,7 +66,7 @@ void encode_runs(const RowPiece& p, std::span<const double> scales, std::size_t 
     const RowCast rows(grid.format, grid.projection);
     const double divisor = grid.division.of(p.step.workers).before;
     const bool drawn = is_stochastic(grid.projection.rounding), divides = divisor != 1.0;
-    // Two draws in a row: their moments are not known.
+    // The moments of two successive draws are unknown.
     m.prepare(n, true, drawn && !divides);
     m.certain = !drawn;
     GridUse use;

@@ -9,16 +9,16 @@
 namespace apscope::detail {
 
 // codes = round(scale x), values = codes / scale. The product is exact if x are fp32 numbers or the
-// scale is a power of two; else it is rounded once to fp64 before. An element draws the word of its
+// scale is a power of two; otherwise it is first rounded to fp64. An element draws the word of its
 // place. Where the grid divides before sending: codes = round(codes / divisor), values = divisor
 // codes / scale.
 void encode_float_row(const RowPiece& p, double scale, const FloatGrid& grid, Message& m);
-// The same where runs of consecutive elements have scales of their own: that of element i of the
-// row is scales[(lead + i) / run].
+// The same with a scale for each run of consecutive elements: the scale of element i of the row is
+// scales[(lead + i) / run].
 void encode_float_row(const RowPiece& p, std::span<const double> scales, std::size_t run,
                       const FloatGrid& grid, Message& m, std::size_t lead = 0);
 
-// The packed codes of values that the format holds.
+// The packed codes of values of the format.
 std::vector<std::uint8_t> pack_float_codes(std::span<const double> codes,
                                            const FloatFormat& format);
 

@@ -18,18 +18,18 @@ public:
     explicit RealFourier(std::size_t n);  // n >= 1
     std::size_t size() const { return n_; }
     std::size_t bins() const { return n_ / 2 + 1; }
-    static std::size_t held(std::size_t n);  // numbers, tables and buffers, of a length
+    static std::size_t held(std::size_t n);  // of numbers, in the tables and buffers for a length
 
     // x: n numbers. re, im: bins() each.
     void forward(std::span<const double> x, std::span<double> re, std::span<double> im);
-    // n times the row that has these coefficients. im[0], and im of the last bin of an even length,
+    // n times the row with these coefficients. im[0], and im of the last bin of an even length,
     // count as 0.
     void inverse(std::span<const double> re, std::span<const double> im, std::span<double> x);
 
 private:
     std::size_t n_, complex_;  // the lengths of the row and of the complex transform
     ComplexFourier transform_;
-    Row half_re_, half_im_;  // of an even length, exp(-2 pi i k / n)
+    Row half_re_, half_im_;  // exp(-2 pi i k / n), for an even length
     Row re_, im_;
 };
 

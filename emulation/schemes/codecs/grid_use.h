@@ -17,7 +17,7 @@ namespace apscope::detail {
 struct GridLimits {
     int emin = 0, mantissa_bits = 0;
     double smallest_normal = 0.0, largest = 0.0;  // 0: no normal number
-    double divisor = 1.0;                         // of rounded numbers before they are sent
+    double divisor = 1.0;                         // divides rounded numbers before they are sent
 };
 inline GridLimits limits_of(const FloatFormat& format, const Cast<double>& cast,
                             double divisor = 1.0) {
@@ -25,8 +25,8 @@ inline GridLimits limits_of(const FloatFormat& format, const Cast<double>& cast,
             divisor};
 }
 
-// abs(error) scale in units in the last place of scale x; x stands for `units` x of undivided
-// numbers (docs/definitions.md, max_ulp).
+// abs(error) scale in units in the last place of scale x; x represents `units` x of the undivided
+// sum (docs/definitions.md, max_ulp).
 inline double in_ulps(double x, double error, double scale, double units, const GridLimits& grid) {
     return in_ulps(absolute(x), absolute(error),
                    ulp_scale(grid.emin, grid.mantissa_bits, scale, units / grid.divisor));
@@ -36,7 +36,8 @@ struct GridUse {
     std::uint64_t subnormal = 0, saturated = 0;
     double max_ulp = 0.0;
 
-    // A finite x that was rounded to `code` under a scale and is read as `value`. Did it saturate?
+    // Adds a finite x that was rounded to `code` under a scale and decodes to `value`. Returns true
+    // if it saturated.
     bool add(double x, double code, double value, double scale, const GridLimits& grid) {
         const std::uint64_t before = saturated;
         count_limits(absolute(x * scale), absolute(code), grid.smallest_normal, grid.largest,
@@ -52,7 +53,7 @@ struct GridUse {
     }
 };
 
-// Element i of n, in marks that are empty as long as there is none.
+// Marks element i of n; `marks` is empty until there is one.
 inline void mark(std::vector<std::uint8_t>& marks, std::size_t i, std::size_t n) {
     marks.resize(n);
     marks[i] = 1;

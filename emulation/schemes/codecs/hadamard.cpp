@@ -12,8 +12,8 @@ namespace apscope::detail {
 
 namespace {
 
-// Elements `half` apart become their sum and their difference. A half known here keeps short loops
-// vector code.
+// Replaces elements `half` apart by their sum and their difference. A half that is a constant keeps
+// short loops vector code.
 template <std::size_t Half>
 struct Butterflies {
     static APSCOPE_INLINE void run(double* x, std::size_t n, std::size_t given) {
@@ -50,8 +50,8 @@ struct WithinEight {
     }
 };
 
-// Three levels at once, of halves n / 8, n / 4 and n / 2: the same sums and differences, in one
-// walk over the numbers. The last one multiplies what comes out.
+// The three levels of halves n / 8, n / 4 and n / 2: the same sums and differences, in one pass
+// over the numbers. With Last the results are multiplied by the factor.
 template <bool Last>
 struct ThreeLevels {
     static APSCOPE_INLINE void run(double* x, std::size_t eighth, double factor) {
@@ -78,10 +78,10 @@ struct ThreeLevels {
     }
 };
 
-// Numbers of which all levels are done where they lie, in the first-level cache.
+// The count of numbers whose levels are all computed in the first-level cache.
 constexpr std::size_t near = 2048;
 
-// Of `count` numbers, whole multiples of the length.
+// The levels up to `length` of `count` numbers, a multiple of the length.
 void levels_up_to(double* x, std::size_t count, std::size_t length) {
     if (length >= 8) simd::run<WithinEight>(x, count);
     for (std::size_t half = length >= 8 ? 8 : 1; half < length; half *= 2) {

@@ -1,5 +1,5 @@
-// The Walsh-Hadamard transform of a power-of-two length, orthonormal: applied twice it gives back
-// the row, to rounding. Butterflies in a fixed order, then one multiplication.
+// The orthonormal Walsh-Hadamard transform of a power-of-two length: applied twice it gives the row
+// again, except for rounding. Butterflies in a fixed order, then one multiplication.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace apscope::detail {
 
-// Of every run of `length` elements, a power of two that divides x.size().
+// Transforms every run of `length` elements, a power of two that divides x.size().
 void hadamard(std::span<double> x, std::size_t length);
 
 }  // namespace apscope::detail

@@ -1,12 +1,14 @@
-// The points that levels are chosen from, and what it costs to leave out those between two of them:
+// The points from which levels are chosen, and the cost of leaving out the points between two
+// levels:
 //
 //      cost(i, j) = sum over the elements x from point i to point j of (x - at[i]) (at[j] - x)
 //
-// Once to about 100 bits, from prefix sums of the elements and their squares, and once for vector
-// code: with N elements of sum S and of squares Q up to a point a,
+// It is computed to about 100 bits, from prefix sums of the elements and their squares, and in
+// vector code: with N elements of sum S and sum of squares Q up to a point a,
 //
-//      above = N a - S    bend = S a - Q        cost(i, j) = at[j] above[i] - at[i] above[j] +
-//      bend[j] - bend[i]
+//      above      = N a - S
+//      bend       = S a - Q
+//      cost(i, j) = at[j] above[i] - at[i] above[j] + bend[j] - bend[i]
 //
 // in two multiplications and three additions.
 #pragma once
@@ -22,16 +24,17 @@ namespace apscope::detail {
 
 class LevelPoints {
 public:
-    // Both ascend, `points` strictly, within the elements' range and with its ends. fp32 numbers.
+    // Both are ascending fp32 numbers; `points` ascends strictly, within the elements' range and
+    // including its ends.
     LevelPoints(std::span<const double> elements, std::span<const double> points);
 
     std::size_t size() const { return size_; }
     double exact_cost(std::size_t i, std::size_t j);
 
-    // Beyond size(), `padding` more that count for nothing.
+    // The rows have `padding` more numbers beyond size(), which have no effect.
     static constexpr std::size_t padding = 8;
     Row at, above, bend;
-    // T + cost(i, j) in fp64, T at most a cost itself, is this far from the truth at most.
+    // The largest error of T + cost(i, j) in fp64, for a T that is at most a cost.
     double error = 0.0;
 
 private:
@@ -42,7 +45,7 @@ private:
 
     std::size_t size_;
     std::span<const double> elements_;
-    std::vector<Sums> sums_;  // of the points asked for so far, and all before
+    std::vector<Sums> sums_;  // for the points requested so far, and all before
     Sums last_;
     std::size_t summed_ = 0;  // elements in last_
 };

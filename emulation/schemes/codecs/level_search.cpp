@@ -1,7 +1,7 @@
 // The best i of T[i, t - 1] + cost(i, j) is that of the smallest exact total (about 100 bits of a
-// cost, one rounding of the total), of equals the first. Most are seen in fp64 at once: only one
-// total comes as near to the smallest as the roundings can hide. Exact totals are computed for the
-// others alone, and kept.
+// cost, one rounding of the total), of equals the first. In most cases fp64 is enough: only one
+// total is so near to the smallest that roundings could hide the difference. Exact totals are
+// computed, and stored, only for the other cases.
 #include "emulation/schemes/codecs/level_search.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr std::size_t few = LevelPoints::padding;
 
-// Point j, its best i between those of points `left` and `right`.
+// Point j; its best i lies between those of points `left` and `right`.
 struct Node {
     std::uint32_t j, left, right;
 };
@@ -28,7 +28,7 @@ struct Node {
 // node needs another of its level. Point 0 is left of all, n right of all.
 struct Tree {
     Buffer<Node> nodes;
-    std::vector<std::size_t> ends;     // of the levels
+    std::vector<std::size_t> ends;     // end of each level
     std::vector<std::size_t> to_last;  // the nodes that point n - 1 depends on
 
     explicit Tree(std::size_t n) {
@@ -51,27 +51,27 @@ struct Tree {
     }
 };
 
-// What the loops read and write: arrays of n points, padded.
+// The arrays of the loops, with n points and padding.
 struct Arrays {
     const double *at, *above, *bend;
     const double* before;  // T[i, t - 1] - bend[i]
-    double* total;         // T[j, t], about
+    double* total;         // T[j, t] in fp64
     std::uint32_t* from;   // the best i
     double* scratch;
-    double doubt;  // totals that lie less apart may be equal
+    double doubt;  // totals with a smaller difference may be equal
     bool every;
 };
 
-// The least of `range` totals from `before`, `at` and `above` on, and those that come within doubt
-// of it: how many times one_hit plus the sum of their places.
+// The least of `range` totals from `before`, `at` and `above` on, and the totals within `doubt` of
+// it: their number times one_hit plus the sum of their places.
 struct Minimum {
     double total;
     std::int64_t found;
 };
 constexpr std::int64_t one_hit = std::int64_t{1} << 32;  // no place reaches it
 
-// Up to `few` totals: without a branch. g++ would take such short loops apart before it sees vector
-// code in them.
+// Up to `few` totals, without a branch. g++ would unroll such short loops before it could vectorise
+// them.
 APSCOPE_INLINE Minimum min_of_few(const double* before, const double* at, const double* above,
                                   std::size_t range, double at_j, double above_j, double doubt) {
     double v[few], w[few / 2];
@@ -92,7 +92,7 @@ APSCOPE_INLINE Minimum min_of_few(const double* before, const double* at, const 
     return {min, found};
 }
 
-// Any number, in whole groups of `few`: v has room for them.
+// Any number of totals, rounded up to groups of `few`; v has room for them.
 APSCOPE_INLINE Minimum min_of_many(const double* before, const double* at, const double* above,
                                    std::size_t range, double at_j, double above_j, double doubt,
                                    double* v) {
@@ -118,7 +118,8 @@ APSCOPE_INLINE Minimum min_of_many(const double* before, const double* at, const
     return {min, found};
 }
 
-// The best i of some nodes of a level; `unsure` collects those where others come near.
+// The best i of some nodes of a level; `unsure` collects the nodes with another total near the
+// best.
 struct FindBest {
     static APSCOPE_INLINE void run(const Node* nodes, std::size_t count, const Arrays* given,
                                    std::uint32_t* unsure, std::size_t* unsure_count) {
@@ -159,11 +160,11 @@ public:
                         points_.bend[0] + points_.bend[j];
         Buffer<std::uint32_t> unsure(n);
         for (std::size_t t = 2; t < k_; ++t) {
-            // With one more point at point 0 itself nothing gets worse, so i = 0 stands for fewer
-            // points.
+            // One more point at point 0 makes no solution worse, so i = 0 represents solutions with
+            // fewer points.
             from_.emplace_back(n + 1, 0).back() = static_cast<std::uint32_t>(n - 1);
             for (std::size_t i = 0; i < n; ++i) before[i] = total_[i] - points_.bend[i];
-            // Both totals are off by less than one error per layer.
+            // The error of both totals is below one `error` per layer.
             const double doubt = 2 * static_cast<double>(t) * points_.error;
             const Arrays arrays{points_.at.data(),
                                 points_.above.data(),
@@ -218,14 +219,14 @@ private:
         exact_at(t)[j] = min;
     }
 
-    // T[., t], NaN where not asked for yet.
+    // T[., t], NaN where it was not requested yet.
     Row& exact_at(std::size_t t) {
         while (exact_.size() <= t) exact_.emplace_back();
         if (exact_[t].empty()) exact_[t].assign(points_.size(), std::nan(""));
         return exact_[t];
     }
     double exact_total(std::size_t j, std::size_t t) {
-        std::vector<std::size_t> way;  // the j's of the layers above the first that is known
+        std::vector<std::size_t> way;  // the j of each layer above the first known one
         while (j > 0 && t > 1 && std::isnan(exact_at(t)[j])) {
             way.push_back(j);
             j = from_[t - 2][j];
@@ -256,7 +257,7 @@ private:
     std::size_t k_;
     bool every_;
     Tree tree_;
-    Row total_;                                // T[., t], about
+    Row total_;                                // T[., t] in fp64
     std::vector<Buffer<std::uint32_t>> from_;  // the best i of layers 2, 3, ...
     std::vector<Row> exact_;                   // exact totals by layer
 };

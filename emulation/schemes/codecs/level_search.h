@@ -1,5 +1,5 @@
-// Which points become levels: the dynamic programme of optimal_levels.h over points and costs of
-// level_points.h.
+// The choice of the points that become levels: the dynamic programme of optimal_levels.h over
+// points and costs of level_points.h.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace apscope::detail {
 
-// At most k of the points, both ends among them, k >= 2. every: all i are tried for every j.
+// Chooses at most k of the points, both ends among them, k >= 2. every: tries all i for every j.
 Row choose_levels(LevelPoints& points, std::size_t k, bool every);
 
 }  // namespace apscope::detail

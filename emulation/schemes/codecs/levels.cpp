@@ -15,9 +15,9 @@ namespace {
 
 constexpr std::size_t group = random_group;
 
-// above[i] = how many levels are at most u[i] = x[i] / unit, for a group of elements. Few levels
-// are all compared, which is vector code; consecutive integers need no comparison; many others are
-// searched.
+// above[i] = the number of levels that are at most u[i] = x[i] / unit, for a group of elements. If
+// there are few levels, all are compared, in vector code; consecutive integers need no comparison;
+// many other levels are searched.
 constexpr std::size_t compared_levels = 48;
 struct CountLevels {
     static APSCOPE_INLINE void run(const double* x, double unit, std::size_t count,
@@ -30,7 +30,7 @@ struct CountLevels {
             }
         });
         std::size_t l = 0;
-        for (; l + 4 <= level_count; l += 4) {  // four a walk
+        for (; l + 4 <= level_count; l += 4) {  // four levels per pass
             const double a = levels[l], b = levels[l + 1], c = levels[l + 2], d = levels[l + 3];
             for (std::size_t i = 0; i < count; ++i) {
                 double n = above[i];
@@ -75,7 +75,7 @@ bool are_integers(std::span<const double> levels) {
     return all;
 }
 
-// Of codes that the places give: the values, and what stochastic rounding does on average.
+// The codes at these places, their values, and the moments of stochastic rounding.
 struct Outcome {
     double *codes, *values, *bias, *variance;
 };
@@ -95,7 +95,7 @@ struct RoundStochastically {
             const bool inside = first != second;
             const double low = levels[lower], high = levels[upper], gap = high - low;
             const double eta = (u[i] - low) / gap, whole = std::floor(eta * words_count);
-            const double up = inside ? whole : 0.0;  // of 2^N words, this many go up
+            const double up = inside ? whole : 0.0;  // the number of words, of 2^N, that round up
             const double p = up / words_count;
             const bool goes_up = up + random[i] >= words_count;
             o.bias[i] = (inside ? low + p * gap : low) * unit - x[i];
@@ -106,7 +106,7 @@ struct RoundStochastically {
     }
 };
 
-// Of u from `low` on, `gap` below the next level.
+// True if u, between `low` and the level `gap` above it, is nearer to that level, or in the middle.
 APSCOPE_INLINE bool is_nearer_to_next(double u, double low, double gap) {
     return (u - low) / gap >= 0.5;
 }

@@ -14,16 +14,16 @@ namespace {
 constexpr std::size_t group = 256;
 static_assert(sum_block % group == 0 && group % sum_lanes == 0);
 
-// Levels are k / largest: k whole plus an offset of 0 or 1/2.
+// Levels are k / largest: k is an integer plus an offset of 0 or 1/2.
 struct Levels {
-    double inverse;                      // of the unit
-    double largest, offset, reciprocal;  // of largest
+    double inverse;                      // 1 / unit
+    double largest, offset, reciprocal;  // reciprocal: 1 / largest
 
     Levels(std::size_t count, double unit)
         : inverse(1.0 / unit), largest(static_cast<double>(count - 1) / 2.0),
           offset(largest - std::floor(largest)), reciprocal(1.0 / largest) {}
 
-    // Between -largest and largest.
+    // The place of r, between -largest and largest.
     APSCOPE_INLINE double place(double r) const {
         const double u = r * inverse;
         const double above = u < -1.0 ? -1.0 : u, inside = above > 1.0 ? 1.0 : above;
@@ -33,7 +33,8 @@ struct Levels {
         constexpr double integers = 0x1.8p52;  // added and subtracted, it rounds to an integer
         return (((place - offset) + integers) - integers) + offset;
     }
-    // Does the place lie so near to the middle of two that the roundings of encode_levels decide?
+    // True if the place is so near to the middle of two levels that the roundings of encode_levels
+    // decide.
     static APSCOPE_INLINE bool is_doubtful(double place, double k) {
         constexpr double doubt = 0x1p-30;  // more than the roundings, some 2^-52 largest
         return std::abs(place - k) > 0.5 - doubt;
@@ -41,7 +42,7 @@ struct Levels {
     APSCOPE_INLINE double level(double k) const { return quotient(k, largest, reciprocal); }
 };
 
-// What a group adds to the sums, unless elements in it are doubtful: how many are.
+// The sums over a group, and the number of its doubtful elements; with any, the sums do not count.
 struct AddNearest {
     static APSCOPE_INLINE void run(const double* r, const Levels* given, std::size_t count,
                                    double* along, double* length, std::int64_t* near) {
@@ -73,7 +74,7 @@ struct AddNearest {
     }
 };
 
-// Codes and values of a group, right where none is doubtful.
+// Codes and values of a group; they are right if no element is doubtful.
 struct EncodeNearest {
     static APSCOPE_INLINE void run(const double* r, const Levels* given, double scale,
                                    std::size_t count, double* codes, double* values,
@@ -148,7 +149,7 @@ std::vector<PointProducts> nearest_point_products(const RowReader& r,
                     std::copy(part, part + given, last);
                     part = last;
                     for (; count % sum_lanes != 0; ++count)
-                        last[count] = z[count] = 0.0;  // what is not there adds nothing
+                        last[count] = z[count] = 0.0;  // missing elements add nothing
                 }
                 simd::run<AddProducts>(part, static_cast<const double*>(z), count,
                                        static_cast<double*>(sums.lane[0]),

@@ -1,5 +1,5 @@
-// The point of a uniform grid that is nearest to a row, as multipoint's line search sees it: two
-// inner products.
+// The point of a uniform grid that is nearest to a row, for multipoint's line search, which needs
+// two inner products of it.
 #pragma once
 
 #include <cstdint>
@@ -23,22 +23,23 @@ struct PointProducts {
     double along, length;  // <r, z> and <z, z>, sums of fixed shape (core/fixed_shape_sum.h)
 };
 
-// Of each unit: z[i] = the level that encode_levels (levels.h) gives r[i] / unit with
-// LevelRule::nearest. r finite, units finite; 0 counts as 1. levels: uniform_levels(largest), 1 <=
-// largest <= 2^16, or offset_levels(count), count <= 2^16.
+// The products for each unit, where z[i] is the level that encode_levels (levels.h) gives to
+// r[i] / unit with LevelRule::nearest. r and units are finite; a unit of 0 counts as 1. levels:
+// uniform_levels(largest), 1 <= largest <= 2^16, or offset_levels(count), count <= 2^16.
 std::vector<PointProducts> nearest_point_products(const RowReader& r,
                                                   std::span<const double> levels,
                                                   std::span<const double> units);
 
-// Of a row of such levels: codes[i] = the place of z[i] among them, values[i] = fl(z[i] scale), as
-// encode_levels gives them for that unit.
+// Encodes a row with such levels: codes[i] is the place of z[i] among them, values[i] = fl(z[i]
+// scale), as encode_levels computes them for that unit.
 void encode_nearest_points(std::span<const double> r, std::span<const double> levels, double unit,
                            double scale, double* codes, double* values);
 
-// fl(k / largest) of integers and halves of odd ones, |k| <= largest <= 2^16, without a division;
-// reciprocal = fl(1 / largest). The product is off by at most two units in its last place, which
-// what is left of k tells: q high has so few bits that its product is exact, and so is that of the
-// rest. No such quotient lies near the middle of two numbers.
+// fl(k / largest) without a division, for integers and halves of odd integers, |k| <= largest <=
+// 2^16; reciprocal = fl(1 / largest). The product k reciprocal is off by at most two units in its
+// last place. The remainder of k gives the correction: the high part of q has so few bits that its
+// product is exact, and so is the product of the rest. No such quotient lies near the middle of two
+// numbers.
 APSCOPE_INLINE double quotient(double k, double largest, double reciprocal) {
     const double q = k * reciprocal;
     const double high =

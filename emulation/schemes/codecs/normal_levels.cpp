@@ -9,12 +9,13 @@ namespace apscope::detail {
 
 namespace {
 
-// The normal distribution at x in [-T, T], by sums of positive terms: additions, multiplications,
-// divisions and a square root alone decide, so that the levels are the same on every machine, which
-// the C library's exp and erfc do not promise.
+// The normal distribution at x in [-T, T], by sums of positive terms. Only additions,
+// multiplications, divisions and a square root are used, so the levels are the same on every
+// machine; the C library's exp and erfc do not guarantee that.
 //
-//      density = 1 / (sqrt(2 pi) sum (x^2/2)^k / k!)        mass = integral from 0 = density sum
-//      x^(2k+1) / (1 3 5 ... (2k+1))
+//      density = 1 / (sqrt(2 pi) sum over k of (x^2 / 2)^k / k!)
+//      mass    = integral of the density from 0 to x
+//              = density sum over k of x^(2k+1) / (1 * 3 * 5 * ... * (2k+1))
 struct NormalAt {
     double x, density, mass;
 
@@ -27,8 +28,8 @@ struct NormalAt {
     }
 };
 
-// The variance of stochastic rounding between a and b, of N(0, 1) there: the integral of (x - a)(b
-// - x) density.
+// The variance of stochastic rounding of N(0, 1) between a and b: the integral of
+// (x - a) (b - x) density.
 double between(const NormalAt& a, const NormalAt& b) {
     const double mass = b.mass - a.mass;
     return (a.x + b.x) * (a.density - b.density) - (mass + a.x * a.density - b.x * b.density) -

@@ -2,8 +2,8 @@
 // which stochastic rounding adds least variance to N(0, 1) on [-T, T]; 0 and g are among them. T
 // leaves 1/32 of the distribution outside.
 //
-// By dynamic programming over the points. Mirror images are equally good: where choices are equal
-// but for what rounding adds, the higher point counts.
+// They are found by dynamic programming over the points. Mirror images are equally good: where
+// choices are equal except for rounding errors, the higher point is taken.
 #pragma once
 
 #include <vector>

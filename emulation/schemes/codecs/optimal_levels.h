@@ -1,5 +1,5 @@
-// Variance-optimal levels: k points, least and largest element among them, that minimise what
-// stochastic rounding between neighbours adds,
+// Variance-optimal levels: k points, least and largest element among them, that minimise the
+// variance of stochastic rounding between neighbours,
 //
 //      sum over i of (x_i - below)(above - x_i)
 //
@@ -7,19 +7,19 @@
 // linearly), so a dynamic programme over the sorted elements finds it, segments' costs coming from
 // prefix sums:
 //
-//      T[j, t] = min over i < j of T[i, t - 1] + cost(i, j)
+//      T[j, t] = min over i < j of (T[i, t - 1] + cost(i, j))
 //
-// exact       every i for every j: O(k n^2)
-// fast        the best i rises with j, as the costs satisfy the quadrangle inequality: divide and
-// conquer, O(k n log n) candidates  points from a subset alone: half of its elements evenly spaced
-// in rank, half in value, both ends
-//             among them. Costs still count every element.
+//      exact         every i for every j: O(k n^2)
+//      fast          the best i rises with j, as the costs satisfy the quadrangle inequality:
+//                    divide and conquer, O(k n log n)
+//      candidates    points from a subset alone: half of its elements evenly spaced in rank, half
+//                    in value, both ends among them. Costs still count every element.
 //
-// The latter two ask a programme without layers first, in which every level has a price
-// (priced_levels.h): it finds the same points many times faster, or says that it cannot.
+// The latter two first try a programme without layers, in which every level has a price
+// (priced_levels.h): it finds the same points many times faster, or reports that it cannot.
 //
-// Elements that are equal count as one of that weight. With k or fewer distinct elements the points
-// are these, the variance 0.
+// Equal elements count as one with their weight. With k or fewer distinct elements, the points are
+// these elements, and the variance is 0.
 #pragma once
 
 #include <cstddef>
@@ -40,7 +40,7 @@ struct OptimalLevels {
     double variance = 0.0;  // the sum above
 };
 
-// Of one row after another, in the same buffers.
+// Chooses the levels of one row after another, in the same buffers.
 class LevelChooser {
 public:
     // k >= 2, candidates >= 2; throws std::invalid_argument.

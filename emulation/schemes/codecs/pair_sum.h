@@ -1,5 +1,5 @@
-// An unevaluated sum of two fp64 numbers, about 106 bits: for small differences of sums that hold a
-// whole tensor.
+// An unevaluated sum of two fp64 numbers, about 106 bits: for small differences of sums over a
+// complete tensor.
 #pragma once
 
 #include <cmath>

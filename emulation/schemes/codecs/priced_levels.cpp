@@ -30,7 +30,7 @@ APSCOPE_INLINE double least_of(const Lanes& v) {
     return quarter[0][1] < quarter[0][0] ? quarter[0][1] : quarter[0][0];
 }
 
-// Added to the totals by way of lane r of a vector of j: only those behind it may take it.
+// Added to the totals through lane r of a vector of j: only lanes behind r may use them.
 constexpr double behind[lanes - 1][lanes] = {
     {infinity, 0, 0, 0, 0, 0, 0, 0},
     {infinity, infinity, 0, 0, 0, 0, 0, 0},
@@ -46,11 +46,12 @@ struct Paths {
     std::size_t count;
     double price, doubt;
     double* before;  // F[j] - bend[j]
-    // Of every vector of j: no smaller i comes within doubt of the best of any.
+    // For every vector of j, the least i whose total may be within doubt of the best for one of
+    // them.
     std::uint32_t* lowest;
 };
 
-// The totals of F[j] - bend[j] - price by way of i, i + 1, ...
+// The totals of F[j] - bend[j] - price through i, i + 1, ...
 APSCOPE_INLINE void totals(const Paths& p, std::size_t i, std::size_t j, Lanes& total) {
     Lanes before, at, above;
     load(p.before + i, before);
@@ -59,10 +60,13 @@ APSCOPE_INLINE void totals(const Paths& p, std::size_t i, std::size_t j, Lanes& 
     total = before + (p.at[j] * above - at * p.above[j]);
 }
 
-// F[j] - bend[j] of all j. As bend[j] is the same for all i,
+// Computes F[j] - bend[j] for all j. As bend[j] is the same for all i,
+//
 //      F[j] - bend[j] = price + min over i of (F[i] - bend[i]) + (at[j] above[i] - at[i] above[j])
-// A vector of j at a time. Those i that lie in it come last, one after another as their own F is
-// known: they take part only where F + price of the smallest is not above all of these F.
+//
+// The loop takes a vector of j at a time. The i that lie in the vector come last, one after another
+// as their F becomes known; they are needed only if F + price of the smallest is not above all of
+// these F.
 struct WalkPriced {
     static APSCOPE_INLINE void run(const Paths* given) {
         const Paths p = *given;
@@ -75,7 +79,7 @@ struct WalkPriced {
             load(p.bend + first, bend);
             p.lowest[first / lanes] = static_cast<std::uint32_t>(low);
             Lanes best = Lanes{} + infinity,
-                  other = best;  // two minima, as one would wait for itself
+                  other = best;  // two minima, because a single one would be a chain of waits
             std::size_t i = low;
             for (; i + 1 < first; i += 2) {
                 const Lanes one = p.before[i] + (at * p.above[i] - p.at[i] * above);
@@ -102,8 +106,8 @@ struct WalkPriced {
             }
             const Lanes before = best + p.price;
             __builtin_memcpy(p.before + first, &before, sizeof before);
-            // What is worse for the last j is worse for all after it by as much: the costs satisfy
-            // the quadrangle inequality.
+            // An i that is worse for the last j is worse by as much for all later j, because the
+            // costs satisfy the quadrangle inequality.
             const double limit = best[lanes - 1] + 2.0 * p.doubt;
             for (bool passes = first + lanes <= p.count; passes && low + lanes <= first;) {
                 Lanes total;
@@ -115,7 +119,7 @@ struct WalkPriced {
     }
 };
 
-// The best i of F[j], and how many come within doubt of it.
+// The best i of F[j], and the number of i within doubt of it.
 struct StepBack {
     static APSCOPE_INLINE void run(const Paths* given, std::size_t j, std::size_t* from,
                                    std::size_t* near) {
@@ -148,15 +152,15 @@ std::optional<Row> PricedLevels::find(const LevelPoints& points, std::size_t k) 
     before_.resize(n + 2 * lanes, 0.0);
     lowest_.resize(n / lanes + 1, 0.0);
     const double m = static_cast<double>(wanted);
-    // A total is off by at most two errors, the price being no larger than a cost. No i that was
-    // passed over is better by more than the roundings of three totals; so a path that leaves the
-    // best can be better by that in each of its segments, and the best worse.
+    // The error of a total is at most two errors, because the price is not larger than a cost. No
+    // omitted i is better by more than the roundings of three totals; so a path that leaves the
+    // best one can be better by that in each of its segments, and the best worse.
     const double doubt = 16.0 * points.error * m;
     Paths paths{points.at.data(), points.above.data(), points.bend.data(), n, 0.0, doubt,
                 before_.data(),   lowest_.data()};
 
-    // Costs fall about with the square of the number of segments, so the price at which another one
-    // pays with its cube.
+    // Costs fall about with the square of the number of segments, so the price at which another
+    // segment pays falls with its cube.
     paths.price = undivided * (price_ > 0.0 ? price_ : 1.0 / (m * m * m));
     double low = 0.0, high = undivided;
     Row levels;
@@ -182,7 +186,7 @@ std::optional<Row> PricedLevels::find(const LevelPoints& points, std::size_t k) 
         (segments > wanted ? low : high) = paths.price;
         const double ratio = static_cast<double>(segments) / m,
                      guess = paths.price * (ratio * ratio * ratio);
-        const bool halves = t > 3 && low > 0.0;  // the guesses may come from one side alone
+        const bool halves = t > 3 && low > 0.0;  // the estimates may approach from one side only
         paths.price = guess > low && guess < high && !halves ? guess
                       : low > 0.0                            ? std::sqrt(low) * std::sqrt(high)
                                                              : high / 8.0;

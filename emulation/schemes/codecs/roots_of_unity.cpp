@@ -7,8 +7,7 @@ namespace apscope::detail {
 
 namespace {
 
-// The high half of a product has no FMA to be checked by where the instruction set has none:
-// Dekker's product.
+// Dekker's product, because the instruction set may have no FMA for the low half of a product.
 Pair product(double a, double b) {
     constexpr double splitter = 0x1p27 + 1.0;
     const double p = a * b, as = splitter * a, bs = splitter * b;

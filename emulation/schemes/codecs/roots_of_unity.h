@@ -23,8 +23,8 @@ private:
     struct Turn {
         Pair cosine, sine;
     };
-    // Angles are products of two out of tables: of steps of 2 pi / (8 n), up to pi / 4, and of
-    // stride_ of them.
+    // A root is the product of two roots from tables: of angles in steps of 2 pi / (8 n), up to
+    // pi / 4, and of angles in steps of stride_ such steps.
     std::size_t n_, stride_;
     std::vector<Turn> fine_, coarse_;
 };

@@ -1,4 +1,4 @@
-// Which elements are sent where only some are.
+// The choice of the elements that are sent if only some are.
 #pragma once
 
 #include <algorithm>
@@ -15,9 +15,9 @@
 
 namespace apscope::detail {
 
-// The `count` largest of some sizes, of equals the first: those that keep() says yes to.
+// Separates the `count` largest of some sizes, of equals the first: keeps() is true for them.
 struct Cutoff {
-    double size = -1.0, index = 0.0;  // of the last of them
+    double size = -1.0, index = 0.0;  // of the last kept one
 
     bool keeps(double v, double place) const {
         return (v > size) | ((v == size) & (place <= index));
@@ -27,20 +27,20 @@ struct Cutoff {
     static Cutoff of(std::span<const double> row) { return {row[0], row[1]}; }
 };
 
-// Of n sizes, which are at least 0; visit(f) calls f(i, size of i) for all of them, in order.
-// Up to 2048 are copied and ordered. Of more, a histogram of their leading 16 bits says in which of
-// its bins the last of them lies. That bin alone is searched: where it holds few, those are copied
-// and ordered; else the next 16 bits are counted; sizes whose bits are all the same go by their
-// order.
+// The cutoff of n sizes, which are at least 0; visit(f) calls f(i, size of i) for all of them, in
+// order. Up to 2048 sizes are copied and ordered. For more, a histogram of their leading 16 bits
+// shows the bin of the last kept size, and only that bin is searched: if it has few sizes, these
+// are copied and ordered; otherwise the next 16 bits are counted. Sizes with equal bits are taken
+// in order.
 template <class Visit>
 Cutoff cutoff_of(std::size_t n, std::size_t count, Visit&& visit) {
     if (count >= n) return {};
     if (count == 0) return {std::numeric_limits<double>::infinity(), -1.0};
     const std::size_t few = n / 16 + (std::size_t{1} << 12);  // at most a byte per element
     Buffer<std::size_t> counts;
-    std::uint64_t leading = 0;  // of the sizes that are searched, their bits from `shift` on
+    std::uint64_t leading = 0;  // bits from `shift` on of the sizes that are searched
     int shift = 64;
-    std::size_t searched = n, left = count;  // how many those are, and the place among them
+    std::size_t searched = n, left = count;  // their number, and the place among them
     const auto is_left = [&](double v) {
         return shift == 64 || bits_cast<std::uint64_t>(v + 0.0) >> shift == leading;
     };
@@ -74,7 +74,7 @@ Cutoff cutoff_of(std::size_t n, std::size_t count, Visit&& visit) {
     });
     return *end;
 }
-// Of the magnitudes of a row that is read.
+// The cutoff of the magnitudes of a row, which it reads.
 inline Cutoff cutoff_of_magnitudes(const RowReader& x, std::size_t count) {
     return cutoff_of(x.size, count, [&](auto&& f) {
         for (std::size_t first = 0; first < x.size; first += sum_block) {
@@ -91,7 +91,7 @@ Buffer<std::size_t> largest(std::size_t n, std::size_t count, Size&& size) {
         for (std::size_t i = 0; i < n; ++i) f(i, size(i));
     });
     Buffer<std::size_t> index(std::min(n, count) +
-                              1);  // what is not kept goes where the next one will
+                              1);  // the next index overwrites one that is not kept
     std::size_t kept = 0;
     for (std::size_t i = 0; i < n; ++i) {
         index[kept] = i;
@@ -101,15 +101,15 @@ Buffer<std::size_t> largest(std::size_t n, std::size_t count, Size&& size) {
     return index;
 }
 
-// How many of n a share keeps: at least one, if there is any.
+// The number of elements, of n, that a share keeps: at least one, if there are any.
 inline std::size_t kept_of(std::size_t n, double share) {
     return n == 0
                ? 0
                : std::max<std::size_t>(1, static_cast<std::size_t>(static_cast<double>(n) * share));
 }
 
-// Bits of a place among n: as many as it takes if packed (none if there is one place only), else
-// 32, or more where 32 do not reach.
+// The bits of a place among n: if packed, the fewest that suffice (none for a single place);
+// otherwise 32, or more if 32 do not suffice.
 inline int place_bits(std::size_t n, bool packed) {
     const int needed = static_cast<int>(std::bit_width(n == 0 ? n : n - 1));
     return packed ? needed : std::max(32, needed);

@@ -1,5 +1,5 @@
-// Statistics of a row that steer a scheme: sums of fixed shape, so that nothing but the values
-// matters.
+// Statistics of a row from which a scheme chooses: sums of fixed shape, so that they depend only on
+// the values.
 #pragma once
 
 #include <algorithm>
@@ -70,8 +70,8 @@ inline double amax_of(const Rows& rows) {
     return amax;
 }
 
-// work(run, part) on a row that is read: its runs of `length` elements, the last may be shorter,
-// each in parts of at most sum_block elements from its start on.
+// Calls work(run, part) for a row, which it reads: for its runs of `length` elements, of which the
+// last may be shorter, in parts of at most sum_block elements from the run's start on.
 template <class Work>
 void for_runs(const RowReader& row, std::size_t length, Work&& work) {
     if (length > sum_block) {
@@ -83,7 +83,7 @@ void for_runs(const RowReader& row, std::size_t length, Work&& work) {
         }
         return;
     }
-    const std::size_t runs = sum_block / length;  // read at a time
+    const std::size_t runs = sum_block / length;  // runs that are read together
     for (std::size_t begin = 0; begin < row.size; begin += runs * length) {
         const std::span<const double> values =
             row.read(begin, std::min(runs * length, row.size - begin));
@@ -92,7 +92,7 @@ void for_runs(const RowReader& row, std::size_t length, Work&& work) {
         }
     }
 }
-// Of each run of `length` elements: fixed_sum() of term(x), and the largest magnitude.
+// For each run of `length` elements: the fixed_sum() of term(x); and the largest magnitude.
 template <class Term>
 Row sums_of_runs(const RowReader& row, std::size_t length, Term&& term) {
     Row sums((row.size + length - 1) / length, 0.0);
@@ -106,7 +106,7 @@ inline void raise_to_amax(const RowReader& row, std::size_t length, Row& amax) {
         amax[run] = std::max(amax[run], amax_of(part));
     });
 }
-// Of the whole row.
+// The same for the complete row.
 template <class Term>
 double fixed_sum_of(const RowReader& row, Term&& term) {
     const Row sums = sums_of_runs(row, std::max<std::size_t>(row.size, 1), term);

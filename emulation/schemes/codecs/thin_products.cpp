@@ -8,20 +8,20 @@ namespace apscope::detail {
 
 namespace {
 
-// Columns side by side: of a thin matrix, with zeros where it has no more, or of M.
+// The columns that are computed side by side: of a thin matrix, filled up with zeros, or of M.
 constexpr std::size_t lanes = 8;
-constexpr std::size_t few = 4;  // rows of M at a time
-// Columns of M at a time: of few rows they stay in the first-level cache.
+constexpr std::size_t few = 4;  // rows of M that are computed together
+// The columns of M that are computed together: for few rows they fit the first-level cache.
 constexpr std::size_t strip = 512;
-constexpr std::size_t in_cache =
-    std::size_t{1} << 14;  // numbers of a thin matrix that stay in the second-level cache
+constexpr std::size_t in_cache = std::size_t{1}
+                                 << 14;  // numbers of a thin matrix that fit the second-level cache
 
 using Lanes = double __attribute__((vector_size(8 * lanes)));
 
 APSCOPE_INLINE void load(const double* from, Lanes& x) { __builtin_memcpy(&x, from, sizeof x); }
 APSCOPE_INLINE void store(const Lanes& x, double* to) { __builtin_memcpy(to, &x, sizeof x); }
 
-// to[r, k] = sum over j of m[r, j] q[j, k], of `Rows` rows of M and of eight columns of Q.
+// to[r, k] = sum over j of m[r, j] q[j, k], for `Rows` rows of M and eight columns of Q.
 template <std::size_t Rows>
 APSCOPE_INLINE void rows_times(const double* m, std::size_t columns, const double* q, double* to) {
     Lanes sums[Rows] = {};
@@ -72,7 +72,7 @@ struct TransposedTimesThin {
     }
 };
 
-// m[r, j] = sum over k of p[r, k] q[k, j], of `Rows` rows and sixteen columns of M.
+// m[r, j] = sum over k of p[r, k] q[k, j], for `Rows` rows and sixteen columns of M.
 template <std::size_t Rows>
 APSCOPE_INLINE void sixteen_columns(const double* p, const double* q, std::size_t columns,
                                     std::size_t rank, double* m) {

@@ -1,6 +1,6 @@
-// Products of a matrix M (rows x columns, row by row) with thin ones, of a few columns: the sums of
-// each number of the result start at 0 and add in the order of the formula, whatever the vector
-// code.
+// Products of a matrix M (rows x columns, row by row) with thin matrices, which have few columns.
+// The sum of each number of the result starts at 0 and adds in the order of the formula, whatever
+// the vector code.
 //
 //      times_thin              out[i, k] = sum over j of M[i, j] Q[j, k]         Q: columns x rank
 //      transposed_times_thin   out[j, k] = sum over i of M[i, j] P[i, k]         P: rows x rank
@@ -22,7 +22,7 @@ Row times_thin(std::span<const double> m, std::span<const double> q, ThinShape s
 Row transposed_times_thin(std::span<const double> m, std::span<const double> p, ThinShape shape);
 Row product_of_thin(std::span<const double> p, std::span<const double> q, ThinShape shape);
 
-// `rank` rows of a thin matrix's columns, which has n rows; and back.
+// The columns of a thin matrix with n rows as `rank` rows; and back.
 Row thin_columns(std::span<const double> thin, std::size_t n, std::size_t rank);
 Row thin_from_columns(std::span<const double> by_column, std::size_t n, std::size_t rank);
 

@@ -37,7 +37,7 @@ namespace {
 struct Rounded {
     double *values, *bias, *variance, *levels;
 };
-// Elements under one norm, which is above 0.
+// Rounds elements under one norm, which is above 0.
 struct RoundUnderNorm {
     static APSCOPE_INLINE void run(const double* in, const double* words, std::size_t count,
                                    double norm, double levels, double words_count,
@@ -49,8 +49,8 @@ struct RoundUnderNorm {
             const double g = in[i], size = std::abs(g), wanted = levels * size / norm;
             const double u = levels < wanted ? levels : wanted;  // a norm may be rounded down
             const double level = std::floor(u);
-            const double up =
-                std::floor((u - level) * words_count);  // of 2^N words, this many round up
+            const double up = std::floor(
+                (u - level) * words_count);  // the number of words, of 2^N, that round up
             const double drawn = level + (up + words[i] >= words_count ? 1.0 : 0.0),
                          p = up / words_count;
             const double error = (level + p) * norm / levels - size;
@@ -74,7 +74,7 @@ void quantize_uniform(std::span<const double> in, std::span<double> out, const U
         const std::size_t group_end = std::min(begin + random_group, in.size());
         double* words = drawn;
         random_words(stream, first + begin, group_end - begin, words);
-        for (std::size_t i = begin; i < group_end;) {  // a bucket after another
+        for (std::size_t i = begin; i < group_end;) {  // one bucket after another
             const std::size_t bucket = (first + i) / grid.bucket,
                               left = grid.bucket - (first + i) % grid.bucket;
             const std::size_t count = std::min(left, group_end - i);

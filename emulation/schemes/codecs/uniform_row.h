@@ -1,5 +1,5 @@
-// Uniform levels over the norm of a bucket, rounded stochastically (docs/definitions.md,
-// section 8): levels -s..s, evenly spaced over -norm..norm of so many consecutive elements. (QSGD)
+// Uniform levels over the norm of a bucket of consecutive elements, rounded stochastically
+// (docs/definitions.md, section 8): levels -s..s, evenly spaced over -norm..norm (QSGD).
 #pragma once
 
 #include <cstddef>
@@ -25,17 +25,17 @@ struct UniformGrid {
     }
 };
 
-// Of each bucket of a row, an fp32 number.
+// The norm of each bucket of a row, an fp32 number.
 Row bucket_norms(const RowReader& row, const UniformGrid& grid);
 
-// Decoded values of finite elements first .. first + in.size() - 1 of a row (in[0] is element
+// Decodes the values of finite elements first .. first + in.size() - 1 of a row (in[0] is element
 // `first`), with E[y] - x, Var[y] and the signed level of each; `norms` are those of the row's
 // buckets.
 void quantize_uniform(std::span<const double> in, std::span<double> out, const UniformGrid& grid,
                       std::span<const double> norms, const RandomStream& stream, std::size_t first,
                       std::span<double> bias, std::span<double> variance, std::span<double> levels);
 
-// Such a piece of a row as a message: levels, signs, and the norms of all buckets as side
+// Encodes such a piece of a row into a message: levels, signs, and the norms of all buckets as side
 // information.
 void encode_uniform_row(Message& m, std::span<const double> x, const UniformGrid& grid,
                         std::span<const double> norms, const RandomStream& stream, bool packs,

@@ -1,16 +1,16 @@
 // adaptive_loss_scaling: a power of two per tensor, from the shape of its distribution, such that a
 // share `target` of the elements lies below the format's reach. u_min is the smallest magnitude
-// that counts as kept, T the target, P(abs(l g) < u_min) = T:
+// that counts as kept, T the target, P(|l0 g| < u_min) = T:
 //
-//      normal:     l = u_min / (sqrt2 erfinv(T) sigma)                          g ~ N(0, sigma)
-//      lognormal:  l = exp(ln u_min - mu - sqrt2 erfinv(2T - 1) sigma)          ln abs(g) ~ N(mu,
-//      sigma) l = 2^floor(log2 min(max(l, 1), upper, u_max / (H amax)))
+//      g ~ N(0, sigma^2)          l0 = u_min / (sqrt(2) erfinv(T) sigma)
+//      ln |g| ~ N(mu, sigma^2)    l0 = exp(ln u_min - mu - sqrt(2) erfinv(2 T - 1) sigma)
+//      both                       l  = 2^floor(log2 min(max(l0, 1), upper, u_max / (H amax)))
 //
 // sigma, or mu and sigma, are those of all workers' elements, by their moments: sigma^2 = mean g^2,
 // as in ada-loss' rule for layers, which counts the mean as spread; sigma^2 = ln(mean g^2 /
 // mean(abs g)^2), mu = ln mean(abs g) - sigma^2 / 2. An all-zero tensor has l = 1. Every `interval`
-// steps the scale is found anew. This is the rule for casts; for layers' scales in backpropagation
-// see apscope.studies.activation_scales.
+// steps the scale is computed again. This is the rule for casts; for layers' scales in
+// backpropagation see apscope.studies.activation_scales.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -32,7 +32,7 @@ struct AdaptiveRule {
     double u_min, u_max, target, upper;
     Headroom headroom;
 
-    // floor(log2 l) before the bounds; statistics of a tensor that is not all zero.
+    // floor(log2 l0), from the statistics of a tensor that is not all zero.
     int unbounded(double count, const AgreedStatistics& s) const {
         const double magnitude = s.sum_absolute / count, square = s.sum_squares / count;
         if (!lognormal)
@@ -67,7 +67,7 @@ struct Memory {
     void fields(Fields& f) { f.each("scale", scales); }
 };
 
-// A key that is `format` for what the format has, or a positive number.
+// The value of a key: `format` for the format's limit, or a positive number.
 double limit(const SchemeArguments& arguments, std::string_view key, double of_format) {
     return arguments.text(key) == "format" ? of_format : arguments.scale(key);
 }

@@ -2,10 +2,12 @@
 // number of overflows until S falls, at first `hysteresis`; i counts steps from 0, `last` is the
 // step of the last overflow, -1 at first.
 //
-//      overflow:  the step is dropped; if left = 1: S = max(S / factor, min_scale), else left -= 1;
-//      last = i none:      (consecutive_hysteresis: left = hysteresis;) if the growth test holds: S
-//      = factor S,
-//                 left = hysteresis
+//      overflow    the step is dropped
+//                  if left = 1:  S = max(S / factor, min_scale)
+//                  else:         left = left - 1
+//                  last = i
+//      none        if the growth test holds:                 S = factor S
+//                  in that case, or consecutive_hysteresis:  left = hysteresis
 //
 // The growth test: version=2025, since June of that year, and the fused optimizers' since 2020:
 // i - last - 1 is a positive multiple of `window`; version=2020, the class' until then: i - last is
@@ -31,7 +33,7 @@ constexpr std::array<std::string_view, 2> versions{"2025", "2020"},
 struct Memory {
     double scale = 1.0;
     long left = 0;          // overflows until the next lowers the scale
-    long i = 0, last = -1;  // this step, and that of the last overflow
+    long i = 0, last = -1;  // this step; the step of the last overflow
     bool stopped = false;
 
     void fields(Fields& f) { f.numbers("loss_scale", scale, left, i, last, stopped); }

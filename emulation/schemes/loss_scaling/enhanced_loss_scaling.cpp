@@ -22,7 +22,7 @@ namespace {
                                 "fp32 numbers (such as 0:1024/5000:8192)");
 }
 
-// STEP:VALUE/STEP:VALUE..., steps ascending; or none.
+// Reads STEP:VALUE/STEP:VALUE..., with ascending steps; or none.
 MinimumSchedule read_schedule(const std::string& text) {
     MinimumSchedule schedule;
     if (text == "none") return schedule;

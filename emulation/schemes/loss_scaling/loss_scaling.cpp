@@ -15,7 +15,7 @@ namespace apscope::detail {
 
 namespace {
 
-// A key that another value of `scale` gives a meaning.
+// Refuses a key that has a meaning only with another value of `scale`.
 void refuse_unless_default(const SchemeArguments& arguments, const char* key, const char* usual,
                            const char* belongs_to) {
     if (arguments.text(key) == usual) return;

@@ -1,16 +1,19 @@
 // birder: an adaptive step made of one stochastic bit per element, without error feedback or
 // warm-up.
 //
-//      m_w = beta m_w + (1 - beta) g_w       b_w = beta b_w + (1 - beta) |g_w|     in fp32, so
-//      |m_w| <= b_w u_w = m_w / b_w, 0 where b_w = 0      (amsgrad: b_w = max(b_w, its last value))
-//      sent_w = Q(u_w)                       Q(u) = +1 with probability (1 + u) / 2, else -1
-//      answer = Q(mean of sent_w)            chunk c of ceil(n / W) elements drawn by worker c
+//      m_w    = beta m_w + (1 - beta) g_w       in fp32
+//      b_w    = beta b_w + (1 - beta) |g_w|     in fp32, so |m_w| <= b_w
+//               max(that, the last b_w)         with amsgrad
+//      u_w    = m_w / b_w                       0 where b_w = 0
+//      sent_w = Q(u_w)                          Q(u) = +1 with probability (1 + u) / 2, else -1
+//      answer = Q(mean of sent_w)               chunk c of ceil(n / W) elements drawn by worker c
 //
-// Both draws are unbiased: E[answer] = mean of u_w, Var = 1 - that squared. An element that is 0
-// for everyone is a coin flip. group = G > 1: the u of G consecutive workers are averaged first, in
-// full precision (what a node does on its fast links), and worker j of a node draws and sends, for
-// all of it, chunk j of ceil(n / G) elements. The reduced sum is W answer. Its own truth is u_w.
-// The update rule and the hierarchy are recalled from the paper, not checked against its text.
+// Both draws are unbiased: E[answer] = mean of u_w, Var[answer] = 1 - (mean of u_w)^2. An element
+// that is 0 for all workers is drawn as +1 or -1 with equal probability. group = G > 1: the u of G
+// consecutive workers are averaged first, in full precision (as a node can on its fast links), and
+// worker j of a node draws and sends chunk j of ceil(n / G) elements for the node. The reduced sum
+// is W answer. Its own truth is u_w. The update rule and the hierarchy are recalled from the paper,
+// not checked against its text.
 #include <algorithm>
 #include <cmath>
 
@@ -26,7 +29,7 @@ constexpr int random_bits = 32;
 enum Hop : std::uint32_t { worker_hop, server_hop };
 
 struct Moments {
-    Rows m, b;  // one row per worker, of fp32 numbers
+    Rows m, b;  // one row of fp32 numbers per worker
 
     void fields(Fields& f) {
         f.rows("m", m);
@@ -46,7 +49,8 @@ void take_moments(std::span<double> m, std::span<double> b, std::span<const doub
     }
 }
 
-// Every worker's: the mean over its node of `group` consecutive workers; the last may be smaller.
+// For every worker, the mean over its node of `group` consecutive workers; the last node may be
+// smaller.
 void node_means(const Rows& u, std::size_t group, Rows& means) {
     means.resize(u.size());
     for (std::size_t first = 0; first < u.size(); first += group) {
@@ -61,8 +65,8 @@ void node_means(const Rows& u, std::size_t group, Rows& means) {
     }
 }
 
-// Elements first..first+count of a row. A worker draws for one chunk at a hop, with its words 0, 1,
-// ...
+// Elements first .. first + count - 1 of a row. A worker draws for one chunk at a hop, with its
+// words 0, 1, ...
 struct Chunk {
     std::size_t first, count;
 };
@@ -70,8 +74,8 @@ Chunk chunk_of(std::size_t n, std::size_t parts, std::size_t part) {
     const std::size_t size = (n + parts - 1) / parts, first = std::min(part * size, n);
     return {first, std::min(size, n - first)};
 }
-// work(part, begin, count, word) for the chunks that a piece of `count` elements meets: which of
-// the piece, from which word on.
+// Calls work(part, begin, count, word) for the chunks in a piece of `count` elements: elements
+// begin .. begin + count - 1 of the piece, with words from `word` on.
 template <class Work>
 void for_chunks(const Place& place, std::size_t count, std::size_t parts, Work&& work) {
     for (std::size_t part = 0; part < parts; ++part) {
@@ -88,7 +92,7 @@ void draw(Message& m, std::span<const double> u, const TrainingStep& step, std::
                   step.packs, first);
 }
 
-// u: the means of the worker's node, whose members draw a chunk each.
+// Fills the message of a worker's node, whose members draw a chunk each; p.x is the node's mean.
 void node_message(Message& m, const RowPiece& p, std::size_t group) {
     const std::size_t first = p.worker / group * group,
                       members = std::min(group, static_cast<std::size_t>(p.step.workers) - first);

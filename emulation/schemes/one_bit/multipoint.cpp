@@ -1,15 +1,16 @@
 // multipoint: a tensor as a sum of a few scaled points of a uniform grid, chosen greedily.
 //
-//      z = the point nearest to r / a,  s = <r, z> / |z|^2      for every a of a line search
-//      the pair with the least |r - s z|^2 is sent              the next point is of r - s z
-//      (points.h)
+//      z = the point nearest to r / a      for every a of a line search
+//      s = <r, z> / |z|^2                  the pair (s, z) with the least |r - s z|^2 is sent
+//      r = r - s z                         for the next point (points.h)
 //
-// The grid has levels i / L, i = -L..L, L = 2^(bits-1) - 1, so that 0 stays 0: gradients have many.
-// The paper's (zero=false) has all 2^bits levels from -1 to 1, (2 i - c) / c, c = 2^bits - 1, i =
-// 0..c, and no 0; with bits = 1 both are -1 and 1. The search tries a = amax i / search, i =
-// search..1, and keeps the first of equals. s is an fp32 number, local to a worker. So with bits =
-// 1 a point is `sign` with the l1 scale. Which of two levels is the nearer is decided in fp64: the
-// upper where (r / a - lower) / (upper - lower) >= 1/2, each operation rounded.
+// The grid has the levels i / L, i = -L..L, L = 2^(bits-1) - 1, so that 0 stays 0, because
+// gradients have many zeros. The paper's grid (zero=false) has all 2^bits levels from -1 to 1, (2 i
+// - c) / c, c = 2^bits - 1, i = 0..c, and no 0; with bits = 1 both grids are -1 and 1. The search
+// tries a = amax i / search, i = search..1, and keeps the first of equals. s is an fp32 number,
+// local to a worker. So with bits = 1 a point is `sign` with the l1 scale. The nearer of two levels
+// is chosen in fp64: the upper one if (r / a - lower) / (upper - lower) >= 1/2, each operation
+// rounded.
 #include <algorithm>
 #include <array>
 #include <cmath>

@@ -1,10 +1,12 @@
 // onebit_adam: the momentum of 1-bit Adam, exchanged in two phases of one bit each, both with error
 // feedback. C(v) = s sign(v), sign(0) = +1, s = |v|_2 / sqrt(length of v), an fp32 number.
 //
-//      m_w  = beta1 m + (1 - beta1) g_w           m: what the last exchange gave, the same for all
-//      workers v_w  = m_w + e_w, zeros behind             e_w = v_w - C(v_w)      all-to-all: chunk
-//      c goes to worker c V    = mean of C(v_w) + E, each chunk      E   = V - C(V) all-gather m =
-//      C(V)
+//      m_w = beta1 m + (1 - beta1) g_w      m: the last exchange's result, equal for all workers
+//      v_w = (m_w, zeros) + e_w             C(v_w) is sent all-to-all: chunk c to worker c
+//      e_w = v_w - C(v_w)
+//      V   = E + mean over w of C(v_w)      C(V) is sent by all-gather, each chunk with a scale
+//      E   = V - C(V)
+//      m   = C(V)
 //
 // Padding to a multiple of W lcm(W, 8) is part of every scale and has errors of its own. For the
 // first `warmup` steps the momentum is sent in a float format, without errors, and added exactly.
@@ -29,8 +31,8 @@ namespace apscope::detail {
 namespace {
 
 struct Memory {
-    Row momentum;      // the same for all workers
-    Row server_error;  // of the padded length
+    Row momentum;      // equal for all workers
+    Row server_error;  // of padded length
     long steps = 0;
 
     void fields(Fields& f) {
@@ -42,9 +44,9 @@ struct Memory {
 
 struct Phases {
     bool warm = false;  // the momentum is sent in a float format
-    Row scales;         // of each worker's v, and of the chunk of V that it serves
+    Row scales;         // scale of each worker's v
     Row answers;
-    Row padding;  // v behind the tensor, worker by worker
+    Row padding;  // v behind the tensor's end, worker by worker
 
     void fields(Fields& f) {
         f.numbers("warm", warm);
@@ -67,7 +69,7 @@ struct AddSigns {
     }
 };
 
-// v behind the first `elements` is all error; and V, from the signs of all workers.
+// The part of v behind the first `elements`, which consists only of errors.
 class Padding {
 public:
     Padding(State& state, std::size_t workers, std::size_t elements)
@@ -75,7 +77,7 @@ public:
           elements_(elements), workers_(workers) {}
 
     std::size_t length() const { return server_.size() - elements_; }
-    // The row, and its padding behind.
+    // A reader of the row with its padding.
     RowReader behind(const RowReader& row, std::size_t w) const {
         return {server_.size(),
                 [&row, w, this, whole = Row()](std::size_t first, std::size_t count) mutable {
@@ -89,7 +91,7 @@ public:
                     return std::span<const double>(whole);
                 }};
     }
-    // What is left of it for the next step: it belongs to no piece.
+    // Updates the errors of the padding for the next step, because it belongs to no piece.
     void keep(const Phases& phases) {
         const std::size_t chunk = server_.size() / workers_;
         for (std::size_t i = elements_; i < server_.size(); ++i) {
@@ -105,7 +107,7 @@ private:
     std::size_t elements_, workers_;
 };
 
-// The scales of both phases. The server's errors become V, which answers() and keep() go on from.
+// Computes the scales of both phases. The server's errors become V, which answer() and keep() use.
 Phases measure(State& state, std::span<const RowReader> rows) {
     Phases phases;
     const std::size_t workers = rows.size(), elements = rows[0].size;

@@ -1,8 +1,9 @@
 // sign: one bit per element, times a scale per worker.
 //
-//      C(x) = s sign(x), sign(0) = +1       s = |x|_1 / d   (l1: the least squared error)
-//                                               |x|_2 / sqrt(d)   (l2: keeps the norm)
-//                                               1
+//      C(x) = s sign(x)           sign(0) = +1
+//      s    = |x|_1 / d           l1: the least squared error
+//             |x|_2 / sqrt(d)     l2: keeps the norm
+//             1                   one
 //
 // d counts every element, zeros too, and the padding's zeros where there is padding. s is an fp32
 // number. Messages are gathered, decoded and added in fp32. Biased: inside error_feedback it is

@@ -1,8 +1,9 @@
 // sign_vote: every worker sends the signs of its gradient (signSGD) or of its momentum (Signum),
-// the server answers with the majority's.
+// and the server answers with the majority's signs.
 //
-//      m_w = beta m_w + (1 - beta) g_w      beta = 0: the gradient itself, nothing is remembered
-//      sent_w = sign(m_w), sign(0) = +1     vote = sign(sum of sent_w)
+//      m_w    = beta m_w + (1 - beta) g_w      beta = 0: the gradient itself, nothing is remembered
+//      sent_w = sign(m_w)                      sign(0) = +1
+//      vote   = sign(sum of sent_w)
 //
 // An even vote, possible for even W alone, is +1 (`plus`, a bias) or 0 (`zero`, which costs log2(3)
 // bits on the way back). The reduced sum is W vote, so that the mean is the vote. The payload is

@@ -1,7 +1,7 @@
 // current_scaling: the scale is computed from the values that are sent.
 //
-//      S = fl32(largest / max(amax, eps)), at most FLT_MAX; 1 where that maximum is 0
-//      pow2: S's fraction bits set to 0, so largest / 2 < amax S <= largest
+//      S = fl32(largest / max(amax, eps))      at most FLT_MAX; 1 where that maximum is 0
+//          2^floor(log2 S)                     with pow2, so largest / 2 < amax S <= largest
 //      c = saturating round(S g)
 //
 // nonfinite=one: S = 1 where an element is not finite, which is Transformer Engine's rule for an
@@ -28,7 +28,7 @@ namespace apscope::detail {
 
 namespace {
 
-// Scales of runs, each worker's own.
+// The scheme whose runs have scales that are local to a worker.
 SchemeParts local(const FloatGrid& grid, std::size_t block, std::size_t bucket, double eps,
                   bool pow2, bool one_if_nonfinite) {
     const auto run_of = [block](std::size_t n) {

@@ -1,11 +1,12 @@
 // delayed_scaling: a tensor's scale is computed from its past, so no pass over it is needed before
 // the cast.
 //
-//      c_t = saturating round(S_t g_t)        S_0 = 1
-//      a_t = amax of g_t over all workers     (with non-finite elements: infinity, or as
-//      `nonfinite` says) A   = max of the last H of a_t, a_(t-1), ... (algo=max), or a_t
-//      (algo=most_recent) S_(t+1) = fl32(fl32(largest 2^-margin) / A), at most FLT_MAX, where 0 < A
-//      < infinity; else S_t
+//      c_t     = saturating round(S_t g_t)                 S_0 = 1
+//      a_t     = amax of g_t over all workers              infinity, or as `nonfinite` says, with
+//                                                          elements that are not finite
+//      A       = max of the last H of a_t, a_(t-1), ...    algo=max
+//                a_t                                       algo=most_recent
+//      S_(t+1) = fl32(fl32(largest 2^-margin) / A)         at most FLT_MAX; S_t unless 0 < A < inf
 //
 // So a spike saturates at its own step and keeps the scale low for H steps. A NaN in the history is
 // ignored. zero=skip: a tensor of zeros does not change scale and history.
@@ -20,7 +21,7 @@ namespace apscope::detail {
 
 namespace {
 
-struct Memory {  // of every tensor
+struct Memory {  // by tensor
     std::map<std::string, double> scale;
     std::map<std::string, Row> history;
 
@@ -35,8 +36,8 @@ enum class Nonfinite { infinity, nan, finite };
 struct Delayed {
     std::size_t history;
     bool most_recent, skips_zero;
-    double largest;       // times 2^-margin
-    Nonfinite nonfinite;  // the amax of a tensor with such elements
+    double largest;       // the format's largest value times 2^-margin
+    Nonfinite nonfinite;  // the amax of a tensor with elements that are not finite
 
     Decision next(const AgreedStatistics& s, Row& past, double& scale) const {
         const Decision decision = scale_of(scale);

@@ -1,9 +1,11 @@
 // fp8_allreduce: gradients that are added in the format they are sent in, under one scale for all
 // workers.
 //
-//      a = amax over all workers and elements; infinite if any is not finite
-//      S = fl32(2^floor(log2(largest / a)) / sqrt(W))     the last step's S (at first 1) if a is 0
-//      or infinite c = saturating round(S g), summed in the format with saturation, divided by S
+//      a   = amax over all workers and elements            infinite if any element is not finite
+//      S   = fl32(2^floor(log2(largest / a)) / sqrt(W))    the last step's S (at first 1) if a is 0
+//                                                          or infinite
+//      c_w = saturating round(S g_w)
+//      y   = (sum of c_w) / S                              summed in the format, with saturation
 //
 // sqrt(W) is room enough for gradients that are independent between workers, and too little for
 // equal ones. The exponent is exact and at most 127. headroom: W or 1 instead of sqrt(W).
@@ -18,7 +20,7 @@ namespace apscope::detail {
 namespace {
 
 struct Memory {
-    std::map<std::string, double> scale;  // of every tensor
+    std::map<std::string, double> scale;  // by tensor
 
     void fields(Fields& f) { f.each("scale", scale); }
 };

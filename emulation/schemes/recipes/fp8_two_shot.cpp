@@ -1,16 +1,17 @@
 // fp8_two_shot: two phases of an 8-bit float format under real scales, the sum between them in
 // fp32.
 //
-//      a = amax of the group, 1 where it is 0 or NaN
-//      S = fl32(M fl32(1 / a))                M the format's largest value
-//      c = round(fl32(x S))                   to nearest, ties to even
-//      x reads fl32(c fl32(1 / S)); sum of the workers' in fp32, in rank order;
-//      the same once more on the sum
+//      a  = amax of the group           1 where it is 0 or NaN
+//      S  = fl32(M fl32(1 / a))         M: the format's largest value
+//      c  = round(fl32(x S))            to nearest, ties to even
+//      x' = fl32(c fl32(1 / S))         the decoded value
+//      y  = sum of the workers' x'      in fp32, in rank order; then encoded and decoded likewise
 //
-// group=0: the worker's tensor in the first phase; in the second each shard of ceil(n / W) elements
-// of the sum, worker s has shard s. N: every N elements of the tensor in both phases, row: each of
-// its slices along the first axis; a group belongs to one shard (bucket: of the bucket's array).
-// Infinities and NaNs are seen: with an infinite amax S is 0 and a group is NaN.
+// A group is, with group=0, the worker's tensor in the first phase, and in the second each shard of
+// ceil(n / W) elements of the sum (worker s has shard s); with group=N, every N elements of the
+// tensor in both phases; with group=row, each of its slices along the first axis. A group belongs
+// to one shard (bucket: of the bucket's array). Infinities and NaNs do not bypass the scheme: with
+// an infinite amax S is 0 and a group becomes NaN.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -63,10 +64,10 @@ public:
                 values[begin + i] = static_cast<float>(codes[begin + i]) * back;
         }
     }
-    // Of elements that were rounded under one scale, a group or what the message has of it.
+    // Adds the statistics of elements under one scale: a group, or the message's part of it.
     void state_use(Message& m, std::span<const double> x, float scale, std::size_t first,
                    std::size_t count, GridUse& use) const {
-        if (!(scale > 0.0f && std::isfinite(scale))) return;  // no element has a place in the grid
+        if (!(scale > 0.0f && std::isfinite(scale))) return;  // no element fits the grid
         const Row scales(std::min(count, sum_block), scale);
         for (std::size_t begin = first; begin < first + count; begin += sum_block) {
             const std::size_t part = std::min(sum_block, first + count - begin);
@@ -81,7 +82,7 @@ private:
     GridLimits limits_;
 };
 
-// Elements that share a scale, of a tensor of n; the second phase's are shards if group is 0.
+// Groups of elements that share a scale; in the second phase they are shards if group is 0.
 struct Groups {
     std::size_t group = 0;
     bool by_rows = false;
@@ -101,7 +102,7 @@ void for_groups(std::size_t n, std::size_t length, Work&& work) {
         work(first, std::min(length, n - first));
 }
 
-// With a bucket the codes are, at last, what all elements of its groups read.
+// With a bucket, the message's codes are finally the decoded values of all elements of its groups.
 void encode(const RowPiece& p, const ScaledCast& cast, const Groups& groups, Message& m) {
     const std::size_t n = p.place.size, workers = static_cast<std::size_t>(p.step.workers),
                       length = groups.length(p.step, n, false);
@@ -139,7 +140,7 @@ void encode(const RowPiece& p, const ScaledCast& cast, const Groups& groups, Mes
     crop(m, own, p.x.size());
 }
 
-// The sum of what whole groups read.
+// The sum of the decoded values of complete groups.
 std::vector<float> add_groups(const SentPieces& s, Row& sum) {
     if (s.step.bucket == nullptr) {
         gathered_sum(s.messages, sum);

@@ -1,9 +1,10 @@
 // mx: runs of elements that share a power-of-two scale, local to a worker (microscaling, shared
 // exponents).
 //
-//      2^k from the run's amax by `rule`     OCP: floor(log2 amax) - emax of the element format
-//      c = saturating round(g / 2^k)         runs of the flattened tensor, of each of its rows, or
-//                                            of its bucket; the last may be shorter
+//      k = exponent of the run's amax by `rule`      OCP: floor(log2 amax) - emax of the elements
+//      c = saturating round(g / 2^k)
+//
+// Runs are of the flattened tensor, of each of its rows, or of its bucket; the last may be shorter.
 //
 // Decoded and added in fp32, as the scales differ between the workers. Everything else is the
 // project's block formats (core/block_format.h): a name of theirs, with / where it has a comma.

@@ -1,7 +1,7 @@
 // nvfp4: 4-bit elements (0, .5, 1, 1.5, 2, 3, 4, 6), an e4m3 scale for 16 of them, an fp32 scale
 // for the tensor.
 //
-//      S = min(fl32(6 448 / amax), FLT_MAX)      amax over the tensor, agree=max: and over all
+//      S = min(fl32(6 * 448 / amax), FLT_MAX)    amax over the tensor, agree=max: and over all
 //                                                workers; tensor_scale=false: S = 1
 //      d = e4m3(fl32(amax of 16 * fl32(S / 6)))  scale: another format, its largest for 448
 //      q = e2m1(x / (d / S))                     in fp32, clipped to 6
@@ -9,8 +9,8 @@
 //
 // rht: 16 elements at a time, padded with zeros, are turned before by diag(signs) H16 / 4 and back
 // after; that spreads a spike over 16 elements. four_over_six: S aims at 256, each block also
-// tries 1.5 d, which puts its amax on 4, and keeps what has the smaller squared (mse) or absolute
-// (mae) error; a tie keeps 6.
+// tries 1.5 d, which puts its amax on 4, and keeps the result with the smaller squared (mse) or
+// absolute (mae) error; a tie keeps 6.
 //
 // bucket: tensor means the array of the tensor's bucket, whose amax and blocks these are. The words
 // of a neighbour's elements that are turned with the tensor's lie before its first one's and behind
@@ -42,7 +42,7 @@ void multiply_signs(std::span<double> whole_groups) {
     }
 }
 
-// A piece of a row that begins with a group.
+// Turns a piece of a row; the piece begins with a group.
 Row turn(std::span<const double> x) {
     Row turned(x.begin(), x.end());
     turned.resize((x.size() + group - 1) / group * group, 0.0);
@@ -68,7 +68,8 @@ void turn_back_variance(Row& variance, std::size_t size) {
     variance.resize(size);
 }
 
-// The largest magnitude of what is rounded; a NaN never counts, an infinity where asked for.
+// The largest magnitude of the rounded numbers; NaNs do not count, infinities only with
+// `infinities`.
 double amax_of(const RowReader& row, bool turns, bool infinities) {
     double amax = 0.0;
     for_runs(row, sum_block, [&](std::size_t, std::span<const double> part) {
@@ -81,14 +82,14 @@ double amax_of(const RowReader& row, bool turns, bool infinities) {
 }
 
 struct Agreed {
-    double amax = 0.0;  // of all workers
+    double amax = 0.0;  // over all workers
 
     void fields(Fields& f) { f.numbers("amax", amax); }
 };
 
 enum class FourOverSix { off, mse, mae };
 
-// Per block the better of two rows that differ in nothing but the block's scale.
+// For each block, the better of two rows that differ only in the block's scale.
 BlockRow better(BlockRow six, const BlockRow& four, std::span<const double> x, bool squares) {
     for (std::size_t b = 0; b < six.scales.size(); ++b) {
         const std::size_t end = std::min((b + 1) * group, x.size());
@@ -108,7 +109,7 @@ BlockRow better(BlockRow six, const BlockRow& four, std::span<const double> x, b
     return six;
 }
 
-// What the scheme does to a piece of a row, in the basis in which it is rounded.
+// Encodes a piece of a row, in the basis in which it is rounded.
 struct Encoder {
     BlockGrid grid;
     FourOverSix metric;
@@ -123,7 +124,7 @@ struct Encoder {
         BlockRow six = rounded();
         settings.stretch = 1.5f;
         state(better(std::move(six), rounded(), x, metric == FourOverSix::mse));
-        // Which scale was kept follows from the words themselves.
+        // The chosen scale depends on the words, so the moments are unknown.
         std::ranges::fill(m.bias, std::nan(""));
         std::ranges::fill(m.variance, std::nan(""));
     }

@@ -1,16 +1,19 @@
 // quickreduce: two phases of symmetric integers in blocks of 32, in fp16 arithmetic throughout.
 //
-//      of 64 consecutive values the 32 even ones are a block, and the 32 odd ones
-//      m = the block's value of largest magnitude, of ties the negative one
-//      d = fl16(-m / L)          L = 128, 32 or 8: the scale that is sent
-//      e = fl16(1 / fl16(d + epsilon))
-//      q = clamp(fl16(x e), -L, L - 1), to the nearest integer, ties to even
-//      x reads fl16(q d); sum of the workers' in rank order from 0, fl16 after every addition;
-//      the same codec once more on the sum
+// Of 64 consecutive values the 32 even ones are a block, and the 32 odd ones:
+//
+//      m  = the block's value of largest magnitude, of ties the negative one
+//      d  = fl16(-m / L)                   the scale that is sent; L = 128, 32 or 8
+//      e  = fl16(1 / fl16(d + epsilon))    epsilon_as=bound: fl16(1 / d), |d| >= epsilon
+//      q  = clamp(fl16(x e), -L, L - 1)    to the nearest integer, ties to even
+//      x' = fl16(q d)                      the decoded value
+//
+// The x' of the workers are added in rank order from 0, with fl16 after every addition; the same
+// codec encodes the sum once more.
 //
 // A tensor (with bucket: the array of its bucket) is padded with zeros to a multiple of 64 W. Below
-// m = L / 65504 e would exceed fp16 and is its largest number instead: x e stays small, and a block
-// loses its values.
+// m = L / 65504 e would exceed fp16 and is its largest number instead: x e stays small, and the
+// block's values are lost.
 // overflow=saturate: finite operands never give an infinity (AMD's mode FP16_OVFL); ieee: they do.
 // A NaN is less than any number to both bounds of the clamp, as the hardware's maximum takes the
 // other operand. The hardware's reciprocal is approximate; this one is correctly rounded.
@@ -32,10 +35,10 @@ namespace {
 
 constexpr std::size_t unit = 64, block = 32;
 
-// A row of fp16 numbers for a time.
+// A temporary row of fp16 numbers.
 using Buffer = std::array<double, sum_block>;
 
-double largest_of(const double* x) {  // every second one
+double largest_of(const double* x) {  // of every second number
     double most = -std::numeric_limits<double>::infinity(), least = -most;
     for (std::size_t i = 0; i < unit; i += 2) {  // NaNs compare false
         most = x[i] > most ? x[i] : most;
@@ -55,7 +58,7 @@ public:
         in_fp16(&epsilon, 1, &epsilon_);
     }
 
-    // The message's codes are what the elements of its units read, with the zeros that fill the
+    // The message's codes are the decoded values of its units, including the zeros that fill the
     // last one, which take part in the sum where a block is not finite.
     void encode(const RowPiece& p, Message& m) const {
         const BlocksAround around =
@@ -92,7 +95,7 @@ public:
         m.payload = wire.take();
     }
 
-    // What all workers get, of messages of a piece.
+    // The result of all workers, from the messages of a piece.
     void reduce(const SentPieces& s, Row& sum) const {
         const std::size_t n = s.messages[0].values.size(), of_units = s.messages[0].codes.size(),
                           own = lead_of(s.step, n, unit);
@@ -130,13 +133,13 @@ private:
             else e[b] = d[b] + epsilon_;
         }
         in_fp16(e, blocks, e);
-        // Numbers of 11 bits: the quotient in fp64 is nowhere next to a tie that it is not.
+        // These numbers have 11 bits, so the fp64 quotient is never a tie unless the exact one is.
         for (std::size_t b = 0; b < blocks; ++b) e[b] = 1.0 / e[b];
         in_fp16(e, blocks, e);
     }
 
-    // Zeros from element `first` to the end of the unit that holds the last of `count` elements;
-    // gives that end.
+    // Writes zeros from element `first` to the end of the unit with the last of `count` elements,
+    // and returns that end.
     static std::size_t fill(Buffer& x, std::size_t first, std::size_t count) {
         const std::size_t filled = (count + unit - 1) / unit * unit;
         std::fill(x.begin() + static_cast<std::ptrdiff_t>(first),
@@ -145,7 +148,8 @@ private:
     }
     static std::size_t fill(Buffer& x, std::size_t count) { return fill(x, count, count); }
 
-    // q of the fp16 numbers of whole units, which become what they read.
+    // Computes q of the fp16 numbers of complete units, and replaces the numbers by their decoded
+    // values.
     void code(Buffer& x, std::size_t count, Buffer& q) const {
         std::array<double, sum_block / block> d, e;
         scale(x, count / block, d.data(), e.data());

@@ -13,11 +13,13 @@ namespace apscope::detail {
 
 namespace {
 
-// Exponents that are tried: from `below` under the largest that never saturates to `above` over it.
+// The exponents that are tried: from `below` under the largest that never saturates to `above` over
+// it.
 constexpr int below = 2, above = 64;
-// Evaluated at once: reading and the noise cost as much as several.
+// The number of exponents evaluated together, because reading and the noise cost as much as
+// several.
 constexpr int together = 4;
-// More than the rounding of the sums.
+// A bound of the rounding errors of the sums.
 constexpr double margin = 1e-9;
 
 // A figure as a sum over steps; its order is that of the figures.
@@ -33,7 +35,8 @@ struct Figure {
         nmse += step.squared_error / step.squared_reference;
         ++steps;
     }
-    // Infinite with overflow; 0 if there is nothing to err in. Where the noise is unknown the NMSE.
+    // The figure: infinite with overflow, 0 for a reference of zero; the NMSE if the noise is
+    // unknown.
     double value(ByFigure by) const {
         if (overflow > 0) return std::numeric_limits<double>::infinity();
         if (by == ByFigure::error_over_noise && blocks > 0)
@@ -57,7 +60,7 @@ public:
             const int next = values_.rbegin()->first + 1;
             evaluate(next, next + together - 1);
         }
-        const auto before = [&](int a, int b) {  // of equals the nearest to the start
+        const auto before = [&](int a, int b) {  // of equals, the nearest to the start first
             if (values_[a] != values_[b]) return values_[a] < values_[b];
             return std::abs(a - start) < std::abs(b - start);
         };
@@ -99,8 +102,8 @@ private:
             values_[first + static_cast<int>(d)] = found[d].value(by_);
         least_ = least.back().value(by_);
     }
-    // Whether the largest exponent so far, and every larger one, has more than some other: the
-    // least that they can come to rises with the exponent.
+    // True if the largest exponent so far, and every larger one, is worse than some other: the
+    // lower bound of their figures rises with the exponent.
     bool lost_from_here_on() const {
         double best = std::numeric_limits<double>::infinity();
         for (const auto& [exponent, value] : values_) best = std::min(best, value);
@@ -111,8 +114,8 @@ private:
     const SelectionInput& input_;
     const FloatEncoder& encoder_;
     ByFigure by_;
-    std::map<int, double> values_;  // by exponent; in logarithms, or the NMSE
-    double least_ = 0.0;            // of the largest exponent so far and all above
+    std::map<int, double> values_;  // by exponent: logarithms, or the NMSE
+    double least_ = 0.0;            // lower bound for the largest exponent so far and all above
 };
 
 }  // namespace

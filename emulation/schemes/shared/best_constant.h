@@ -8,9 +8,9 @@ namespace apscope::detail {
 
 enum class ByFigure { error_over_noise, step_nmse };
 
-// The power of two with the least figure over all steps and tensors served, from `below` binades
-// under the largest that never saturates upwards. Needs a look ahead; throws std::invalid_argument
-// without one.
+// Chooses the power of two with the least figure over all steps and tensors of the scheme, from
+// `below` binades under the largest that never saturates upwards. Throws std::invalid_argument
+// without a look ahead.
 Choose choose_best_constant(const FloatEncoder& encoder, ByFigure by);
 
 }  // namespace apscope::detail

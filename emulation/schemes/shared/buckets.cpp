@@ -20,7 +20,7 @@ struct Joined {
     std::vector<Part> parts;  // in the order of the bucket
     GradientOf gradient;
 
-    // special: with elements that are not finite, else 0 for them.
+    // special: keeps elements that are not finite; otherwise they become 0.
     void read(std::size_t worker, std::size_t first, bool special, std::span<double> out) const {
         auto part = std::ranges::upper_bound(parts, first, {}, &Part::end);
         for (std::size_t done = 0; done < out.size(); ++part) {
@@ -94,7 +94,7 @@ Bucket bucket_around(const SchemeParts& scheme, std::size_t tensor, std::size_t 
 
 std::size_t lead_of(const TrainingStep& step, std::size_t size, std::size_t block) {
     if (step.bucket == nullptr || size == 0) return 0;
-    // An exchange of some of the workers has no rows of theirs.
+    // An exchange of only some of the workers has no rows of the others.
     if (const std::size_t rows = step.bucket->rows.size();
         rows != static_cast<std::size_t>(step.workers))
         throw std::invalid_argument(

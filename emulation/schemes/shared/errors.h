@@ -1,4 +1,4 @@
-// The memory of error feedback: what each worker did not send.
+// The memory of error feedback: the part that each worker did not send.
 #pragma once
 
 #include "emulation/schemes/state.h"

@@ -9,18 +9,18 @@
 
 namespace apscope::detail {
 
-// The keys' values if a spec does not name them.
+// The default values of the keys.
 struct FloatDefaults {
     std::string_view rounding = "ties_to_even", overflow = "ieee", accumulate = "format";
 };
 
-// The scheme's own keys first, then rounding, overflow, random_bits, accumulate, hop_rounding and
-// divide.
+// The keys of a scheme on a float grid: its own keys first, then rounding, overflow, random_bits,
+// accumulate, hop_rounding and divide.
 std::vector<SchemeKey> float_keys(std::vector<SchemeKey> own = {},
                                   const FloatDefaults& defaults = {});
 
-// Grid, encoder and transport from those keys. side_bits: of a tensor, values agreed besides the
-// codes.
+// Grid, encoder and transport from those keys. side_bits: bits of the values that are agreed for a
+// tensor, besides the codes.
 SchemeParts float_scheme(const SchemeArguments& arguments, std::uint64_t side_bits = 0,
                          Choose choose = {});
 
@@ -28,8 +28,8 @@ SchemeParts float_scheme(const SchemeArguments& arguments, std::uint64_t side_bi
 void require_undivided(const FloatGrid& grid, const SchemeArguments& arguments,
                        std::string_view gathers);
 
-// Stochastic rounding to the format, gathered, the shift of each tensor from the agreed amax with
-// headroom one. Keys: random_bits.
+// A scheme of stochastic rounding to the format, gathered, with the shift of each tensor from the
+// agreed amax with headroom one. Key: random_bits.
 SchemeParts gathered_scheme(const SchemeArguments& arguments, const FloatFormat& format,
                             Overflow overflow);
 
@@ -55,7 +55,7 @@ Choose choose_each(Rule rule) {
         return decisions;
     };
 }
-// By 2^s, s = rule.own(amax). Of a rule without memory.
+// Scales by 2^s, s = rule.own(amax), for a rule without memory.
 Choose choose_by_amax(const ShiftRule& rule);
 
 }  // namespace apscope::detail

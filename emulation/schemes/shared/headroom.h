@@ -1,6 +1,6 @@
 // Headroom: the factor by which a scale leaves room for the sum of the workers' values, and the
-// integer exponents that follow from it. All by integer arithmetic on the bits of an fp32 amax;
-// no logarithm is taken.
+// integer exponents that follow from it. They are computed by integer arithmetic on the bits of an
+// fp32 amax, without a logarithm.
 #pragma once
 
 #include <array>

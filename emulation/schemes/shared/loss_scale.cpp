@@ -55,7 +55,8 @@ std::vector<Decision> GradScaler::run(const SelectionInput& input, const FoundIn
 
 }  // namespace
 
-// Messages are at most what rounding makes of S |x|; their sums what the hops make of those.
+// A message is at most S |x| rounded up; a sum is at most the messages added with the hops'
+// rounding.
 bool FoundInf::could_overflow(const AgreedStatistics& s, double scale, int workers,
                               const Topology& topology) const {
     const FloatFormat& grid = encoder_.grid.format;
@@ -63,12 +64,13 @@ bool FoundInf::could_overflow(const AgreedStatistics& s, double scale, int worke
     const RoundingBound wire(grid), hops(by);
     // A negative number has no code.
     if (!grid.is_signed || !by.narrow.format.is_signed) return true;
-    if (encoder_.grid.division != Division{}) return true;  // rounds twice
+    if (encoder_.grid.division != Division{}) return true;  // it rounds twice
     if (wire.rounded(scale * s.amax) > grid.largest()) return true;
     if (topology.kind == Topology::Kind::exact || encoder_.reduction.exact) return false;
-    if (topology.kahan) return true;  // the compensation is not bounded so
+    if (topology.kahan) return true;  // this does not bound the compensation
     const double messages = wire.growth * scale * s.largest_sum + workers * wire.least;
-    return hops.summed(messages, workers) * (1.0 + 0x1p-40) > by.largest();  // rounded itself
+    return hops.summed(messages, workers) * (1.0 + 0x1p-40) >
+           by.largest();  // the bound is rounded, too
 }
 
 bool FoundInf::operator()(const SelectionInput& input, std::size_t step, double scale) const {
@@ -121,7 +123,7 @@ SchemeParts dynamic_loss_scheme(const SchemeArguments& arguments) {
 
 SchemeParts grad_scaler(const SchemeArguments& arguments, MinimumSchedule minimum) {
     SchemeParts scheme = dynamic_loss_scheme(arguments);
-    // torch's own conditions.
+    // These are torch's conditions.
     const double growth = arguments.scale("growth"), backoff = arguments.scale("backoff");
     const double init = initial_loss_scale(arguments);
     if (growth <= 1.0)

@@ -10,7 +10,7 @@
 
 namespace apscope::detail {
 
-// found_inf of a step with scale S: whether some element of some tensor is not finite after the
+// found_inf of a step with scale S: true if some element of some tensor is not finite after the
 // reduction, or was not finite in a worker's gradient before it.
 class FoundInf {
 public:
@@ -18,22 +18,23 @@ public:
     bool operator()(const SelectionInput& input, std::size_t step, double scale) const;
 
 private:
-    // A bound, so that only steps whose sums could overflow are reduced ahead.
+    // Uses a bound, so that only steps whose sums could overflow are reduced ahead.
     bool could_overflow(const AgreedStatistics& s, double scale, int workers,
                         const Topology& topology) const;
 
     FloatEncoder encoder_;
 };
 
-// From the schedule's steps on: the minimum of S. Before the first there is no minimum.
+// The minimum of S from each of these steps on. Before the first there is no minimum.
 using MinimumSchedule = std::map<std::int64_t, double>;
 
 std::vector<SchemeKey> grad_scaler_keys();
 
-// A scheme whose choice depends on what a step's reduction comes to.
+// A scheme whose choice depends on the result of a step's reduction.
 SchemeParts dynamic_loss_scheme(const SchemeArguments& arguments);
 
-// That state machine on a float grid. The scale in force at a step is the one before its update.
+// The state machine of GradScaler on a float grid. The scale of a step is the one before its
+// update.
 SchemeParts grad_scaler(const SchemeArguments& arguments, MinimumSchedule minimum = {});
 
 // The key `init`: a positive, normal fp32 number. torch's and DeepSpeed's 2^16 is the first power

@@ -29,7 +29,7 @@ void append(BitWriter& to, const Message& m) {
     }
 }
 
-// What is left of a row, 0 where it is not finite.
+// The remainder of a row, with 0 where it is not finite.
 struct Subtract {
     static APSCOPE_INLINE void run(const double* values, std::size_t count, double* residual) {
         for (std::size_t i = 0; i < count; ++i) {
@@ -38,7 +38,7 @@ struct Subtract {
         }
     }
 };
-// The same, the values added to those of the points before, if there are any.
+// The same, and adds the values to those of the points before, if there are any.
 struct TakePoint {
     static APSCOPE_INLINE void run(const double* point, bool first, std::size_t count,
                                    double* values, double* residual) {
@@ -48,7 +48,8 @@ struct TakePoint {
     }
 };
 
-// What the inner scheme chose for a point, and what it measured of each worker's row, if it does.
+// The parameters that the inner scheme chose for a point, and its measurements of each worker's
+// row, if it measures.
 struct Point {
     Parameters theta;
     Rows own;
@@ -60,10 +61,10 @@ struct Point {
 
 struct Chosen {
     std::vector<Point> points;
-    std::vector<long> counts;  // that each worker sends
+    std::vector<long> counts;  // the number of points that each worker sends
 
-    // The inner parameters of point j are named j/..., what was measured j/own/w; points/w is how
-    // many worker w sends.
+    // The inner parameters of point j are named j/..., its measurements j/own/w; points/w is the
+    // number of points that worker w sends.
     void fields(Fields& f) {
         Rows rows;
         for (const long count : counts) rows.push_back({static_cast<double>(count)});
@@ -98,7 +99,7 @@ struct Points {
     long max;
     double nmse;  // 0: always all points
 
-    // What the first `count` points leave of a row, to be read.
+    // A reader of the remainder of a row after the first `count` points.
     RowReader left_over(const TrainingStep& step, const Chosen& chosen, const RowReader& row,
                         std::size_t worker, long count) const {
         if (count == 0) return row;
@@ -193,7 +194,7 @@ SchemeParts in_points(const SchemeParts& inner, long max, double nmse) {
     const auto points = std::make_shared<const Points>(inner, max, nmse);
     SchemeParts scheme = inner;
     scheme.transport.code_bits = 0;  // as many times those of a point as there are points
-    // What is left over may depend on what is drawn, and is then no piece's alone.
+    // The remainder may depend on draws; its pieces are then not independent.
     scheme.run = inner.draws() ? whole_row : inner.run;
     scheme.block = 0;
     scheme.topology = reductions::gather;

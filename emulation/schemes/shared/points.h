@@ -1,6 +1,9 @@
 // A tensor as a sum of several encodings, each of the remainder of those before.
 //
-//      r_1 = x      y_j = C(r_j)      r_(j+1) = r_j - y_j      sent = y_1 + ... + y_points
+//      r_1     = x
+//      y_j     = C(r_j)
+//      r_(j+1) = r_j - y_j
+//      sent    = y_1 + ... + y_points
 //
 // C is a scheme with its own selection on the residuals of all workers; random words differ from
 // point to point. With nmse > 0 a worker stops before the first point j with |r_j|^2 <= nmse |x|^2,
@@ -12,14 +15,14 @@
 
 namespace apscope::detail {
 
-// The place of a worker's row among those that parameters were chosen from. A row that was chosen
-// for alone, as in two phases, is the only one.
+// The place of a worker's row among the rows for which parameters were chosen. If they were chosen
+// for one row alone, as in two phases, it is the only one.
 inline std::size_t place_of(std::size_t worker, std::size_t rows) {
     return worker < rows ? worker : 0;
 }
 
-// inner: without a memory, gathered or adding in a float format; its selection, encoding and change
-// of basis are used, its reduction is not.
+// inner: a scheme without memory that gathers or adds in a float format. Its selection, encoding
+// and change of basis are used, but not its reduction.
 SchemeParts in_points(const SchemeParts& inner, long max, double nmse);
 
 }  // namespace apscope::detail

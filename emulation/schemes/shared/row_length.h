@@ -8,7 +8,7 @@
 
 namespace apscope::detail {
 
-// Elements of a row; a tensor of fewer than two axes is one row. At least 1.
+// The number of elements of a row, at least 1; a tensor with fewer than two axes is one row.
 inline std::size_t row_length(const TrainingStep& step, std::size_t elements) {
     if (step.row != 0) return step.row;
     const bool has_rows = step.shape.size() > 1 && elements > 0;

@@ -1,8 +1,9 @@
-// The shift s of a unit (a tensor, a bucket, all that one loss scale serves) from its agreed amax,
-// and the memory of it. All schemes whose scale is a power of two from H amax use this.
+// The shift s of a unit (a tensor, a bucket, all tensors of a loss scale) from its agreed amax, and
+// its memory. All schemes whose scale is a power of two from H amax use this.
 //
-//      ceil     s = E - ceil(log2(H amax)), E = floor(log2 largest): H amax comes into (2^(E-1),
-//      2^E] tight    the largest s with H amax 2^s <= largest: no binade is spare
+//      ceil     s = E - ceil(log2(H amax))      E = floor(log2 largest), so
+//                                               2^(E-1) < H amax 2^s <= 2^E
+//      tight    s = the largest integer with H amax 2^s <= largest: no binade is spare
 #pragma once
 
 #include "core/float_format.h"
@@ -23,11 +24,12 @@ struct ShiftRule {
 
     bool remembers() const { return frozen > 0 || delayed; }
 
-    // Of this amax, which counts as at least 2^-126; 0 if it is 0.
+    // The shift for this amax, which counts as at least 2^-126; 0 if the amax is 0.
     int own(double amax, int workers) const;
 
-    // The shift in force. `last` and `run` are a unit's memory: its last shift and how often in a
-    // row it was that; run = 0 before the first. Steps with only zeros do not change the memory.
+    // The shift in force. `last` and `run` are a unit's memory: its last shift, and the number of
+    // consecutive steps with it; run = 0 before the first. Steps with only zeros do not change the
+    // memory.
     int next(double amax, int workers, int& last, long& run) const;
 };
 

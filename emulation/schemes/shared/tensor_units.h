@@ -14,27 +14,27 @@
 namespace apscope::detail {
 
 struct TensorUnit {
-    std::string name;  // what a state calls it: tensors keep their own
-    // In the order of the exchange; the first carries what the unit sends once.
+    std::string name;  // its name in a state; a tensor alone has its own name
+    // In the order of the exchange; the first one sends the unit's side information.
     std::vector<std::size_t> tensors;
 };
 
-// Elements of a tensor; none of one that another scheme serves.
+// The number of elements of a tensor; none if it belongs to another scheme.
 using ServedElements = std::function<std::optional<std::size_t>(std::size_t tensor)>;
 
 struct TensorUnits {
     enum class Kind { tensor, model, bucket } kind = Kind::tensor;
-    std::size_t limit = 0;  // bytes from which on a bucket is full
+    std::size_t limit = 0;  // a bucket is full from this number of bytes on
 
     // The units of a scheme's tensors at a step, in the order of the exchange: from
     // the last tensor to the first, as backpropagation makes them.
     std::vector<TensorUnit> of(const SelectionInput& input, std::size_t step) const;
-    // The same of tensors of these elements, without the names of single ones.
+    // The same for tensors with these numbers of elements, without the names of single tensors.
     std::vector<TensorUnit> of(std::size_t tensors, const ServedElements& elements) const;
 };
 
-// "25MB", "512KB", "2GB" (powers of 1024) or a number of bytes. Throws std::invalid_argument, which
-// names it with the words before it: unit=bucket: or bucket=.
+// Parses "25MB", "512KB", "2GB" (powers of 1024) or a number of bytes. Throws
+// std::invalid_argument; the message repeats the text after `before`: unit=bucket: or bucket=.
 std::size_t parse_bucket_size(std::string_view before, std::string_view text);
 
 }  // namespace apscope::detail

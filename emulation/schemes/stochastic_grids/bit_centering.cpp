@@ -1,10 +1,12 @@
 // bit_centering: HALP's number format as a gradient codec. Small integers around a centre that all
 // workers know, on a scale that shrinks with it.
 //
-//      every `period` steps    g is sent in fp32, c = mean of g in fp32
-//      between                 z = g - c is sent      delta = |c|_2 / (mu (2^(bits-1) - 1))
+//      every `period` steps    g is sent in fp32
+//                              c = mean of g, in fp32
+//      between                 z = g - c
+//                              delta = |c|_2 / (mu (2^(bits-1) - 1))
 //                              q = clip(floor(z / delta + U[0, 1)), -2^(bits-1), 2^(bits-1) - 1)
-//                              decoded: c + delta q
+//                              g' = c + delta q, the decoded value
 //
 // All workers can compute delta, so there is no side information. c = 0 (converged) has delta = 0
 // and decodes to 0. In HALP z is the weights' offset and c the full gradient, whose norm over mu
@@ -27,7 +29,7 @@ namespace apscope::detail {
 
 namespace {
 
-// Shared by the state and a step's choice: a centre in use is never changed.
+// The state and a step's choice share a row, because a centre in use is never changed.
 using SharedRow = std::shared_ptr<Row>;
 
 void row_field(Fields& f, const char* name, SharedRow& row) {
@@ -76,7 +78,7 @@ void encode_offsets(const RowPiece& p, const LevelTable& box, int random_bits, M
                   p.place.first);
     for (std::size_t i = 0; i < n; ++i) {
         m.values[i] += centre[i];
-        m.bias[i] += centre[i] + z[i] - x[i];  // of delta = 0 alone, but for rounding
+        m.bias[i] += centre[i] + z[i] - x[i];  // nonzero only if delta = 0, except for rounding
     }
 }
 

@@ -1,8 +1,9 @@
 // fractrain: progressive fractional quantization (PFQ): affine integers whose width grows when the
 // loss stalls.
 //
-//      step = (max - min) / (2^b - 1), at least least_scale      min and max of one worker's tensor
-//      q    = floor((g - min) / step + U[0, 1))                   decoded: min + step q
+//      step = max((max - min) / (2^b - 1), least_scale)      min and max of one worker's tensor
+//      q    = floor((g - min) / step + U[0, 1))
+//      g'   = min + step q                                   the decoded value
 //      b    = bits[turning points so far]
 //
 // The loss indicator: the last 5 losses are kept. If all of them are within epsilon of the last
@@ -38,14 +39,14 @@ std::vector<int> schedule(const std::string& text) {
     return bits;
 }
 
-// 0, 1, ..., 2^bits - 1.
+// The levels 0, 1, ..., 2^bits - 1.
 LevelTable whole_numbers(int bits) {
     Row codes(std::size_t{1} << bits);
     for (std::size_t q = 0; q < codes.size(); ++q) codes[q] = static_cast<double>(q);
     return LevelTable(std::move(codes));
 }
 
-// min and max.
+// The minimum and the maximum of a row.
 Row extremes(const RowReader& x) {
     Row found(2, 0.0);
     bool first = true;

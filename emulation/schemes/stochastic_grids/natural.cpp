@@ -1,6 +1,7 @@
 // natural: natural compression, stochastic rounding to the two neighbouring powers of two.
 //
-//      |x| = 2^k (1 + f)      sent: sign(x) 2^(k+1) with probability f, else sign(x) 2^k
+//      |x|  = 2^k (1 + f)
+//      sent = sign(x) 2^(k+1) with probability f, else sign(x) 2^k
 //
 // A sign and 8 exponent bits, including a code for 0: 9 bits per element. The original has no
 // scale; here a power of two brings the largest magnitude of all workers to at most 2^127, so that

@@ -18,7 +18,7 @@ namespace apscope::detail {
 
 namespace {
 
-// `fixed` is none of Elias' codes.
+// Elias' code with this name; none for `fixed`.
 std::optional<EliasCode> elias_code(std::string_view name) {
     if (name == "elias") return EliasCode::omega;
     if (name == "gamma") return EliasCode::gamma;

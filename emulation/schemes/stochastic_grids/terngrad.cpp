@@ -1,12 +1,13 @@
 // terngrad: ternary codes under one scale, which all workers share so that codes add up in the
 // network.
 //
-//      c_w = min(|.|, clip sigma_w)        sigma_w: of worker w's elements about their mean; clip =
-//      0 or sigma = 0: none s   = max over workers of |c_w|     agreed by MAX code = sign(g) with
-//      probability |g| / s, else 0
+//      c_w  = clamp(g_w, -t_w, t_w)        t_w = clip sigma_w; infinite where clip or sigma_w is 0
+//      s    = max over w of max |c_w|      agreed by MAX, an fp32 number
+//      code = sign(c_w) with probability |c_w| / s, else 0
 //
-// A code takes 2 bits on its way up; the sum of W codes lies in -W..W and takes ceil(log2(2W + 1)).
-// Then the variance is s |g|_1 - |g|_2^2 and the bias what clipping cut off.
+// sigma_w is the standard deviation of worker w's elements. A code takes 2 bits on its way up; the
+// sum of W codes lies in -W..W and takes ceil(log2(2W + 1)). A message has the variance
+// s |c_w|_1 - |c_w|_2^2 and the bias c_w - g_w.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -23,12 +24,12 @@ namespace {
 constexpr double largest_fp32 = std::numeric_limits<float>::max();
 
 struct Clipped {
-    Row limits;  // of each worker; infinity for none
+    Row limits;  // of each worker; infinity: no limit
 
     void fields(Fields& f) { f.row("limits", limits); }
 };
 
-// Where to clip: infinity for not at all.
+// The limit of a worker's magnitudes; infinity for no clipping.
 double limit_of(const RowReader& x, double clip) {
     const auto n = static_cast<double>(x.size);
     if (clip == 0.0 || x.size == 0) return std::numeric_limits<double>::infinity();

@@ -23,14 +23,14 @@ struct Codebooks {
     int random_bits;
 };
 
-// The elements that a codebook of fp32 numbers is made for.
+// Narrows elements to fp32, for a codebook of fp32 numbers.
 void narrow(std::span<const double> x, std::span<double> sent) {
     constexpr double largest = std::numeric_limits<float>::max();
     for (std::size_t i = 0; i < x.size(); ++i)
         sent[i] = static_cast<float>(std::clamp(x[i], -largest, largest));
 }
 
-// Of a whole row.
+// The codebook of a complete row.
 Row codebook_of(const RowReader& x, const Codebooks& books) {
     if (x.size == 0) return {};
     Row sent(x.size);
@@ -41,7 +41,7 @@ Row codebook_of(const RowReader& x, const Codebooks& books) {
     return LevelChooser(books.levels, books.search, books.candidates).levels(sent);
 }
 
-// Whole buckets of a tensor, the last of it may be shorter.
+// Encodes complete buckets of a tensor, whose last may be shorter.
 void encode_buckets(const RowPiece& p, const Codebooks& books, Message& all) {
     all.prepare(p.x.size(), true, true);
     LevelChooser chooser(books.levels, books.search, books.candidates);

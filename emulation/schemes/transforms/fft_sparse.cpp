@@ -1,9 +1,10 @@
-// fft_sparse: the tensor, flat, as a signal: of its Fourier coefficients the largest are kept and
-// sent as range-based floats with a bitmap of their places; gathered, transformed back and added.
+// fft_sparse: the tensor, flat, as a signal: the largest of its Fourier coefficients are sent as
+// range-based floats with a bitmap of their places; gathered, transformed back and added.
 //
-//      F = real FFT of x     keep the largest |F|, of equals the first      real and imaginary
-//      parts as N-bit codes of a window that ends at the largest part
-//      (emulation/schemes/codecs/code_window.h)
+//      F = real FFT of x        F[k] for k = 0 .. floor(n / 2)
+//
+// Of equal |F| the first counts as the larger. The real and imaginary parts are N-bit codes of a
+// window that ends at the largest of them (emulation/schemes/codecs/code_window.h).
 //
 // The transform runs on the host in fp64, in one fixed order of operations (codecs/fourier.h),
 // whatever the device.
@@ -26,9 +27,9 @@ namespace apscope::detail {
 
 namespace {
 
-// The tables of a length take longer than its transform, and all workers have that length: a thread
-// keeps those it used last, 2 MiB of them in all or those of one length, up to 128 MiB from one
-// message to the next.
+// Computing the tables of a length takes longer than a transform, and all workers have the same
+// length. So a thread keeps its last tables: 2 MiB in total, or those of one length, and up to 128
+// MiB from one message to the next.
 class Transforms {
 public:
     static Transforms& of_thread() {
@@ -47,7 +48,7 @@ public:
         clear();
         re = im = sizes = Row();
     }
-    Row re, im, sizes;  // of the coefficients at hand, and what ranks them
+    Row re, im, sizes;  // coefficients, and their squared magnitudes
 
 private:
     static constexpr std::size_t few = std::size_t{1} << 18,
@@ -74,7 +75,7 @@ struct FftSparse {
     int bits, mantissa_bits;
     std::size_t bucket;
 
-    // values: as many as x.
+    // `values` is as long as x.
     void encode_part(std::span<const double> x, std::span<double> values, Message& m,
                      BitWriter& payload, bool packs) const {
         const std::size_t n = x.size();
@@ -85,7 +86,7 @@ struct FftSparse {
         int exponent = 0;
         if (amax > 0.0)
             std::frexp(amax * static_cast<double>(n),
-                       &exponent);  // coefficients are at most 1 then
+                       &exponent);  // so that coefficients are at most 1
         std::copy(x.begin(), x.end(), values.begin());
         multiply_by_power(values, -exponent);
         Row &re = transforms.re, &im = transforms.im, &sizes = transforms.sizes;
@@ -116,7 +117,7 @@ struct FftSparse {
             payload.put(is_kept, 1);
         }
         m.payload_bits += bins;
-        std::size_t next = 0;  // bins before it are done
+        std::size_t next = 0;  // bins before it are finished
         for (const std::size_t k : kept) {
             for (; next < k; ++next) re[next] = im[next] = 0.0;
             const bool real_only = k == 0 || 2 * k == n;

@@ -1,10 +1,11 @@
 // integer_allreduce: fixed point with a scale that the workers agree on, chunk by chunk, so that
 // switches or plain integer additions sum the codes, exactly and in any order.
 //
-//      B = max over workers and elements of |x|        agreed by MAX, a chunk at a time
-//      f <= (2^(b-1) - H) / (H B)      the largest power of two, or the number itself
-//      q = round(f x)                  at most 2^(b-1) - 1 either way
-//      y = (sum of q) / f              H = W: no sum overflows; smaller H: sums wrap or saturate
+//      B = max over workers and elements of |x|      agreed by MAX, a chunk at a time
+//      F = (2^(b-1) - H) / (H B)
+//      f = the largest power of two at most F, or F itself
+//      q = round(f x)              at most 2^(b-1) - 1 either way
+//      y = (sum of q) / f          H = W: no sum overflows; smaller H: sums wrap or saturate
 //
 // To nearest, the sum's error is at most W / (2 f) where it does not overflow. Sums that wrap are
 // those of two's complement integers, in any order; saturating ones are added in rank order.
@@ -56,7 +57,8 @@ struct DrawIntegers {
     }
 };
 
-// A sum of b bits that overflows becomes the one 2^b away, or the end that it is beyond.
+// A sum that overflows b bits differs by a multiple of 2^b if it wraps, and is the nearer end if it
+// saturates.
 double wrapped(double sum, double half) {
     return sum - 2.0 * half * std::floor((sum + half) / (2.0 * half));
 }
@@ -71,7 +73,7 @@ struct FixedPoint {
 
     // 2^(b-1)
     double half() const { return std::ldexp(1.0, bits - 1); }
-    // H of so many workers; the sum of as many codes fits.
+    // H for this number of workers: the sum of H codes fits.
     double room(std::size_t workers) const {
         const auto all = static_cast<double>(workers);
         return headroom == Headroom::workers ? all
@@ -79,16 +81,16 @@ struct FixedPoint {
                                              : std::sqrt(all);
     }
 
-    // f of every chunk; 1 where all is zero.
+    // f of every chunk; 1 for a chunk of zeros.
     Row factors(std::span<const RowReader> rows) const {
         const double h = room(rows.size());
         Row factor((rows[0].size + chunk - 1) / chunk, 0.0);
         for (const RowReader& row : rows) raise_to_amax(row, chunk, factor);
         for (double& f : factor) {
             const double amax = f;
-            // In two quotients: H B may lie beyond fp64 where neither factor does.
+            // Two quotients, because H B may exceed fp64 although neither factor does.
             f = amax == 0.0 ? 1.0 : (half() - h) / h / amax;
-            // Rounded, it might take the largest value beyond the largest integer.
+            // Because f is rounded, it might bring the largest value beyond the largest integer.
             while (headroom == Headroom::one && f * amax > half() - 1.0) f = std::nextafter(f, 0.0);
             int exponent = 0;
             if (power_of_two && amax != 0.0) {
@@ -99,7 +101,7 @@ struct FixedPoint {
         return factor;
     }
 
-    // Of `count` elements from `first` on.
+    // Writes the factors of `count` elements from `first` on.
     void scales(const Row& factor, std::size_t first, std::size_t count, double* scale) const {
         for (std::size_t i = 0; i < count;) {
             const std::size_t end = std::min(count, i + chunk - (first + i) % chunk);

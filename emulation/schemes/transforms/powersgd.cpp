@@ -1,13 +1,15 @@
 // powersgd: a matrix M_w a worker is sent as two thin factors, which add up over the workers.
 //
-//      P_w = M_w Q          P = orthonormal columns of (sum P_w) / W       Q from the step before,
-//      at first random Q_w = M_w^T P        Q = (sum Q_w) / W                              sent_w =
-//      P Q_w^T,  sum = P (sum Q_w)^T
+//      P_w    = M_w Q                              Q: of the step before, at first random
+//      P      = orthonormal columns of sum of P_w
+//      Q_w    = M_w^T P
+//      Q      = (sum of Q_w) / W
+//      sent_w = P Q_w^T
+//      y      = P (sum of Q_w)^T
 //
 // A matrix has the tensor's first axis as rows and all others as columns. Other tensors, and those
 // whose factors would not be smaller, go as fp32 numbers. Factors are rounded to fp32 where they
-// are sent; sums are fp64, in fixed order. For the memory of what is lost:
-// error_feedback(powersgd:rank=2).
+// are sent; sums are fp64, in fixed order. With error feedback: error_feedback(powersgd:rank=2).
 #include "core/bits.h"
 #include "emulation/schemes/codecs/bits.h"
 #include "emulation/schemes/codecs/statistics.h"
@@ -20,7 +22,7 @@ namespace {
 
 struct Matrix {
     std::size_t rows, columns, rank;
-    bool is_small;  // not worth factors
+    bool is_small;  // too small for factors
 
     ThinShape shape() const { return {rows, columns, rank}; }
 
@@ -41,7 +43,7 @@ struct Memory {
 };
 
 struct Factors {
-    Rows own_p, own_q;  // what each worker sends
+    Rows own_p, own_q;  // the factors that each worker sends
     Row p;
     int exponent = 0;  // products are times 2^exponent
 
@@ -57,7 +59,7 @@ void round_to_fp32(Row& row) {
     for (double& v : row) v = static_cast<float>(v);
 }
 
-// columns x rank, from random words between -1 and 1.
+// A factor (columns x rank) of random numbers between -1 and 1.
 Row random_factor(const TrainingStep& step, const Matrix& m) {
     const RandomStream stream = step.shared_stream(32);
     Row q(m.columns * m.rank);
@@ -92,7 +94,7 @@ Parameters select(const Selection& given, std::size_t wanted) {
     Parameters theta;
     if (m.is_small) return theta;
     Row& q = state.of<Memory>().q;
-    // Nothing can grow again from a factor of zeros.
+    // A factor of zeros would stay zero forever.
     if (q.size() != m.columns * m.rank || amax_of(q) == 0.0) q = random_factor(step, m);
     // Powers of two keep the products inside fp64's range whatever the gradient's size.
     auto& [own_p, own_q, p, exponent] = theta.own.of<Factors>();

@@ -2,9 +2,11 @@
 // draw alike: their messages add element by element, and no place is sent. The chosen are those of
 // the k largest words, of equals the first.
 //
-//      y = fl32(x n / k), at most the largest fp32 number, or fl32(x) (scale=false), with
-//      probability k / n, else 0 E[y] - x = y k / n - x      Var y = y^2 (k / n) (1 - k / n), with
-//      the scale x^2 (n / k - 1) but for fl32
+//      v        = fl32(x n / k)                  at most the largest fp32 number
+//                 fl32(x)                        with scale=false
+//      y        = v with probability k / n, else 0
+//      E[y] - x = v k / n - x
+//      Var y    = v^2 (k / n) (1 - k / n)        with the scale x^2 (n / k - 1), but for fl32
 #include <algorithm>
 #include <limits>
 
@@ -19,13 +21,14 @@ namespace apscope::detail {
 namespace {
 
 struct Chosen {
-    Cutoff words;  // of the last of the chosen
+    Cutoff words;  // of the last chosen element
     std::size_t count = 0;
 
     void fields(Fields& f) { f.numbers("chosen", words.size, words.index, count); }
 };
 
-// work(first, words of elements first .. first + words.size() - 1) for elements begin .. end - 1.
+// Calls work(first, words) with the words of elements first .. first + words.size() - 1, for
+// elements begin .. end - 1.
 template <class Work>
 void for_words(const TrainingStep& step, std::size_t begin, std::size_t end, Work&& work) {
     for_drawn<double>(step.shared_stream(53), begin, end - begin,
@@ -44,7 +47,7 @@ void choose(const TrainingStep& step, Parameters& theta, std::size_t n, double k
     });
 }
 
-// What is sent of an element, and what it is on average.
+// The factor of a sent element, and the probability that it is sent.
 struct Send {
     double factor, probability;
 };

@@ -1,12 +1,13 @@
 // thc: all workers rotate by the same random rotation, round to the same table, and the codes'
 // table entries, whole numbers, add up: the sum needs no decoding on the way.
 //
-//      x' = H D x      D random signs, H Walsh-Hadamard on 2^p elements, zeros behind
-//      norm = max over the workers of |x|      which the rotation keeps, so that x' sqrt(2^p) /
-//      norm is about N(0, 1) clamped to -T..T, rounded stochastically to 2^bits of the points (2 j
-//      / g - 1) T, j = 0..g
+//      x'   = H D (x, zeros)           D: random signs; H: Walsh-Hadamard, of 2^p elements
+//      norm = max over w of |x_w|_2    as of x', so x' sqrt(2^p) / norm is about N(0, 1)
+//      z    = clamp(x' sqrt(2^p) / norm, -T, T)
+//      j    = z rounded stochastically to 2^bits of the points (2 j / g - 1) T, j = 0..g
+//      y    = D H ((2 (sum over w of j) / g - W) T norm / sqrt(2^p))
 //
-// T leaves 1/32 of a normal distribution outside. Which points: those of least variance for it
+// T leaves 1/32 of a normal distribution outside. The points are those of least variance for it
 // (codecs/normal_levels.h; the published table is not used).
 #include <algorithm>
 #include <bit>
@@ -32,7 +33,7 @@ struct FlipSigns {
         for (std::size_t i = 0; i < count; ++i) to[i] = signs[i] != 0.0 ? -row[i] : row[i];
     }
 };
-// to = D row, as many elements as `to` has at most; what is behind is 0.
+// to = D row, for at most as many elements as `to` has; further elements of `to` are 0.
 void flip(const TrainingStep& step, std::span<const double> row, Row& to) {
     const std::size_t count = std::min(row.size(), to.size());
     for_drawn<double>(step.shared_stream(1), 0, count,
@@ -50,15 +51,15 @@ struct LookUp {
 };
 
 struct Norm {
-    bool zero = false;  // a norm of 0 says it all
+    bool zero = false;  // the norm is 0, so all elements are
 
     void fields(Fields& f) { f.numbers("zero", zero); }
 };
 
 struct Thc {
     int g;
-    Row entries;        // of the table: whole numbers
-    LevelTable levels;  // of the table, between -T and T
+    Row entries;        // entries of the table: integers
+    LevelTable levels;  // levels of the table, between -T and T
 
     static Row turn(const TrainingStep& step, std::span<const double> row) {
         Row turned(row.empty() ? 0 : std::bit_ceil(row.size()));
@@ -66,7 +67,7 @@ struct Thc {
         if (!turned.empty()) hadamard(turned, turned.size());
         return turned;
     }
-    // In a row of the tensor's length: what stands behind it goes.
+    // The inverse; the row is cut to the tensor's length.
     static void turn_back(const TrainingStep& step, std::size_t length, Row& row) {
         if (row.empty()) return;
         hadamard(row, row.size());
@@ -121,8 +122,8 @@ struct Thc {
         }
         turn_back(p.step, n, m.values);
         turn_back(p.step, n, m.bias);
-        // Every element is a sum of all, each divided by the square root of their number, with
-        // either sign.
+        // Every element is the sum of all, each with either sign and divided by the square root of
+        // their number.
         const double sum = fixed_sum_of(RowReader::of(m.variance), [](double v) { return v; });
         m.variance.assign(n, sum / static_cast<double>(x.size()));
     }

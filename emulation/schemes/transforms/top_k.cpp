@@ -1,7 +1,7 @@
 // top_k: every worker sends its k = max(1, floor(keep n)) largest magnitudes, of equals the first,
 // as fp32 numbers with their places; the rest counts as 0. Gathered and added in fp32.
 //
-// The squared error is at most (1 - k/n) of the square of what is sent.
+// The squared error is at most (1 - k/n) |x|^2.
 #include <array>
 
 #include "core/bits.h"

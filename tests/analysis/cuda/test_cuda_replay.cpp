@@ -130,7 +130,7 @@ float many_binades(int w, std::size_t k, std::size_t i) {
            numbers[(i * 31 + static_cast<std::size_t>(w) * 977 + k * 131) % numbers.size()];
 }
 
-// The same with everything that fp32 has between.
+// The same values, with the edges of fp32 between them.
 float with_specials(int w, std::size_t k, std::size_t i) {
     if (k == 1 && i % 7 == 3)
         return edge_inputs()[(i * 79 + static_cast<std::size_t>(w) * 4099) % edge_inputs().size()];
@@ -282,7 +282,7 @@ TEST_F(CudaReplay, AddsUpNoErrorsOverSteps) {
 }
 
 TEST_F(CudaReplay, FastRoundingsAndSumsServeWhereTheyDoOnTheCpu) {
-    // Whether a task says so: e4m3 at a power of two adds in fp32, at another scale by the rule.
+    // The tasks state the path: e4m3 at a power of two adds in fp32, at another scale by the rule.
     class Noted : public RowDevice {
     public:
         std::vector<RowTotals> run(std::span<const std::span<const float>>, double,

@@ -125,7 +125,7 @@ INSTANTIATE_TEST_SUITE_P(Schemes, PhaseRows, testing::ValuesIn(cases), [](const 
     return name;
 });
 
-// What the fast path does not do is left to the composition.
+// Reductions that the fast path does not support use the composition.
 TEST(PhaseRows, OthersHaveNoFastPath) {
     for (const auto& [spec, topology] : std::vector<std::pair<const char*, const char*>>{
              {"aps:e4m3", "two_phase,sum=exact"},

@@ -27,7 +27,7 @@ struct Found {
     std::size_t most = 0, state = 0;
 };
 
-// Of a tensor that lies between two equal ones.
+// The bucket of a tensor that lies between two equal ones.
 Bucket bucket_of_three(const SchemeParts& scheme, const std::vector<std::vector<float>>& rows,
                        const std::vector<std::vector<float>>& others) {
     const auto row = [&](std::size_t k, std::size_t w) -> std::span<const float> {
@@ -125,7 +125,7 @@ TEST(SchemeCost, IsWhatSchemesAllocate) {
     EXPECT_GT(seen, 15);
 }
 
-// Where the sums of a bucket's shards are encoded as a whole, a small tensor takes what they take.
+// Where the sums of a bucket's shards are encoded together, a small tensor needs their memory.
 TEST(SchemeCost, BlocksThatCrossTensorsAreCounted) {
     for (const std::string topology : {"ring", "two_phase", "two_phase,phase2=(top_k)"}) {
         for (const std::string spec :

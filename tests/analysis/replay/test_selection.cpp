@@ -1,4 +1,4 @@
-// Which part of a trace is replayed, and the sentences that refuse a selection.
+// The selected part of a trace, and the error messages about a selection.
 #include <gtest/gtest.h>
 
 #include <functional>

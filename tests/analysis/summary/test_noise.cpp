@@ -37,7 +37,8 @@ TEST(Intervals, BiasOfALogarithm) {
     EXPECT_EQ(bias_of_log_variance(0.0, 8), 0.0);
 }
 
-// Of one tensor: a row with all workers, then one without each, whose noise and logs are given.
+// Adds rows of one tensor: one with all workers, then one without each worker, with these noises
+// and logs.
 void add(NoiseTable& table, std::int64_t step, double noise, const std::vector<double>& left,
          const std::vector<double>& logs) {
     NoiseRow row;

@@ -90,7 +90,7 @@ void floats_round_as_rationals() {
         Float x(static_cast<double>(random() % 100000) - 50000.0);
         x /= 3;
         x = ldexp(x, static_cast<int>(random() % 40) - 30);
-        cpp_rational exact = 0;  // of x as it is held
+        cpp_rational exact = 0;  // the stored value of x
         int exponent = 0;
         Float rest = frexp(x, &exponent);
         for (int k = 1; k <= 40 && rest != 0; ++k) {

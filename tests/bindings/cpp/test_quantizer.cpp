@@ -173,7 +173,7 @@ TEST(CppQuantizer, ViewsOfAnyLayout) {
     constexpr std::size_t rows = 37, columns = 300;
     std::vector<float> x = numbers<float>(rows * columns), expected(x.size()), y(x.size(), 0.0f);
     q(x, expected);
-    // The same array in C order from one in Fortran order, into one whose rows run backwards.
+    // The input is the same array in Fortran order; the rows of the output run backwards.
     std::vector<float> turned(x.size());
     for (std::size_t i = 0; i < rows; ++i) {
         for (std::size_t j = 0; j < columns; ++j) turned[j * rows + i] = x[i * columns + j];

@@ -101,13 +101,13 @@ TEST(CppReplay, SummariesRank) {
     ASSERT_EQ(rows.size(), 6u);
     EXPECT_EQ(rows.front().scheme, "none:fp32");
     for (std::size_t i = 1; i < rows.size(); ++i) {
-        if (i == 3) continue;  // what can be run, then `exact`
+        if (i == 3) continue;  // real topologies come first, then `exact`
         EXPECT_LE(rows[i - 1].step_nmse, rows[i].step_nmse);
     }
     for (std::size_t i = 0; i < rows.size(); ++i) EXPECT_EQ(rows[i].topology == "exact", i >= 3);
     for (const SummaryRow& row : rows) {
         EXPECT_TRUE(row.topology == "ring" || row.topology == "exact")
-            << row.topology;  // of the policy too, whose last layer gathers
+            << row.topology;  // also for the policy, whose last layer gathers
         EXPECT_GE(row.worst_nmse, row.step_nmse);
         EXPECT_FALSE(row.worst_layer.empty());
         EXPECT_GT(row.layer_cosine, 0.0);

@@ -38,7 +38,7 @@ struct Exact {
 struct Table {
     FloatFormat format;
     int unit_bits = 0;
-    std::vector<std::int64_t> magnitudes;  // those of all codes, and one above the largest
+    std::vector<std::int64_t> magnitudes;  // the magnitudes of all codes, and one above
     std::vector<float> operands;           // every value, both signs, infinities, NaN
 
     explicit Table(const char* name) : format(parse_format(name)) {

@@ -284,7 +284,7 @@ TYPED_TEST(Streaming, LargeResultsAreThoseOfSmallOnes) {
             quantize(std::span<const Real>(in).subspan(offset, count),
                      std::span<Real>(out).subspan(offset, count), f, p, {}, 2);
             for (std::size_t i = 0; i < out.size(); ++i) {
-                if (i < offset || i >= offset + count) {  // what is not its own
+                if (i < offset || i >= offset + count) {  // outside of the output
                     ASSERT_EQ(out[i], 7) << i;
                 }
             }

@@ -30,7 +30,7 @@ std::vector<Real> numbers(const FloatFormat& f, std::size_t count) {
         std::uint64_t digits = random() | std::uint64_t{1} << 63;
         if (i % 4 != 0) digits &= std::uint64_t{1} << 63 | (random() & random() & random());
         if (i % 8 == 1) digits &= ~std::uint64_t{0} << (63 - random() % 12);
-        // What a Real keeps of it; a last digit that it keeps, sometimes.
+        // Keeps the digits that fit into a Real, and sets the last of them in some numbers.
         constexpr int dropped = 63 - Layout<Real>::fraction_bits;
         digits = (digits >> dropped | (i % 5 == 0)) << dropped;
         const double magnitude = std::ldexp(static_cast<double>(digits), exponent - 63);

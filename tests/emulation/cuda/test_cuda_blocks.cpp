@@ -9,7 +9,7 @@
 namespace apscope::detail {
 namespace {
 
-// What a block format makes of numbers: values, codes, scales and the tensor's own scale.
+// Numbers in a block format: values, codes, scales and the tensor scale.
 struct Encoded {
     Encoded(const std::vector<float>& in, std::size_t blocks)
         : values(in.size(), -1.0f), codes(in.size()), scales(blocks) {}

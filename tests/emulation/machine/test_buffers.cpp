@@ -131,7 +131,7 @@ protected:
         std::filesystem::create_directories((place / file).parent_path());
         std::ofstream(place / file) << text << "\n";
     }
-    // Of this process alone: tests of this program run side by side.
+    // Each process has its own folder, because tests of this program run side by side.
     const test::TemporaryFolder folder;
     const std::filesystem::path place = folder.path();
     const std::size_t none = std::numeric_limits<std::size_t>::max();
@@ -151,7 +151,7 @@ TEST_F(ControlGroups, TheLeastLimitOnTheWayUpCounts) {
 TEST_F(ControlGroups, TheFirstVersionHasAFileSystemOfItsOwn) {
     limit("memory/memory.limit_in_bytes", "9223372036854771712");
     limit("memory/docker/x/memory.limit_in_bytes", "7000");
-    limit("memory.max", "1");  // of no group that is named
+    limit("memory.max", "1");  // belongs to no group in the lists
     EXPECT_EQ(control_group_memory("4:cpu,cpuacct:/docker/x\n3:memory:/docker/x\n", place), 7000u);
     EXPECT_EQ(control_group_memory("3:cpuset,memory:/elsewhere\n", place), 9223372036854771712u);
 }

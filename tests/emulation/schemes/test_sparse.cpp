@@ -1,4 +1,4 @@
-// Which elements are the largest, of equals the first: as sorting says, with ties, zeros and
+// The choice of the largest elements, of equals the first, compared with sorting: ties, zeros and
 // numbers of one binade.
 #include <gtest/gtest.h>
 

@@ -102,7 +102,8 @@ INSTANTIATE_TEST_SUITE_P(Schemes, StepExchanges,
                              return name;
                          });
 
-// Whether schemes of a float grid take their faster path or the parts that define them.
+// Schemes on a float grid give the same bits on their faster path and by the parts that define
+// them.
 TEST(StepExchange, InTwoPhasesIsTheComposition) {
     for (const auto& [spec, topology] :
          {std::pair{"none:e5m2", "two_phase"}, std::pair{"aps:e4m3,rule=tight", "two_phase"},

@@ -1,5 +1,5 @@
 """On steps that were not used for the choice, a plan is not worse than the best single scheme;
-docs/advice.py has the whole table."""
+docs/tools/advice.py has the whole table."""
 
 import time
 from pathlib import Path
@@ -9,24 +9,16 @@ import pytest
 
 import apscope
 from apscope._advice.candidates import DEFAULT, candidates_of
-from apscope._advice.robust import by_blocks, ratio
-from apscope._results.ladder import REDUCTIONS
+from apscope._advice.significance import by_blocks, ratio
+from apscope._replay.ladder import REDUCTIONS
 from apscope.record import TraceWriter
+from docs.tools import advice, page
 
 ROOT = Path(__file__).parents[3]
 
 
-@pytest.fixture(scope="module")
-def advice():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(ROOT / "docs")
-        import advice
-
-        yield advice
-
-
 @pytest.mark.parametrize("name", ["digits", "digits_w64", "characters", "resnet18", "gpt"])
-def test_a_plan_is_no_worse_than_the_best_single_scheme_or_says_so(advice, name):
+def test_a_plan_is_no_worse_than_the_best_single_scheme_or_says_so(name):
     cases = list(advice.cases(name))
     assert len(cases) == 10
     for case in cases:
@@ -39,10 +31,7 @@ def test_a_plan_is_no_worse_than_the_best_single_scheme_or_says_so(advice, name)
                 for words in ("indistinguishable", "less than a hundredth", "no mixture")
             ), case.plan.verdict()
         assert case.seconds < 5  # far less than one where nothing else runs
-    page = (ROOT / "docs/advice.md").read_text()
-    begin, end = advice.MARKERS
-    written = page[page.index(begin) : page.index(end)].splitlines()
-    assert set(advice.lines(cases)) <= set(written)
+    assert set(advice.lines(cases)) <= set(page.read(page.DOCS / "advice.md", "plans"))
 
 
 def test_the_interval_of_a_quotient_is_students(request):

@@ -10,6 +10,7 @@ import pytest
 import apscope
 from apscope.cli import main
 from apscope.schemes import as_scheme
+from tests.fuzz.refusals import places
 from tests.python.advice.cases import CANDIDATES
 from tests.python.argv import command
 
@@ -220,20 +221,6 @@ def test_other_tools_read_their_syntax(request, tmp_path):
         plan.written_as("onnx")
     with pytest.raises(ValueError, match="has no ranges of steps"):
         apscope.recommend(results, max_volume=0.35, periods=2).written_as("regex")
-
-
-def places(value, path=()):
-    """Every place of a document, by keys and indices."""
-    yield path
-    inside = (
-        value.items()
-        if isinstance(value, dict)
-        else enumerate(value)
-        if isinstance(value, list)
-        else ()
-    )
-    for key, inner in inside:
-        yield from places(inner, (*path, key))
 
 
 def test_whatever_stands_in_a_file_is_read_or_refused(plan, tmp_path):

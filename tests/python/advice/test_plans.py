@@ -8,10 +8,10 @@ import pytest
 
 import apscope
 from apscope import hybrid
+from apscope._advice.objective import figures, total_of
 from apscope._advice.spec import spec_of_plan
 from apscope._advice.table import table_of
 from apscope._advice.units import Unit
-from apscope._advice.wish import figures, total_of
 from apscope.cost import Network
 from apscope.record import TraceWriter
 from tests.python.advice.cases import CANDIDATES, every_mixture

@@ -12,7 +12,7 @@ from tests.reference.arithmetic import operate
 from tests.reference.casts import Rounding
 from tests.reference.compare import equal
 from tests.reference.formats import FORMATS
-from tests.reference.philox import random_integer
+from tests.reference.random_words import random_integer
 
 DETERMINISTIC = (
     "ties_to_even ties_to_away toward_zero toward_positive toward_negative to_odd".split()

@@ -15,7 +15,7 @@ from tests.python.formats.test_any_format import formats, made
 from tests.reference.casts import Rounding
 from tests.reference.exact_operations import OrderedSum, operate
 from tests.reference.formats import EXOTIC, FORMATS, FP64_FORMATS, ieee
-from tests.reference.philox import random_integer
+from tests.reference.random_words import random_integer
 from tests.reference.rounding import COUNTED, DETERMINISTIC, UNDERFLOWS
 
 OPERATIONS = {"add": 2, "subtract": 2, "multiply": 2, "divide": 2, "sqrt": 1, "fma": 3}

@@ -1,4 +1,4 @@
-"""sum, dot and matmul against exact integers, order by order."""
+"""sum, dot and matmul against exact fractions, order by order."""
 
 import math
 from fractions import Fraction
@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 import apscope
 from apscope import _core
-from tests.reference.arithmetic import Sums, as_term, product_term
 from tests.reference.casts import Rounding
 from tests.reference.compare import equal
+from tests.reference.exact_operations import OrderedSum
 from tests.reference.formats import FORMATS
 
 DETERMINISTIC = (
@@ -28,11 +28,15 @@ def numbers(rng, *shape, spread=12):
 
 
 def reference(terms, name, order, r, seed=0, product=None, accumulate=None):
-    get = FORMATS.get
-    sums = Sums(
-        FORMATS[accumulate or name], r, seed, get(product), FORMATS[name] if accumulate else None
-    )
-    return sums.run(terms, order)
+    """Terms are arrays with an element per sum, or pairs of such arrays: factors."""
+    f, result = FORMATS[accumulate or name], FORMATS[name] if accumulate else None
+    numbers = [
+        list(zip(*(x.tolist() for x in t))) if isinstance(t, tuple) else t.tolist() for t in terms
+    ]
+    return np.array([
+        OrderedSum(f, r, seed, i, FORMATS.get(product), result).run(list(one), order)
+        for i, one in enumerate(zip(*numbers))
+    ])  # fmt: skip
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -45,9 +49,9 @@ def test_sums_are_the_reference(order, mode, name, bits):
     for terms in (1, 2, 3, 7, 12):
         x = numbers(rng, terms, 9)
         got = apscope.sum(x, name, axis=0, order=order, rounding=mode, seed=5, random_bits=bits)
-        assert equal(
-            got, reference([as_term(t) for t in x], name, order, Rounding(mode, "ieee", bits), 5)
-        ).all(), terms
+        assert equal(got, reference(list(x), name, order, Rounding(mode, "ieee", bits), 5)).all(), (
+            terms
+        )
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -79,9 +83,7 @@ def test_dot_products_of_mixed_formats_are_the_reference(order, mode, name, prod
     got = apscope.dot(a, b, name, axis=0, **arguments)
     # A final rounding to the accumulator's own format changes nothing and draws nothing.
     separate = None if accumulate == name else accumulate
-    wanted = reference(
-        [product_term(x, y) for x, y in zip(a, b)], name, order, r, 2, product, separate
-    )
+    wanted = reference(list(zip(a, b)), name, order, r, 2, product, separate)
     assert equal(got, wanted).all()
 
 
@@ -91,7 +93,7 @@ def test_matrix_products_are_their_dot_products(order, mode):
     rng = np.random.default_rng(7)
     a, b = numbers(rng, 3, 6), numbers(rng, 6, 5)
     got = apscope.matmul(a, b, "e4m3", order=order, product="e5m2", rounding=mode, seed=4)
-    terms = [product_term(np.repeat(a[:, k], 5), np.tile(b[k], 3)) for k in range(6)]
+    terms = [(np.repeat(a[:, k], 5), np.tile(b[k], 3)) for k in range(6)]
     wanted = reference(terms, "e4m3", order, Rounding(mode, "ieee", 32), 4, "e5m2")
     assert equal(got.reshape(-1), wanted).all()
 
@@ -107,7 +109,7 @@ def test_exact_sums_of_any_fp32_products(data):
         data.draw(st.sampled_from(DETERMINISTIC)),
     )
     got = apscope.dot(a, b, name, order="exact", rounding=mode)
-    terms = [product_term(a[i : i + 1], b[i : i + 1]) for i in range(n)]
+    terms = [(a[i : i + 1], b[i : i + 1]) for i in range(n)]
     assert equal(got, reference(terms, name, "exact", Rounding(mode))[0]), (a, b)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import apscope
-from apscope._results.folders import FILES
+from apscope._folders.results import FILES
 from apscope.cli import main
 from tests.python.argv import argv, command
 

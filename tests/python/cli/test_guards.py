@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 import apscope
-from apscope._results.folders import FILES
+from apscope._folders.results import FILES
 from apscope.cli import VERBS, main
 from apscope.schemes import Scheme
 

@@ -13,7 +13,7 @@ import pytest
 from safetensors.numpy import save_file
 
 import apscope
-from apscope._dumps.sources import Source
+from apscope._traces.sources import Source
 from apscope.record import convert
 from tests.python.torch_process import one_process_with_torch  # noqa: F401  # a fixture for all
 

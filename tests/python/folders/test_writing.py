@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import apscope
+from apscope._folders.results import writing_results
 from apscope._folders.writing import MARK, Writing, left_behind, write_file
-from apscope._results.folders import writing_results
 from apscope.cli import main
 from apscope.record import convert
 

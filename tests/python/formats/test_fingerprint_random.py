@@ -12,7 +12,7 @@ import pytest
 import apscope
 from apscope import fingerprint
 from apscope._formats.blackbox import same
-from apscope._formats.differences import allowed, differences
+from apscope._proof.differences import allowed, differences
 from apscope.cli import main
 
 ALL = "stochastic or stochastic_b or stochastic_c or stochastic_exact"

@@ -33,7 +33,7 @@ def trace(tmp_path):
 #: A replay in a process of its own that stops behind its first item until it is told to go on.
 _SCRIPT = """
 import sys
-from apscope._replay.progress import Bar
+from apscope._progress import Bar
 from apscope.cli import main
 
 def enter(bar):

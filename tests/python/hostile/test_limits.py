@@ -10,7 +10,7 @@ import pytest
 
 from apscope import _core, _limits, conformance, open_trace, replay
 from apscope._dumps.conversion import convert
-from apscope._json import parse_json, read_json
+from apscope._folders.json import parse_json, read_json
 from apscope.cli import main
 from apscope.record import TraceWriter
 

@@ -154,7 +154,7 @@ def test_files_without_a_size_are_read_to_the_limit():
 #: Files that no caller names: of the package or of the system, or just made by the process itself.
 OWN = {
     "_charts", "_proof/bench.py", "_report/document.py", "_report/library.py",
-    "_report/script.py", "_training/page.py", "_training/expected.py", "_limits.py",
+    "_report/script.py", "_training/page.py", "_excess_loss/expected.py", "_limits.py",
     "train/_tasks/digits.py", "train/_on_dask.py", "_dumps/_torch_process.py",
     "_folders/reading.py", "_dumps/write.py",
 }  # fmt: skip

@@ -17,6 +17,7 @@ pytest.importorskip(
 
 from apscope import FloatFormat, _core, _oracle
 from apscope.machine import Verification
+from docs.tools.page import DOCS, read
 from tests.exhaustive import __main__ as command
 from tests.exhaustive import jobs, page, proved, record
 from tests.exhaustive.proved import ARITHMETIC, CASTS, PATHS, ROOT, Repository
@@ -182,28 +183,25 @@ def test_the_page_names_the_commits_and_their_days():
     assert page.proved_at([], 3) == "not run"
 
 
-def between_marks(text: str) -> str:
-    (found,) = re.findall(f"{page.BEGIN}(.*?){page.END}", text, flags=re.DOTALL)
-    return found.strip()
+SECTION = "before\n<!-- exhaustive: written by it -->\nold\n<!-- end of exhaustive -->\nafter\n"
 
 
 def test_the_page_is_what_the_record_says():
-    committed = (ROOT / "docs" / "conformance.md").read_text()
-    assert between_marks(committed) == page.render(Record()), RENEW
+    assert read(DOCS / "conformance.md", "exhaustive") == page.render(Record()), RENEW
 
 
 def test_the_page_is_written_between_its_marks(tmp_path):
     text, empty = tmp_path / "page.md", Record(tmp_path / "record.json")
-    text.write_text(f"before\n{page.BEGIN}\nold\n{page.END}\nafter\n")
+    text.write_text(SECTION)
     page.write(empty, text)
     lines = text.read_text().splitlines()
     assert lines[0] == "before" and lines[-1] == "after" and "old" not in lines
     assert (
-        between_marks(text.read_text()) == page.render(empty)
+        read(text, "exhaustive") == page.render(empty)
         and "| avx512 | not run | 0 of 192 |" in text.read_text()
     )
     text.write_text("no marks")
-    with pytest.raises(ValueError, match="0 places"):
+    with pytest.raises(ValueError, match="0 sections"):
         page.write(empty, text)
 
 
@@ -234,7 +232,7 @@ def test_status_says_what_is_behind_and_exits_by_it(tmp_path, capsys):
 
 def test_a_run_proves_what_does_not_stand_and_writes_the_page(tmp_path, capsys):
     file, text = tmp_path / "record.json", tmp_path / "page.md"
-    text.write_text(f"{page.BEGIN}\n{page.END}\n")
+    text.write_text(SECTION)
     words = ["--record", str(file), "--page", str(text), "--only", "^arithmetic: e4m3 (add|sqrt)$"]
     if (
         command.newer_than_the_module(ARITHMETIC) is not None

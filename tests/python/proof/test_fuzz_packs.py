@@ -2,33 +2,25 @@
 read, or refused in one sentence."""
 
 import json
-import runpy
-import sys
 from pathlib import Path
 
 import pytest
 
 from apscope import conformance
+from tests.fuzz import fuzz_packs as target
 
-FUZZ = Path(__file__).parents[2] / "fuzz"
-
-
-@pytest.fixture(scope="module")
-def target():
-    before = list(sys.path)
-    yield runpy.run_path(str(FUZZ / "fuzz_packs.py"))
-    sys.path[:] = before
+CORPUS = Path(target.__file__).with_name("corpus") / "packs"
 
 
-def test_the_corpus_is_taken_or_refused_in_one_sentence(target, tmp_path):
-    for path in sorted((FUZZ / "corpus/packs").iterdir()):
-        taken = target["answered"](path.read_bytes(), tmp_path)
+def test_the_corpus_is_taken_or_refused_in_one_sentence(tmp_path):
+    for path in sorted(CORPUS.iterdir()):
+        taken = target.answered(path.read_bytes(), tmp_path)
         assert taken or path.name not in ("whole_0", "whole_2", "text")
 
 
 @pytest.mark.parametrize("file", ["/etc/passwd", "../pack/e2m1fn.table.bin", "..", "", 3, None])
-def test_a_pack_names_files_of_its_own_folder(target, tmp_path, file):
-    for name, content in target["whole"]().items():
+def test_a_pack_names_files_of_its_own_folder(tmp_path, file):
+    for name, content in target.whole().items():
         (tmp_path / name).write_bytes(content)
     manifest = json.loads((tmp_path / "manifest.json").read_text())
     manifest["formats"]["e2m1fn"]["table"]["file"] = file

@@ -18,8 +18,9 @@ from apscope._folders.lock import Lock
 from apscope._folders.names import waiting
 from apscope._folders.one_file import make_folder, new_file, new_path, put_text, remove_left
 from apscope._proof.certificate import write_certificate
+from apscope._traces import manifest as _manifest
 from apscope._traces.trace_info import check
-from apscope.record import Recorder, TraceWriter, _manifest
+from apscope.record import Recorder, TraceWriter
 
 ONES = np.ones(3, np.float32)
 

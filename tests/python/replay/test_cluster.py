@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import apscope
-from apscope._replay.progress import Bar
+from apscope._progress import Bar
 from apscope.cli import main
 from apscope.record import TraceWriter
 

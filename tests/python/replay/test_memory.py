@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import apscope
-from apscope._replay.memory import memory_bytes
+from apscope._arrays.memory import memory_bytes
 from apscope.cli import main
 from apscope.record import TraceWriter
 from tests.python.argv import argv

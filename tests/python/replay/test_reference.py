@@ -21,7 +21,6 @@ from tests.reference.casts import (
     project,
 )
 from tests.reference.formats import EXOTIC, FORMATS, FP64_FORMATS
-from tests.reference.philox import random_integer
 from tests.reference.random_words import (
     DEEPER,
     EXACT_BITS,
@@ -60,14 +59,6 @@ from tests.reference.topologies import reduce
 def test_philox_gives_the_published_words(counter, key, words):
     c, k, w = ([int(x, 16) for x in text.split()] for text in (counter, key, words))
     assert [int(x) for x in philox(c, tuple(k))] == w
-
-
-@pytest.mark.parametrize("bits", [1, 7, 16, 17, 32, 33, 53, 64])
-def test_random_integers_are_those_of_one_element_at_a_time(bits):
-    elements = [*range(20), 2**33 + 1, 2**40]
-    seed = 0xFEDCBA9876543210
-    got = random_integers(words_of(seed), elements, bits, QUANTIZE)
-    assert got == [random_integer(seed, e, bits) for e in elements]
 
 
 def test_the_digits_of_a_number_are_words_highest_first():

@@ -12,13 +12,12 @@ import pytest
 import apscope
 from apscope._charts.describe import number
 from apscope._charts.front import front_chart, kind_of
-from apscope._report import answer, first, page
-from apscope._report.text import figure, over_noise
+from apscope._page.numbers import figure, over_noise
+from apscope._report import first, page, shown_schemes
 from apscope._results import ranking
 from apscope._results.winners import winner
 from apscope._schemes.titles import reduction
 from apscope.cli import main
-from tests.python.browser import CHROMIUM, Browser
 
 TRACES = ["digits", "digits_w64", "characters", "resnet18", "gpt"]
 SCHEMES = ["none:fp32", "none:fp16", "none:e4m3", "loss_scaling:e3m4,scale=largest,rule=tight",
@@ -74,8 +73,8 @@ def test_a_verdict_has_at_most_38_words_and_one_trace_120_before_the_first_table
 def test_the_verdict_is_that_of_the_summary(results):
     table = results.summary()
     for trace in TRACES:
-        rows = answer.headline(table[table["trace"] == trace], "ring")
-        said = first.verdict(rows, answer.bits_of(results.frame))
+        rows = shown_schemes.headline(table[table["trace"] == trace], "ring")
+        said = first.verdict(rows, shown_schemes.bits_of(results.frame))
         sound = rows[ranking.sound(rows) & (rows["volume"] <= 0.251)].set_index("scheme")
         own = sound.loc[said["scheme"]]
         assert own["step_nmse"] <= 1.01 * sound["step_nmse"].min() and said["share"] == "¼"
@@ -97,8 +96,8 @@ def test_the_verdict_is_that_of_the_summary(results):
 def test_the_chart_of_error_against_bytes_names_the_scheme_of_the_verdict(results):
     table = results.summary()
     for trace in TRACES:
-        rows = answer.headline(table[table["trace"] == trace], "ring")
-        said = first.verdict(rows, answer.bits_of(results.frame))
+        rows = shown_schemes.headline(table[table["trace"] == trace], "ring")
+        said = first.verdict(rows, shown_schemes.bits_of(results.frame))
         chart = front_chart(rows, prefer=said["scheme"])
         assert said["scheme"] in [p.label for p in chart.points]
 
@@ -270,8 +269,8 @@ def test_the_verdict_names_the_reduction_and_its_command_repeats_it(both, page_o
     verdicts = re.findall(r'<p class="verdict">(.*?)</p>', page_of_both, re.DOTALL)
     commands = re.findall(r'<p class="command"><code[^>]*>(.*?)</code>', page_of_both)
     for trace, verdict, command in zip(TRACES, verdicts, commands):
-        rows = answer.front(table[table["trace"] == trace], "ring")
-        said = first.verdict(rows, answer.bits_of(both.frame))
+        rows = shown_schemes.front(table[table["trace"] == trace], "ring")
+        said = first.verdict(rows, shown_schemes.bits_of(both.frame))
         held = rows[(rows["volume"] <= 0.2823) & (rows["gaps"] == 0)]
         own = held[held["scheme"].eq(said["scheme"]) & held["topology"].eq(said["topology"])]
         assert own["error_over_noise"].iloc[0] == held["error_over_noise"].min()
@@ -280,7 +279,7 @@ def test_the_verdict_names_the_reduction_and_its_command_repeats_it(both, page_o
         assert re.search(f"</b>, {scale}, two phases, at [^ ]+ of fp32.{{1,5}}s bytes", verdict)
         assert f"--scheme {said['scheme']} --topology two_phase" in command
         assert len(words_of(verdict.replace("<wbr>", ""))) <= 38
-        narrow = winner(rows, answer.bits_of(both.frame), 4)
+        narrow = winner(rows, shown_schemes.bits_of(both.frame), 4)
         assert said["narrow"]["scheme"] == narrow.scheme
         assert said["narrow"]["nmse"] == figure(narrow.error, 2)
         assert said["narrow"]["reduction"] == "two phases"
@@ -336,7 +335,7 @@ def test_the_family_table_names_the_reduction_of_each_winner(both, page_of_both)
 
 def test_the_front_tells_two_phases_and_ring_apart(both):
     rows = both.summary()
-    rows = answer.front(rows[rows["trace"] == "gpt"], "ring")
+    rows = shown_schemes.front(rows[rows["trace"] == "gpt"], "ring")
     chart = front_chart(rows)
     symbols = {
         (kind_of(row.topology), p.symbol)
@@ -401,99 +400,75 @@ def test_results_of_which_no_plan_can_be_made_say_why(results):
 
 # ---- In a browser -----------------------------------------------------------------------------
 
-in_a_browser = pytest.mark.skipif(
-    CHROMIUM is None, reason="Chromium is not installed (Debian: chromium)"
-)
+
+@pytest.fixture
+def opened(browser, text, tmp_path):
+    browser.resize(1400, 1000)
+    browser.show(text, tmp_path)
+    return browser
 
 
-@pytest.fixture(scope="module")
-def browser(text, tmp_path_factory):
-    path = tmp_path_factory.mktemp("page") / "page.html"
-    path.write_text(text, encoding="utf-8")
-    made = Browser()
-    made.open(path.as_uri(), "document.documentElement?.classList.contains('ready')")
-    yield made
-    made.close()
-
-
-@in_a_browser
-def test_five_traces_are_one_screen_and_two_of_a_phone(browser):
+def test_five_traces_are_one_screen_and_two_of_a_phone(opened):
     bottom = (
         "document.querySelector('article.first:last-of-type').getBoundingClientRect().bottom "
         "+ scrollY"
     )
-    browser.resize(1400, 1000)
-    assert browser.run(bottom) <= 1000
-    assert browser.run("document.querySelectorAll('article.first svg.chart').length") == 15
-    browser.resize(420, 900)
-    assert (
-        browser.run(bottom) <= 1800 and browser.run("document.documentElement.scrollWidth") <= 420
-    )
-    browser.resize(1400, 1000)
+    assert opened.run(bottom) <= 1000
+    assert opened.run("document.querySelectorAll('article.first svg.chart').length") == 15
+    opened.resize(420, 900)
+    assert opened.run(bottom) <= 1800 and opened.run("document.documentElement.scrollWidth") <= 420
 
 
-@in_a_browser
 def test_with_both_reductions_five_traces_are_one_screen(browser, page_of_both, tmp_path):
-    path = tmp_path / "both.html"
-    path.write_text(page_of_both, encoding="utf-8")
-    ready = "document.documentElement?.classList.contains('ready')"
-    one = Browser()
-    try:
-        one.open(path.as_uri(), ready)
-        one.resize(1400, 1000)
-        bottom = (
-            "document.querySelector('article.first:last-of-type').getBoundingClientRect().bottom"
-        )
-        assert one.run(f"{bottom} + scrollY") <= 1000
-        one.resize(420, 900)
-        assert one.run("document.documentElement.scrollWidth") <= 420
-        # The page's own rows rank across reductions as well.
-        found = one.run("apscopePage.view().records.map((r) => [r.scheme, r.topology])")
-        assert ["aps:e3m4,rule=tight", "ring"] in found
-        assert ["aps:e3m4,rule=tight", "two_phase"] in found and [
-            "qsgd:levels=127",
-            "gather",
-        ] in found
-        assert not [t for _, t in found if t == "exact"]
-        one.run("apscopePage.state.topology = 'exact'; apscopePage.update()")
-        alone = one.run("apscopePage.view().records.map((r) => r.topology)")
-        assert set(alone) == {"exact"} and len(alone) == len(BOTH)
-        assert one.messages == []
-    finally:
-        one.close()
-
-
-@in_a_browser
-def test_the_charts_are_alive(browser):
+    browser.show(page_of_both, tmp_path)
+    browser.resize(1400, 1000)
+    bottom = "document.querySelector('article.first:last-of-type').getBoundingClientRect().bottom"
+    assert browser.run(f"{bottom} + scrollY") <= 1000
+    browser.resize(420, 900)
+    assert browser.run("document.documentElement.scrollWidth") <= 420
+    # The page's own rows rank across reductions as well.
+    found = browser.run("apscopePage.view().records.map((r) => [r.scheme, r.topology])")
+    assert ["aps:e3m4,rule=tight", "ring"] in found
+    assert ["aps:e3m4,rule=tight", "two_phase"] in found and [
+        "qsgd:levels=127",
+        "gather",
+    ] in found
+    assert not [t for _, t in found if t == "exact"]
+    browser.run("apscopePage.state.topology = 'exact'; apscopePage.update()")
+    alone = browser.run("apscopePage.view().records.map((r) => r.topology)")
+    assert set(alone) == {"exact"} and len(alone) == len(BOTH)
     assert browser.messages == []
+
+
+def test_the_charts_are_alive(opened):
+    assert opened.messages == []
     place = "[...document.querySelectorAll('.chart.cells')[2].querySelectorAll('g[data-layer]')].map((g) => g.getBoundingClientRect().y)"
-    worst = browser.run(place)
+    worst = opened.run(place)
     assert worst == sorted(worst)
-    browser.run("document.getElementById('layer-order').click()")
-    names = browser.run(
+    opened.run("document.getElementById('layer-order').click()")
+    names = opened.run(
         "[...document.querySelectorAll('.chart.cells')[2].querySelectorAll('g[data-layer]')].sort((a, b) => a.getBoundingClientRect().y - b.getBoundingClientRect().y).map((g) => g.dataset.layer)"
     )
-    assert names == browser.run("apscopePage.traces.get('characters').layers")
-    browser.run("document.getElementById('layer-order').click()")
-    assert browser.run(place) == worst
+    assert names == opened.run("apscopePage.traces.get('characters').layers")
+    opened.run("document.getElementById('layer-order').click()")
+    assert opened.run(place) == worst
     # A row of the map opens its layer below, a mark of the front its row in a table.
-    browser.run(
+    opened.run(
         "document.querySelectorAll('.chart.cells')[2].querySelector('g[data-layer]').dispatchEvent(new MouseEvent('click', {bubbles: true}))"
     )
-    state = browser.run(
+    state = opened.run(
         "[apscopePage.state.trace, apscopePage.state.a, apscopePage.state.picked.layer]"
     )
-    assert state[0] == "characters" and state[2] == browser.run(
+    assert state[0] == "characters" and state[2] == opened.run(
         "document.querySelectorAll('.chart.cells')[2].querySelector('g[data-layer]').dataset.layer"
     )
-    link = browser.run("document.querySelector('.chart a').getAttribute('href')")
-    browser.run(f"location.hash = {link!r}")
-    browser.wait(f"document.querySelector({link!r}).closest('details').open")
+    link = opened.run("document.querySelector('.chart a').getAttribute('href')")
+    opened.run(f"location.hash = {link!r}")
+    opened.wait(f"document.querySelector({link!r}).closest('details').open")
 
 
-@in_a_browser
-def test_a_name_is_copied_as_its_spec(browser):
-    copied = browser.run(
+def test_a_name_is_copied_as_its_spec(opened):
+    copied = opened.run(
         "(() => { const spec = document.querySelector('.verdict .spec'); "
         "getSelection().selectAllChildren(spec); const data = new DataTransfer(); "
         "spec.dispatchEvent(new ClipboardEvent('copy', {clipboardData: data, bubbles: true, "

@@ -10,13 +10,10 @@ import pytest
 import apscope
 from apscope._charts.front import FLOOR, MEASURES, front_chart
 from apscope._charts.svg import chart_svg, symbol_path
-from apscope._report import answer, page
-from tests.python.browser import CHROMIUM, Browser
-from tests.python.labels import FIND, READY, faults, lines
-
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="Chromium is not installed (Debian: chromium)"
-)
+from apscope._report import page, shown_schemes
+from docs.tools import picture
+from tests.python.browser import CHROMIUM
+from tests.python.labels import FIND, faults, lines
 
 TRACES = ["digits", "digits_w64", "characters", "resnet18", "gpt"]
 SCHEMES = ["none:fp32", "none:fp16", "none:e4m3", "loss_scaling:e3m4,scale=largest,rule=tight",
@@ -38,13 +35,6 @@ def parts(request):
             data / name, SCHEMES, steps=some, topology=["ring", "two_phase"]
         )
     return found
-
-
-@pytest.fixture(scope="module")
-def browser():
-    made = Browser()
-    yield made
-    made.close()
 
 
 def told(browser, results, folder, widths=(420, 1400)):
@@ -84,12 +74,9 @@ def test_every_label_of_a_report_with_long_names_can_be_read(browser, parts, tmp
     assert told(browser, apscope.merge(hostile), tmp_path) == []
 
 
-def test_every_label_of_readmes_picture_can_be_read(browser, parts, request, tmp_path, monkeypatch):
+def test_every_label_of_readmes_picture_can_be_read(browser, parts, request, tmp_path):
     docs = request.config.rootpath / "docs"
     assert lines(faults(browser, docs / "picture.svg")) == []
-    monkeypatch.syspath_prepend(docs)
-    import picture  # the script that draws it, here of a few steps
-
     drawn = tmp_path / "picture.svg"
     text = picture.picture(apscope.merge([*parts.values()]), {name: name for name in TRACES})
     drawn.write_text(text, encoding="utf-8")
@@ -142,7 +129,7 @@ def test_a_page_that_is_printed_as_soon_as_it_is_loaded_has_every_part(parts, tm
 
 def test_every_point_beyond_a_frame_is_an_arrow_that_tells_its_value(browser, parts, tmp_path):
     table = parts["digits"].summary()
-    rows = answer.front(table, "ring")
+    rows = shown_schemes.front(table, "ring")
     chart = front_chart(rows, floor=1e-5)
     column = next(name for name, unit in MEASURES.items() if unit == chart.y.label)
     low = {p.says.splitlines()[0]: p for p in chart.points if p.beyond}
@@ -154,9 +141,7 @@ def test_every_point_beyond_a_frame_is_an_arrow_that_tells_its_value(browser, pa
     assert paths.count(symbol_path("below")) == len(beyond)
     assert "↓ below the axis" in [text.text for text in picture.iter("text")]
     # The page's own chart has the same floor for all.
-    path = tmp_path / "page.html"
-    path.write_text(page(parts["digits"]), encoding="utf-8")
-    browser.open(path.as_uri(), READY)
+    browser.show(page(parts["digits"]), tmp_path)
     browser.run("apscopePage.drawAll()")
     column = browser.run("apscopePage.state.measure")
     wanted = rows[(rows[column] < FLOOR) & (rows["volume"] > 0)]
@@ -167,11 +152,9 @@ def test_every_point_beyond_a_frame_is_an_arrow_that_tells_its_value(browser, pa
 
 
 def test_text_on_a_cell_is_black_on_light_ones_and_white_on_dark_ones(browser, parts, tmp_path):
-    path = tmp_path / "page.html"
-    path.write_text(page(parts["gpt"]), encoding="utf-8")
     for scheme in ("light", "dark"):
         browser.prefer(scheme)
-        browser.open(path.as_uri(), READY)
+        browser.show(page(parts["gpt"]), tmp_path)
         # A scheme that overflows against one that does not: crosses on the darkest cells.
         browser.run(
             "Object.assign(apscopePage.state, {a: 'aps:e4m3fn,rule=tight,unit=32', b: 'none:fp32', "

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 import apscope
-from apscope._report import answer, page
+from apscope._page.numbers import figure
+from apscope._report import page, shown_schemes
 from apscope._report.against import changes
-from apscope._report.answer import LEVEL
 from apscope._report.script import script
-from apscope._report.text import figure
+from apscope._report.shown_schemes import LEVEL
 from apscope._results import differences
 from apscope.cli import main
 from apscope.record import TraceWriter
@@ -35,10 +35,10 @@ def results(trace):
 
 def told(results):
     frame = results.frame
-    bits, rows = answer.bits_of(frame), answer.front(results.summary(), "ring")
-    pairs = answer.pairs(list(dict.fromkeys(frame["scheme"])), rows, bits)
-    duels = answer.duels(frame, answer.sided(pairs, rows, "ring", []), rows)
-    return answer.best_of_families(rows, bits), duels
+    bits, rows = shown_schemes.bits_of(frame), shown_schemes.front(results.summary(), "ring")
+    pairs = shown_schemes.pairs(list(dict.fromkeys(frame["scheme"])), rows, bits)
+    duels = shown_schemes.duels(frame, shown_schemes.sided(pairs, rows, "ring", []), rows)
+    return shown_schemes.best_of_families(rows, bits), duels
 
 
 def test_the_ladder_stands_in_a_table_with_its_factors(results):
@@ -65,7 +65,7 @@ def test_comparisons_say_in_what_two_schemes_differ_and_have_one_rule(results):
         ("scale", "one per layer and step", "one for all steps, the largest that never saturates")
     ]
     assert row["ratio"] == pytest.approx(row["step_nmse_a"] / row["step_nmse_b"])
-    one_scale = duels[duels["b"].map(answer.one_scale)]
+    one_scale = duels[duels["b"].map(shown_schemes.one_scale)]
     assert all(
         apscope.schemes.as_scheme(a).keys["rule"] == apscope.schemes.as_scheme(b).keys["rule"]
         for a, b in zip(one_scale["a"], one_scale["b"])

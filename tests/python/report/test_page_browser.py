@@ -10,20 +10,16 @@ import pandas as pd
 import pytest
 
 import apscope
+from apscope._page.numbers import percent
 from apscope._report import page
-from apscope._report.text import percent
-from tests.python.browser import CHROMIUM, Browser, busy
+from apscope._results.figures import columns_of
+from tests.python.browser import busy
 from tests.python.labels import SHEET
-
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="Chromium is not installed (Debian: chromium)"
-)
 
 SCHEMES = ["none:fp32", "none:bf16", "none:e4m3", "loss_scaling:e4m3,scale=largest", "aps:e4m3",
            "aps:e4m3,rounding=stochastic", "stochastic:e4m3",
            "loss_scaling:e3m4,scale=largest", "aps:e3m4", "dynamic_loss_scaling:e4m3", "qsgd",
            "hybrid(last=qsgd;else=aps:e4m3)"]  # fmt: skip
-READY = "document.documentElement?.classList.contains('ready')"
 
 
 @pytest.fixture(scope="module")
@@ -34,24 +30,17 @@ def results(request):
     return apscope.merge(parts)
 
 
-@pytest.fixture(scope="module")
-def browser():
-    made = Browser()
-    yield made
-    made.close()
-
-
 def shown(browser, text, folder, **about):
     """Opens a page, which must neither write to the console nor request anything."""
-    path = folder / "page.html"
-    path.write_text(text, encoding="utf-8")
     browser.prefer("light")
     browser.resize(about.get("width", 1400), about.get("height", 1000))
-    took = browser.open(path.as_uri(), READY)
+    took = browser.show(text, folder)
     browser.run("apscopePage.drawAll()")
     assert browser.messages == []
     assert [r for r in browser.requests if not r.startswith(("file:", "blob:", "data:"))] == []
-    assert [r for r in browser.requests if r.startswith("file:")] == [path.as_uri()]
+    assert [r for r in browser.requests if r.startswith("file:")] == [
+        (folder / "page.html").as_uri()
+    ]
     return took
 
 
@@ -79,16 +68,7 @@ def assert_equal(found, wanted, what):
 
 def test_the_aggregation_gives_the_numbers_of_summary(opened, results):
     summary = results.summary()
-    # The page's rows have no noise by worker, no limit, no gain and no windows of steps.
-    absent = (
-        "bits_above_limit", "error_over_noise_corrected", "error_over_noise_low",
-        "error_over_noise_high", "lost_gain", "orthogonal_error_over_noise",
-        *(c for c in summary if c.startswith(("pooled", "gain", "update_loss"))),
-        *(c for c in summary if "persistence" in c),
-    )  # fmt: skip
-    columns = [
-        c for c in summary if c not in ("trace", "scheme", "topology", "family", "format", *absent)
-    ]
+    columns = [*columns_of(page="part"), *columns_of(page="whole")]
     compared = 0
     for trace, own in summary.groupby("trace", sort=False):
         opened.run(f"apscopePage.state.trace = {trace!r}; apscopePage.update()")

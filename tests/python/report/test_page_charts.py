@@ -24,11 +24,6 @@ from apscope._charts.kinds import KINDS
 from apscope._report import page
 from apscope._results.pooling import pool, whole_sums
 from apscope._results.volume import SIDE
-from tests.python.browser import CHROMIUM, Browser
-
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="Chromium is not installed (Debian: chromium)"
-)
 
 SCHEMES = ["none:fp32", "none:bf16", "none:e4m3", "loss_scaling:e4m3,scale=largest", "aps:e4m3",
            "stochastic:e4m3",
@@ -47,15 +42,11 @@ def results(request):
 
 
 @pytest.fixture(scope="module")
-def opened(results, tmp_path_factory):
-    path = tmp_path_factory.mktemp("page") / "page.html"
-    path.write_text(page(results), encoding="utf-8")
-    browser = Browser()
+def opened(browser, results, tmp_path_factory):
     browser.prefer("light")
     browser.resize(1400, 1000)
-    browser.open(path.as_uri(), "document.documentElement?.classList.contains('ready')")
-    yield browser
-    browser.close()
+    browser.show(page(results), tmp_path_factory.mktemp("page"))
+    return browser
 
 
 def draw(browser, **state):

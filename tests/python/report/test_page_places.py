@@ -9,7 +9,6 @@ import pytest
 import apscope
 from apscope._charts.places import Name, forms_of, meet, places
 from apscope._report import page
-from tests.python.browser import CHROMIUM, Browser
 
 TRACES = ["digits", "digits_w64", "characters", "resnet18", "gpt"]
 #: Long names, and as many points as a replay of the main schemes has.
@@ -72,10 +71,6 @@ def test_shorter_forms_leave_out_the_last_parts():
 
 # ---- In a browser -----------------------------------------------------------------------------
 
-pytestmark_browser = pytest.mark.skipif(
-    CHROMIUM is None, reason="Chromium is not installed (Debian: chromium)"
-)
-READY = "document.documentElement?.classList.contains('ready')"
 #: Names that meet a mark or another name; the ink of a text is lower than its line.
 MEETINGS = """
 (() => {
@@ -107,17 +102,8 @@ MEETINGS = """
 """
 
 
-@pytest.fixture(scope="module")
-def browser():
-    made = Browser()
-    yield made
-    made.close()
-
-
 def opened(browser, tmp_path_factory, results):
-    path = tmp_path_factory.mktemp("places") / "page.html"
-    path.write_text(page(results), encoding="utf-8")
-    browser.open(path.as_uri(), READY)
+    browser.show(page(results), tmp_path_factory.mktemp("places"))
     return browser
 
 
@@ -131,7 +117,6 @@ def shown(browser, request, tmp_path_factory):
     return opened(browser, tmp_path_factory, results)
 
 
-@pytestmark_browser
 @pytest.mark.parametrize("width", [1400, 420])
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_no_point_blots_out_a_name_of_five_traces(shown, width, theme):
@@ -144,7 +129,6 @@ def test_no_point_blots_out_a_name_of_five_traces(shown, width, theme):
         assert count > 30 and found == [], trace
 
 
-@pytestmark_browser
 @pytest.mark.parametrize("seed", range(6))
 def test_the_page_takes_the_places_that_python_takes(shown, seed):
     names, marks, lines = crowd(seed)

@@ -5,24 +5,10 @@ import pytest
 import apscope
 from apscope import plots
 from apscope._report import page
-from tests.python.browser import CHROMIUM, Browser
-
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="Chromium is not installed (Debian: chromium)"
-)
-
-
-@pytest.fixture
-def browser():
-    made = Browser()
-    yield made
-    made.close()
 
 
 def shown(browser, text, folder):
-    path = folder / "page.html"
-    path.write_text(text, encoding="utf-8")
-    browser.open(path.as_uri(), "document.documentElement?.classList.contains('ready')")
+    browser.show(text, folder)
     browser.run("apscopePage.drawAll()")
     assert browser.messages == []
 

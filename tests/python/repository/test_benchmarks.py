@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks.two_trees import clock, ratios
+from docs.tools.two_trees import clock, ratios
 
 ROOT = Path(__file__).parents[3]
 SOURCE = "tests/benchmarks/bench_python.py"

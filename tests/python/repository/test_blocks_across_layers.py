@@ -1,13 +1,12 @@
-"""The tables of docs/blocks_across_layers.md are those that its command writes, and its sentences
-are theirs."""
-
-from pathlib import Path
+"""The sentences of docs/blocks_across_layers.md are those of its tables."""
 
 import pytest
 
 import apscope
+from docs.tools import blocks_across_layers as blocks
+from docs.tools.page import DOCS, rows
 
-DOCS = Path(__file__).parents[3] / "docs"
+PAGE = DOCS / "blocks_across_layers.md"
 INT8, FP8, SMALL, MXFP4 = (
     "int8, blocks of 256",
     "e4m3fn, groups of 256",
@@ -16,31 +15,7 @@ INT8, FP8, SMALL, MXFP4 = (
 )
 
 
-@pytest.fixture
-def blocks(monkeypatch):
-    monkeypatch.syspath_prepend(str(DOCS))
-    import blocks_across_layers
-
-    return blocks_across_layers
-
-
-@pytest.mark.parametrize("name", ["characters", "digits", "exempt"])
-def test_a_table_is_what_its_command_writes(blocks, name):
-    text = (DOCS / "blocks_across_layers.md").read_text()
-    written = text.partition(f"<!-- {name}: written by make tables -->\n\n")[2]
-    lines = written.partition(f"\n\n<!-- end of {name} -->")[0].splitlines()
-    assert lines == blocks.TABLES[name](), "run make tables"
-
-
-def written(table):
-    """The rows of a table of ResNet-18, which is not in the repository whole."""
-    text = (DOCS / "blocks_across_layers.md").read_text()
-    lines = text.partition(f"<!-- {table}: written by this command -->\n\n")[2]
-    lines = lines.partition(f"\n\n<!-- end of {table} -->")[0].splitlines()
-    return [[cell.strip("` ") for cell in line.split("|")[1:-1]] for line in lines[2:]]
-
-
-def test_what_the_page_says_of_the_layers(blocks):
+def test_what_the_page_says_of_the_layers():
     def factors(trace, scheme):
         return blocks.layers(trace, blocks.SCHEMES[scheme])["factor"]
 
@@ -56,26 +31,26 @@ def test_what_the_page_says_of_the_layers(blocks):
             assert blocks.left(trace, spec).max() < blocks.layers(trace, spec)["factor"].max()
 
 
-def test_what_the_page_says_of_resnet18(blocks):
-    worst = written("resnet18")
+def test_what_the_page_says_of_resnet18():
+    worst = rows(PAGE, "resnet18")  # which is not in the repository whole
     assert [row[0] for row in worst] == [name for name in blocks.SCHEMES for _ in range(5)]
     times = {
         name: max(float(row[-1]) for row in worst if row[0] == name) for name in blocks.SCHEMES
     }
     assert 10 < times[INT8] < 15 and times[SMALL] > 2 and max(times[FP8], times[MXFP4]) < 1.3
-    assert "lose ten times as much" in (DOCS / "blocks_across_layers.md").read_text()
-    for _, share, name, _, first, lose, then in written("resnet18 exempt"):
+    assert "lose ten times as much" in PAGE.read_text()
+    for _, share, name, _, first, lose, then in rows(PAGE, "resnet18 exempt"):
         assert float(share.removesuffix(" %")) < 0.1
         assert float(first) == times[name] > float(then) and lose == "0"
 
 
-def test_blocks_of_a_bucket_refuse_the_bundled_sample(blocks):
+def test_blocks_of_a_bucket_refuse_the_bundled_sample():
     spec = blocks.SCHEMES[INT8] + blocks.BUCKET
     with pytest.raises(ValueError, match="sample"):
         apscope.replay(DOCS.parent / "notebooks/data/resnet18", spec)
 
 
-def test_a_figure_over_all_layers_hides_the_loss(blocks):
+def test_a_figure_over_all_layers_hides_the_loss():
     spec = blocks.SCHEMES[INT8]
     for trace in blocks.TRACES:
         found = blocks.replayed(trace).compare(spec + blocks.BUCKET, spec).set_index("layer")
@@ -84,7 +59,7 @@ def test_a_figure_over_all_layers_hides_the_loss(blocks):
         assert blocks.layers(trace, spec)["factor"].max() > 5
 
 
-def test_recommend_names_the_layers(blocks):
+def test_recommend_names_the_layers():
     """The command of the page."""
     spec = blocks.SCHEMES[INT8] + blocks.BUCKET
     plan = apscope.recommend(

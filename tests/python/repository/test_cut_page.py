@@ -2,22 +2,14 @@
 distances is what its tables have."""
 
 import re
-from pathlib import Path
 
 import pytest
 
-from apscope._report.text import figure
+from apscope._page.numbers import figure
+from docs.tools import cut
+from docs.tools.page import DATA, DOCS
 
-DOCS = Path(__file__).parents[3] / "docs"
 CELL = re.compile(r"^(\S.*?) / (.*?)( \(x (\S+)\))?$")
-
-
-@pytest.fixture
-def cut(monkeypatch):
-    monkeypatch.syspath_prepend(str(DOCS))
-    import cut
-
-    return cut
 
 
 def tables():
@@ -34,16 +26,16 @@ def tables():
 
 
 @pytest.mark.parametrize("trace", ["gpt", "resnet18"])
-def test_a_bundled_cut_has_the_figures_of_the_page(cut, trace):
+def test_a_bundled_cut_has_the_figures_of_the_page(trace):
     rows = tables()[trace]
-    now = cut.figures(str(DOCS.parent / "notebooks/data" / trace))
+    now = cut.figures(str(DATA / trace))
     assert set(rows) == set(now.index)
     for place, cells in rows.items():
         for name, cell in zip(cut.FIGURES, cells, strict=True):
             assert CELL.match(cell)[2] == figure(float(now.loc[place, name]), 2), (place, name)
 
 
-def test_the_typical_error_is_within_a_quarter_but_where_the_page_says(cut):
+def test_the_typical_error_is_within_a_quarter_but_where_the_page_says():
     few = {"aps:e3m4,rule=tight", "aps:e2m5,rule=tight", "aps:e3m0,rule=tight"}
     for name, rows in tables().items():
         assert len(rows) == len(cut.SCHEMES) * 2

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks import gpu
+from docs.tools import gpu
 
 ROOT = Path(__file__).parents[3]
 SCRIPT = ROOT / ".ci/gpu.sh"
@@ -207,18 +207,16 @@ def test_the_table_of_a_sample():
 
 def test_the_table_goes_into_the_page_and_a_dry_run_does_not(tmp_path):
     page, file = tmp_path / "page.md", tmp_path / "gpu.json"
-    page.write_text(f"before\n{gpu.BEGIN}\nold\n{gpu.END}\nafter\n")
+    page.write_text("before\n<!-- gpu: written by it -->\nold\n<!-- end of gpu -->\nafter\n")
     file.write_text(json.dumps(sample()))
     gpu.main([str(page), str(file)])
     text = page.read_text()
-    assert text.startswith(f"before\n{gpu.BEGIN}\n\nA Card, ") and text.endswith(
-        f"{gpu.END}\nafter\n"
-    )
-    assert "old" not in text
+    assert text.startswith("before\n<!-- gpu: written by it -->\n\nA Card, ")
+    assert text.endswith("<!-- end of gpu -->\nafter\n") and "old" not in text
     for wrong, words in ((sample(gpu="dry run, no GPU"), "dry run"), ({"kind": "else"}, "is not")):
         file.write_text(json.dumps(wrong))
         with pytest.raises(SystemExit, match=words):
             gpu.main([str(page), str(file)])
         assert page.read_text() == text
     # The page of the repository has the place.
-    assert (ROOT / "docs/performance.md").read_text().count(gpu.BEGIN) == 1
+    assert (ROOT / "docs/performance.md").read_text().count("<!-- gpu: ") == 1

@@ -1,38 +1,29 @@
-"""docs/insight.md has the results that docs/insight.py and docs/plans.py compute from the committed
-tables."""
+"""docs/insight.md has the results that docs/tools/insight.py and docs/tools/plans.py compute from
+the committed tables."""
 
 import re
 import shutil
 
 import pandas as pd
-import pytest
+
+from docs.tools import insight, plans
+from docs.tools.page import DOCS
 
 
-@pytest.fixture
-def scripts(monkeypatch, request):
-    monkeypatch.syspath_prepend(request.config.rootpath / "docs")
-    import insight
-    import plans
-
-    return insight, plans
-
-
-def test_the_page_is_what_the_scripts_write(scripts, request, tmp_path):
-    insight, plans = scripts
-    docs = request.config.rootpath / "docs"
+def test_the_page_is_what_the_scripts_write(tmp_path):
     page = tmp_path / "insight.md"
-    shutil.copy(docs / "insight.md", page)
-    insight.main([str(docs / "relation.csv"), str(page), "--law", str(tmp_path / "law.json")])
-    plans.main([str(docs / "plans.csv"), str(page)])
-    assert page.read_text() == (docs / "insight.md").read_text()
+    shutil.copy(DOCS / "insight.md", page)
+    insight.main([str(DOCS / "relation.csv"), str(page), "--law", str(tmp_path / "law.json")])
+    plans.main([str(DOCS / "plans.csv"), str(page)])
+    assert page.read_text() == (DOCS / "insight.md").read_text()
     assert (tmp_path / "law.json").read_text() == insight.LAW.read_text()
-    by_task = [pd.read_csv(folder / insight.BY_TASK) for folder in (tmp_path, docs)]
+    by_task = [pd.read_csv(folder / insight.BY_TASK) for folder in (tmp_path, DOCS)]
     pd.testing.assert_frame_equal(*by_task, rtol=0.01)  # three digits, some of a bootstrap
 
 
-def test_every_fold_of_the_page_is_closed_and_holds_markdown(request):
+def test_every_fold_of_the_page_is_closed_and_holds_markdown():
     """Markdown inside of HTML needs an empty line around it."""
-    text = (request.config.rootpath / "docs/insight.md").read_text()
+    text = (DOCS / "insight.md").read_text()
     folds = re.findall(
         r"(?<=\n\n)<details><summary>[^\n<]+</summary>\n\n(.*?)\n\n</details>(?=\n\n)",
         text,
@@ -42,12 +33,11 @@ def test_every_fold_of_the_page_is_closed_and_holds_markdown(request):
     assert all("|---|" in fold and "\n## " not in fold for fold in folds)
 
 
-def test_the_experiments_are_as_the_page_says(request):
+def test_the_experiments_are_as_the_page_says():
     from apscope._training.experiment import Experiment
 
-    docs = request.config.rootpath / "docs"
-    text = re.sub(r"\s+", " ", (docs / "insight.md").read_text())
-    opened = lambda name: Experiment.open(docs / f"{name}.toml")
+    text = re.sub(r"\s+", " ", (DOCS / "insight.md").read_text())
+    opened = lambda name: Experiment.open(DOCS / f"{name}.toml")
     first, held, gpt = opened("relation"), opened("held_out"), opened("held_out_gpt")
     assert len(first.tasks) == 8 and len(first.seeds) == 5 and {first.workers, held.workers} == {8}
     most = max(task.steps for task in first.tasks)
@@ -61,11 +51,10 @@ def test_the_experiments_are_as_the_page_says(request):
     assert recorded == {(3, 30)} and "three runs of 30 consecutive steps" in text
 
 
-def test_every_scheme_of_the_experiment_has_a_place_in_the_tables(scripts, request):
+def test_every_scheme_of_the_experiment_has_a_place_in_the_tables():
     from apscope._training.experiment import Experiment
 
-    insight, _ = scripts
-    experiment = Experiment.open(request.config.rootpath / "docs/relation.toml")
+    experiment = Experiment.open(DOCS / "relation.toml")
     places = insight.named(pd.DataFrame({"scheme": [one.scheme for one in experiment.exchanges]}))
     assert set(places["rung"]) == set(insight.RUNGS) and set(places["format"]) == set(
         insight.FORMATS
@@ -74,8 +63,7 @@ def test_every_scheme_of_the_experiment_has_a_place_in_the_tables(scripts, reque
     assert set(insight.CHOSEN_ON) < {task.title for task in experiment.tasks}
 
 
-def test_a_plan_is_worse_only_if_the_whole_interval_is_above_0(scripts):
-    _, plans = scripts
+def test_a_plan_is_worse_only_if_the_whole_interval_is_above_0():
     ends = [(0.1, 0.2), (0.3, 0.4), (-0.2, -0.1), (-0.1, 0.1)]
     rows = [
         {"figure": figure, "difference_low": low, "difference_high": high,

@@ -1,31 +1,16 @@
-"""The table of docs/limit.md is the one that its command writes, and its sentences are its numbers."""
+"""The sentences of docs/limit.md are the numbers of its table."""
 
 import math
-import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
-PAGE = ROOT / "docs/limit.md"
+from docs.tools import page
 
 
 def cells() -> dict[str, list[list[str]]]:
     """Scheme -> a pair of texts, of two phases and of the ring, for each trace."""
-    text = PAGE.read_text().partition("<!-- above:")[2].partition("<!-- end of above -->")[0]
-    lines = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| `")]
+    lines = page.rows(page.DOCS / "limit.md", "above")
     return {line[0].strip("`"): [pair.split(" / ") for pair in line[1:]] for line in lines}
-
-
-def test_command_writes_the_table(tmp_path):
-    copy = tmp_path / "limit.md"
-    text = PAGE.read_text()
-    copy.write_text(re.sub(r"(above: written by make tables -->).*?(<!-- end)", r"\1\2", text,
-                           flags=re.DOTALL))  # fmt: skip
-    subprocess.run([sys.executable, ROOT / "docs/limit.py", copy], check=True, timeout=600)
-    assert copy.read_text() == text
 
 
 def number(cell: str) -> float:

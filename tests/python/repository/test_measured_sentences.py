@@ -41,7 +41,7 @@ def test_above_an_nmse_of_a_third_most_combinations_fail_and_some_pass(root, tab
 
 
 def test_where_stochastic_rounding_and_error_feedback_leave_the_line(root, table):
-    law = json.loads((root / "bindings/apscope/_training/law.json").read_text())
+    law = json.loads((root / "bindings/apscope/_excess_loss/law.json").read_text())
     ours = table[table.averages_out].copy()
     ours["ratio"] = ours.excess / (law["factor"] * ours.typical_32 ** law["slope"])
     ended = ours[ours.lost == 0]

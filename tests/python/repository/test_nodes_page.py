@@ -1,35 +1,11 @@
-"""The tables of docs/nodes.md are those that its command writes, and its sentences are theirs."""
-
-from pathlib import Path
+"""The sentences of docs/nodes.md are those of its tables."""
 
 import pytest
 
-DOCS = Path(__file__).parents[3] / "docs"
+from docs.tools import nodes
 
 
-@pytest.fixture
-def nodes(monkeypatch):
-    monkeypatch.syspath_prepend(str(DOCS))
-    import nodes
-
-    return nodes
-
-
-def between(name):
-    text = (DOCS / "nodes.md").read_text()
-    return (
-        text.partition(f"<!-- {name}: written by make tables -->\n\n")[2]
-        .partition(f"\n\n<!-- end of {name} -->")[0]
-        .splitlines()
-    )
-
-
-@pytest.mark.parametrize("name", ["links", "sent", "times"])
-def test_a_table_is_what_its_command_writes(nodes, name):
-    assert between(name) == nodes.TABLES[name](), "run make tables"
-
-
-def test_what_the_page_says_of_two_phases(nodes):
+def test_what_the_page_says_of_two_phases():
     def seconds(row, count, links=nodes.NETWORKS[0]):
         return nodes.found(*nodes.ROWS[row], count).seconds(nodes.Network.of(*links))
 

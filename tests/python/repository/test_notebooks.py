@@ -13,18 +13,12 @@ import nbformat
 import numpy as np
 import pytest
 
-ROOT = Path(__file__).parents[3]
+from docs.tools import notebooks
+from docs.tools.page import ROOT
+
 FOLDER = ROOT / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 every = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-
-
-@pytest.fixture
-def notebooks(monkeypatch):
-    monkeypatch.syspath_prepend(ROOT / "docs")
-    import notebooks
-
-    return notebooks
 
 
 ANSWER = re.compile(r'Markdown\(f"""(.*)"""\)', re.DOTALL)
@@ -39,7 +33,7 @@ def test_there_are_twelve_and_they_are_numbered():
 
 
 @every
-def test_it_is_stored_with_outputs_that_do_not_change_by_themselves(path, notebooks):
+def test_it_is_stored_with_outputs_that_do_not_change_by_themselves(path):
     notebook = nbformat.read(path, 4)
     nbformat.validate(notebook)
     assert notebooks.stripped(notebook) == notebook and set(notebook.metadata) <= {"kernelspec"}
@@ -151,7 +145,7 @@ backend_inline.display = checked
 
 
 @every
-def test_it_runs_and_prints_what_is_stored(path, notebooks, tmp_path, monkeypatch):
+def test_it_runs_and_prints_what_is_stored(path, tmp_path, monkeypatch):
     if "import torch" in "".join(code_of(nbformat.read(path, 4))):
         pytest.importorskip("torch")
     monkeypatch.setenv("TMPDIR", str(tmp_path))
@@ -196,7 +190,7 @@ def test_it_runs_and_prints_what_is_stored(path, notebooks, tmp_path, monkeypatc
     )
 
 
-def test_what_changes_is_left_out_and_what_differs_is_found(notebooks):
+def test_what_changes_is_left_out_and_what_differs_is_found():
     def made(text, picture=PICTURE, table="T_1a2b3", count=3):
         cell = nbformat.v4.new_code_cell(
             "1",
@@ -239,7 +233,7 @@ def test_what_changes_is_left_out_and_what_differs_is_found(notebooks):
     assert found == ["cell 0, image/png"]
 
 
-def test_a_trained_number_is_compared_by_its_spread_and_others_digit_for_digit(notebooks):
+def test_a_trained_number_is_compared_by_its_spread_and_others_digit_for_digit():
     text = "run 3: 0.10 ± 0.02 nats"
     for end in ("0.14 ± 0.03 nats", "0.08 ± 0.00 nats", " -0.01 ± 0.08 nats"):
         other = f"run 3: {end}"
@@ -255,7 +249,7 @@ def test_a_trained_number_is_compared_by_its_spread_and_others_digit_for_digit(n
         assert notebooks.unlike(text, other, ["trained"]) == first
 
 
-def test_a_number_of_kernels_may_differ_a_little(notebooks):
+def test_a_number_of_kernels_may_differ_a_little():
     text = "4 of 5: 0.229 and 6.7e-04"
     for other in ("4 of 5: 0.233 and 6.7e-04", "4 of 5: 0.228 and 6.8e-04"):
         assert notebooks.unlike(text, other, ["kernels"]) is None
@@ -267,7 +261,7 @@ def test_a_number_of_kernels_may_differ_a_little(notebooks):
 
 
 @every
-def test_a_number_of_kernels_is_in_a_cell_that_says_so(path, notebooks):
+def test_a_number_of_kernels_is_in_a_cell_that_says_so(path):
     """Of a notebook that uses PyTorch: no number with decimals is compared digit for digit, and a
     trained one stands with its spread."""
     notebook = nbformat.read(path, 4)
@@ -296,7 +290,7 @@ def drawn(value):
 PICTURE, OTHER = drawn(200), drawn(180)
 
 
-def test_of_a_slider_its_picture_is_kept_and_of_a_page_its_line(notebooks):
+def test_of_a_slider_its_picture_is_kept_and_of_a_page_its_line():
     view = nbformat.v4.new_output(
         "display_data",
         {

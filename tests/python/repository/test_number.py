@@ -1,4 +1,4 @@
-"""docs/insight.md has the sentences, tables and picture that docs/number.py computes from
+"""docs/insight.md has the sentences, tables and picture that docs/tools/number.py computes from
 docs/number.csv, whose trained excesses are those of the other committed tables."""
 
 import shutil
@@ -7,62 +7,30 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from docs.tools import candidates, number, number_page
+from docs.tools.page import DOCS
 from tests.python.drawn_labels import faults
 
 
-@pytest.fixture
-def docs(monkeypatch, request):
-    folder = request.config.rootpath / "docs"
-    monkeypatch.syspath_prepend(folder)
-    return folder
-
-
-@pytest.fixture
-def number(docs):
-    import number
-
-    return number
-
-
-@pytest.fixture
-def candidates(docs):
-    import candidates
-
-    return candidates
-
-
-@pytest.fixture
-def number_page(docs):
-    import number_page
-
-    return number_page
-
-
-@pytest.fixture
-def page(number, candidates, number_page):
+def page(table):
     """What the page is written from, with the laws of the committed table."""
-
-    def made(table):
-        held = candidates.with_candidates(table)
-        laws = candidates.laws_of(held)
-        return number_page.Page(held, laws, pd.read_csv(number.PLANS))
-
-    return made
+    held = candidates.with_candidates(table)
+    return number_page.Page(held, candidates.laws_of(held), pd.read_csv(number.PLANS))
 
 
-def test_the_page_is_what_the_script_writes(number, docs, tmp_path):
-    shutil.copy(docs / "insight.md", tmp_path)
+def test_the_page_is_what_the_script_writes(tmp_path):
+    shutil.copy(DOCS / "insight.md", tmp_path)
     law = tmp_path / "law.json"
-    number.main([str(docs / "number.csv"), str(tmp_path / "insight.md"), "--law", str(law)])
+    number.main([str(DOCS / "number.csv"), str(tmp_path / "insight.md"), "--law", str(law)])
     assert law.read_text() == number.UPDATE_LAW.read_text()
-    assert (tmp_path / "insight.md").read_text() == (docs / "insight.md").read_text()
+    assert (tmp_path / "insight.md").read_text() == (DOCS / "insight.md").read_text()
     assert (tmp_path / "insight.png").stat().st_size > 20_000
-    judged = [pd.read_csv(folder / number.JUDGED) for folder in (tmp_path, docs)]
+    judged = [pd.read_csv(folder / number.JUDGED) for folder in (tmp_path, DOCS)]
     pd.testing.assert_frame_equal(*judged, rtol=0.01)  # three digits
     assert judged[0]["candidate"].nunique() == 26
 
 
-def test_the_picture_has_a_mark_for_every_kind(number, candidates):
+def test_the_picture_has_a_mark_for_every_kind():
     marks = number.predicted_picture.MARKS
     assert set(marks) == set(candidates.KINDS)
     shapes, colours = zip(*marks.values(), strict=True)
@@ -70,9 +38,9 @@ def test_the_picture_has_a_mark_for_every_kind(number, candidates):
 
 
 def test_every_label_of_the_picture_can_be_read_and_what_lies_beyond_its_axes_has_an_arrow(
-    number, page, docs, tmp_path
+    tmp_path,
 ):
-    of = page(pd.read_csv(docs / "number.csv"))
+    of = page(pd.read_csv(DOCS / "number.csv"))
     figure = number.picture(of, tmp_path / "insight.png")
     assert faults(figure) == []
     low, high = number.predicted_picture.ENDS
@@ -83,7 +51,7 @@ def test_every_label_of_the_picture_can_be_read_and_what_lies_beyond_its_axes_ha
         assert len(ax.texts) == beyond > 2  # annotations without a text: arrows
 
 
-def test_its_table_has_every_trained_combination_of_the_other_pages(number):
+def test_its_table_has_every_trained_combination_of_the_other_pages():
     table = pd.read_csv(number.CSV)
     trained = number.excesses()
     both = trained.merge(table, on=number.KEY, suffixes=("", "_kept"))
@@ -92,15 +60,15 @@ def test_its_table_has_every_trained_combination_of_the_other_pages(number):
         assert np.allclose(both[name], both[f"{name}_kept"], rtol=1e-4, equal_nan=True)
 
 
-def test_every_exchange_of_the_held_out_tasks_is_in_it_and_has_a_kind(number, candidates, docs):
+def test_every_exchange_of_the_held_out_tasks_is_in_it_and_has_a_kind():
     from apscope._training.experiment import Experiment
 
     found = set()
     for name in ("relation", "reductions", "held_out", "held_out_gpt"):
-        experiment = Experiment.open(docs / f"{name}.toml")
+        experiment = Experiment.open(DOCS / f"{name}.toml")
         found |= {candidates.kind(*one) for one in experiment.exchanges}
     assert found == set(candidates.KINDS)
-    nets = Experiment.open(docs / "held_out.toml")
+    nets = Experiment.open(DOCS / "held_out.toml")
     assert {task.title for task in nets.tasks} == {*candidates.PLAIN, *candidates.RESNET}
     table = pd.read_csv(number.CSV)
     for task in nets.tasks:
@@ -108,7 +76,7 @@ def test_every_exchange_of_the_held_out_tasks_is_in_it_and_has_a_kind(number, ca
         assert list(zip(own["scheme"], own["topology"], strict=True)) == list(nets.exchanges)
 
 
-def test_a_candidate_is_the_geometric_mean_of_its_parts(number, candidates):
+def test_a_candidate_is_the_geometric_mean_of_its_parts():
     table = pd.read_csv(number.CSV)
     held = candidates.with_candidates(table)
     parts = candidates.CANDIDATES["signed_x_cosine"]
@@ -117,9 +85,7 @@ def test_a_candidate_is_the_geometric_mean_of_its_parts(number, candidates):
     assert len(candidates.CANDIDATES) == 16
 
 
-def test_what_the_page_says_of_the_large_gpt_follows_its_rows(
-    number, candidates, number_page, page
-):
+def test_what_the_page_says_of_the_large_gpt_follows_its_rows():
     """A scheme that is trained later changes the sentence and its row of the table."""
     table = pd.read_csv(number.CSV)
     large = table["model"] == candidates.LARGE
@@ -147,7 +113,7 @@ def test_what_the_page_says_of_the_large_gpt_follows_its_rows(
     assert "**outside**" in told(3, 0.01, -0.03, 0.05)[1].split("|")[4]
 
 
-def test_the_wrong_pairs_of_two_kinds_are_the_others_of_all(number, candidates, number_page, page):
+def test_the_wrong_pairs_of_two_kinds_are_the_others_of_all():
     of = page(pd.read_csv(number.CSV))
     wrong, pairs = number_page.of_two_kinds(of, of.held, candidates.NOISE)
     each = [
@@ -163,7 +129,7 @@ def test_the_wrong_pairs_of_two_kinds_are_the_others_of_all(number, candidates, 
 
 
 @pytest.mark.parametrize("update", ["update_loss_10", "update_loss_3"])
-def test_expected_excess_is_the_line_and_its_coverage_that_of_the_docstring(page, number, update):
+def test_expected_excess_is_the_line_and_its_coverage_that_of_the_docstring(update):
     """Of every combination that was not fitted; what the docstring and the page say of it."""
     import apscope
 
@@ -192,7 +158,7 @@ def test_expected_excess_is_the_line_and_its_coverage_that_of_the_docstring(page
     }
     assert said[update] in text
     assert abs(share - {"update_loss_10": 0.90, "update_loss_3": 0.93}[update]) < 0.015
-    pages = " ".join((number.DOCS / "insight.md").read_text().split())
+    pages = " ".join((DOCS / "insight.md").read_text().split())
     assert f"{np.sum(inside)} of {kept.sum()} ({100 * share:.0f} %)" in pages
     if update == "update_loss_10":
         assert f"excess = {law.factor:.1f} (update_loss_10 gained)^{law.slope:.2f} nats" in text
@@ -200,7 +166,7 @@ def test_expected_excess_is_the_line_and_its_coverage_that_of_the_docstring(page
         assert f"outside of {low:.2g} to {high:.2g}" in text
 
 
-def test_nothing_that_was_trained_lies_below_the_range_and_costs_more_than_is_told(page, number):
+def test_nothing_that_was_trained_lies_below_the_range_and_costs_more_than_is_told():
     import apscope
 
     of = page(pd.read_csv(number.CSV))

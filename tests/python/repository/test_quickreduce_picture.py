@@ -1,31 +1,17 @@
 """The script that draws docs/quickreduce.png, at few sizes: its lines are the page's."""
 
-import importlib.util
-from pathlib import Path
-
 import numpy as np
-import pytest
 
+from docs.tools import quickreduce as script
 from tests.python.drawn_labels import faults
 
-pytest.importorskip("matplotlib")
-DOCS = Path(__file__).parents[3] / "docs"
 
-
-@pytest.fixture(scope="module")
-def script():
-    spec = importlib.util.spec_from_file_location("quickreduce_picture", DOCS / "quickreduce.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_it_draws(script, tmp_path):
+def test_it_draws(tmp_path):
     assert faults(script.draw(tmp_path / "picture.png", np.array([1e-4, 1e-2]))) == []
     assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_lines_cross_and_the_bound_keeps_them_in_order(script):
+def test_the_lines_cross_and_the_bound_keeps_them_in_order():
     small = np.array([1e-4])
     of = lambda keys: [script.errors(f"quickreduce:{c}{keys}", small)[0] for c in script.CODECS]
     as_it_is, bounded = of(""), of(script.BOUND)

@@ -1,7 +1,6 @@
-"""README.md is one screen, and what it answers is what docs/reductions.py computes on all traces."""
+"""README.md is one screen; it answers what docs/tools/reductions.py computes on all traces."""
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,28 +10,18 @@ import apscope
 from apscope import _core
 from apscope._results.ranking import RANKS
 from apscope._results.winners import bits_of, winners
+from docs.tools import page, reductions, trained
+from docs.tools.page import ROOT
 
-ROOT = Path(__file__).parents[3]
 README = (ROOT / "README.md").read_text()
 TOUR = (ROOT / "docs/tour.md").read_text()
 
 
 @pytest.fixture(scope="module")
-def answer(reductions):
-    """What the command writes, of a replay of all traces."""
-    return reductions.answer()
-
-
-@pytest.fixture(scope="module")
-def main(reductions):
+def main():
     """The list of schemes of every table, on all traces in both reductions."""
     traces = [reductions.DATA / name for name in reductions.TRACES]
     return apscope.replay(traces, "main", topology=["ring", "two_phase"])
-
-
-def between(page: str, name: str) -> list[str]:
-    begin, end = f"<!-- {name}: written by make tables -->", f"<!-- end of {name} -->"
-    return page[page.index(begin) + len(begin) : page.index(end)].strip().splitlines()
 
 
 def test_it_is_one_screen():
@@ -47,18 +36,19 @@ def test_arrays_in_memory_have_a_report_as_it_says(tmp_path):
     call = 'apscope.report({"fc.weight": g}, "report.html")'
     assert call in README
     g = np.random.default_rng(0).standard_normal((4, 200)).astype(np.float32)
-    page = eval(call.replace('"report.html"', "tmp_path / 'report.html'"), {
+    made = eval(call.replace('"report.html"', "tmp_path / 'report.html'"), {
         "apscope": apscope, "g": g, "tmp_path": tmp_path,
     })  # fmt: skip
-    assert "fc.weight" in page.read_text(encoding="utf-8")
+    assert "fc.weight" in made.read_text(encoding="utf-8")
 
 
-def test_its_answer_is_what_the_command_writes(answer):
-    assert between(README, "answer") == answer, "run make tables"
+def test_its_answer_is_what_the_command_writes():
+    answer = reductions.answer()
+    assert page.read(ROOT / "README.md", "answer") == answer, "run make tables"
     assert [line[:2] for line in answer] == ["1.", "2.", "3.", "4.", "5."]
 
 
-def test_it_is_of_all_recorded_traces(reductions):
+def test_it_is_of_all_recorded_traces():
     recorded = {path.parent.name for path in reductions.DATA.glob("*/manifest.json")}
     assert set(reductions.TRACES) == recorded and len(recorded) == 5
     assert "On all five recorded traces" in README
@@ -66,7 +56,7 @@ def test_it_is_of_all_recorded_traces(reductions):
     assert workers == dict.fromkeys(recorded, 8) | {"digits_w64": 64}
 
 
-def test_its_schemes_are_the_best_of_their_bits_on_every_trace(reductions, main):
+def test_its_schemes_are_the_best_of_their_bits_on_every_trace(main):
     table, bits = main.summary(), bits_of(main.frame)
     for name in reductions.TRACES:
         best = {one.bits: one for one in winners(table[table["trace"] == name], bits)}
@@ -76,9 +66,7 @@ def test_its_schemes_are_the_best_of_their_bits_on_every_trace(reductions, main)
             assert best[width].topology == "two_phase", name
 
 
-def test_what_four_bits_cost_in_training(reductions):
-    import trained
-
+def test_what_four_bits_cost_in_training():
     runs = pd.read_csv(ROOT / "docs/trained.csv")
     ends = {"two_phase": [], "ring": []}
     for task in runs["task"].unique():
@@ -95,7 +83,7 @@ def test_what_four_bits_cost_in_training(reductions):
     assert said in " ".join(README.split())
 
 
-def test_every_factor_has_everything_else_equal(reductions, main):
+def test_every_factor_has_everything_else_equal(main):
     """The same bytes but for scales, of which 64 shards of small layers have most."""
     table = main.summary().set_index("scheme")
     for spec in ("aps:e4m3fn,rule=tight", reductions.EIGHT, reductions.POWERS):
@@ -106,7 +94,7 @@ def test_every_factor_has_everything_else_equal(reductions, main):
         assert (extra > 0).all(axis=None) and (extra < 0.06).all(axis=None), spec
 
 
-def test_the_error_is_far_below_the_noise_where_it_says_so(reductions, main):
+def test_the_error_is_far_below_the_noise_where_it_says_so(main):
     table = main.summary().query("topology == 'two_phase'").set_index("scheme")
     eight, four = (
         table.loc[reductions.canonical(spec), "error_over_noise"]
@@ -126,9 +114,9 @@ def test_what_it_says_of_the_tool():
     assert "VERSION 3.25" in (ROOT / "CMakeLists.txt").read_text() and "CMake 3.25" in README
 
 
-def sentences(page: str) -> set[str]:
+def sentences(text: str) -> set[str]:
     """Of at least eight words, without samples, tables and links' targets."""
-    text = re.sub(r"^```.*?^```$", "", page, flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
     text = re.sub(r"^\|.*$|^#.*$", "", text, flags=re.MULTILINE)
     text = re.sub(r"\]\([^)]*\)", "]", text)
     found = re.split(r"(?<=[.:;])\s+", re.sub(r"\s+", " ", text))

@@ -3,7 +3,6 @@ commands write."""
 
 import dataclasses
 import re
-from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -11,46 +10,18 @@ import pytest
 import apscope
 from apscope import _core
 from apscope._results.ranking import RANKS
+from docs.tools import page, picture, tables, what_holds
+from docs.tools.page import DOCS, ROOT
 from tests.python.browser import CHROMIUM
-
-ROOT = Path(__file__).parents[3]
-
-
-@pytest.fixture
-def tables(monkeypatch):
-    monkeypatch.syspath_prepend(ROOT / "docs")
-    import tables
-
-    return tables
-
-
-@pytest.fixture
-def picture(monkeypatch):
-    monkeypatch.syspath_prepend(ROOT / "docs")
-    import picture
-
-    return picture
-
-
-def between(tables, page: str, name: str) -> list[str]:
-    text = (ROOT / page).read_text()
-    begin, end = tables.MARKERS[name]
-    return text[text.index(begin) + len(begin) : text.index(end)].strip().splitlines()
 
 
 @pytest.fixture(scope="module")
 def replayed():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(ROOT / "docs")
-        import tables
-
-        return tables.replay()
+    return tables.replay()
 
 
-def test_the_tables_of_scales_are_what_their_command_writes(tables, replayed):
-    rows = tables.markdown(tables.chosen(replayed), tables.SAID)
-    assert between(tables, "docs/scales.md", "answer") == rows, "run make tables"
-    assert between(tables, "docs/scales.md", "ladder") == tables.found(replayed), "run make tables"
+def test_the_table_of_scales_is_of_its_schemes():
+    rows = page.read(DOCS / "scales.md", "answer")
     specs = [re.findall(r"^\| `([^`]+)`", row)[0] for row in rows[2:]]
     assert (
         specs[:3] == ["none:fp32", "none:fp16", "none:bf16"]
@@ -59,7 +30,7 @@ def test_the_tables_of_scales_are_what_their_command_writes(tables, replayed):
     )
 
 
-def test_a_best_constant_that_clips_no_gradient_is_not_said_to_clip(tables, replayed):
+def test_a_best_constant_that_clips_no_gradient_is_not_said_to_clip(replayed):
     best = tables.WORDS.index("best constant, which may clip")
     for name in tables.FORMATS:
         spec = apscope.schemes.as_scheme(tables.SCHEMES[best].format(name)).spec
@@ -68,9 +39,8 @@ def test_a_best_constant_that_clips_no_gradient_is_not_said_to_clip(tables, repl
         assert len(rows) and (rows["saturated"] == 0).all(), spec
 
 
-def test_every_numeric_column_is_defined_and_in_the_tables_order(tables):
+def test_every_numeric_column_is_defined_and_in_the_tables_order():
     """analysis/statistics/result_columns.h is the only list: pages and types follow from it."""
-    assert between(tables, "docs/definitions.md", "columns") == tables.numeric_columns()
     text = (ROOT / "docs/definitions.md").read_text()
     rows = re.findall(r"^\| (`[a-z0-9_`, ]+) \| ", text.split("<!-- columns")[0], re.MULTILINE)
     defined = {name for row in rows for name in re.findall(r"`([a-z0-9_]+)`", row)}
@@ -88,7 +58,7 @@ def test_every_numeric_column_is_defined_and_in_the_tables_order(tables):
     }
 
 
-def test_what_the_page_says_of_scales(tables, replayed):
+def test_what_the_page_says_of_scales(replayed):
     """Two rows that it sets beside each other differ in what it says, and every figure is on its
     side of the thresholds of the noise."""
     from apscope._results.differences import differences
@@ -124,9 +94,8 @@ def test_what_the_page_says_of_scales(tables, replayed):
     assert table.loc[layer, "speedup"] < table.loc[constant, "speedup"]
 
 
-def test_every_scheme_has_a_spec_that_runs(tables):
-    rows = tables.registered()
-    assert between(tables, "docs/schemes.md", "schemes") == rows, "run make tables"
+def test_every_scheme_has_a_spec_that_runs():
+    rows = page.read(DOCS / "schemes.md", "schemes")
     specs = {d.name: spec for d, spec in tables.examples().items()}
     assert (
         list(specs)
@@ -145,10 +114,10 @@ def test_every_scheme_has_a_spec_that_runs(tables):
 
 def test_the_tags_of_claims_are_names_of_tests():
     """The claim MX1 of docs/schemes.md is found by pytest -k MX1."""
-    page = (ROOT / "docs/schemes.md").read_text()
+    text = (DOCS / "schemes.md").read_text()
     tags = {
         tag
-        for line in re.findall(r"^- ([A-Z]{1,3}\d(?:, [A-Z]{1,3}\d)*): ", page, re.MULTILINE)
+        for line in re.findall(r"^- ([A-Z]{1,3}\d(?:, [A-Z]{1,3}\d)*): ", text, re.MULTILINE)
         for tag in line.split(", ")
     }
     names = {
@@ -157,13 +126,13 @@ def test_the_tags_of_claims_are_names_of_tests():
         for tag in re.findall(r"def test_([A-Z]{1,3}\d)_", path.read_text())
     }
     assert len(tags) > 50 and tags <= names
-    tests = set(re.findall(r"`(tests/[\w/.]+)`", page))
+    tests = set(re.findall(r"`(tests/[\w/.]+)`", text))
     assert len(tests) > 15 and all((ROOT / path).is_file() for path in tests)
 
 
-def test_the_table_of_all_schemes_is_of_the_list(tables):
+def test_the_table_of_all_schemes_is_of_the_list():
     """Its numbers are not compared: that takes a replay of every scheme."""
-    header, _, *rows = between(tables, "docs/schemes.md", "all schemes")
+    header, _, *rows = page.read(DOCS / "schemes.md", "all schemes")
     assert [cell.strip() for cell in header.strip("|").split("|")] == [
         "scheme",
         *tables.COLUMNS.values(),
@@ -175,7 +144,7 @@ def test_the_table_of_all_schemes_is_of_the_list(tables):
     assert {row.count("|") for row in rows} == {len(tables.COLUMNS) + 2}
 
 
-def test_a_table_is_best_first_and_tells_what_was_skipped(tables):
+def test_a_table_is_best_first_and_tells_what_was_skipped():
     specs = [
         "none:e4m3",
         "dynamic_loss_scaling:e4m3,init=65536",
@@ -194,7 +163,7 @@ def test_a_table_is_best_first_and_tells_what_was_skipped(tables):
     assert all(line.count("|") == lines[0].count("|") for line in lines)
 
 
-def test_the_picture_shows_what_each_choice_is_worth(picture, tmp_path):
+def test_the_picture_shows_what_each_choice_is_worth(tmp_path):
     specs = [
         f"aps:{f},rule=tight{u}" for f in ("e3m4", "e2m5finite", "e4m3fn") for u in ("", ",unit=32")
     ]
@@ -223,24 +192,23 @@ def test_the_picture_shows_what_each_choice_is_worth(picture, tmp_path):
     assert "prefers-color-scheme: dark" in (tmp_path / "picture.svg").read_text()
 
 
-def test_the_picture_of_the_readme_is_todays(picture):
+def test_the_picture_of_the_readme_is_todays():
     drawn = ElementTree.parse(ROOT / "docs/picture.svg").getroot()
     texts = {e.text for e in drawn.iter() if e.tag.endswith("text")}
     assert set(picture.WORDS) < texts and picture.HEAD in texts
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed (Debian: chromium)")
-def test_the_pictures_of_the_report_are_todays(tmp_path, monkeypatch):
+def test_the_pictures_of_the_report_are_todays(tmp_path):
     """Not to the pixel: other versions of the browser draw letters differently."""
-    monkeypatch.syspath_prepend(ROOT / "docs")
     pytest.importorskip("PIL")
-    import report_picture
     from PIL import Image, ImageChops, ImageStat
+
+    from docs.tools import report_picture
 
     def apart(one, other):
         small = [
-            picture.convert("L").resize((picture.width // 4, picture.height // 4))
-            for picture in (one, other)
+            each.convert("L").resize((each.width // 4, each.height // 4)) for each in (one, other)
         ]
         return ImageStat.Stat(ImageChops.difference(*small)).mean[0]
 
@@ -251,11 +219,11 @@ def test_the_pictures_of_the_report_are_todays(tmp_path, monkeypatch):
     results.provenance["command"] = " ".join(
         ["apscope replay", *(f"notebooks/data/{name}" for name in traces)]
     )
-    page = apscope.report(results, tmp_path / "report.html")
+    made = apscope.report(results, tmp_path / "report.html")
     browser = report_picture.Browser()
     try:
         now = {
-            width: report_picture.drawn(browser, page.as_uri(), width)
+            width: report_picture.drawn(browser, made.as_uri(), width)
             for width in report_picture.SIZES
         }
     finally:
@@ -263,18 +231,15 @@ def test_the_pictures_of_the_report_are_todays(tmp_path, monkeypatch):
     stored = {
         width: Image.open(ROOT / f"docs/report_{width}.png") for width in report_picture.SIZES
     }
-    for width, picture in now.items():
-        assert picture.size == stored[width].size
-        assert apart(picture, stored[width].convert("RGB")) < 2, "run make picture"
+    for width, drawn in now.items():
+        assert drawn.size == stored[width].size
+        assert apart(drawn, stored[width].convert("RGB")) < 2, "run make picture"
         # What another page would be apart.
-        assert apart(picture, ImageChops.offset(picture, 0, 100)) > 6
+        assert apart(drawn, ImageChops.offset(drawn, 0, 100)) > 6
 
 
-def test_promises_name_their_tests_and_count_their_cases(monkeypatch):
+def test_promises_name_their_tests_and_count_their_cases():
     pytest.importorskip("torch", reason="the cases that need torch are not collected without")
-    monkeypatch.syspath_prepend(ROOT / "docs")
-    import what_holds
-
     text = what_holds.PAGE.read_text(encoding="utf-8")
     assert len(what_holds.ROW.findall(text)) > 20
-    assert what_holds.page(text) == text, "run python docs/what_holds.py"
+    assert what_holds.page(text) == text, "run python -m docs.tools.what_holds"

@@ -1,30 +1,22 @@
-"""docs/advice.md has the tables that docs/trained.py computes from docs/trained.csv, and they compare
-what they say."""
+"""docs/advice.md has the tables that docs/tools/trained.py computes from docs/trained.csv, and they
+compare what they say."""
 
 import re
 
 import pandas as pd
-import pytest
 
 import apscope
+from docs.tools import trained as script
+from docs.tools.page import DATA, DOCS, TRACES
 
 TASK = "tokens"
 
 
-@pytest.fixture
-def script(monkeypatch, request):
-    monkeypatch.syspath_prepend(request.config.rootpath / "docs")
-    import trained
-
-    return trained
-
-
-def test_the_page_is_what_the_script_writes(script, request, tmp_path):
-    docs = request.config.rootpath / "docs"
+def test_the_page_is_what_the_script_writes(tmp_path):
     page = tmp_path / "advice.md"
-    page.write_text((docs / "advice.md").read_text())
-    script.main([str(docs / "trained.csv"), str(page)])
-    assert page.read_text() == (docs / "advice.md").read_text()
+    page.write_text((DOCS / "advice.md").read_text())
+    script.main([str(DOCS / "trained.csv"), str(page)])
+    assert page.read_text() == (DOCS / "advice.md").read_text()
 
 
 def runs(scheme, reduction, error, losses, over_noise=1.0, task=TASK):
@@ -45,19 +37,19 @@ def made(*parts):
     return pd.DataFrame([*rows, *(row for part in parts for row in part)])
 
 
-def test_the_bits_of_a_code(script):
+def test_the_bits_of_a_code():
     bits = {"none:bf16": 16, "aps:e4m3fn": 8, "aps:e3m0": 4, "aps:e2m1fn,unit=16": 4, "mx": 8}
     assert {spec: script.bits_of(spec) for spec in bits} == bits
 
 
-def test_losses_are_compared_with_those_of_the_same_seed(script):
+def test_losses_are_compared_with_those_of_the_same_seed():
     table = made(runs("aps:e4m3", "ring", 0.1, (1.5, 2.5, 3.5)))
     (one,) = (one for one in script.trained(table, TASK) if one.bits == 8)
     assert list(one.excess) == [0.5, 0.5, 0.5]
     assert script.nats(one.excess) == "+0.500 ± 0"
 
 
-def test_the_order_counts_pairs_whose_whole_interval_is_on_one_side(script):
+def test_the_order_counts_pairs_whose_whole_interval_is_on_one_side():
     better = runs("aps:e4m3", "two_phase", 0.01, (1.0, 2.01, 3.0), over_noise=2.0)
     worse = runs("aps:e3m4", "ring", 0.3, (1.5, 2.5, 3.51))
     unclear = runs("aps:e5m2", "ring", 0.2, (0.8, 2.3, 3.1))
@@ -71,12 +63,10 @@ def test_the_order_counts_pairs_whose_whole_interval_is_on_one_side(script):
     assert lines[-1].startswith("- tokens: `e4m3`, a scale a layer, `two_phase` ends -0.500")
 
 
-def test_every_pair_of_the_factors_is_in_the_experiment_and_differs_in_what_is_said(
-    script, request
-):
+def test_every_pair_of_the_factors_is_in_the_experiment_and_differs_in_what_is_said():
     from apscope._training.experiment import Experiment
 
-    experiment = Experiment.open(request.config.rootpath / "docs/gpt.toml")
+    experiment = Experiment.open(DOCS / "gpt.toml")
     held = {f"{scheme} {topology}" for scheme, topology in experiment.exchanges}
     for what, worse, better in script.FACTORS:
         assert {worse, better} <= held
@@ -89,15 +79,14 @@ def counted(line):
     return [int(n) for n in re.findall(r"\d+", line)]
 
 
-def test_what_pages_say_of_the_order(script, request):
-    docs = request.config.rootpath / "docs"
-    lines = script.order(pd.read_csv(docs / "trained.csv"))
+def test_what_pages_say_of_the_order():
+    lines = script.order(pd.read_csv(DOCS / "trained.csv"))
     (total,) = (line for line in lines if line.startswith("Together"))
     right, wrong, noise_right, noise_wrong = counted(total)
     wrong_pairs = [line for line in lines if line.startswith("- ")]
     assert len(wrong_pairs) == wrong
     pages = {
-        name: re.sub(r"\s+", " ", (docs / name).read_text())
+        name: re.sub(r"\s+", " ", (DOCS / name).read_text())
         for name in ("advice.md", "definitions.md", "design.md")
     }
     assert (
@@ -120,10 +109,9 @@ def test_what_pages_say_of_the_order(script, request):
     assert len([line for line in wrong_pairs if line.startswith("- mnist-sgd")]) == 3
 
 
-def test_what_the_page_says_of_rare_tokens(script, request):
-    docs = request.config.rootpath / "docs"
-    found = {one.name: one for one in script.trained(pd.read_csv(docs / "trained.csv"), TASK)}
-    text = re.sub(r"\s+", " ", (docs / "advice.md").read_text())
+def test_what_the_page_says_of_rare_tokens():
+    found = {one.name: one for one in script.trained(pd.read_csv(DOCS / "trained.csv"), TASK)}
+    text = re.sub(r"\s+", " ", (DOCS / "advice.md").read_text())
 
     def of(name):
         return f"{found[name].error:.2g}", f"{found[name].excess.mean():.2f}"
@@ -139,13 +127,11 @@ def test_what_the_page_says_of_rare_tokens(script, request):
     assert f"{noise[0]:.2g} (that ring) loses less than the {noise[1]:.2g} of `aps:e3m4`" in text
 
 
-def test_what_the_page_says_of_the_format_that_was_not_trained(request):
-    root = request.config.rootpath
-    names = ("digits", "digits_w64", "characters", "resnet18", "gpt")
+def test_what_the_page_says_of_the_format_that_was_not_trained():
     specs = [f"aps:{name},rule=tight,unit=32" for name in ("e2m5", "e2m5finite")]
-    traces = [root / "notebooks/data" / name for name in names]
+    traces = [DATA / name for name in TRACES]
     error = apscope.replay(traces, specs, topology="two_phase").summary()
     error = error[error["topology"] == "two_phase"].set_index(["scheme", "trace"])["step_nmse"]
     times = error[specs[0]] / error[specs[1]]
-    text = re.sub(r"\s+", " ", (root / "docs/advice.md").read_text())
+    text = re.sub(r"\s+", " ", (DOCS / "advice.md").read_text())
     assert f"its step NMSE is {times.min():.1f} to {times.max():.1f} times smaller" in text

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import apscope
-from apscope._report import answer
+from apscope._report import shown_schemes
 from apscope._results.choices import CHOICES, choices_of, worth
 from apscope._results.summary import ranked
 
@@ -31,7 +31,7 @@ def results(request):
 
 @pytest.fixture(scope="module")
 def table(results):
-    return worth(ranked(results), answer.bits_of(results.frame))
+    return worth(ranked(results), shown_schemes.bits_of(results.frame))
 
 
 def test_a_choice_is_read_from_the_spec():
@@ -89,10 +89,10 @@ def test_without_two_reductions_the_best_with_another_row_stands(results):
         frame[frame["topology"].isin(["", "exact", "ring"])].reset_index(drop=True),
         results.histograms, results.provenance, results.noise,
     )  # fmt: skip
-    found = worth(ranked(alone), answer.bits_of(alone.frame))
+    found = worth(ranked(alone), shown_schemes.bits_of(alone.frame))
     assert set(found["choice"]) == {"format", "scale"} and set(found["topology"]) == {"ring"}
     only = ranked(alone)[lambda t: t["scheme"].isin(["none:fp32", "aps:e3m4"])]
-    assert not len(worth(only, answer.bits_of(alone.frame)))
+    assert not len(worth(only, shown_schemes.bits_of(alone.frame)))
 
 
 def made(*rows):

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 import apscope
+from apscope._replay.ladder import RUNGS, ladder_schemes
 from apscope._results.differences import chain, decompose, differences
-from apscope._results.ladder import RUNGS, ladder_schemes
 from apscope.cli import main
 from apscope.schemes import Scheme
 from tests.python.argv import command

@@ -10,7 +10,7 @@ import pytest
 import apscope
 from apscope._core import bias_of_log_variance, log_bias, student_t
 from apscope.record import TraceWriter
-from tests.benchmarks.noise_coverage import coverage
+from docs.tools.noise_coverage import coverage
 from tests.reference.noise import noise_of, without
 
 

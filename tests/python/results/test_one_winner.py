@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import apscope
-from apscope._report.answer import front, topology_of
 from apscope._report.first import chosen
+from apscope._report.shown_schemes import front, topology_of
 from apscope._results.ranking import RANKS, UNSOUND, finest_block
 from apscope._results.winners import bits_of, winner, winners
 from apscope.cli import main

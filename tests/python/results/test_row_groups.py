@@ -17,9 +17,9 @@ from apscope._results.codes import coded_of
 from apscope._results.joined import Joined, in_order
 from apscope._results.stored import Stored
 from apscope.cli import main
-from tests.benchmarks.report_cost import SCHEMES
-from tests.benchmarks.results_size import main as measure
-from tests.benchmarks.results_size import write_trace
+from docs.tools.report_cost import SCHEMES
+from docs.tools.results_size import main as measure
+from docs.tools.results_size import write_trace
 from tests.python.summary_tables import random_results
 
 DIGITS = "notebooks/data/digits"

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import apscope
-from apscope._results.ladder import ladder_schemes
+from apscope._replay.ladder import ladder_schemes
 from apscope._results.ranking import BLOCK_FORMATS
 from apscope._results.summary import front
 from apscope._results.winners import Second, Winner, bits_of, scale_of, winners

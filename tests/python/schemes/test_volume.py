@@ -9,8 +9,8 @@ import apscope
 from apscope import _core, cost
 from apscope._results.volume import at_most
 from apscope.record import TraceWriter
-from tests.reference import production, traffic
 from tests.reference import topologies as reference
+from tests.reference import traffic
 
 N = 6400
 PADDED = 6656  # to a multiple of 64 times 8 workers
@@ -57,8 +57,8 @@ def test_the_busiest_rank_sends_what_playing_the_collective_sends(workers):
             ("ring", traffic.ring),
             ("tree", traffic.tree),
             ("halving", traffic.halving),
-            ("pat", production.pat_sent),
-            ("double_tree", production.double_tree_sent),
+            ("pat", traffic.pat),
+            ("double_tree", traffic.double_tree),
             ("all_gather", traffic.gather),
             ("shards", traffic.shards),
         ):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from apscope import open_trace
-from apscope._traces.values import describe_values, histogram
+from apscope._replay.values import describe_values, histogram
 from apscope.cli import main
 from apscope.record import TraceWriter
 

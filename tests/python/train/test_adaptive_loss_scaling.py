@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from apscope.train import AdaptiveLossScaling, FracTrain, Workers  # noqa: E402
-from tests.benchmarks.method_claims import adaptive_loss_scaling as claim  # noqa: E402
+from docs.tools.method_claims import adaptive_loss_scaling as claim  # noqa: E402
 
 U_MAX, U_MIN = 65504.0, 2.0**-24
 QUANTILE = 0.0012533145  # sqrt(2) erfinv(1e-3), as ada-loss has it

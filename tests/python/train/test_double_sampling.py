@@ -7,11 +7,11 @@ import pytest
 
 import apscope
 from apscope.studies import double_sampling
-from tests.reference.philox import random_integer
+from tests.reference.random_words import random_integer
 
 torch = pytest.importorskip("torch")
 from apscope.train import DoubleSampledLinear  # noqa: E402
-from tests.benchmarks.method_claims import double_sampling as claim  # noqa: E402
+from docs.tools.method_claims import double_sampling as claim  # noqa: E402
 
 
 def drawn(x, bits, low, high, seed):

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import apscope
-from apscope._training.expected import ExpectedExcess, is_covered
+from apscope._excess_loss.expected import ExpectedExcess, is_covered
 from apscope.cli import main
 from apscope.record import TraceWriter
 

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 import apscope
-from tests.reference.philox import random_integer
+from tests.reference.random_words import random_integer
 
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from apscope.train import FracTrain  # noqa: E402
-from tests.benchmarks.method_claims import fractrain as claim  # noqa: E402
+from docs.tools.method_claims import fractrain as claim  # noqa: E402
 
 
 def affine(x, bits, seed=None):

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import apscope
-from tests.reference.philox import random_integer
+from tests.reference.random_words import random_integer
 
 torch = pytest.importorskip("torch")
 from apscope.train import HALP  # noqa: E402
-from tests.benchmarks.method_claims import halp as claim  # noqa: E402
+from docs.tools.method_claims import halp as claim  # noqa: E402
 
 RATE, MU = 0.07, 0.4
 

@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from apscope.train import multipoint  # noqa: E402
-from tests.benchmarks.method_claims import multipoint as claim  # noqa: E402
+from docs.tools.method_claims import multipoint as claim  # noqa: E402
 
 
 def point(r, levels, search=16):

@@ -9,7 +9,7 @@ distributed = pytest.importorskip(
     "distributed", reason="dask.distributed is not installed (apscope[dask])"
 )
 dask = pytest.importorskip("dask")
-from apscope._replay.progress import Bar  # noqa: E402
+from apscope._progress import Bar  # noqa: E402
 from apscope.cli import main  # noqa: E402
 from tests.python.train.jobs import run_killed  # noqa: E402
 

@@ -185,10 +185,10 @@ def test_other_commands_say_what_an_experiments_folder_is(verb, folder, tmp_path
 def test_the_table_of_the_docs_has_every_scheme(folder, tmp_path, request):
     page = tmp_path / "page.md"
     page.write_text(
-        "<!-- experiment: written by docs/training.py -->\n<!-- end of experiment -->\n"
+        "<!-- experiment: written by docs/tools/training.py -->\n<!-- end of experiment -->\n"
     )
-    script = request.config.rootpath / "docs/training.py"
-    subprocess.run([sys.executable, script, folder, page], check=True)
+    command = [sys.executable, "-m", "docs.tools.training", folder, page]
+    subprocess.run(command, check=True, cwd=request.config.rootpath)
     text = page.read_text()
     table = pd.read_csv(folder / "verdicts.csv")
     assert all(f"| `{scheme}` |" in text for scheme in table["scheme"][1:])

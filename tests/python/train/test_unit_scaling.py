@@ -9,7 +9,7 @@ import pytest
 torch = pytest.importorskip("torch")
 from apscope.studies.unit_scaling import unit_scales  # noqa: E402
 from apscope.train import unit_scaling  # noqa: E402
-from tests.benchmarks.method_claims import unit_scaling as claim  # noqa: E402
+from docs.tools.method_claims import unit_scaling as claim  # noqa: E402
 
 
 def rounded(x, dtype, largest):

@@ -57,7 +57,6 @@ def results_of(
     columns |= {"skipped": np.zeros(len(whole), bool), "note": _column(whole, "note")}
     steps = sorted({step for step, *_ in rows})
     command = "apscope.train: QuantizedModel.results()"
-    from ... import __version__
 
     trace = {
         "name": "operands", "hash": "", "model": "operands of a quantized model", "stage": "local",
@@ -66,7 +65,7 @@ def results_of(
         "tensors": [{"name": use, "role": roles[use], "shape": list(shapes[use])} for use in places],
     }  # fmt: skip
     told = {
-        "command": command, "command_of_whole": command, "version": __version__, "seed": seed,
+        "command": command, "command_of_whole": command, "version": _core.__version__, "seed": seed,
         "draws": 1,
         "schemes": [label], "topologies": ["exact"], "selection": [], "shard": [0, 1],
         "traces": [trace],

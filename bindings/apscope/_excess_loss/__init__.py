@@ -1,0 +1,1 @@
+"""The excess loss that an error predicts: the laws that were fitted, and what they say."""
