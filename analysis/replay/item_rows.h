@@ -27,7 +27,7 @@ struct Streamed {
     // then that topology's, the wire's among them.
     bool for_last = false;
 
-    const FloatEncoder& encoder() const { return scheme->float_encoder.value(); }
+    const FloatEncoder& encoder() const { return scheme->encoding.float_encoder.value(); }
 };
 
 // Block by block, or on a device what that can do; rows in the order of the schemes. Those that

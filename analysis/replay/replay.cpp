@@ -161,8 +161,8 @@ void Replay::name(std::vector<ResultRow>& rows, std::size_t t, std::size_t k,
         row.format = resolved.parts().grid;
         stand_for_whole(row, tensor(k).stands_for());
         if (row.note.empty()) row.note = resolved.scheme->note;
-        if (resolved.parts().keeps_state && follows_gap(t)) add_note(row.note, after_gap);
-        if (resolved.parts().mixes_elements && tensor(k).stands_for() != 1.0)
+        if (resolved.parts().keeps_state() && follows_gap(t)) add_note(row.note, after_gap);
+        if (resolved.parts().encoding.mixes_elements && tensor(k).stands_for() != 1.0)
             add_note(row.note, of_sample);
     }
 }
@@ -327,7 +327,7 @@ void Replay::select(std::vector<AgreedStatistics> statistics) {
         if (!resolved.streams()) continue;
         // exact, then the topologies: their sums differ, and so may what is chosen by them.
         std::vector<Topology> paths{Topology{}};
-        if (resolved.parts().looks_ahead && manifest_.stage == "local")
+        if (resolved.parts().choice.looks_ahead && manifest_.stage == "local")
             paths.insert(paths.end(), common_.begin(), common_.end());
         for (const Topology& path : paths) decisions_[s].push_back(choose(input, resolved, path));
     }
@@ -344,13 +344,13 @@ std::vector<Decision> Replay::choose(const SelectionInput& input, const Resolved
         return GradientRows{item->rows, replay_key(options_.seed, tensor(k).name, number), item};
     });
     SelectionInput seen = input;
-    const bool looks = resolved.parts().looks_ahead;
+    const bool looks = resolved.parts().choice.looks_ahead;
     if (looks) seen.ahead = &ahead;
     const std::string name = resolved.name + (looks ? "|" + topology.name() : "");
     const auto earlier = options_.states.find(name);
     State state = earlier == options_.states.end() ? State{} : earlier->second;
     std::vector<Decision> decisions = resolved.choose(seen, state);
-    if (resolved.parts().keeps_state && options_.keeps_states) states_[name] = std::move(state);
+    if (resolved.parts().keeps_state() && options_.keeps_states) states_[name] = std::move(state);
     return decisions;
 }
 

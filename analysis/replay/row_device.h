@@ -1,7 +1,7 @@
 // The tasks that replay() gives to a device: float schemes on the rows of one item; and its
-// results, the sums from which rows are computed. FloatBlocks (float_blocks.h) writes the tasks and
-// takes the totals; without a device it does the same work itself, block by block, with the same
-// bits.
+// results, the sums from which rows are computed. FloatBlocks (float_blocks.h) writes the tasks, an
+// ItemAccount (item_account.h) takes the totals; without a device they do the same work, block by
+// block, with the same bits.
 #pragma once
 
 #include <cstddef>

@@ -136,7 +136,7 @@ SchemeCost cost_of(const ResolvedScheme& scheme, std::span<const Topology> topol
     const SchemeParts& parts = scheme.parts();
     if (!parts.defined_as.empty()) {
         // Rows and messages, and each once more as an array of the caller's.
-        cost.state.a_value = parts.keeps_state ? number : 0.0;
+        cost.state.a_value = parts.keeps_state() ? number : 0.0;
         cost.most = {0.0, number * 2.0 * static_cast<double>(topologies.size() + 1), 0.0,
                      number * (10.0 + draws) + 4.0 * cost.state.a_value};
         cost.seconds_a_value = 1e-7;
@@ -153,7 +153,7 @@ SchemeCost cost_of(const ResolvedScheme& scheme, std::span<const Topology> topol
             const auto n = static_cast<std::size_t>(rows[r] * columns);
             // In a separate thread: memory that threads keep from one tensor to the next counts.
             const Probe found = std::async(std::launch::async, probe, n, workers[w], run).get();
-            const std::size_t tables = parts.tables ? parts.tables(n) : 0;
+            const std::size_t tables = parts.encoding.tables ? parts.encoding.tables(n) : 0;
             most[r][w] =
                 static_cast<double>(found.most - std::min(found.most, tables)) * draws / tried;
             state[r][w] = static_cast<double>(found.state);
