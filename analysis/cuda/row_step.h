@@ -1,6 +1,6 @@
-// The work of GPU threads in a replay, for one scheme on a piece of an item (complete blocks): that
-// of analysis/replay/float_blocks, in steps that write what the next ones read. Behind each step's
-// name, what one thread does:
+// The work of GPU threads in a replay, for one scheme on a piece of an item (complete blocks). It
+// is the work of analysis/replay/float_blocks, in steps; each reads results of the steps before it.
+// Beside each step's name is what one thread processes, and how:
 //
 //      reference    an element        the fp64 sum of the workers' values, divided
 //      wire         a lane            a worker's values rounded, kept and compared with the
