@@ -141,8 +141,9 @@ private:
         bool is_order;
     };
     std::vector<Requested> requested_;  // the requested topologies, without exact
-    // The requested topologies for schemes that can have two phases, and for schemes whose workers
-    // share a scale.
+    // Of the requested topologies: those for a scheme that can encode a row by itself, whose
+    // two-phase reductions are separate schemes; and those for any other scheme, including
+    // two_phase and reduce_scatter without keys.
     std::vector<Topology> orders_, common_;
     WantedStatistics wanted_;
     // By resolved scheme, then by topology as in select(); empty for schemes that do not stream.

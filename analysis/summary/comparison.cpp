@@ -71,8 +71,8 @@ struct SideSums {
     }
 };
 
-// The numbers from which one row is computed: the error ratio of each cell, counts of wins, losses
-// and ties, and the sums of both schemes.
+// The numbers from which one row is computed: the error ratio of each step, counts of wins, losses
+// and ties, the sum of logs of the cells' error ratios, and the sums of both schemes.
 struct RowSums {
     std::vector<double> ratios;
     double wins = 0, losses = 0, ties = 0, logs = 0, cells = 0;

@@ -56,7 +56,8 @@ private:
     struct Step {
         std::int64_t number;
         double whole = 0.0;  // noise with all workers
-        // Per left-out worker: the noise, and log2 of its ratio to `whole`.
+        // Per left-out worker: the noise without it, and the sum over the blocks of the log2 of the
+        // ratio of the noise without it to the noise with all workers.
         std::vector<double> left, log2s;
     };
     std::vector<Step> steps_;  // ascending

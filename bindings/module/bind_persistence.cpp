@@ -21,8 +21,8 @@ using namespace apscope::python;
 
 namespace {
 
-// The table from columns: texts as codes and names, integers and numbers; without columns it has no
-// rows. optimizers: by trace, the names of the known ones.
+// Makes the table from columns: texts as codes and names, integers, and numbers; without columns it
+// has no rows. optimizers: the names of the known optimizers, by trace.
 WindowTable window_table(const py::dict& texts, const py::dict& integers, const py::dict& numbers,
                          const std::map<std::string, std::string>& optimizers) {
     WindowTable table;

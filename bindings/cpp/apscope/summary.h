@@ -21,8 +21,8 @@ namespace apscope {
 /// Options of a summary.
 struct SummaryOptions {
     Network network = {};  ///< network of the modelled times
-    /// Parameters of the model for the times, its tensors scaled from the trace's by one factor;
-    /// none: as recorded.
+    /// Number of parameters of the model for the modelled times; one factor scales all tensors of
+    /// the trace to it. None: sizes as recorded.
     std::optional<double> elements = 25.6e6;
     double batch_factor = 1;  ///< the noise is that of a batch larger by this factor
     /// The optimizer of `SummaryRow::update_loss`: `sgd`, `adam` or `lars`; by default that of the
@@ -55,15 +55,15 @@ struct SummaryRow {
     std::string scheme, family, format, topology;
     double error_over_noise = 0;  ///< typical block's squared error over the noise of the batch,
                                   ///< NaN for one worker
-    /// Without the bias of the noise's estimate, and the ends of its 95 % interval, in which it
-    /// lies: the noise is estimated from the workers; the error is taken as exact. NaN for fewer
-    /// than three workers.
+    /// `error_over_noise` without the bias that comes from estimating the noise, and the ends of
+    /// the 95 % interval around it. The noise is estimated from the workers; the error is taken as
+    /// exact. NaN for fewer than three workers.
     double error_over_noise_corrected = 0;
     double error_over_noise_low = 0, error_over_noise_high = 0;
     /// Mean over the steps of the step's squared error over its noise, and its interval.
     double pooled_error_over_noise = 0, pooled_error_over_noise_corrected = 0;
     double pooled_error_over_noise_low = 0, pooled_error_over_noise_high = 0;
-    /// Mean over the steps of the step's NMSE: the figure that ranks.
+    /// Mean over the steps of the step's NMSE, by which schemes are ranked.
     double step_nmse = 0;
     double layer_cosine = 0;  ///< mean over layers and steps
     /// Sum of x y over sum of x x, all layers and steps: the share of the gradient x that arrives
@@ -73,15 +73,15 @@ struct SummaryRow {
     double lost_gain = 0;
     /// The squared error without the part along x, in every layer and step, over the noise.
     double orthogonal_error_over_noise = 0;
-    /// What stays of the error over 1, 3, 10 and 30 steps, with `ReplayOptions::persistence`.
+    /// Errors added up over 1, 3, 10 and 30 steps; computed with `ReplayOptions::persistence`.
     std::array<Persistence, 4> persistence = {};
-    std::array<UpdateLoss, 3> update_loss = {};  ///< the same over 3, 10 and 30 steps, of updates
+    std::array<UpdateLoss, 3> update_loss = {};  ///< of updates over 3, 10 and 30 steps
     double worst_nmse = 0;    ///< the largest NMSE of one layer at one step, infinite with overflow
     std::string worst_layer;  ///< its layer and step; empty without one
     std::optional<std::int64_t> worst_step;
     double nmse = 0;  ///< pooled over everything, infinite with overflow
     double relative_bias = 0;
-    double expected_variance = 0;  ///< of the draws, divided by the mean squared reference
+    double expected_variance = 0;  ///< over the draws, divided by the mean squared reference
     double underflow_wire = 0, underflow_reduced = 0;  ///< shares of nonzero values that became 0
     double volume = 0;  ///< bytes of the busiest rank (in a hierarchy: between nodes) divided by
                         ///< those of an fp32 ring all-reduce
@@ -89,11 +89,11 @@ struct SummaryRow {
     std::int64_t skipped = 0, overflowed = 0;  ///< numbers of such steps
     /// Steps of the trace with NaN or infinite gradients, which are omitted.
     std::int64_t nonfinite = 0;
-    /// Steps at which the scheme's memory is of an earlier step than the one before, which was not
-    /// replayed; such a scheme has no rank and is last.
+    /// Steps whose previous step was not replayed, so the scheme's memory is older. A scheme with
+    /// such steps has no rank and is last.
     std::int64_t gaps = 0;
-    /// Layers of which less than half arrives, over all steps; such a scheme is behind all others
-    /// that have no overflow.
+    /// Layers whose gain over all steps is below one half. A scheme with such layers ranks behind
+    /// all other schemes without overflow.
     std::int64_t lost_layers = 0;
 };
 
@@ -121,7 +121,7 @@ struct NoiseFacts {
     std::int64_t blocks = 0, blocks_without_noise = 0, lone_blocks = 0;
     double noise_ratio = 0;    ///< mean over the steps of the noise over the squared gradient
     double noise_scale = 0;    ///< gradient noise scale in batches of all workers
-    double low = 0, high = 0;  ///< factors of an error over this noise at its interval's ends
+    double low = 0, high = 0;  ///< factors from an error over this noise to its interval's ends
 };
 
 /// Student's t at 0.975, for intervals of 95 %; NaN below one degree of freedom.
@@ -193,7 +193,7 @@ struct StepTime {
     double node_bytes = 0;                      ///< bytes that the busiest node sends to the others
     double side_bytes = 0;                      ///< bytes of side information that one worker sends
     double side_seconds = 0, pass_seconds = 0, seconds = 0;
-    double side_share = 0;  ///< share of the seconds
+    double side_share = 0;  ///< share of side_seconds in the seconds
     double fp32_seconds = 0, speedup = 0;
 };
 
