@@ -61,9 +61,9 @@ struct StepErrors {
 
     void merge(const StepErrors& next);
 };
-// The errors of one decision. For the last of several decisions also `least`, a lower bound for it
-// and every larger power of two as scale, from the end of the results' range and, if known, from
-// their precision.
+// found: the errors of the sums under one decision. least: a lower bound of the errors under this
+// scale and every larger power of two, from the largest result and, if known, the results'
+// precision; computed for the last of several decisions only.
 struct ErrorsAhead {
     StepErrors found, least;
 };
