@@ -29,7 +29,7 @@ void append(BitWriter& to, const Message& m) {
     }
 }
 
-// The remainder of a row, with 0 where it is not finite.
+// residual -= values, with 0 if the difference is not finite.
 struct Subtract {
     static APSCOPE_INLINE void run(const double* values, std::size_t count, double* residual) {
         for (std::size_t i = 0; i < count; ++i) {
@@ -38,11 +38,11 @@ struct Subtract {
         }
     }
 };
-// The same, and adds the values to those of the points before, if there are any.
+// Adds a point to the values, which the first point sets, and subtracts it from the residual.
 struct TakePoint {
     static APSCOPE_INLINE void run(const double* point, bool first, std::size_t count,
                                    double* values, double* residual) {
-#pragma GCC ivdep  // rows of their own
+#pragma GCC ivdep  // the rows do not overlap
         for (std::size_t i = 0; i < count; ++i) values[i] = (first ? 0.0 : values[i]) + point[i];
         Subtract::run(point, count, residual);
     }
