@@ -195,7 +195,7 @@ SchemeParts in_points(const SchemeParts& inner, long max, double nmse) {
     SchemeParts scheme;
     scheme.grid = inner.grid;
     scheme.transport = inner.transport;
-    scheme.transport.code_bits = 0;  // as many times those of a point as there are points
+    scheme.transport.code_bits = 0;  // depends on the number of points
     scheme.needs = inner.needs;
     scheme.tables = inner.tables;
     scheme.defined_as = inner.defined_as;
@@ -203,7 +203,7 @@ SchemeParts in_points(const SchemeParts& inner, long max, double nmse) {
     scheme.rounds_turned = inner.rounds_turned;
     scheme.rounds_special = inner.rounds_special;
     scheme.mixes_elements = inner.mixes_elements;
-    // The remainder may depend on draws; its pieces are then not independent.
+    // If the inner scheme draws, the remainder depends on draws, and is computed for whole rows.
     scheme.run = inner.draws() ? whole_row : inner.run;
     scheme.forward = inner.forward;
     scheme.adjust = inner.adjust;
