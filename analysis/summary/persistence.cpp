@@ -168,4 +168,13 @@ void add_persistence(Figures& figures, const RowTable& table, const ChosenRows& 
     }
 }
 
+std::vector<std::string> window_columns(std::string_view figure) {
+    Figures empty;
+    add_persistence(empty, {}, {}, Groups(0), nullptr, 1.0, {});
+    std::vector<std::string> names;
+    for (const Figures::Column& column : empty.columns())
+        if (column.name.find(figure) != std::string::npos) names.push_back(column.name);
+    return names;
+}
+
 }  // namespace apscope::detail

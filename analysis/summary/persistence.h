@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "analysis/statistics/update_sums.h"
@@ -39,5 +40,8 @@ struct WindowTable {
 void add_persistence(Figures& figures, const RowTable& table, const ChosenRows& rows,
                      const Groups& groups, const WindowTable* windows, double noise_factor,
                      std::optional<Optimizer> optimizer);
+
+// The names of the columns of `persistence` or `update_loss`, in order.
+std::vector<std::string> window_columns(std::string_view figure);
 
 }  // namespace apscope::detail

@@ -113,6 +113,33 @@ struct StepSums {
     double nmse = 0, losses = 0, pooled = 0, noisy = 0, skipped = 0, overflowed = 0, gaps = 0;
 };
 
+// The gain that the layers of a row of the summary lack, for each over all steps.
+struct LostGain {
+    double sum = 0, layers = 0,
+           lost = 0;  // lost: the number of layers of which less than half arrives
+    double mean() const { return quotient(sum, layers); }
+};
+
+// One row of the summary, as the values of summary_figures.inc refer to it.
+struct Group {
+    Sums rows;
+    StepSums steps;
+    LostGain layers;
+    double noise_factor, underflow_wire, nonfinite;
+    bool is_wire = false;
+    Interval typical = {}, pooled = {}, gain = {};  // typical: factors of `over_noise`
+
+    double over_noise() const { return rows.whole.over_noise() * noise_factor; }
+    double pooled_over_noise() const { return quotient(steps.pooled, steps.noisy) * noise_factor; }
+    double worst_nmse() const { return rows.worst && !rows.unmeasured ? rows.worst_nmse : missing; }
+    double underflow_reduced() const { return is_wire ? missing : rows.underflow.rate(); }
+    double nmse() const {
+        if (std::isnan(rows.whole.reference)) return missing;
+        return infinite_with(rows.overflow.value(),
+                             quotient(rows.error.value(), rows.reference.value()));
+    }
+};
+
 // Marks the steps of the summary's rows with a note that the scheme's memory is of an earlier step.
 std::vector<std::uint8_t> steps_after_gaps(const RowTable& table, const ChosenRows& rows,
                                            const Groups& steps) {
@@ -124,13 +151,6 @@ std::vector<std::uint8_t> steps_after_gaps(const RowTable& table, const ChosenRo
         found[steps.of_row[i]] |= such[static_cast<std::size_t>(table.note.of_row[rows.row[i]])];
     return found;
 }
-
-// The gain that the layers of a row of the summary lack, for each over all steps.
-struct LostGain {
-    double sum = 0, layers = 0,
-           lost = 0;  // lost: the number of layers of which less than half arrives
-    double mean() const { return quotient(sum, layers); }
-};
 
 std::vector<LostGain> lost_gains(const RowTable& table, const ChosenRows& rows,
                                  const Groups& groups, const std::vector<std::uint8_t>& left_out) {
@@ -307,65 +327,33 @@ Summary summarized(const RowTable& table, const ChosenRows& rows, std::optional<
         products[owner[s]].push_back({loss.product, loss.reference});
     }
 
-    Figures& f = out.figures;
-    const auto add = [&](const char* name, auto value) { f.add(name, count, value); };
-    add("error_over_noise",
-        [&](std::size_t g) { return sums[g].whole.over_noise() * batch_factor; });
-    add("pooled_error_over_noise",
-        [&](std::size_t g) { return quotient(means[g].pooled, means[g].noisy) * batch_factor; });
-    Intervals intervals(table, part, noise);
-    std::vector<Interval> typical(count), pooled(count);
-    for (std::size_t g = 0; g < count; ++g)
-        std::tie(typical[g], pooled[g]) = intervals.of(out.first[g], std::move(ratios[g]));
-    const auto over_noise = [&](std::size_t g) { return f("error_over_noise", g); };
-    add("error_over_noise_corrected",
-        [&](std::size_t g) { return over_noise(g) * typical[g].middle; });
-    add("error_over_noise_low", [&](std::size_t g) { return over_noise(g) * typical[g].low; });
-    add("error_over_noise_high", [&](std::size_t g) { return over_noise(g) * typical[g].high; });
-    add("pooled_error_over_noise_corrected",
-        [&](std::size_t g) { return pooled[g].middle * batch_factor; });
-    add("pooled_error_over_noise_low", [&](std::size_t g) { return pooled[g].low * batch_factor; });
-    add("pooled_error_over_noise_high",
-        [&](std::size_t g) { return pooled[g].high * batch_factor; });
-    add("step_nmse", [&](std::size_t g) { return quotient(means[g].nmse, means[g].losses); });
-    add("layer_cosine", [&](std::size_t g) { return quotient(sums[g].cosines, sums[g].losses); });
-    add("gain", [&](std::size_t g) { return sums[g].whole.gain(); });
-    std::vector<Interval> gains;
-    for (std::size_t g = 0; g < count; ++g)
-        gains.push_back(means[g].overflowed > 0 ? Interval{} : interval_of_ratio(products[g]));
-    add("gain_low", [&](std::size_t g) { return gains[g].low; });
-    add("gain_high", [&](std::size_t g) { return gains[g].high; });
     const std::vector<LostGain> lost = lost_gains(table, rows, groups, left_out);
-    add("lost_gain", [&](std::size_t g) { return lost[g].mean(); });
-    add("orthogonal_error_over_noise",
-        [&](std::size_t g) { return sums[g].whole.orthogonal_over_noise() * batch_factor; });
+    const std::vector<double> wire = on_the_wire(table, out, part),
+                              odd = nonfinite_steps(table, out.first, part);
+    const Intervals intervals(table, part, noise);
+    std::vector<Group> of_row;
+    for (std::size_t i = 0; i < count; ++i) {
+        Group g{sums[i], means[i], lost[i], batch_factor, wire[i], odd[i]};
+        g.is_wire = out.topology[i].empty();
+        std::tie(g.typical, g.pooled) = intervals.of(out.first[i], std::move(ratios[i]));
+        for (double* end : {&g.pooled.middle, &g.pooled.low, &g.pooled.high}) *end *= batch_factor;
+        if (means[i].overflowed == 0) g.gain = interval_of_ratio(products[i]);
+        of_row.push_back(g);
+    }
+#define APSCOPE_FIGURE(name, unit, section, page, value, says) \
+    out.figures.add(#name, count, [&](std::size_t i) {         \
+        const Group& g = of_row[i];                            \
+        return value;                                          \
+    });
+#define APSCOPE_COUNT(name, unit, section, page, value, says)   \
+    out.figures.add_integers(#name, count, [&](std::size_t i) { \
+        const Group& g = of_row[i];                             \
+        return value;                                           \
+    });
+#include "analysis/summary/summary_figures.inc"
     // Windows have several steps, so a row per step has none.
-    add_persistence(f, table, rows, groups, part == Part::step ? nullptr : windows, batch_factor,
-                    optimizer);
-    add("worst_nmse", [&](std::size_t g) {
-        return sums[g].worst && !sums[g].unmeasured ? sums[g].worst_nmse : missing;
-    });
-    add("nmse", [&](std::size_t g) {
-        if (std::isnan(sums[g].whole.reference)) return missing;
-        return infinite_with(sums[g].overflow.value(),
-                             quotient(sums[g].error.value(), sums[g].reference.value()));
-    });
-    add("relative_bias",
-        [&](std::size_t g) { return quotient(sums[g].signed_error, sums[g].absolute); });
-    add("expected_variance",
-        [&](std::size_t g) { return quotient(sums[g].variance, sums[g].whole.reference); });
-    const std::vector<double> wire = on_the_wire(table, out, part);
-    add("underflow_wire", [&](std::size_t g) { return wire[g]; });
-    add("underflow_reduced", [&](std::size_t g) {
-        return out.topology[g].empty() ? missing : sums[g].underflow.rate();
-    });
-    add("volume", [&](std::size_t g) { return quotient(sums[g].volumes, sums[g].elements); });
-    f.add_integers("skipped", count, [&](std::size_t g) { return means[g].skipped; });
-    f.add_integers("overflowed", count, [&](std::size_t g) { return means[g].overflowed; });
-    const std::vector<double> odd = nonfinite_steps(table, out.first, part);
-    f.add_integers("nonfinite", count, [&](std::size_t g) { return odd[g]; });
-    f.add_integers("gaps", count, [&](std::size_t g) { return means[g].gaps; });
-    f.add_integers("lost_layers", count, [&](std::size_t g) { return lost[g].lost; });
+    add_persistence(out.figures, table, rows, groups, part == Part::step ? nullptr : windows,
+                    batch_factor, optimizer);
 
     for (const Sums& s : sums)
         out.worst.push_back(s.unmeasured ? std::optional<std::uint32_t>() : s.worst);

@@ -27,11 +27,15 @@ enum class Part { layer, role, step };
 std::optional<Part> parse_part(std::string_view name);
 const Codes& part_of(const RowTable& table, Part part);
 
+// Which of a figure the report's page shows: that of the rows that a filter keeps, or that of the
+// whole trace.
+enum class OnPage { part, whole, none };
+
 // One row per trace, scheme, topology and part, in order of appearance.
 struct Summary {
     std::vector<std::uint32_t> first;  // for each row, a row of the table with its names
     std::vector<std::string> topology, format;
-    Figures figures;  // without modelled times and worst_layer, worst_step
+    Figures figures;  // summary_figures.inc, without those of models and places
     std::vector<std::optional<std::uint32_t>> worst;  // the row of worst_nmse
 };
 

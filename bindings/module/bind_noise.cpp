@@ -21,27 +21,26 @@ using namespace apscope::python;
 
 namespace {
 
-// The table from columns: texts as codes and names, integers, numbers; a missing column is 0, or
+// The table from columns by name: texts as codes and names, and numbers; a missing column is 0, or
 // "".
-NoiseTable noise_table(const py::dict& texts, const IntegerArray& without, const py::dict& integers,
-                       const py::dict& numbers) {
+NoiseTable noise_table(const py::dict& columns, const IntegerArray& without) {
     NoiseTable table;
     table.rows.resize(static_cast<std::size_t>(without.size()));
     for (std::size_t i = 0; i < table.rows.size(); ++i) {
         if (without.data()[i] >= 0) table.rows[i].without = without.data()[i];
     }
     table.traces = table.tensors = table.roles = {""};
-    set_texts(table.rows, texts, "trace", &NoiseRow::trace, table.traces);
-    set_texts(table.rows, texts, "tensor", &NoiseRow::tensor, table.tensors);
-    set_texts(table.rows, texts, "role", &NoiseRow::role, table.roles);
-    set_numbers(table.rows, integers, "step", &NoiseRow::step);
-    set_numbers(table.rows, integers, "workers", &NoiseRow::workers);
-    set_numbers(table.rows, integers, "blocks", &NoiseRow::blocks);
-    set_numbers(table.rows, integers, "noise_blocks", &NoiseRow::noise_blocks);
-    set_numbers(table.rows, integers, "lone_blocks", &NoiseRow::lone_blocks);
-    set_numbers(table.rows, numbers, "sum_squared_reference", &NoiseRow::squared_reference);
-    set_numbers(table.rows, numbers, "sum_noise", &NoiseRow::noise);
-    set_numbers(table.rows, numbers, "sum_log2_ratio", &NoiseRow::log2_ratio);
+    set_texts(table.rows, columns, "trace", &NoiseRow::trace, table.traces);
+    set_texts(table.rows, columns, "tensor", &NoiseRow::tensor, table.tensors);
+    set_texts(table.rows, columns, "role", &NoiseRow::role, table.roles);
+    set_numbers(table.rows, columns, "step", &NoiseRow::step);
+    set_numbers(table.rows, columns, "workers", &NoiseRow::workers);
+    set_numbers(table.rows, columns, "blocks", &NoiseRow::blocks);
+    set_numbers(table.rows, columns, "noise_blocks", &NoiseRow::noise_blocks);
+    set_numbers(table.rows, columns, "lone_blocks", &NoiseRow::lone_blocks);
+    set_numbers(table.rows, columns, "sum_squared_reference", &NoiseRow::squared_reference);
+    set_numbers(table.rows, columns, "sum_noise", &NoiseRow::noise);
+    set_numbers(table.rows, columns, "sum_log2_ratio", &NoiseRow::log2_ratio);
     return table;
 }
 
@@ -58,8 +57,8 @@ py::tuple ends(const Interval& interval) { return py::make_tuple(interval.low, i
 void bind_noise(apscope::python::Module& m) {
     python::Class<NoiseTable>(m, "NoiseTable",
                               "The table of noise: docs/definitions.md, section 16.")
-        .def(py::init(&noise_table), py::arg("texts"), py::arg("without"), py::arg("integers"),
-             py::arg("numbers"), "`without`: -1 in rows of all workers.")
+        .def(py::init(&noise_table), py::arg("columns"), py::arg("without"),
+             "`without`: -1 in rows of all workers.")
         .def("typical_interval", [](const NoiseTable& t) { return ends(noise_of(t).typical()); })
         .def(
             "pooled_interval",

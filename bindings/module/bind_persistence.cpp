@@ -21,26 +21,26 @@ using namespace apscope::python;
 
 namespace {
 
-// The table from columns: texts as codes and names, integers and numbers; without columns it has no
+// The table from columns by name: texts as codes and names, and numbers; without columns it has no
 // rows. optimizers: by trace, the names of the known ones.
-WindowTable window_table(const py::dict& texts, const py::dict& integers, const py::dict& numbers,
+WindowTable window_table(const py::dict& columns,
                          const std::map<std::string, std::string>& optimizers) {
     WindowTable table;
-    if (!integers.contains("steps")) return table;
-    table.rows.resize(static_cast<std::size_t>(integers["steps"].cast<IntegerArray>().size()));
-    set_texts(table.rows, texts, "trace", &WindowRow::trace, table.traces);
-    set_texts(table.rows, texts, "tensor", &WindowRow::tensor, table.tensors);
-    set_texts(table.rows, texts, "scheme", &WindowRow::scheme, table.schemes);
-    set_texts(table.rows, texts, "topology", &WindowRow::topology, table.topologies);
-    set_numbers(table.rows, integers, "step", &WindowRow::step);
-    set_numbers(table.rows, integers, "steps", &WindowRow::steps);
-    set_numbers(table.rows, integers, "noise_blocks", &WindowRow::noise_blocks);
-    set_numbers(table.rows, numbers, "sum_squared_error", &WindowRow::squared_error);
-    set_numbers(table.rows, numbers, "sum_noise", &WindowRow::noise);
-    set_numbers(table.rows, numbers, "sum_log2_error_over_noise", &WindowRow::log2_over_noise);
+    if (!columns.contains("steps")) return table;
+    table.rows.resize(static_cast<std::size_t>(columns["steps"].cast<IntegerArray>().size()));
+    set_texts(table.rows, columns, "trace", &WindowRow::trace, table.traces);
+    set_texts(table.rows, columns, "tensor", &WindowRow::tensor, table.tensors);
+    set_texts(table.rows, columns, "scheme", &WindowRow::scheme, table.schemes);
+    set_texts(table.rows, columns, "topology", &WindowRow::topology, table.topologies);
+    set_numbers(table.rows, columns, "step", &WindowRow::step);
+    set_numbers(table.rows, columns, "steps", &WindowRow::steps);
+    set_numbers(table.rows, columns, "noise_blocks", &WindowRow::noise_blocks);
+    set_numbers(table.rows, columns, "sum_squared_error", &WindowRow::squared_error);
+    set_numbers(table.rows, columns, "sum_noise", &WindowRow::noise);
+    set_numbers(table.rows, columns, "sum_log2_error_over_noise", &WindowRow::log2_over_noise);
     const auto set_updates = [&](const std::string& before, UpdateSums WindowRow::* field) {
         const auto set = [&](const char* name, double UpdateSums::* number) {
-            set_numbers(table.rows, numbers, (before + name).c_str(),
+            set_numbers(table.rows, columns, (before + name).c_str(),
                         [=](WindowRow& row) -> double& { return row.*field.*number; });
         };
         set("product", &UpdateSums::product);
@@ -63,8 +63,7 @@ WindowTable window_table(const py::dict& texts, const py::dict& integers, const 
 void bind_persistence(apscope::python::Module& m) {
     python::Class<WindowTable>(m, "WindowTable",
                                "The table of persistence: docs/definitions.md, section 16.")
-        .def(py::init(&window_table), py::arg("texts"), py::arg("integers"), py::arg("numbers"),
-             py::arg("optimizers"));
+        .def(py::init(&window_table), py::arg("columns"), py::arg("optimizers"));
     m.attr("OPTIMIZERS") =
         py::make_tuple(optimizer_names[0], optimizer_names[1], optimizer_names[2]);
     m.def(

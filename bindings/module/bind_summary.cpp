@@ -11,11 +11,13 @@
 #include <vector>
 
 #include "analysis/cost/scheme_transport.h"
+#include "analysis/statistics/error_windows.h"
 #include "analysis/summary/chosen_rows.h"
 #include "analysis/summary/comparison.h"
 #include "analysis/summary/losses.h"
 #include "analysis/summary/modelled_time.h"
 #include "analysis/summary/noise.h"
+#include "analysis/summary/persistence.h"
 #include "analysis/summary/pool.h"
 #include "analysis/summary/summary.h"
 #include "analysis/summary/zero_layers.h"
@@ -94,6 +96,29 @@ py::dict summary_dict(const Summary& s, const std::vector<std::size_t>& order) {
     out["worst"] = to_array(worst);
     out["order"] = to_array(order);
     return out;
+}
+
+// The list of a summary's figures: name, columns, unit, section of docs/definitions.md, what the
+// report's page shows of it, documentation, and whether a model of the whole step tells it.
+py::tuple summary_figures() {
+    py::list list;
+    const auto add = [&](const char* name, const std::vector<std::string>& columns,
+                         const char* unit, int section, const char* page, const char* says,
+                         bool modelled = false) {
+        list.append(py::make_tuple(name, py::tuple(py::cast(columns)), unit, section, page, says,
+                                   modelled));
+    };
+#define APSCOPE_FIGURE(name, unit, section, page, value, says) \
+    static_cast<void>(OnPage::page);                           \
+    add(#name, {#name}, unit, section, #page, says);
+#define APSCOPE_WINDOWS(name, unit, section, page, says) \
+    add(#name, window_columns(#name), unit, section, #page, says);
+#define APSCOPE_PLACE(name, unit, section, page, says) \
+    add(#name, {#name}, unit, section, #page, says);
+#define APSCOPE_MODEL(name, unit, section, page, says) \
+    add(#name, {#name}, unit, section, #page, says, true);
+#include "analysis/summary/summary_figures.inc"
+    return list;
 }
 
 Part part_named(const std::string& name) {
@@ -190,6 +215,8 @@ py::list for_pairs(const TablePair& c, const NamedScheme& a, const NamedScheme& 
 }  // namespace
 
 void bind_summary(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>& made) {
+    m.attr("SUMMARY_FIGURES") = summary_figures();
+    m.attr("WINDOW_LENGTHS") = py::tuple(py::cast(window_lengths));
     python::Class<ChosenRows>(m, "ChosenRows", "Rows of a table, and the topology of each.")
         .def_property_readonly("row", [](const ChosenRows& c) { return to_array(c.row); })
         .def_property_readonly("topology", [](const ChosenRows& c) { return to_array(c.topology); })

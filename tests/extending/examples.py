@@ -116,6 +116,15 @@ EXAMPLES = (
         ),
     ),
     Example(
+        "figure",
+        most=2,
+        tests=(
+            "tests/python/results/test_summary.py",
+            "tests/python/results/test_breakdown.py",
+            "tests/python/report/test_page_tables.py",
+        ),
+    ),
+    Example(
         "topology",
         most=4,
         tests=(

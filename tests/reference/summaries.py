@@ -221,6 +221,10 @@ def summed_up(frame, trace, scheme, topology):
     signed = math.fsum(
         -r["sum_absolute_reference"] if r["skipped"] else r["sum_signed_error"] for r in rows
     )
+    errors = math.fsum(
+        r["sum_squared_reference"] if r["skipped"] else r["sum_squared_error"] for r in rows
+    )
+    nmse = math.inf if overflowed(rows) else ratio_of(errors, squares)
     spread = math.fsum(
         r["expected_variance"] * r["counted"]
         for r in rows
@@ -245,14 +249,7 @@ def summed_up(frame, trace, scheme, topology):
         "worst_nmse": worst[0],
         "worst_layer": worst[1],
         "worst_step": worst[2],
-        "nmse": math.inf
-        if overflowed(rows)
-        else ratio_of(
-            math.fsum(
-                r["sum_squared_reference"] if r["skipped"] else r["sum_squared_error"] for r in rows
-            ),
-            squares,
-        ),
+        "nmse": nmse,
         "relative_bias": ratio_of(signed, math.fsum(r["sum_absolute_reference"] for r in rows)),
         "expected_variance": math.nan if math.isnan(squares) else ratio_of(spread, squares),
         "underflow_wire": underflow(wire),

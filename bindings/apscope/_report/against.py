@@ -7,7 +7,7 @@ from typing import Any
 from .._results.against import meeting, settings
 from .._results.differences import Sent, cause, sides_differ
 from .._results.ranking import RANKS
-from .._schemes.scheme import as_scheme
+from .._schemes.scheme import known_scheme
 from .._schemes.titles import reduction
 from . import shown_schemes
 
@@ -109,11 +109,12 @@ def _partners(here: list[str], there: list[str]) -> dict[str, str]:
 
 def _shape(spec: str) -> tuple[Any, ...]:
     """A scheme without its format."""
-    try:
-        scheme = as_scheme(spec)
-    except ValueError:
-        return (spec,)
-    return (scheme.name, scheme.body, tuple(sorted(scheme.keys.items())))
+    scheme = known_scheme(spec)
+    return (
+        (spec,)
+        if scheme is None
+        else (scheme.name, scheme.body, tuple(sorted(scheme.keys.items())))
+    )
 
 
 def _alone(

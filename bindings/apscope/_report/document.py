@@ -13,7 +13,7 @@ import pandas as pd
 
 from .._charts.choices import named
 from .._charts.colours import FAMILIES
-from .._charts.front import front_chart, legend_of
+from .._charts.front import front_chart, kind_of, legend_of
 from .._charts.kinds import as_json
 from .._charts.layers import worst_of
 from .._charts.reference import LEGEND, SAYS
@@ -25,10 +25,11 @@ from .._page import numbers
 from .._page.templates import render
 from .._rate_limit.known import Known
 from .._results.choices import worth
+from .._results.figures import FIGURES, columns_of
 from .._results.limits import limits_of
 from .._results.noise import zero_layers
 from .._results.overflow import tight_overflows
-from .._results.pooling import coded, compared_rows, is_own, topologies_of
+from .._results.pooling import coded, compared_rows, topologies_of
 from .._results.ranking import RANKS
 from .._results.results import Results
 from .._results.summary import family_of
@@ -115,7 +116,8 @@ def page(
     overview = _overview([s["trace"] for s in sections], duels)
     tables = tables_of(frame, summary) | {"histograms": histograms_of(results.histograms)}
     tables, left_out = fitted(tables, topology, max_bytes)
-    payload = pack(tables, **_facts(frame, bits, topology, sections, zeros))
+    kinds = {t: kind_of(t) for t in summary["topology"].unique()}
+    payload = pack(tables, reductionKinds=kinds, **_facts(frame, bits, topology, sections))
     plain = (
         reduction,
         numbers.figure,
@@ -318,24 +320,22 @@ def _facts(
     bits: dict[str, int],
     topology: str,
     sections: list[dict[str, Any]],
-    zeros: dict[str, list[str]],
 ) -> dict[str, Any]:
-    """What the page needs besides the rows; `zeros`: layers without a cosine, by trace."""
+    """What the page needs besides the rows."""
     named = frame.groupby("scheme", sort=False, observed=True)["format"].last()
     formats, called = dict(zip(named.index, named)), titles(bits)
     schemes = [
         {"spec": s, "name": called(s), "family": family_of(s), "format": formats[s], "bits": b}
         for s, b in bits.items()
     ]
-    zero = [[trace, layer] for trace, layers in zeros.items() for layer in layers]
     start_of = {s["trace"]: _start(s, schemes) for s in sections}
     first = sections[0]["trace"]
     return {
-        "schemes": schemes, "charts": as_json(), "numericallyZero": zero,
+        "schemes": schemes, "charts": as_json(), "wholeFigures": columns_of(page="whole"),
+        "figureSays": {f.name: f.says.replace("`", "") for f in FIGURES if f.page != "none"},
         "formats": _ranges(dict.fromkeys(formats.values())), "startOf": start_of,
         "start": {"trace": first, "topology": topology, **start_of[first]},
         "reductionNames": {t: reduction(t) for t in frame["topology"].unique() if t},
-        "ownReductions": [t for t in frame["topology"].unique() if t and is_own(t)],
     }  # fmt: skip
 
 

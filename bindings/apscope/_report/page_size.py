@@ -54,7 +54,7 @@ def fitted(
         held = tables["rows"]["topology"].unique()
         kept = [t for t in held if t in ("", "exact") or is_on_front(t, topology)]
         if gone := [t for t in held if t not in kept]:
-            for name in ("rows", "sums"):
+            for name in ("rows", "sums", "filtered"):
                 own = tables[name]["topology"].isin(kept)
                 tables[name] = tables[name][own].reset_index(drop=True)
             left_out.append(

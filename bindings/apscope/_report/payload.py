@@ -80,7 +80,7 @@ def _encoded(column: pd.Series) -> tuple[np.ndarray, dict[str, Any]]:
             "gaps": bool(empty.any()),
         }
     numbers = column.to_numpy(np.float64, na_value=np.nan)
-    if column.name in EXACT:
+    if column.name in EXACT and column.dtype != np.float32:
         return numbers.astype("<f8"), {}
     sizes = np.abs(numbers[np.isfinite(numbers) & (numbers != 0)])
     smallest, largest = (

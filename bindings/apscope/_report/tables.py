@@ -1,11 +1,11 @@
-"""The tables of the page: rows, sums over the steps, and the figures of the summary.
+"""The tables of the page: rows, sums over the steps, and the figures of summaries.
 
 The page shows three digits of a number. Of a row's numbers `_BITS` are kept: an NMSE is off by at
 most 1 in 8,000. Of two errors of one layer and step the smaller stays the smaller, and only equal
-ones are equal, so wins and losses are those of `Results.compare`. What no part of the page shows by
-step is added up over the steps here: a layer's sums instead of the numbers of its steps. The
-figures of all layers are those of `Results.summary`; the page computes them only where a filter
-selects layers.
+ones are equal, so wins and losses are those of `Results.compare`. The parts of the errors, which no
+part of the page shows by step, are added up over the steps here. The figures are those of
+`Results.summary`, and for the layers that a filter of the page keeps, those of the core's summaries
+by role and by layer.
 """
 
 from __future__ import annotations
@@ -13,9 +13,17 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from .._results.pooling import PARTS, losses, numbers, whole_sums
+from .._results.codes import coded_of
+from .._results.figures import columns_of
+from .._results.noise import noise_of
+from .._results.persistence import windows_of
+from .._results.pooling import PARTS, numbers, whole_sums
+from .._results.row_table import Rows
+from .._results.summary import USED, frame_of_summary
 
-__all__ = ["ROWS", "SUMS", "histograms_of", "tables_of"]
+__all__ = ["ROWS", "filtered", "histograms_of", "tables_of"]
+
+_KEY = ("trace", "scheme", "topology")
 
 #: Columns of the rows, and those of blocks.
 ROWS = (
@@ -23,33 +31,20 @@ ROWS = (
     "nonzero", "underflow", "overflow", "sum_squared_error", "sum_squared_reference",
     "sum_signed_error", "sum_absolute_reference", "scale_exponent",
 )  # fmt: skip
-#: Columns that are added up over the steps.
-SUMS = (
-    "sum_signed_error", "sum_absolute_reference", "sum_log2_error_over_noise", "noise_blocks",
-    "cosine", "cells", "underflow", "nonzero", "variance", "error", "reference", *PARTS,
-)  # fmt: skip
-_FIGURES = (
-    "trace", "scheme", "topology", "error_over_noise", "step_nmse", "layer_cosine", "worst_nmse",
-    "worst_layer", "worst_step", "nmse", "relative_bias", "expected_variance", "underflow_wire",
-    "underflow_reduced", "volume", "time", "speedup", "skipped", "overflowed", "nonfinite", "gaps",
-    "lost_layers",
-)  # fmt: skip
-_COUNTS = ("cells", "noise_blocks", "nonzero", "underflow")
+#: Figures of which the distance from 1 is shown.
+_NEAR_ONE = ("layer_cosine", "underflow_wire", "underflow_reduced")
 _SQUARES = ("sum_squared_error", "sum_squared_reference")
-#: Binary digits of the fraction that are kept of a row's numbers, and of sums.
+#: Binary digits of the fraction that are kept of a row's numbers, of sums and of figures.
 _BITS = dict.fromkeys((*_SQUARES, "sum_absolute_reference", "block_range"), 13) | {
     "sum_signed_error": 9
 }
-_BITS_OF_SUMS = 15
-#: An error over noise is a power of two of a quotient of this; differences of the errors tell the
-#: orders of additions apart.
-_WHOLE_SUMS = ("sum_log2_error_over_noise", "error", "reference")
+_BITS_OF_SUMS, _BITS_NEAR_ONE = 15, 18
 #: Those of fp32.
 _FRACTION = 23
 
 
 def tables_of(frame: pd.DataFrame, summary: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """The tables ``rows``, ``sums`` and ``figures``; every topology covers all tensors.
+    """``rows``, ``sums``, ``figures`` and ``filtered``; every topology covers all tensors.
 
     Parameters
     ----------
@@ -66,8 +61,40 @@ def tables_of(frame: pd.DataFrame, summary: pd.DataFrame) -> dict[str, pd.DataFr
     layer = pd.factorize(order[-1] * len(whole) + pd.factorize(whole["tensor"])[0])[0]
     step = whole["step"].to_numpy(np.int64)
     whole = whole.iloc[np.lexsort([step, layer, *order])].reset_index(drop=True)
-    figures = summary[list(_FIGURES)].reset_index(drop=True)
-    return {"rows": _rows(whole), "sums": _sums(whole), "figures": figures}
+    shown = [
+        c for c in summary if c in {*_KEY, *columns_of(page="part"), *columns_of(page="whole")}
+    ]
+    figures = summary[shown].reset_index(drop=True)
+    return {
+        "rows": _rows(whole), "sums": _sums(whole), "figures": figures, "filtered": filtered(frame),
+    }  # fmt: skip
+
+
+def filtered(frame: pd.DataFrame) -> pd.DataFrame:
+    """The figures of the layers that a filter keeps.
+
+    That is of every role (``role conv``) and of every layer (``layer conv1.weight``).
+    """
+    rows, tables = Rows(coded_of(frame, [*USED, "role"])), []
+    for part, column in (("role", "role"), ("layer", "tensor")):
+        found = rows.core.summary(
+            rows.core.compared_rows(), 1.0, noise_of(frame), windows_of(frame), part
+        )
+        table = frame_of_summary(rows, found, [column])
+        table = table[table[column] != ""]
+        tables.append(table.assign(filter=f"{part} " + table[column]))
+    out = pd.concat(tables)[[*_KEY, "filter", *columns_of(page="part")]]
+    # Rows of one scheme and reduction stand together: like numbers take less space.
+    order = [pd.factorize(out[c])[0] for c in ("filter", "topology", "scheme", "trace")]
+    out = out.iloc[np.lexsort(order)].reset_index(drop=True)
+    bits = {
+        c: _BITS_NEAR_ONE if c in _NEAR_ONE else _BITS_OF_SUMS for c in out if out[c].dtype == float
+    }
+    del bits["nmse"]  # whose differences tell the orders of additions apart
+    return out.assign(
+        nmse=out["nmse"].astype(np.float32),
+        **{c: _rounded(out[c].to_numpy(), kept) for c, kept in bits.items()},
+    )
 
 
 def histograms_of(histograms: pd.DataFrame) -> pd.DataFrame:
@@ -129,37 +156,21 @@ def _in_order(rows: pd.DataFrame) -> dict[str, np.ndarray]:
 
 
 def _sums(whole: pd.DataFrame) -> pd.DataFrame:
-    """One row per trace, scheme, topology, stage and layer, y = 0 in skipped steps.
+    """The parts of the squared errors by trace, scheme, topology, stage and layer.
 
-    ``cosine`` is the sum over the ``cells``, the steps in which the reference is not zero;
-    ``variance`` that of Var[y] over the elements; NaN where one of the steps has no number, except
-    in the parts, which leave out steps without an error.
+    Without steps that were skipped or have no error.
     """
-    lost = losses(whole)
-    skipped, judged = lost["skipped"], (lost["overflow"] > 0) | (lost["reference"] != 0)
-    unknown = np.isnan(numbers(whole, "sum_squared_error"))
-
-    def sent(column: str, without: np.ndarray = skipped) -> np.ndarray:
-        return np.where(without, 0.0, numbers(whole, column))
-
-    values = {
-        "sum_signed_error": lost["signed_error"],
-        "sum_absolute_reference": np.nan_to_num(lost["absolute"]),
-        "sum_log2_error_over_noise": lost["log2_over_noise"],
-        "noise_blocks": np.nan_to_num(lost["noise_blocks"]),
-        "cosine": np.where(judged, lost["cosine"], 0.0),
-        "cells": judged,
-        **{c: np.nan_to_num(sent(c)) for c in ("underflow", "nonzero")},
-        "variance": sent("expected_variance") * np.where(skipped, 0.0, numbers(whole, "counted")),
-        "error": lost["error"],
-        "reference": lost["reference"],
-        **{part: sent(part, skipped | unknown) for part in PARTS},
-    }
+    without = whole["skipped"].to_numpy(bool) | np.isnan(numbers(whole, "sum_squared_error"))
     keys = ["trace", "scheme", "topology", "stage", "tensor"]
     group = whole.groupby(keys, sort=False, observed=True).ngroup().to_numpy()
     first = np.unique(group, return_index=True)[1]
-    found = {c: np.bincount(group, v, len(first)) for c, v in values.items()}
-    floats = [c for c in values if c not in (*_COUNTS, *_WHOLE_SUMS)]
-    found |= {c: found[c].astype(np.int64) for c in _COUNTS}
-    found |= {c: _rounded(found[c], _BITS_OF_SUMS) for c in floats}
-    return whole[keys].iloc[first].reset_index(drop=True).assign(**found)
+    sums = {
+        part: np.bincount(group, np.where(without, 0.0, numbers(whole, part)), len(first))
+        for part in PARTS
+    }
+    return (
+        whole[keys]
+        .iloc[first]
+        .reset_index(drop=True)
+        .assign(**{part: _rounded(found, _BITS_OF_SUMS) for part, found in sums.items()})
+    )

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .._arrays.checks import number, text
+from .._arrays.checks import text
 from .._arrays.float_environment import guarded
 from .._text import hint
 from .codes import coded_of
 from .comparison import scheme_in
-from .noise import noise_of
+from .figures import columns_of
+from .noise import check_batch_factor, noise_of
 from .persistence import windows_of
 from .row_table import Rows, frame_of, rows_of
 from .summary import COLUMNS, USED, frame_of_summary
@@ -23,7 +24,7 @@ __all__ = ["BY", "across", "by", "specs_of"]
 #: Parts of results, and their column in a RESULTS table.
 BY = {"layer": "tensor", "role": "role", "step": "step"}
 #: Columns of a summary that refer to a whole step: modelled times; and the family.
-_WHOLE = ("family", "time", "speedup", "bits_above_limit")
+_WHOLE = ("family", *columns_of(modelled=True))
 
 
 @guarded
@@ -67,8 +68,7 @@ def by(
     ValueError
         No such part, scheme, topology or optimizer; `batch_factor` is not a positive number.
     """
-    if not 0 < number("batch_factor", batch_factor) < float("inf"):
-        raise ValueError(f"batch_factor={batch_factor} is not a positive number, such as 4")
+    check_batch_factor(batch_factor)
     text("part", part)
     if topology is not None:
         text("topology", topology)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from .._schemes.scheme import as_scheme
+from .._schemes.scheme import known_scheme
 from .pooling import is_own
 from .ranking import RANKS, UNSOUND
 from .volume import same_bytes
@@ -39,11 +39,8 @@ def choices_of(spec: str, topology: str) -> Choices | None:
     The scale is the unit that shares one, of APS and of a loss scale by the same rule: ``largest``
     for one scale for all steps. In a block format the block belongs to the format.
     """
-    try:
-        scheme = as_scheme(spec)
-    except ValueError:
-        return None  # of another process with more schemes
-    if scheme.body:
+    scheme = known_scheme(spec)
+    if scheme is None or scheme.body:
         return None
     keys, name, format, scale = dict(scheme.keys), scheme.name, scheme.format, ""
     if name == "aps" and (keys["delay"], keys["frozen"], keys["bucket"]) == ("0", "0", "none"):

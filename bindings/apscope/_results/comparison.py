@@ -25,13 +25,11 @@ __all__ = [
 COLUMNS = (
     "trace", "layer", "whole", "steps", "wins", "losses", "ties", "median_ratio", "worst_ratio",
     "geometric_ratio",
-    "error_over_noise_a", "error_over_noise_b", "step_nmse_a", "step_nmse_b", "nmse_a", "nmse_b",
-    "underflow_wire_a", "underflow_wire_b", "underflow_reduced_a", "underflow_reduced_b",
-    "cosine_a", "cosine_b", "overflowed_a", "overflowed_b", "accumulation_a", "accumulation_b",
-    "share_underflow_a", "share_underflow_b", "share_rounding_a", "share_rounding_b",
-    "share_saturation_a", "share_saturation_b", "share_accumulation_a", "share_accumulation_b",
-    "share_interaction_a", "share_interaction_b",
-    "topology_a", "topology_b", "scheme_a", "scheme_b",
+    *(f"{name}_{side}" for name in (
+        "error_over_noise", "step_nmse", "nmse", "underflow_wire", "underflow_reduced", "cosine",
+        "overflowed", "accumulation", *(part.replace("split", "share") for part in PARTS),
+        "topology", "scheme",
+    ) for side in "ab"),
 )  # fmt: skip
 
 #: The columns of a table of results that a comparison is computed from.

@@ -9,7 +9,7 @@ import pandas as pd
 
 from .._arrays.float_environment import guarded
 from .._core import BlockFormat
-from .._schemes.scheme import Scheme, as_scheme, spec_of
+from .._schemes.scheme import Scheme, as_scheme, known_scheme, spec_of
 from .._schemes.titles import reduction
 from .comparison import side_in
 from .factors import factor, step_errors
@@ -136,12 +136,9 @@ def differences(a: Any, b: Any) -> list[tuple[str, str, str]]:
         if they are of different kinds and no aspect distinguishes them), the value of `a` and that
         of `b`. Empty for equal schemes.
     """
-    try:
-        one, other = as_scheme(a), as_scheme(b)
-    except ValueError:
-        return (
-            [] if a == b else [("scheme", str(a), str(b))]
-        )  # of another process, perhaps, that knew more schemes
+    one, other = known_scheme(a), known_scheme(b)
+    if not (one and other):
+        return [] if a == b else [("scheme", str(a), str(b))]
     if one == other:
         return []
     first, second = described(one), described(other)
@@ -187,9 +184,8 @@ def sides_differ(a: Sent, b: Sent) -> list[tuple[str, str, str]]:
 
 def _encoded_alone(spec: str) -> bool:
     """Whether the scheme's scale is of one message: docs/definitions.md, "Two phases"."""
-    try:
-        scheme = as_scheme(spec)
-    except ValueError:
+    scheme = known_scheme(spec)
+    if scheme is None:
         return False
     unit = scheme.keys.get("unit", "") if scheme.name == "aps" else "model"
     return scheme.name == "stochastic" or not unit.startswith(("model", "bucket"))
@@ -228,11 +224,8 @@ def chain(a: Any, b: Any) -> list[tuple[str, str]]:
         neither `aps` nor `loss_scaling` with ``scale=largest``: then no intermediate schemes are
         known.
     """
-    try:
-        one, other = as_scheme(a), as_scheme(b)
-    except ValueError:
-        return []  # made in another process
-    if not all(
+    one, other = known_scheme(a), known_scheme(b)
+    if not (one and other) or not all(
         s.name in _CHAINED and s.keys.get("scale", "largest") == "largest" for s in (one, other)
     ):
         return []

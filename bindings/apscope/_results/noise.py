@@ -10,37 +10,36 @@ import numpy as np
 import pandas as pd
 
 from .. import _core
+from .._arrays.checks import number
 from .._arrays.float_environment import guarded
 from .codes import coded_of
 from .row_table import objects, rows_of
 
-__all__ = ["facts", "noise_of", "noise_table", "told_error", "zero_layers"]
+__all__ = ["check_batch_factor", "facts", "noise_of", "noise_table", "told_error", "zero_layers"]
 
-_TEXTS = ("trace", "tensor", "role")
 _OF_ZERO_LAYERS = (
     "trace", "tensor", "step", "stage", "skipped", "count", "overflow", "sum_squared_reference",
     "sum_noise",
 )  # fmt: skip
-_INTEGERS = ("step", "workers", "blocks", "noise_blocks", "lone_blocks")
-_NUMBERS = ("sum_squared_reference", "sum_noise", "sum_log2_ratio")
 
 
 def noise_of(results: Any) -> _core.NoiseTable:
     """The table of noise of a Results; without rows for a bare table of rows."""
     if isinstance(results, pd.DataFrame):
-        return _core.NoiseTable({}, np.zeros(0, np.int64), {}, {})
+        return _core.NoiseTable({}, np.zeros(0, np.int64))
     return noise_table(results.noise)
 
 
 def noise_table(noise: pd.DataFrame) -> _core.NoiseTable:
     """Rows of `Results.noise` for the core."""
-    columns = coded_of(noise, [*_TEXTS, *_INTEGERS, *_NUMBERS])
-    return _core.NoiseTable(
-        {name: columns[name] for name in _TEXTS if name in columns},
-        noise["without"].to_numpy(np.int64, na_value=-1),
-        {name: columns[name] for name in _INTEGERS if name in columns},
-        {name: columns[name] for name in _NUMBERS if name in columns},
-    )
+    without = noise["without"].to_numpy(np.int64, na_value=-1)
+    return _core.NoiseTable(coded_of(noise, list(noise.columns)), without)
+
+
+def check_batch_factor(batch_factor: float) -> None:
+    """Refuses a factor that is not positive and finite."""
+    if not 0 < number("batch_factor", batch_factor) < math.inf:
+        raise ValueError(f"batch_factor={batch_factor} is not a positive number, such as 4")
 
 
 def told_error(row: Any) -> tuple[float, float, float]:
@@ -108,8 +107,7 @@ def facts(
         No such column; `batch_factor` is not a positive number.
     """
     by = [by] if isinstance(by, str) else list(by)
-    if not 0 < batch_factor < math.inf:
-        raise ValueError(f"batch_factor={batch_factor} is not a positive number, such as 4")
+    check_batch_factor(batch_factor)
     noise = results.noise
     first, found = noise_table(noise).facts(by, batch_factor)
     names = {name: noise[name].to_numpy()[first] for name in by}

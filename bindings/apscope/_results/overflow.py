@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from .._schemes.scheme import as_scheme
+from .._schemes.scheme import known_scheme
 from .._text import count_of
 from .pooling import is_own
 
@@ -40,8 +40,6 @@ def tight_overflows(rows: pd.DataFrame) -> str:
 def _adds_tight(spec: str, topology: str) -> bool:
     if topology in ("", "exact") or is_own(topology) or topology.startswith("two_phase"):
         return False
-    try:
-        keys = as_scheme(spec).keys
-    except ValueError:
-        return False  # of another process with more schemes
+    scheme = known_scheme(spec)
+    keys = scheme.keys if scheme else {}
     return keys.get("rule") == "tight" and keys.get("accumulate", "format") == "format"

@@ -15,45 +15,26 @@ from .. import _core
 from .._text import count_of
 from .codes import coded_of
 
-__all__ = ["COLUMNS", "LENGTHS", "UPDATES", "windows_of", "wrong_windows"]
+__all__ = ["LENGTHS", "windows_of", "wrong_windows"]
 
 #: Steps of a window.
-LENGTHS = (1, 3, 10, 30)
-#: Columns of a summary.
-COLUMNS = tuple(
-    name
-    for k in LENGTHS
-    for name in (
-        f"persistence_{k}",
-        f"persistence_{k}_low",
-        f"persistence_{k}_high",
-        f"typical_persistence_{k}",
-    )
-)
-#: The same, of windows of several steps.
-UPDATES = tuple(f"update_loss_{k}{end}" for k in LENGTHS if k > 1 for end in ("", "_low", "_high"))
+LENGTHS: tuple[int, ...] = _core.WINDOW_LENGTHS
 _TEXTS = ("trace", "tensor", "scheme", "topology")
-_INTEGERS = ("step", "steps", "noise_blocks")
 _SUMS = {
     optimizer: tuple(
         f"{optimizer}_{name}" for name in ("product", "squared_reference", "squared_result")
     )
     for optimizer in ("sum", "adam")
 }
-_NUMBERS = (
-    "sum_squared_error", "sum_noise", "sum_log2_error_over_noise", *_SUMS["sum"], *_SUMS["adam"],
-)  # fmt: skip
 
 
 def windows_of(results: Any) -> _core.WindowTable:
     """The table of a Results for the core; without rows for a bare table of rows."""
     if isinstance(results, pd.DataFrame):
-        return _core.WindowTable({}, {}, {}, {})
-    columns = coded_of(results.persistence, [*_TEXTS, *_INTEGERS, *_NUMBERS])
+        return _core.WindowTable({}, {})
+    table = results.persistence
     return _core.WindowTable(
-        {name: columns[name] for name in _TEXTS},
-        {name: columns[name] for name in _INTEGERS},
-        {name: columns[name] for name in _NUMBERS},
+        coded_of(table, list(table.columns)),
         {t["name"]: t["optimizer"] for t in _traces(results.provenance) if "optimizer" in t},
     )
 

@@ -22,7 +22,6 @@ from .row_table import Rows, frame_of, objects
 __all__ = [
     "OWN_REDUCTIONS",
     "PARTS",
-    "SUMMED",
     "after_gap",
     "coded",
     "frame_of",
@@ -41,9 +40,6 @@ __all__ = [
     "topologies_of",
     "whole_sums",
 ]
-
-#: Columns that are added up over the rows that were not skipped.
-SUMMED = columns_that_pool("sum")
 
 #: The parts of a squared error: columns that add up to ``sum_squared_error``.
 PARTS = columns_that_pool("part")

@@ -14,12 +14,13 @@ import pandas as pd
 from .._arrays.checks import number, of_type, text
 from .._arrays.float_environment import guarded
 from .._excess_loss.expected import with_expected
-from .._schemes.scheme import as_scheme
+from .._schemes.scheme import known_scheme
 from . import persistence
 from .codes import coded_of
 from .cost import Network, modelled_times, options_of
+from .figures import columns_of, with_figures
 from .limits import column_of
-from .noise import noise_of
+from .noise import check_batch_factor, noise_of
 from .pooling import headline_topology, is_on_front, is_own
 from .row_table import Rows, frame_of, objects, rows_of
 
@@ -36,18 +37,7 @@ __all__ = [
 ]
 
 #: Columns of `summary`, in order.
-COLUMNS = (
-    "trace", "scheme", "family", "format", "topology", "error_over_noise",
-    "error_over_noise_corrected", "error_over_noise_low", "error_over_noise_high",
-    "pooled_error_over_noise", "pooled_error_over_noise_corrected", "pooled_error_over_noise_low",
-    "pooled_error_over_noise_high", "step_nmse",
-    "layer_cosine", "gain", "gain_low", "gain_high", "lost_gain", "orthogonal_error_over_noise",
-    *persistence.COLUMNS, *persistence.UPDATES,
-    "worst_nmse", "worst_layer", "worst_step", "nmse",
-    "relative_bias", "expected_variance", "underflow_wire", "underflow_reduced", "volume",
-    "bits_above_limit", "time",
-    "speedup", "skipped", "overflowed", "nonfinite", "gaps", "lost_layers",
-)  # fmt: skip
+COLUMNS = ("trace", "scheme", "family", "format", "topology", *columns_of())
 
 
 #: The columns of a table of results that a summary is computed from.
@@ -63,6 +53,7 @@ USED = (
 _KEY = ["trace", "scheme", "topology"]
 
 
+@with_figures
 @guarded
 def summary(
     results: Any,
@@ -102,69 +93,13 @@ def summary(
         ``step_nmse``, then by ``error_over_noise``. Topologies as replayed,
         the scheme's own reduction, or "" (the wire) for traces without reduced rows; last
         ``exact``, an ideal that no system runs: no sum is rounded, so it has only the wire's error.
+        Sections are those of docs/definitions.md.
 
-        - ``error_over_noise``: the typical block's squared error divided by the noise of the batch:
-          the geometric mean over blocks of 32 elements, layers and steps. ``inf`` with overflow,
-          NaN if the noise is unknown.
-        - ``pooled_error_over_noise``: mean over the steps of the step's squared error divided by
-          its noise.
-        - ``..._corrected``: both without the bias of the noise's estimate, which is low in the
-          typical block; ``..._low``, ``..._high``: their 95 % intervals, because the noise is
-          estimated from the workers; the error is taken as exact. NaN for fewer than three workers,
-          and for a bare table of rows.
-        - ``step_nmse``: mean over the steps of the step's NMSE, its squared errors divided by its
-          squared references, all layers. 1 if a scheme skipped the step, at least 1 with overflow.
-          Steps with a reference of zero are omitted.
-        - ``layer_cosine``: mean over layers and steps of the cosine; 0 if skipped, overflowed or
-          all zero.
-        - ``gain``: the share of the gradient that arrives: sum of x y over sum of x x, x the
-          reference, y the result, over all layers and steps; y = 0 if skipped, NaN with overflow.
-          SGD's learning rate times this factor. ``gain_low``, ``gain_high``: its 95 % interval over
-          the steps, as independent draws; NaN for fewer than four steps.
-        - ``lost_gain``: the mean over the layers of abs(1 - the layer's ``gain`` over all steps):
-          the share of the layers that is lost, where the others keep their gain; 1 for a layer with
-          overflow. Layers whose gradients are 0 are omitted.
-        - ``orthogonal_error_over_noise``: the squared error without the part along x, in every
-          layer and step, over the noise; ``inf`` with overflow, NaN if the noise is unknown.
-        - ``persistence_k``, k = 1, 3, 10, 30: how much of the error stays over k steps: the squares
-          of its sums over windows of k consecutive steps, over the sums of their noise. The same
-          for every k if the error averages out; k times that of one step if it stays.
-          ``..._low``, ``..._high``: the 95 % interval over the windows, NaN for fewer than four;
-          ``typical_...``: the geometric mean over blocks of 32 elements in the place of the sums.
-          NaN without `Results.persistence`, and by step.
-        - ``update_loss_k``, k = 3, 10, 30: how far the exchange turns what an optimizer does in k
-          steps with the whole model: 1 - the cosine between the sums over k consecutive steps of
-          its updates with the exchange and with exact sums, mean over the windows; 1 for a window
-          with overflow. SGD's update is the gradient, Adam's has every element over the root of its
-          mean square over all steps so far, LARS's every layer over its length. ``..._low``,
-          ``..._high``: the 95 % interval over the windows, NaN for fewer than four. NaN where
-          ``persistence_k`` is, apart from one worker, and without an optimizer.
-        - ``expected_excess``, only with `gained`: the excess training loss in nats by
-          ``update_loss_10``, else ``update_loss_3``, as `expected_excess` has it; ``..._low``,
-          ``..._high``: its 95 % interval; ``..._refused``: why there is none, a sentence.
-        - ``worst_nmse``, ``worst_layer``, ``worst_step``: the largest NMSE of one layer at one
-          step, by the same rules but ``inf`` with overflow, and its first occurrence.
-        - ``nmse``, ``relative_bias``: pooled over all layers and steps; y = 0 if skipped, ``nmse``
-          is ``inf`` with overflow.
-        - ``expected_variance``: mean of Var[y] over the random draws, divided by the mean squared
-          reference.
-        - ``underflow_wire``, ``underflow_reduced``: shares of nonzero values that became 0, without
-          skipped rows.
-        - ``volume``: bytes of the busiest rank divided by those of an fp32 ring all-reduce.
-        - ``bits_above_limit``: by how many bits per value an ideal code could be shorter at the
-          same ``error_over_noise``, 1/2 log2 of it over the limit of 32 ``volume`` bits. Only of
-          reductions in which each value is sent once to the sum and once back, NaN for others, and
-          for results without a `Results.limit`. docs/limit.md.
-        - ``time``, ``speedup``: modelled seconds per step, and relative to the fp32 ring;
-          `cost.step_time`.
-        - ``skipped``, ``overflowed``: numbers of such steps.
-        - ``nonfinite``: number of the trace's steps with gradients that are NaN or infinite. The
-          numbers above do not include them: in such a step only finite values were compared.
-        - ``gaps``: number of steps at which a scheme with memory had that of an earlier step than
-          the one before, which was not replayed. Its errors are not those of a run, and it has no
-          rank.
-        - ``lost_layers``: number of layers of which less than half arrives: their ``gain`` over all
-          steps is below 1/2, or a result overflows. Such a scheme is never the best of its bytes.
+        {figures}
+
+        Only with `gained`: ``expected_excess``, the excess training loss in nats by
+        ``update_loss_10``, else ``update_loss_3``, as `expected_excess` has it; ``..._low``,
+        ``..._high``, its 95 % interval; ``..._refused``, why there is none, a sentence.
 
         ``layer_cosine``, ``lost_gain``, ``lost_layers`` and the worst layer omit layers whose
         gradients are numerically zero.
@@ -278,13 +213,5 @@ def ranked(results: Any) -> pd.DataFrame:
 
 def family_of(spec: str) -> str:
     """The family of a scheme of the results; unknown for one made in another process."""
-    try:
-        return as_scheme(spec).family
-    except ValueError:
-        return "other"
-
-
-def check_batch_factor(batch_factor: float) -> None:
-    """Refuses a factor that is not positive and finite."""
-    if not 0 < number("batch_factor", batch_factor) < float("inf"):
-        raise ValueError(f"batch_factor={batch_factor} is not a positive number, such as 4")
+    scheme = known_scheme(spec)
+    return scheme.family if scheme else "other"

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from .._schemes.scheme import as_scheme
+from .._schemes.scheme import known_scheme
 from .differences import described
 from .ranking import RANKS, sound
 from .volume import in_class
@@ -75,21 +75,17 @@ class Winner(NamedTuple):
 
 def scale_of(spec: str) -> str:
     """What shares a scale: as `described` says, "its own" if that is unknown."""
-    try:
-        found = described(as_scheme(spec))["scale"]
-    except ValueError:
-        return "its own"  # a scheme of another process
-    return "its own" if found.startswith("of ") else found
+    scheme = known_scheme(spec)
+    found = described(scheme)["scale"] if scheme else ""
+    return found if found and not found.startswith("of ") else "its own"
 
 
 def _format(spec: str, topology: str) -> str:
     """Of the scheme; nothing where the levels of a hierarchy have formats of their own."""
     if "@" in topology:
         return ""
-    try:
-        return f"format {described(as_scheme(spec))['format']}, "
-    except ValueError:
-        return "format its own, "
+    scheme = known_scheme(spec)
+    return f"format {described(scheme)['format'] if scheme else 'its own'}, "
 
 
 def bits_of(frame: pd.DataFrame) -> dict[str, int]:

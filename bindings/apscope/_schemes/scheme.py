@@ -196,6 +196,14 @@ def as_scheme(scheme: Scheme | str | HasScheme) -> Scheme:
     )
 
 
+def known_scheme(spec: Scheme | str) -> Scheme | None:
+    """The scheme of a table's spec; None for one of another process with more schemes."""
+    try:
+        return as_scheme(spec)
+    except ValueError:
+        return None
+
+
 def define(
     name: str,
     base: Scheme | str,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from .scheme import Scheme, as_scheme
+from .scheme import Scheme, known_scheme
 
 #: Schemes with other common names than in specs.
 _NAMES = {
@@ -37,12 +37,9 @@ def title(spec: str) -> str:
     >>> title("none:bf16")
     'bf16'
     """
-    try:
-        scheme = as_scheme(spec)
-    except ValueError:
-        return spec  # of another process with more schemes
-    if scheme.body:
-        return scheme.spec
+    scheme = known_scheme(spec)
+    if scheme is None or scheme.body:
+        return scheme.spec if scheme else spec
     name, keys = _NAMES.get(scheme.name, scheme.name.replace("_", " ")), _own(scheme)
     if scheme.name == "loss_scaling" and scheme.keys["scale"] in ("largest", "best"):
         name = f"{scheme.keys['scale']} constant"
@@ -90,10 +87,8 @@ def scale(unit: str) -> str:
 
 def format_of(spec: str) -> str:
     """The float format that a spec names, or ""."""
-    try:
-        return _format(as_scheme(spec))
-    except ValueError:
-        return ""
+    scheme = known_scheme(spec)
+    return _format(scheme) if scheme else ""
 
 
 def _format(scheme: Scheme) -> str:

@@ -19,10 +19,10 @@ from .._replay.ladder import (
     ladder,
     ladder_schemes,
 )  # fmt: skip
+from .._results.noise import check_batch_factor
 from .._results.pooling import is_own
 from .._results.ranking import BLOCK_FORMATS
 from .._results.results import Results
-from .._results.summary import check_batch_factor
 from .._results.winners import bits_of, winners
 from .._text import count_of, printable
 from .._traces.selection import parse_steps

@@ -9,13 +9,14 @@ import pandas as pd
 from .._core import OPTIMIZERS
 from .._excess_loss.expected import COLUMNS as EXPECTED
 from .._results.breakdown import BY, across, by, specs_of
+from .._results.noise import check_batch_factor
 from .._results.overflow import tight_overflows
 from .._results.pooling import headline_topology, held_topology
 from .._results.ranking import RANKS, UNSOUND
 from .._results.results import Results
-from .._results.summary import COLUMNS, check_batch_factor, front, of_topology
+from .._results.summary import COLUMNS, front, of_topology
 from .._results.winners import bits_of, winners
-from .._schemes.scheme import as_scheme
+from .._schemes.scheme import known_scheme
 from .._text import clip, count_of, hint, printable
 from ..cost import Network, step_time
 from ._arguments import (
@@ -285,10 +286,8 @@ def _print_scales(table: pd.DataFrame) -> None:
     """Why schemes overflowed or skipped: a scale that their specs do not contain, a tight one."""
     lines = []
     for spec in table.loc[(table["overflowed"] > 0) | (table["skipped"] > 0), "scheme"].unique():
-        try:
-            keys = as_scheme(spec).keys
-        except ValueError:
-            continue  # of another process with more schemes
+        scheme = known_scheme(spec)
+        keys = scheme.keys if scheme else {}
         lines += [
             f"{printable(spec)} does not set {key}, so the default {key}={keys[key]} was used."
             for key in ("scale", "init")

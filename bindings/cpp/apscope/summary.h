@@ -53,48 +53,16 @@ struct UpdateLoss {
 /// inputs of the scheme.
 struct SummaryRow {
     std::string scheme, family, format, topology;
-    double error_over_noise = 0;  ///< typical block's squared error over the noise of the batch,
-                                  ///< NaN for one worker
-    /// Without the bias of the noise's estimate, and the ends of its 95 % interval, in which it
-    /// lies: the noise is estimated from the workers; the error is taken as exact. NaN for fewer
-    /// than three workers.
-    double error_over_noise_corrected = 0;
-    double error_over_noise_low = 0, error_over_noise_high = 0;
-    /// Mean over the steps of the step's squared error over its noise, and its interval.
-    double pooled_error_over_noise = 0, pooled_error_over_noise_corrected = 0;
-    double pooled_error_over_noise_low = 0, pooled_error_over_noise_high = 0;
-    /// Mean over the steps of the step's NMSE: the figure that ranks.
-    double step_nmse = 0;
-    double layer_cosine = 0;  ///< mean over layers and steps
-    /// Sum of x y over sum of x x, all layers and steps: the share of the gradient x that arrives
-    /// in the result y; and the ends of its 95 % interval over the steps, NaN for one step.
-    double gain = 0, gain_low = 0, gain_high = 0;
-    /// Mean over the layers of |1 - gain|, each over all steps; 1 for a layer with overflow.
-    double lost_gain = 0;
-    /// The squared error without the part along x, in every layer and step, over the noise.
-    double orthogonal_error_over_noise = 0;
+    // Every figure is described in the list.
+#define APSCOPE_FIGURE(name, unit, section, page, value, says) double name = 0;
+#define APSCOPE_COUNT(name, unit, section, page, value, says) std::int64_t name = 0;
+#include "analysis/summary/summary_figures.inc"
     /// What stays of the error over 1, 3, 10 and 30 steps, with `ReplayOptions::persistence`.
     std::array<Persistence, 4> persistence = {};
     std::array<UpdateLoss, 3> update_loss = {};  ///< the same over 3, 10 and 30 steps, of updates
-    double worst_nmse = 0;    ///< the largest NMSE of one layer at one step, infinite with overflow
-    std::string worst_layer;  ///< its layer and step; empty without one
+    std::string worst_layer;  ///< the layer and step of `worst_nmse`; empty without one
     std::optional<std::int64_t> worst_step;
-    double nmse = 0;  ///< pooled over everything, infinite with overflow
-    double relative_bias = 0;
-    double expected_variance = 0;  ///< of the draws, divided by the mean squared reference
-    double underflow_wire = 0, underflow_reduced = 0;  ///< shares of nonzero values that became 0
-    double volume = 0;  ///< bytes of the busiest rank (in a hierarchy: between nodes) divided by
-                        ///< those of an fp32 ring all-reduce
     double time = 0, speedup = 0;  ///< modelled seconds per step, and relative to the fp32 ring
-    std::int64_t skipped = 0, overflowed = 0;  ///< numbers of such steps
-    /// Steps of the trace with NaN or infinite gradients, which are omitted.
-    std::int64_t nonfinite = 0;
-    /// Steps at which the scheme's memory is of an earlier step than the one before, which was not
-    /// replayed; such a scheme has no rank and is last.
-    std::int64_t gaps = 0;
-    /// Layers of which less than half arrives, over all steps; such a scheme is behind all others
-    /// that have no overflow.
-    std::int64_t lost_layers = 0;
 };
 
 /// Options of a breakdown by layer, role or step.

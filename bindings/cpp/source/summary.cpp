@@ -50,57 +50,33 @@ void check_batch_factor(double factor) {
 SummaryRow summary_row(const Results::Data& data, const RowTable& table,
                        const detail::Summary& summary, std::size_t i) {
     const std::uint32_t first = summary.first[i];
-    const auto number = [&](const char* name) { return summary.figures(name, i); };
+    const Figures& figures = summary.figures;
     SummaryRow row;
     row.scheme = table.scheme[first];
     row.family = data.families[data.rows[first].scheme_index];
     row.format = summary.format[i];
     row.topology = summary.topology[i];
-    row.error_over_noise = number("error_over_noise");
-    row.error_over_noise_corrected = number("error_over_noise_corrected");
-    row.error_over_noise_low = number("error_over_noise_low");
-    row.error_over_noise_high = number("error_over_noise_high");
-    row.pooled_error_over_noise = number("pooled_error_over_noise");
-    row.pooled_error_over_noise_corrected = number("pooled_error_over_noise_corrected");
-    row.pooled_error_over_noise_low = number("pooled_error_over_noise_low");
-    row.pooled_error_over_noise_high = number("pooled_error_over_noise_high");
-    row.step_nmse = number("step_nmse");
-    row.layer_cosine = number("layer_cosine");
-    row.gain = number("gain");
-    row.gain_low = number("gain_low");
-    row.gain_high = number("gain_high");
-    row.lost_gain = number("lost_gain");
-    row.orthogonal_error_over_noise = number("orthogonal_error_over_noise");
+#define APSCOPE_FIGURE(name, unit, section, page, value, says) row.name = figures(#name, i);
+#define APSCOPE_COUNT(name, unit, section, page, value, says) row.name = figures.integer(#name, i);
+#include "analysis/summary/summary_figures.inc"
     for (std::size_t l = 0; l < row.persistence.size(); ++l) {
         const int steps = detail::window_lengths[l];
         const std::string name = "persistence_" + std::to_string(steps);
-        const auto of = [&](const std::string& column) { return summary.figures(column, i); };
+        const auto of = [&](const std::string& column) { return figures(column, i); };
         row.persistence[l] = {steps, of(name), of(name + "_low"), of(name + "_high"),
                               of("typical_" + name)};
     }
     for (std::size_t l = 0; l < row.update_loss.size(); ++l) {
         const int steps = detail::window_lengths[l + 1];  // a window of one step has none
         const std::string name = "update_loss_" + std::to_string(steps);
-        const auto of = [&](const std::string& column) { return summary.figures(column, i); };
+        const auto of = [&](const std::string& column) { return figures(column, i); };
         row.update_loss[l] = {steps, of(name), of(name + "_low"), of(name + "_high")};
     }
-    row.worst_nmse = number("worst_nmse");
     if (const auto& worst = summary.worst[i]) {
         row.worst_layer = table.tensor[*worst];
         row.worst_step = data.step_numbers[data.rows[*worst].step_index];
     }
-    row.nmse = number("nmse");
-    row.relative_bias = number("relative_bias");
-    row.expected_variance = number("expected_variance");
-    row.underflow_wire = number("underflow_wire");
-    row.underflow_reduced = number("underflow_reduced");
-    row.volume = number("volume");
     row.time = row.speedup = detail::missing;
-    row.skipped = summary.figures.integer("skipped", i);
-    row.overflowed = summary.figures.integer("overflowed", i);
-    row.nonfinite = summary.figures.integer("nonfinite", i);
-    row.gaps = summary.figures.integer("gaps", i);
-    row.lost_layers = summary.figures.integer("lost_layers", i);
     return row;
 }
 

@@ -12,6 +12,7 @@ import pytest
 import apscope
 from apscope._page.numbers import percent
 from apscope._report import page
+from apscope._results.figures import columns_of
 from tests.python.browser import busy
 from tests.python.labels import SHEET
 
@@ -67,16 +68,7 @@ def assert_equal(found, wanted, what):
 
 def test_the_aggregation_gives_the_numbers_of_summary(opened, results):
     summary = results.summary()
-    # The page's rows have no noise by worker, no limit, no gain and no windows of steps.
-    absent = (
-        "bits_above_limit", "error_over_noise_corrected", "error_over_noise_low",
-        "error_over_noise_high", "lost_gain", "orthogonal_error_over_noise",
-        *(c for c in summary if c.startswith(("pooled", "gain", "update_loss"))),
-        *(c for c in summary if "persistence" in c),
-    )  # fmt: skip
-    columns = [
-        c for c in summary if c not in ("trace", "scheme", "topology", "family", "format", *absent)
-    ]
+    columns = [*columns_of(page="part"), *columns_of(page="whole")]
     compared = 0
     for trace, own in summary.groupby("trace", sort=False):
         opened.run(f"apscopePage.state.trace = {trace!r}; apscopePage.update()")

@@ -14,8 +14,9 @@ import apscope
 from apscope._report import page
 from apscope._report.page_size import fitted
 from apscope._report.payload import base64_of, pack
-from apscope._report.tables import ROWS, SUMS, histograms_of, tables_of
-from apscope._results.pooling import coded
+from apscope._report.tables import ROWS, histograms_of, tables_of
+from apscope._results.figures import columns_of
+from apscope._results.pooling import PARTS, coded
 
 SCHEMES = ["none:fp32", "none:bf16", "none:e4m3", "loss_scaling:e4m3,scale=largest", "aps:e4m3",
            "loss_scaling:e5m2,scale=largest", "aps:e5m2", "none:e5m2",
@@ -50,7 +51,6 @@ def assert_digits(found, wanted, what):
     "kept", ["role norm", "role conv", "layer norm.bias", "layer conv1.weight"]
 )
 def test_filtered_figures_are_those_of_a_summary_of_these_layers(opened, results, kept):
-    """The page adds them up from its rows and sums; of all layers it has Python's."""
     kind, _, name = kept.partition(" ")
     frame = results.frame
     frame = frame[frame[{"role": "role", "layer": "tensor"}[kind]] == name].reset_index(drop=True)
@@ -66,12 +66,10 @@ def test_filtered_figures_are_those_of_a_summary_of_these_layers(opened, results
     assert set(records) == set(zip(summary["scheme"], summary["topology"]))
     for row in summary.to_dict("records"):
         found = records[row["scheme"], row["topology"]]
-        for column in (
-            "error_over_noise", "step_nmse", "worst_nmse", "nmse", "expected_variance",
-            "underflow_wire", "underflow_reduced", "skipped", "overflowed",
-        ):  # fmt: skip
+        others = ("worst_layer", "worst_step", "layer_cosine", "relative_bias")
+        for column in set(columns_of(page="part")) - set(others):
             assert_digits(found[column], row[column], (row["scheme"], row["topology"], column))
-        assert found["worst_step"] == row["worst_step"]
+        assert [found[c] for c in others[:2]] == [row[c] for c in others[:2]]
         distance = 1 - found["layer_cosine"]
         assert distance == pytest.approx(1 - row["layer_cosine"], rel=1e-3, abs=1e-4)
         assert found["relative_bias"] == pytest.approx(row["relative_bias"], rel=1e-3, abs=1e-5)
@@ -83,7 +81,8 @@ def test_the_columns_that_the_page_reads_are_there_though_they_are_empty(request
     assert skipped.frame["skipped"].all()
     for results in (skipped, apscope.replay(trace, "qsgd", steps="0:2")):
         tables = tables_of(coded(results.frame), results.summary())
-        assert set(ROWS) <= set(tables["rows"]) and set(SUMS) <= set(tables["sums"])
+        assert set(ROWS) <= set(tables["rows"]) and set(PARTS) <= set(tables["sums"])
+        assert {*columns_of(page="part"), "filter"} <= set(tables["filtered"])
 
 
 def large(layers=400, steps=50, schemes=25, seed=0):
@@ -144,7 +143,8 @@ def test_three_million_rows_fit_into_15_mb_and_what_does_not_is_said():
     frame = frame[[column for column in frame if column in ROWS]]
     keys = ["trace", "scheme", "topology", "stage", "tensor"]
     sums = frame[keys].drop_duplicates(ignore_index=True)
-    tables, left_out = fitted({"rows": frame, "sums": sums, "histograms": histograms}, "ring")
+    tables = {"rows": frame, "sums": sums, "filtered": sums, "histograms": histograms}
+    tables, left_out = fitted(tables, "ring")
     # The library and the static part take less than 0.6 MB.
     assert len(base64_of(pack(tables))) < 14_300_000
     said = " ".join(left_out)
@@ -155,7 +155,7 @@ def test_three_million_rows_fit_into_15_mb_and_what_does_not_is_said():
         {0, 49} <= set(tables["rows"]["step"])
         and tables["rows"]["tensor"].nunique() == 400
         and set(tables["rows"]["topology"]) == {"", "exact", "ring"}
-        and set(tables["sums"]["topology"]) == {"", "exact", "ring"}
+        and all(set(tables[t]["topology"]) == {"", "exact", "ring"} for t in ("sums", "filtered"))
     )
 
 

@@ -275,6 +275,8 @@ def test_nothing_internal_is_seen(place, outside):
         "core/host_device.h",
     }
     assert set(headers) == public | {f"include/apscope/{name}" for name in values}
+    lists = [p for p in installed if p.endswith(".inc")]
+    assert lists == ["include/apscope/analysis/summary/summary_figures.inc"]
     assert not [p for p in installed if p.endswith((".py", ".cpp"))]
     library = next(place.glob("prefix/lib*/**/libapscope.*"))
     if library.suffix == ".a":

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import apscope
+from apscope._results.figures import FIGURES
 from tests.python.argv import argv
 
 ROOT = Path(__file__).parents[3]
@@ -168,6 +169,17 @@ def test_links_to_nowhere_are_found(tmp_path):
         "[h](https://b.org)\n"
     )
     assert broken(page) == ["b.md", "#d", ".", "a.md#e"]
+
+
+def test_the_reference_describes_every_figure_of_a_summary():
+    """Doxygen reads the header through a filter, which writes the list out."""
+    filtered = argv("{} -m docs.tools.figure_fields bindings/cpp/apscope/summary.h", sys.executable)
+    header = subprocess.run(filtered, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    described = re.findall(r"^    /// (\S.*\.)\n    \S+ (\w+) = 0;$", header, re.MULTILINE)
+    of_rows = [f for f in FIGURES if f.columns == (f.name,) and not f.modelled]
+    wanted = [f.name for f in of_rows if f.name not in ("worst_layer", "worst_step")]
+    assert [name for _, name in described][: len(wanted)] == wanted
+    assert "#include" not in header.partition("struct SummaryRow")[2]
 
 
 def test_sphinx_makes_it_without_a_warning(tmp_path):

@@ -1,6 +1,7 @@
 """Summaries against plain loops over the rows, and against the gradients themselves."""
 
 import math
+import re
 import time
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 import apscope
 from apscope import Results, cost
 from apscope._results import summary
+from apscope._results.figures import FIGURES
 from tests.python.summary_tables import (
     LAYERS,
     LOSS_SCALING,
@@ -65,6 +67,26 @@ def test_every_number_of_a_summary_is_that_of_plain_loops(results):
                 one[column],
                 value,
             )
+
+
+#: Of a summary of rows alone: no noise by worker, no windows of steps.
+WITHOUT_REFERENCE = {
+    f"{name}{end}"
+    for name in ("error_over_noise", "pooled_error_over_noise")
+    for end in ("_corrected", "_low", "_high")
+}
+
+
+def test_every_figure_is_defined_and_has_a_reference(results, request):
+    first = results.summary().iloc[0]
+    reference = summed_up(results.frame, first["trace"], first["scheme"], first["topology"])
+    of_rows = {f.name for f in FIGURES if f.columns == (f.name,) and not f.modelled}
+    assert of_rows - set(reference) == WITHOUT_REFERENCE and set(reference) <= of_rows
+    text = (request.config.rootpath / "docs/definitions.md").read_text()
+    assert all(f"\n## {f.section}. " in text for f in FIGURES) and FIGURES[-1].says
+    described = re.sub(r"\s+", " ", summary.summary.__doc__)
+    assert all(f.says in described and f"``{f.name}" in described for f in FIGURES)
+    assert "{figures}" not in described
 
 
 def test_the_table_holds_what_the_rules_are_about(results):

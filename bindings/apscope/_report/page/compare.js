@@ -1,24 +1,6 @@
 // One scheme against another, layer by layer and step by step.
 
-import { nmse } from "./summary.js";
-
-// Numbers of the rows of every scheme, topology and stage of one trace, by a key of their codes.
-export function rowIndex(rows, [from, to]) {
-  const found = new Map();
-  const wire = rows.stage.levels.indexOf("wire");
-  const key = (s, t, atWire) => (s * rows.topology.levels.length + t) * 2 + (atWire ? 1 : 0);
-  for (let i = from; i < to; i++) {
-    const at = key(rows.scheme.codes[i], rows.topology.codes[i], rows.stage.codes[i] === wire);
-    const list = found.get(at);
-    if (list) list.push(i);
-    else found.set(at, [i]);
-  }
-  return (scheme, topology, atWire = topology === "") => {
-    const s = rows.scheme.levels.indexOf(scheme),
-      t = rows.topology.levels.indexOf(topology);
-    return (s >= 0 && t >= 0 && found.get(key(s, t, atWire))) || [];
-  };
-}
+import { nmse } from "./rows.js";
 
 // Row of each (layer, step) of a scheme at a topology ("" is the wire): layers x steps, -1 where
 // there is none.

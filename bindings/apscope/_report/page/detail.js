@@ -4,7 +4,7 @@ import { chart, charts, figureBox } from "./chart.js";
 import { element } from "./dom.js";
 import { drawSteps, pair } from "./draw.js";
 import { bias, shares } from "./fill.js";
-import { nmse } from "./summary.js";
+import { nmse } from "./rows.js";
 import { clip, figure, percent } from "./text.js";
 
 // Kinds of charts, in their order, and the functions that draw them.

@@ -24,7 +24,7 @@ export function filters(bar, data, state, traces, update) {
   };
   const values = (key) => [...new Set(data.schemes.map((s) => String(s[key])))];
   const topologies = data.tables.rows.topology.levels.filter(
-    (t) => t && !data.ownReductions.includes(t),
+    (t) => t && data.reductionKinds[t] !== "own",
   );
   layers();
   bar.replaceChildren(

@@ -109,7 +109,7 @@ async function start() {
   for (const part of parts) {
     const place = part.section.querySelector(".live");
     place.replaceChildren();
-    part.draw = part.make(place, state, update);
+    part.draw = part.make(place, state, update, data);
   }
   filters(document.getElementById("filters"), data, state, traces, update);
   firstScreen(state, traces, update);

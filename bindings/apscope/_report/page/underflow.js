@@ -34,16 +34,8 @@ export function underflowPart(box, state) {
     ),
   );
   let drawn = null;
-  let filter = null;
-  const pooled = new Map();
   return (view, again) => {
-    // Nor do a scheme's sums by layer, which read all of its rows.
-    const now = JSON.stringify([state.trace, state.layer]);
-    if (now !== filter) pooled.clear();
-    filter = now;
-    for (const { scheme } of view.judged)
-      if (!pooled.has(scheme)) pooled.set(scheme, byLayer(view, scheme));
-    drawOverview(overview, view, pooled);
+    drawOverview(overview, view);
     // The maps of the pair do not change with the other schemes that are kept.
     const key = JSON.stringify([state.trace, state.layer, state.a, state.b]);
     if (key === drawn && !again) return;
@@ -56,26 +48,23 @@ export function underflowPart(box, state) {
   };
 }
 
-// Underflow and nonzero counts of wire rows, summed over the steps: one cell per layer.
+// The underflow of a scheme on the wire, in every layer: a cell each.
 function byLayer(view, scheme) {
-  const found = wireGrid(view, scheme, view.judgedOf(scheme));
-  const { rows, steps } = view;
-  return view.layers.map((layer, l) => {
-    let under = 0;
-    let all = 0;
-    for (let i = l * steps.length; i < (l + 1) * steps.length; i++) {
-      if (found[i] >= 0 && !rows.skipped[found[i]]) {
-        under += rows.underflow[found[i]];
-        all += rows.nonzero[found[i]];
-      }
-    }
-    return { row: scheme, column: layer, value: all ? under / all : NaN };
-  });
+  const { filter, underflow_wire } = view.filtered;
+  const kept = new Map(view.layers.map((layer) => [`layer ${layer}`, layer]));
+  return view
+    .filteredOf(scheme, view.judgedOf(scheme))
+    .filter((i) => kept.has(filter.levels[filter.codes[i]]))
+    .map((i) => ({
+      row: scheme,
+      column: kept.get(filter.levels[filter.codes[i]]),
+      value: underflow_wire[i],
+    }));
 }
 
-function drawOverview(place, view, pooled) {
+function drawOverview(place, view) {
   const schemes = view.judged.map((r) => r.scheme);
-  const cells = schemes.flatMap((s) => pooled.get(s)).filter((c) => !Number.isNaN(c.value));
+  const cells = schemes.flatMap((s) => byLayer(view, s)).filter((c) => !Number.isNaN(c.value));
   // Sums, since the largest rates are alike as soon as one scheme loses a whole layer everywhere.
   const layers = mostOf(view.layers, cells, "column", (c) => c.value);
   const shown = new Set(layers);

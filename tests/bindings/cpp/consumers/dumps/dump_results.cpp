@@ -107,32 +107,11 @@ std::string summary(const apscope::SummaryRow& r) {
                    {"update_loss_3_high", r.update_loss[0].high},
                    {"update_loss_10", r.update_loss[1].loss},
                    {"update_loss_30", r.update_loss[2].loss},
-                   {"error_over_noise", r.error_over_noise},
-                   {"error_over_noise_low", r.error_over_noise_low},
-                   {"error_over_noise_high", r.error_over_noise_high},
-                   {"pooled_error_over_noise", r.pooled_error_over_noise},
-                   {"pooled_error_over_noise_low", r.pooled_error_over_noise_low},
-                   {"pooled_error_over_noise_high", r.pooled_error_over_noise_high},
+#define APSCOPE_FIGURE(name, unit, section, page, value, says) {#name, static_cast<double>(r.name)},
+#include "apscope/analysis/summary/summary_figures.inc"
                    {"time", r.time},
                    {"speedup", r.speedup},
-                   {"step_nmse", r.step_nmse},
-                   {"layer_cosine", r.layer_cosine},
-                   {"gain", r.gain},
-                   {"gain_low", r.gain_low},
-                   {"gain_high", r.gain_high},
-                   {"lost_gain", r.lost_gain},
-                   {"orthogonal_error_over_noise", r.orthogonal_error_over_noise},
-                   {"worst_nmse", r.worst_nmse},
-                   {"worst_step", r.worst_step ? static_cast<double>(*r.worst_step) : NAN},
-                   {"nmse", r.nmse},
-                   {"relative_bias", r.relative_bias},
-                   {"expected_variance", r.expected_variance},
-                   {"underflow_wire", r.underflow_wire},
-                   {"underflow_reduced", r.underflow_reduced},
-                   {"volume", r.volume},
-                   {"skipped", static_cast<double>(r.skipped)},
-                   {"overflowed", static_cast<double>(r.overflowed)},
-                   {"nonfinite", static_cast<double>(r.nonfinite)}});
+                   {"worst_step", r.worst_step ? static_cast<double>(*r.worst_step) : NAN}});
 }
 
 std::string breakdown(const apscope::BreakdownRow& r) {
