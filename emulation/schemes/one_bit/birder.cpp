@@ -12,8 +12,8 @@
 // that is 0 for all workers is drawn as +1 or -1 with equal probability. group = G > 1: the u of G
 // consecutive workers are averaged first, in full precision (as a node can on its fast links), and
 // worker j of a node draws and sends chunk j of ceil(n / G) elements for the node. The reduced sum
-// is W answer. Its own truth is u_w. The update rule and the hierarchy are recalled from the paper,
-// not checked against its text.
+// is W answer. own_nmse and own_cosine compare with u_w. The update rule and the hierarchy are
+// recalled from the paper, not checked against its text.
 #include <algorithm>
 #include <cmath>
 
@@ -65,8 +65,8 @@ void node_means(const Rows& u, std::size_t group, Rows& means) {
     }
 }
 
-// Elements first .. first + count - 1 of a row. A worker draws for one chunk at a hop, with its
-// words 0, 1, ...
+// Elements first .. first + count - 1 of a row. At each hop a worker draws one chunk, with its
+// random words 0, 1, ...
 struct Chunk {
     std::size_t first, count;
 };
@@ -97,7 +97,7 @@ void node_message(Message& m, const RowPiece& p, std::size_t group) {
     const std::size_t first = p.worker / group * group,
                       members = std::min(group, static_cast<std::size_t>(p.step.workers) - first);
     thread_local Message part;
-    // The members share their draws, so a worker's own moments would not add up.
+    // No moments: all members of a node have the same draws, so their variances do not add up.
     m.prepare(p.x.size(), false, false);
     for_chunks(p.place, p.x.size(), members,
                [&](std::size_t j, std::size_t begin, std::size_t count, std::size_t word) {
@@ -144,36 +144,36 @@ SchemeDefinition birder_definition() {
             SchemeParts scheme;
             scheme.grid = "sign";
             scheme.topology = reductions::two_phase;
-            scheme.keeps_state = scheme.compares_intended = scheme.encode_draws =
-                scheme.reduce_draws = true;
+            scheme.memory.compares_intended = scheme.encoding.draws = scheme.encoding.sum_draws =
+                true;
             scheme.transport.code_bits = 1;
             scheme.transport.node = static_cast<int>(group);
-            scheme.begin = [](State& state, std::size_t workers, std::size_t size) {
+            scheme.memory.begin = [](State& state, std::size_t workers, std::size_t size) {
                 for (Rows* rows : {&state.of<Moments>().m, &state.of<Moments>().b})
                     rows->resize(workers, Row(size, 0.0));
             };
-            scheme.take = [beta, amsgrad](State& state, const Place& place,
-                                          std::span<const double> gradients, std::size_t w) {
+            scheme.memory.take = [beta, amsgrad](State& state, const Place& place,
+                                                 std::span<const double> gradients, std::size_t w) {
                 Moments& moments = state.of<Moments>();
                 take_moments(piece_of(moments.m.at(w), place, gradients.size()),
                              piece_of(moments.b.at(w), place, gradients.size()), gradients, beta,
                              amsgrad);
             };
-            scheme.compensate = [](const State& state, const Place& place, std::span<double> x,
-                                   std::size_t w) {
+            scheme.memory.compensate = [](const State& state, const Place& place,
+                                          std::span<double> x, std::size_t w) {
                 const Moments& moments = state.of<Moments>();
                 const std::span<const double> m = piece_of(moments.m.at(w), place, x.size()),
                                               b = piece_of(moments.b.at(w), place, x.size());
                 for (std::size_t i = 0; i < x.size(); ++i) x[i] = b[i] == 0.0 ? 0.0 : m[i] / b[i];
             };
             if (group > 1)
-                scheme.forward = [group](const TrainingStep&, const State&, const Rows& u,
-                                         Rows& x) { node_means(u, group, x); };
-            scheme.encode = [group](const RowPiece& p, Message& m) {
+                scheme.basis.forward = [group](const TrainingStep&, const State&, const Rows& u,
+                                               Rows& x) { node_means(u, group, x); };
+            scheme.encoding.encode = [group](const RowPiece& p, Message& m) {
                 if (group > 1) node_message(m, p, group);
                 else draw(m, p.x, p.step, p.worker, worker_hop, p.place.first);
             };
-            scheme.reduce = answer;
+            scheme.encoding.reduce = answer;
             return scheme;
         }};
 }

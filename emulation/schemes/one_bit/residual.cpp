@@ -1,5 +1,5 @@
-// residual(SPEC): the remainder of the inner scheme is encoded again, `points` times in all
-// (points.h). Three points of bf16 at scale 1 are fp32.
+// residual(SPEC): the inner scheme encodes the row, then its own error, and so on: `points`
+// encodings in all (points.h). Three bf16 encodings with scale 1 represent an fp32 number.
 #include <stdexcept>
 
 #include "emulation/schemes/definition.h"
@@ -19,8 +19,8 @@ SchemeDefinition residual_definition() {
                  {"nmse", "0", "stop at this normalised squared error; 0: never"}},
         .build = [](const SchemeArguments& arguments) -> SchemeParts {
             const SchemeParts& inner = arguments.inner->inner_parts();
-            if (inner.keeps_state || inner.compares_intended || inner.compensates() ||
-                inner.updates() || inner.decode_sum || inner.reduce) {
+            if (inner.keeps_state() || inner.memory.compares_intended ||
+                inner.memory.compensates() || inner.memory.updates() || inner.encoding.reduces()) {
                 throw std::invalid_argument("scheme '" + arguments.inner->spec +
                                             "' has memory or its own reduction; residual needs a "
                                             "scheme that is gathered or "

@@ -5,7 +5,7 @@
 //             |x|_2 / sqrt(d)     l2: keeps the norm
 //             1                   one
 //
-// d counts every element, zeros too, and the padding's zeros where there is padding. s is an fp32
+// d is the number of elements, including zeros and, with padding, the padding's. s is an fp32
 // number. Messages are gathered, decoded and added in fp32. Biased: inside error_feedback it is
 // EF-signSGD.
 #include <array>
@@ -37,10 +37,10 @@ SchemeDefinition sign_definition() {
             const auto length_of = [pads](const TrainingStep& step, std::size_t n) {
                 return pads ? padded_length(n, static_cast<std::size_t>(step.workers)) : n;
             };
-            scheme.measure = [rule, length_of](const WorkerRow& r) {
+            scheme.choice.measure = [rule, length_of](const WorkerRow& r) {
                 return Row{sign_scale(r.x, rule, length_of(r.step, r.x.size))};
             };
-            scheme.encode = [rule, length_of](const RowPiece& p, Message& m) {
+            scheme.encoding.encode = [rule, length_of](const RowPiece& p, Message& m) {
                 const bool ends = p.place.first + p.x.size() == p.place.size;
                 encode_signs(m, p.x, p.own[0],
                              ends ? length_of(p.step, p.place.size) - p.place.size : 0, p.packs());

@@ -4,14 +4,14 @@
 //          2^floor(log2 S)                     with pow2, so largest / 2 < amax S <= largest
 //      c = saturating round(S g)
 //
-// nonfinite=one: S = 1 where an element is not finite, which is Transformer Engine's rule for an
-// amax that is infinite or NaN. (Its kernels take the maximum with fmaxf, for which a NaN beside
-// numbers does not count; here every NaN does.) finite: amax is over the finite elements.
+// nonfinite=one: S = 1 if an element is not finite. This is Transformer Engine's rule for an amax
+// that is infinite or NaN; but the kernels there take the maximum with fmaxf, which ignores a NaN
+// next to a number, and here every NaN counts. nonfinite=finite: the amax of the finite elements.
 //
-// agree=max: amax over all workers; sums of the codes in fp32, by any topology. agree=local: each
-// worker's own; block=N: each run of N elements of the flattened tensor, or of its bucket, has its
-// own, local to the worker. These are gathered, decoded and added in fp32, as their codes have no
-// common scale.
+// agree=max: amax over all workers; any topology adds the codes in fp32. agree=local: each worker
+// has a scale of its own. block=N: each run of N elements of a worker's flattened tensor, or of the
+// tensor's bucket, has a scale of its own. Messages with such local scales are gathered, decoded
+// and added in fp32, because their codes have no common scale.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -28,21 +28,13 @@ namespace apscope::detail {
 
 namespace {
 
-// The scheme whose runs have scales that are local to a worker.
+// The scheme with scales that are local to a worker: one per block, or per tensor if block is 0.
 SchemeParts local(const FloatGrid& grid, std::size_t block, std::size_t bucket, double eps,
                   bool pow2, bool one_if_nonfinite) {
-    SchemeParts scheme;
-    scheme.grid = grid.format.name();
-    scheme.transport.code_bits = grid.format.storage_bits();
-    scheme.encode_draws = is_stochastic(grid);
-    scheme.rounds_special = true;
-    scheme.bucket = bucket;
-    scheme.block = block;
-    if (bucket != 0) scheme.run = whole_row;
     const auto run_of = [block](std::size_t n) {
         return block == 0 ? std::max<std::size_t>(n, 1) : block;
     };
-    scheme.measure = [=, largest = grid.format.largest()](const WorkerRow& r) {
+    const auto measure = [=, largest = grid.format.largest()](const WorkerRow& r) {
         const std::size_t length = run_of(r.x.size);
         const RowReader x = blocks_around(r.step, r.x, r.x.size, r.worker, length).row;
         Row scales((x.size + length - 1) / length, 0.0);
@@ -55,8 +47,7 @@ SchemeParts local(const FloatGrid& grid, std::size_t block, std::size_t bucket, 
             scales[i] = is_one[i] ? 1.0 : fp32_ratio(largest, scales[i], eps, pow2);
         return scales;
     };
-    scheme.sees_special = one_if_nonfinite;
-    scheme.encode = [=](const RowPiece& p, Message& m) {
+    const auto encode = [=](const RowPiece& p, Message& m) {
         const std::size_t length = run_of(p.place.size);
         const BlocksAround around =
             blocks_around(p.step, RowReader::of(p.x), p.place.size, p.worker, length);
@@ -64,7 +55,16 @@ SchemeParts local(const FloatGrid& grid, std::size_t block, std::size_t bucket, 
         m.side_bits = (pow2 ? 8 : 32) * around.begun;
         if (block == 0) m.tensor_bits = m.side_bits;
     };
-    return scheme;
+    return {.grid = grid.format.name(),
+            .transport = {.code_bits = grid.format.storage_bits()},
+            .run = bucket != 0 ? whole_row : 1,
+            .block = block,
+            .bucket = bucket,
+            .choice = {.measure = measure},
+            .encoding = {.encode = encode,
+                         .draws = is_stochastic(grid),
+                         .sees_special = one_if_nonfinite,
+                         .rounds_special = true}};
 }
 
 }  // namespace
@@ -99,12 +99,12 @@ SchemeDefinition current_scaling_definition() {
                 bucket_of(arguments, block == 0 ? "here a tensor has one scale; give block=N" : "");
             const double eps = arguments.number("eps", 0.0, 0x1p127);
             if (arguments.choice("agree", agreements) == "local" || block != 0) {
-                require_undivided(scheme.float_encoder->grid, arguments,
+                require_undivided(scheme.encoding.float_encoder->grid, arguments,
                                   block != 0 ? "block=" + arguments.text("block") : "agree=local");
-                return local(scheme.float_encoder->grid, block, bucket, eps, pow2,
+                return local(scheme.encoding.float_encoder->grid, block, bucket, eps, pow2,
                              one_if_nonfinite);
             }
-            scheme.choose = choose_each(
+            scheme.choice.choose = choose_each(
                 [=, largest = arguments.format->largest()](const TensorStatistics& s, State&) {
                     return scale_of(one_if_nonfinite && s.agreed.nonfinite > 0
                                         ? 1.0

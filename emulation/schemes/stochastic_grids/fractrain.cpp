@@ -8,9 +8,9 @@
 //
 // The loss indicator: the last 5 losses are kept. If all of them are within epsilon of the last
 // one, relative to the mean of the first 10 losses, there is a turning point: the window starts
-// again, and at the first and second epsilon becomes alpha epsilon. A width holds from the step
-// after. Losses here are those of the replayed steps, not of epochs as in the source; losses that
-// are not finite are left out.
+// again, and at the first two turning points epsilon becomes alpha epsilon. The new width applies
+// from the next step on. Losses here are those of the replayed steps, not of epochs as in the
+// source; losses that are not finite are left out.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -131,21 +131,22 @@ SchemeDefinition fractrain_definition() {
             const int random_bits = static_cast<int>(arguments.integer("random_bits", 1, 53));
             SchemeParts scheme;
             scheme.grid = "affine:" + arguments.text("bits");
-            scheme.keeps_state = scheme.encode_draws = true;
+            scheme.encoding.draws = true;
             scheme.needs = {"loss"};
             std::map<int, LevelTable> tables;  // by width
             for (const int bits : widths) tables.try_emplace(bits, whole_numbers(bits));
-            scheme.select = [widths, epsilon](const Selection& s) {
+            scheme.choice.select = [widths, epsilon](const Selection& s) {
                 Parameters theta;
                 theta.own.of<Width>().bits = widths.at(memory_of(s.state, epsilon).turns);
                 return theta;
             };
-            scheme.measure = [](const WorkerRow& r) { return extremes(r.x); };
-            scheme.encode = [min_scale, random_bits, tables](const RowPiece& p, Message& m) {
+            scheme.choice.measure = [](const WorkerRow& r) { return extremes(r.x); };
+            scheme.encoding.encode = [min_scale, random_bits, tables](const RowPiece& p,
+                                                                      Message& m) {
                 encode_affine(p, tables.at(p.theta.of<Width>().bits), min_scale, random_bits, m);
             };
-            scheme.end = [epsilon, alpha, count = widths.size()](const TrainingStep& step,
-                                                                 State& state) {
+            scheme.memory.end = [epsilon, alpha, count = widths.size()](const TrainingStep& step,
+                                                                        State& state) {
                 watch(memory_of(state, epsilon), step.loss, alpha, count);
             };
             return scheme;

@@ -1,10 +1,10 @@
 // qsgd: uniform levels between -norm and norm of a bucket, stochastic rounding, norms local to a
 // worker, codes gathered, decoded and added in fp32.
 //
-// code: `fixed` has every level in ceil(log2(2 levels + 1)) bits. The others are the paper's sparse
-// code: for every level that is not 0 its distance from the last one, a sign and its magnitude, the
-// integers in Elias' omega (`elias`, the recursive one), gamma or delta code; buckets follow each
-// other.
+// code: `fixed` sends every level in ceil(log2(2 levels + 1)) bits. The others are the paper's
+// sparse code: for every level that is not 0, the distance from the previous one, the sign and the
+// magnitude, with integers in Elias' omega (`elias`, the recursive one), gamma or delta code; one
+// bucket after another.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -62,17 +62,15 @@ SchemeDefinition qsgd_definition() {
                 static_cast<std::size_t>(arguments.integer("bucket", 1, largest_count)),
                 static_cast<int>(arguments.integer("random_bits", 1, 53)),
                 arguments.one_of<BucketNorm>("norm", norms)};
-            SchemeParts scheme;
-            scheme.grid = "uniform:" + std::to_string(grid.levels);
-            scheme.encode_draws = true;
             const auto code = elias_code(arguments.choice("code", codes));
-            if (code) scheme.run = grid.bucket;  // distances are counted in a bucket
-            else scheme.transport.code_bits = grid.code_bits();
-            scheme.measure = [grid](const WorkerRow& r) { return bucket_norms(r.x, grid); };
-            scheme.encode = [grid, code](const RowPiece& p, Message& m) {
-                encode(p, grid, code, m);
-            };
-            return scheme;
+            return {.grid = "uniform:" + std::to_string(grid.levels),
+                    .transport = {.code_bits = code ? 0 : grid.code_bits()},
+                    .run = code ? grid.bucket : 1,  // distances are counted in a bucket
+                    .choice = {.measure =
+                                   [grid](const WorkerRow& r) { return bucket_norms(r.x, grid); }},
+                    .encoding = {.encode = [grid, code](const RowPiece& p,
+                                                        Message& m) { encode(p, grid, code, m); },
+                                 .draws = true}};
         }};
 }
 

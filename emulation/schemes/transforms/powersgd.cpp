@@ -1,4 +1,4 @@
-// powersgd: a matrix M_w a worker is sent as two thin factors, which add up over the workers.
+// powersgd: the matrix M_w of worker w is sent as two thin factors, which add up over the workers.
 //
 //      P_w    = M_w Q                              Q: of the step before, at first random
 //      P      = orthonormal columns of sum of P_w
@@ -8,8 +8,9 @@
 //      y      = P (sum of Q_w)^T
 //
 // A matrix has the tensor's first axis as rows and all others as columns. Other tensors, and those
-// whose factors would not be smaller, go as fp32 numbers. Factors are rounded to fp32 where they
-// are sent; sums are fp64, in fixed order. With error feedback: error_feedback(powersgd:rank=2).
+// whose factors would not be smaller, are sent as fp32 numbers. Factors are rounded to fp32 when
+// they are sent; sums are fp64, in fixed order. With error feedback:
+// error_feedback(powersgd:rank=2).
 #include "core/bits.h"
 #include "emulation/schemes/codecs/bits.h"
 #include "emulation/schemes/codecs/statistics.h"
@@ -45,7 +46,7 @@ struct Memory {
 struct Factors {
     Rows own_p, own_q;  // the factors that each worker sends
     Row p;
-    int exponent = 0;  // products are times 2^exponent
+    int exponent = 0;  // products are multiplied by 2^exponent
 
     void fields(Fields& f) {
         f.rows("p", own_p);
@@ -178,17 +179,18 @@ SchemeDefinition powersgd_definition() {
             .keys = {{"rank", "2", "columns of the factors"}},
             .build = [](const SchemeArguments& arguments) -> SchemeParts {
                 const auto rank = static_cast<std::size_t>(arguments.integer("rank", 1, 1 << 20));
-                SchemeParts scheme;
-                scheme.grid = "rank:" + std::to_string(rank);
-                scheme.topology = reductions::linear;
-                scheme.keeps_state = scheme.is_exact_sum = true;
-                scheme.transport.rounds = 2;  // P, then Q
-                scheme.run = whole_row;
-                scheme.mixes_elements = true;
-                scheme.select = [rank](const Selection& s) { return select(s, rank); };
-                scheme.encode = [rank](const RowPiece& p, Message& m) { encode(p, rank, m); };
-                scheme.reduce = [rank](const SentPieces& s, Row& sum) { add(s, rank, sum); };
-                return scheme;
+                return {
+                    .grid = "rank:" + std::to_string(rank),
+                    .topology = std::string(reductions::linear),
+                    .transport = {.rounds = 2},  // P, then Q
+                    .run = whole_row,
+                    .choice = {.select = [rank](const Selection& s) { return select(s, rank); }},
+                    .memory = {.keeps = true},
+                    .encoding = {
+                        .encode = [rank](const RowPiece& p, Message& m) { encode(p, rank, m); },
+                        .reduce = [rank](const SentPieces& s, Row& sum) { add(s, rank, sum); },
+                        .is_exact_sum = true,
+                        .mixes_elements = true}};
             }};
 }
 
