@@ -101,12 +101,13 @@ void Rounder::apply(Operation operation, const double* a, const double* b, const
                     std::uint64_t first) const {
     dispatch_operation(operation, [&]<Operation Op>() {
         if (path(Op) == ArithmeticPath::wide) {
-            const auto round = dispatch(
-                cast.rounding, []<RoundingMode M>() -> RoundExact { return round_exact<M>; });
             for_random_words(is_stochastic(cast.rounding), stream, first, count,
                              [&](std::size_t begin, std::size_t n, const std::uint64_t* words) {
-                                 operate_wide_row<Op>(a + begin, b + begin, c + begin, row + begin,
-                                                      n, cast, operand_floor, words, round);
+                                 dispatch(cast.rounding, [&]<RoundingMode M>() {
+                                     operate_wide_row<Op, M>(a + begin, b + begin, c + begin,
+                                                             row + begin, n, cast, operand_floor,
+                                                             words);
+                                 });
                              });
             return;
         }

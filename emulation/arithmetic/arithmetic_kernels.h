@@ -34,32 +34,15 @@ struct OperateToOdd {
     }
 };
 
-// Rounds the exact result of an operation, or `value` where fp64 holds the result: a zero, an
-// infinity, NaN.
-using RoundExact = double (*)(const WideNumber& exact, double value, const Cast<double>& cast,
-                              std::uint64_t random);
-template <RoundingMode M>
-double round_exact(const WideNumber& exact, double value, const Cast<double>& cast,
-                   std::uint64_t random) {
-    return exact.significand != 0 ? wide_to_format<M>(exact, cast, random)
-                                  : round_to_format<M, double>(value, cast, random);
-}
-
-// Computes out = round(a op b (op c)) on wide numbers, the bits of operate_wide(), without vector
-// code. The rounding is called, so that one is compiled for each mode, not for each mode of each
-// operation.
-template <Operation Op>
+// Computes out = round(a op b (op c)) on wide numbers, without vector code.
+template <Operation Op, RoundingMode M>
 void operate_wide_row(const double* a, const double* b, const double* c, double* out,
                       std::size_t count, const Cast<double>& cast, double floor,
-                      const std::uint64_t* words, RoundExact round) {
-    const bool down = cast.rounding == RoundingMode::toward_negative;
+                      const std::uint64_t* words) {
     for (std::size_t i = 0; i < count; ++i) {
-        const double x = flush_operand(a[i], floor), y = flush_operand(b[i], floor),
-                     z = flush_operand(c[i], floor);
-        const bool special = is_special<Op>(x, y, z);
-        const WideNumber exact = special ? WideNumber{} : exact_wide<Op>(x, y, z);
-        const double value = special ? special_result<Op>(x, y, z, down) : down ? -0.0 : 0.0;
-        out[i] = round(exact, value, cast, words != nullptr ? words[i] : 0);
+        const std::uint64_t random = is_stochastic(M) ? words[i] : 0;
+        out[i] = operate_wide<Op, M>(flush_operand(a[i], floor), flush_operand(b[i], floor),
+                                     flush_operand(c[i], floor), cast, random);
     }
 }
 
