@@ -117,8 +117,8 @@ SelectionStatistics read_statistics(const Trace& trace, ReplayOptions options,
 
 // The work that a cluster divides: the items of the shard, and their costs.
 struct WorkCost {
-    std::optional<std::size_t> step;  // place in ReplayOptions::steps; none: all of them, in order
-    std::size_t tensor;               // place in ReplayOptions::tensors
+    std::optional<std::size_t> step;  // index into ReplayOptions::steps; none: all steps, in order
+    std::size_t tensor;               // index into ReplayOptions::tensors
     std::size_t values;               // number that its schemes visit, as progress counts them
     double seconds;                   // on one thread of this machine
 };

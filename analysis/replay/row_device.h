@@ -40,7 +40,7 @@ struct RowTask {
         Topology topology;
         bool exact = false;        // decoded values are added in fp64
         bool closed_form = false;  // its moments are those of the messages and the hops
-        bool sampled = false;      // all K draws are compared
+        bool sampled = false;      // its moments are estimated from K draws
     };
     std::vector<Reduced> reduced;
 };
