@@ -222,7 +222,7 @@ void replay_item(const Scheme& scheme, std::span<const float> in, std::size_t wo
     item.topologies = orders;
     BlockBuffers buffers(item.workers());
     ItemAccount account(item, buffers.account,
-                        std::make_unique<FloatBlocks>(scheme.parts.float_encoder.value(),
+                        std::make_unique<FloatBlocks>(scheme.parts.encoding.float_encoder.value(),
                                                       power_of_two(3), item, buffers));
     account.add(0, n);
 }

@@ -62,14 +62,14 @@ FloatScale scale_on(const GridLimits& grid, double scale, double units) {
 
 SourceFacts facts_of(const SchemeParts& scheme, const ItemContext& item) {
     SourceFacts facts;
-    facts.has_own = scheme.compares_intended;
+    facts.has_own = scheme.memory.compares_intended;
     if (!item.reduces) return facts;
     for (std::string& name : topology_names(scheme, item)) {
         const bool exact = facts.reduced.empty();
         RowFacts& row = facts.reduced.emplace_back();
         row.topology = std::move(name);
         row.exact = exact;
-        row.adds_moments = (exact || scheme.is_exact_sum) && !scheme.draw;
+        row.adds_moments = (exact || scheme.encoding.is_exact_sum) && !scheme.choice.draw;
     }
     return facts;
 }
@@ -78,7 +78,7 @@ SourceFacts facts_of(const SchemeParts& scheme, const ItemContext& item) {
 
 std::vector<std::string> topology_names(const SchemeParts& scheme, const ItemContext& item) {
     std::vector<std::string> names{"exact"};
-    if (!scheme.crosses_topologies()) names.push_back(scheme.topology);
+    if (!scheme.encoding.crosses_topologies()) names.push_back(scheme.topology);
     else
         for (const Topology& t : item.topologies) names.push_back(t.name());
     return names;
@@ -88,7 +88,8 @@ ExchangeBlocks::ExchangeBlocks(const SchemeParts& scheme, const ItemContext& ite
     : BlockSource(facts_of(scheme, item)), scheme_(scheme), item_(item),
       blocks_(item.gradients.size()), payload_bits_(blocks_.size()), side_bits_(blocks_.size()),
       tensor_bits_(blocks_.size()) {
-    if (scheme.float_encoder) limits_ = scheme.float_encoder->limits(item.workers());
+    if (scheme.encoding.float_encoder)
+        limits_ = scheme.encoding.float_encoder->limits(item.workers());
 }
 
 void ExchangeBlocks::draw_at(const Exchange& e, std::size_t first) {
@@ -116,8 +117,8 @@ void ExchangeBlocks::look_at(const Exchange& e, std::size_t first) {
     }
     facts_.skipped = e.skipped;
     // True if the workers round the gradient itself to a float grid, element by element.
-    facts_.splits = float_grid_ && !scheme_.transforms() && !scheme_.rounds_turned &&
-                    !scheme_.compensates() && !e.skipped;
+    facts_.splits = float_grid_ && !scheme_.basis.transforms() && !scheme_.basis.turns_in_encode &&
+                    !scheme_.memory.compensates() && !e.skipped;
     has_scales_ = has_scales_ || !e.scales.empty();
     if (limits_ && e.scales.size() == 1)
         facts_.ulps = scale_on(*limits_, e.scales[0], item_.divisor());

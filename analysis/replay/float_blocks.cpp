@@ -132,7 +132,8 @@ RowTask FloatBlocks::task() const {
 }
 
 SentItem FloatBlocks::sent(const SchemeParts& scheme, const Decision& decision) const {
-    const std::uint64_t scale = decision.side_bits.value_or(scheme.float_encoder.value().side_bits);
+    const std::uint64_t scale =
+        decision.side_bits.value_or(scheme.encoding.float_encoder.value().side_bits);
     return {scheme.transport,
             payload_bits(encoder_.grid, item_.elements()),
             scale,

@@ -28,7 +28,7 @@ struct Streamed {
     // only that topology's row and its wire row are wanted.
     bool for_last = false;
 
-    const FloatEncoder& encoder() const { return scheme->float_encoder.value(); }
+    const FloatEncoder& encoder() const { return scheme->encoding.float_encoder.value(); }
 };
 
 // Works block by block, or on the device for the schemes that it supports. The rows are in the

@@ -164,8 +164,8 @@ void Replay::name(std::vector<ResultRow>& rows, std::size_t t, std::size_t k,
         row.format = resolved.parts().grid;
         stand_for_whole(row, tensor(k).stands_for());
         if (row.note.empty()) row.note = resolved.scheme->note;
-        if (resolved.parts().keeps_state && follows_gap(t)) add_note(row.note, after_gap);
-        if (resolved.parts().mixes_elements && tensor(k).stands_for() != 1.0)
+        if (resolved.parts().keeps_state() && follows_gap(t)) add_note(row.note, after_gap);
+        if (resolved.parts().encoding.mixes_elements && tensor(k).stands_for() != 1.0)
             add_note(row.note, of_sample);
     }
 }
@@ -333,7 +333,7 @@ void Replay::select(std::vector<AgreedStatistics> statistics) {
         // exact, then the topologies: a scheme that looks ahead at sums may decide differently for
         // each.
         std::vector<Topology> paths{Topology{}};
-        if (resolved.parts().looks_ahead && manifest_.stage == "local")
+        if (resolved.parts().choice.looks_ahead && manifest_.stage == "local")
             paths.insert(paths.end(), common_.begin(), common_.end());
         for (const Topology& path : paths) decisions_[s].push_back(choose(input, resolved, path));
     }
@@ -350,13 +350,13 @@ std::vector<Decision> Replay::choose(const SelectionInput& input, const Resolved
         return GradientRows{item->rows, replay_key(options_.seed, tensor(k).name, number), item};
     });
     SelectionInput seen = input;
-    const bool looks = resolved.parts().looks_ahead;
+    const bool looks = resolved.parts().choice.looks_ahead;
     if (looks) seen.ahead = &ahead;
     const std::string name = resolved.name + (looks ? "|" + topology.name() : "");
     const auto earlier = options_.states.find(name);
     State state = earlier == options_.states.end() ? State{} : earlier->second;
     std::vector<Decision> decisions = resolved.choose(seen, state);
-    if (resolved.parts().keeps_state && options_.keeps_states) states_[name] = std::move(state);
+    if (resolved.parts().keeps_state() && options_.keeps_states) states_[name] = std::move(state);
     return decisions;
 }
 
@@ -434,7 +434,6 @@ ReplayResult Replay::run() {
     };
     constexpr std::size_t batch = 16384;
     RowStream stream(items, steps(), batch, options_.rows, begun);
-    begun(0);
     std::vector<std::optional<ItemNoise>> noise(items.size());
     std::vector<std::vector<ItemWindow>> windows(items.size());
     std::vector<std::map<std::string, State>> states(items.size());

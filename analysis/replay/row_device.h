@@ -1,7 +1,7 @@
 // The tasks that replay() gives to a device, namely float schemes on the gradients of one item, and
 // the device's results, the sums from which result rows are computed. FloatBlocks (float_blocks.h)
-// makes the tasks, and ItemAccount takes the totals; without a device they compute the same bits,
-// block by block.
+// makes the tasks, and ItemAccount (item_account.h) takes the totals; without a device they compute
+// the same bits, block by block.
 #pragma once
 
 #include <cstddef>

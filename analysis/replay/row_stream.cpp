@@ -14,6 +14,9 @@ RowStream::RowStream(const std::vector<WorkItem>& items, std::size_t steps, std:
         else
             for (std::size_t& left : left_) ++left;
     }
+    // A shard, or a part on a cluster, may have no item of the first steps.
+    while (next_ < parts_.size() && left_[next_] == 0) ++next_;
+    begun_(next_);
 }
 
 void RowStream::add(const WorkItem& item, std::vector<std::vector<ResultRow>> rows) {

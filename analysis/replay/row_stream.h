@@ -18,7 +18,8 @@ public:
 
     // `take` receives rows by step, tensor, scheme and topology, at least `batch` at a time except
     // for the last; the thread whose item completes a step calls it, one thread at a time; it may
-    // throw. `begun(t)` is called once all rows of the steps before t were passed on.
+    // throw. `begun(t)` is called at once for the first step t that has items, and for every later
+    // t when all rows of the steps before it were passed on.
     RowStream(const std::vector<WorkItem>& items, std::size_t steps, std::size_t batch, Take take,
               std::function<void(std::size_t)> begun);
 

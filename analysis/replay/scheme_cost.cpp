@@ -136,7 +136,7 @@ SchemeCost cost_of(const ResolvedScheme& scheme, std::span<const Topology> topol
     const SchemeParts& parts = scheme.parts();
     if (!parts.defined_as.empty()) {
         // Rows and messages, and a copy of each as an array of the caller.
-        cost.state.a_value = parts.keeps_state ? number : 0.0;
+        cost.state.a_value = parts.keeps_state() ? number : 0.0;
         cost.most = {0.0, number * 2.0 * static_cast<double>(topologies.size() + 1), 0.0,
                      number * (10.0 + draws) + 4.0 * cost.state.a_value};
         cost.seconds_a_value = 1e-7;
@@ -154,7 +154,7 @@ SchemeCost cost_of(const ResolvedScheme& scheme, std::span<const Topology> topol
             // In a new thread, so that memory that a thread keeps from one tensor to the next is
             // measured, too.
             const Probe found = std::async(std::launch::async, probe, n, workers[w], run).get();
-            const std::size_t tables = parts.tables ? parts.tables(n) : 0;
+            const std::size_t tables = parts.encoding.tables ? parts.encoding.tables(n) : 0;
             most[r][w] =
                 static_cast<double>(found.most - std::min(found.most, tables)) * draws / tried;
             state[r][w] = static_cast<double>(found.state);

@@ -95,7 +95,8 @@ std::size_t WorkList::window_bytes(const WorkItem& item) const {
     bool crosses = false, has_own = false;
     for (const ResolvedScheme& scheme : schemes_) {
         if (scheme.requested != item.requested) continue;
-        (scheme.parts().crosses_topologies() || scheme.composed ? crosses : has_own) = true;
+        (scheme.parts().encoding.crosses_topologies() || scheme.composed ? crosses : has_own) =
+            true;
     }
     const std::size_t rows = 1 + has_own + (crosses ? options_.topologies.size() : 0);
     return rows * ErrorWindows::bytes(elements(item.tensor));
@@ -159,8 +160,8 @@ WorkList::Needs WorkList::needs(std::span<const WorkItem> items, std::size_t bud
     const auto need_of = [&](std::size_t s, std::size_t n) {
         const SchemeParts& parts = schemes_[s].parts();
         const std::size_t rows = static_cast<std::size_t>(options_.workers) + parts.needs.size();
-        const std::size_t most =
-            costs_[s].most.of(n, options_.workers) + (parts.tables ? parts.tables(n) : 0);
+        const std::size_t most = costs_[s].most.of(n, options_.workers) +
+                                 (parts.encoding.tables ? parts.encoding.tables(n) : 0);
         return rows * n * sizeof(float) + noise_blocks_of(n) * sizeof(double) + most + most / 4;
     };
     std::size_t most = 0, worst = 0, worst_scheme = 0;

@@ -27,7 +27,7 @@ struct Transport {
     // The bits of a value in a message, and in a sum of `workers` messages, partial or final. By
     // default sums are as long as messages: factors, gathered codes, second encodings.
     int code_bits = 0;
-    std::function<int(int workers)> sum_bits;
+    std::function<int(int workers)> sum_bits = {};
     bool exact_sums = false;  // sums have no width, so no network can carry partial ones
     int rounds = 1;           // messages one after another, each a part of the bytes
     // The number of workers in a node. Their values are added as numbers of node_bits before the
@@ -44,7 +44,7 @@ struct Transport {
     double second_width = 1.0;
     // In a hierarchy of two levels: the transport of the groups' sums. The other fields describe
     // the workers' messages.
-    std::shared_ptr<const Transport> over;
+    std::shared_ptr<const Transport> over = {};
 };
 
 // The bits of a sum of `workers` integers 0..largest.
