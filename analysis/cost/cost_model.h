@@ -95,7 +95,7 @@ struct Way {
 };
 std::optional<Way> way_of(const Transport& transport, std::string_view topology, double values,
                           double payload, double side, double agreed, int workers);
-// The collective_cost() of a way.
+// The cost of a way, by collective_cost().
 Cost cost_of(const Way& way, int workers);
 
 // The columns `volume` and `intra_volume`: bytes that the busiest worker sends of one tensor,
