@@ -36,7 +36,7 @@ struct ReplayOptions {
     std::vector<Topology> topologies;
     std::uint64_t seed = 0;
     int threads = 0;
-    std::size_t shard = 0, shards = 1;  // items shard, shard + shards, ...
+    std::size_t shard = 0, shards = 1;  // this shard has items shard, shard + shards, ...
     // The items to process, as positions in the list that work_costs() returns; by default all.
     std::optional<std::vector<std::size_t>> items;
     // The results of read_statistics() for the whole selection: pass 1 is left out, and no

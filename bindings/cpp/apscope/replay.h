@@ -40,7 +40,7 @@ struct ReplayOptions {
     bool persistence = false;
     /// The optimizer of `SummaryRow::update_loss`, unless SummaryOptions names another.
     std::optional<std::string> optimizer = {};
-    std::size_t shard = 0, shards = 1;  ///< items shard, shard + shards, ...
+    std::size_t shard = 0, shards = 1;  ///< this shard has items shard, shard + shards, ...
     /// Receives the number of values visited so far, and the number of all values to visit.
     std::function<void(std::size_t done, std::size_t total)> progress = {};
 };
