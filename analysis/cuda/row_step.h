@@ -9,7 +9,7 @@
 //      split        an element        the exact sum of the sent values, and the parts of its error
 //                                     due to underflow and saturation
 //      reduced      a lane            a topology's hops, decoded and compared with the reference
-//      errors       a noise block     the squared errors of a result, added up from the lanes' parts
+//      errors       a noise block     the squared errors of a result, added up from its lanes
 //      ratios       a block           their ratios to the noise, multiplied
 //                                     (emulation/allreduce/batch_noise.h)
 //      draws        a lane            the same hops, the result kept; then the statistics of all K

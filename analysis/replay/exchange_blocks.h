@@ -46,8 +46,7 @@ private:
     std::optional<GridLimits> limits_;  // of the float encoder's grid; none without a float encoder
     // True if all messages so far have known moments, are not random, are on a float grid, and are
     // in blocks; has_scales_: true if some exchange had scales.
-    bool known_ = true, certain_ = true, float_grid_ = true, in_blocks_ = true,
-         has_scales_ = false;
+    bool known_ = true, certain_ = true, float_grid_ = true, in_blocks_ = true, has_scales_ = false;
     std::vector<BlockUse> blocks_;
     std::vector<std::uint64_t> payload_bits_, side_bits_, tensor_bits_;
     // The current exchange, and the tensor's element at which it begins.
