@@ -97,8 +97,8 @@ private:
         return has_two_phases(scheme) ? orders_ : common_;
     }
     // The position of a topology's rows among the rows of a scheme: the wire, exact, the scheme's
-    // own reduction, then the requested topologies. A wire row that belongs to a two-phase
-    // reduction has the position of that reduction.
+    // own reduction, then the requested topologies. The wire row of a topology with its own
+    // messages, such as two_phase, has that topology's position.
     std::uint32_t place_of(const std::string& topology, bool wire) const {
         const auto found = std::ranges::find(requested_, topology, &Requested::name);
         const bool requested = found != requested_.end();
