@@ -1,8 +1,8 @@
 // Blocks that cross tensors. With the key `bucket`, a scheme encodes a bucket of gradients as one
 // array: tensors of the step, flattened, one after another in the order of the exchange
 // (tensor_units.h). Blocks are counted from the start of that array. An exchange is still for one
-// tensor; it also reads the elements of neighbouring tensors in the same blocks. Those that are not
-// finite are treated like others of a block that are not finite.
+// tensor; it also reads the elements of neighbouring tensors in the same blocks. Such an
+// element that is not finite is treated like one of the tensor itself.
 #pragma once
 
 #include <cstddef>
