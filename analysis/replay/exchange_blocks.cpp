@@ -36,7 +36,7 @@ struct WidenRow {
     }
 };
 
-// The truth, if moments refer to the intended value.
+// Converts a bias relative to the intended value to one relative to the gradient.
 struct BiasOfTruth {
     static APSCOPE_INLINE void run(const double* bias, const double* intended, const double* truth,
                                    std::size_t count, double* of_truth) {
@@ -62,14 +62,14 @@ FloatScale scale_on(const GridLimits& grid, double scale, double units) {
 
 SourceFacts facts_of(const SchemeParts& scheme, const ItemContext& item) {
     SourceFacts facts;
-    facts.has_own = scheme.compares_intended;
+    facts.has_own = scheme.memory.compares_intended;
     if (!item.reduces) return facts;
     for (std::string& name : topology_names(scheme, item)) {
         const bool exact = facts.reduced.empty();
         RowFacts& row = facts.reduced.emplace_back();
         row.topology = std::move(name);
         row.exact = exact;
-        row.adds_moments = (exact || scheme.is_exact_sum) && !scheme.draw;
+        row.adds_moments = (exact || scheme.encoding.is_exact_sum) && !scheme.choice.draw;
     }
     return facts;
 }
@@ -78,7 +78,7 @@ SourceFacts facts_of(const SchemeParts& scheme, const ItemContext& item) {
 
 std::vector<std::string> topology_names(const SchemeParts& scheme, const ItemContext& item) {
     std::vector<std::string> names{"exact"};
-    if (!scheme.crosses_topologies()) names.push_back(scheme.topology);
+    if (!scheme.encoding.crosses_topologies()) names.push_back(scheme.topology);
     else
         for (const Topology& t : item.topologies) names.push_back(t.name());
     return names;
@@ -88,7 +88,8 @@ ExchangeBlocks::ExchangeBlocks(const SchemeParts& scheme, const ItemContext& ite
     : BlockSource(facts_of(scheme, item)), scheme_(scheme), item_(item),
       blocks_(item.gradients.size()), payload_bits_(blocks_.size()), side_bits_(blocks_.size()),
       tensor_bits_(blocks_.size()) {
-    if (scheme.float_encoder) limits_ = scheme.float_encoder->limits(item.workers());
+    if (scheme.encoding.float_encoder)
+        limits_ = scheme.encoding.float_encoder->limits(item.workers());
 }
 
 void ExchangeBlocks::draw_at(const Exchange& e, std::size_t first) {
@@ -115,15 +116,16 @@ void ExchangeBlocks::look_at(const Exchange& e, std::size_t first) {
         sum.adds_moments = sum.hops_draw = true;
     }
     facts_.skipped = e.skipped;
-    // Is what the workers round to a float grid the gradient, element by element?
-    facts_.splits = float_grid_ && !scheme_.transforms() && !scheme_.rounds_turned &&
-                    !scheme_.compensates() && !e.skipped;
+    // True if the workers round the gradient itself to a float grid, element by element.
+    facts_.splits = float_grid_ && !scheme_.basis.transforms() && !scheme_.basis.turns_in_encode &&
+                    !scheme_.memory.compensates() && !e.skipped;
     has_scales_ = has_scales_ || !e.scales.empty();
     if (limits_ && e.scales.size() == 1)
         facts_.ulps = scale_on(*limits_, e.scales[0], item_.divisor());
 }
 
-// Moments refer to the intended value; rows compare with the truth.
+// A message's bias is relative to the value that the worker meant to send; result rows compare with
+// the gradient, so the bias is converted.
 SentBlock ExchangeBlocks::send(std::size_t w, std::size_t first, std::size_t count) {
     const std::size_t at = first - first_;
     const Message& m = e_->sent[w];
@@ -142,14 +144,14 @@ SentBlock ExchangeBlocks::send(std::size_t w, std::size_t first, std::size_t cou
     ErrorStatistics& sent = block.statistics;
     sent.add_block<double>(truth_, values, nullptr, bias_, variance);
     sent.moments_defined = are_finite(variance);
-    if (at == 0 && m.grid_use) {  // of the whole piece
+    if (at == 0 && m.grid_use) {  // grid_use covers the whole piece, so its first block adds it
         sent.subnormal += m.grid_use->subnormal;
         sent.saturated += m.grid_use->saturated;
         sent.max_ulp = std::max(sent.max_ulp, m.grid_use->max_ulp);
     }
     if (known_) {
         block.variance = variance;
-    } else if (sum_moments_) {  // of what is certain
+    } else if (sum_moments_) {  // not random: the bias is the error, the variance is 0
         bias_.resize(count);
         nothing_.assign(count, 0.0);
         block.variance = nothing_;
@@ -172,7 +174,8 @@ void ExchangeBlocks::read_sent(std::size_t w, std::size_t first, std::span<doubl
     std::copy_n(e_->sent[w].values.data() + (first - first_), y.size(), y.begin());
 }
 
-// What the sum expects given the messages, as far as it is not their sum.
+// The moments of the reduction's own draws if the messages are given: its variance, and its
+// expected value minus the sum of the messages.
 void ExchangeBlocks::add_sum_moments(std::size_t first, HopMoments& moments) {
     const std::size_t n = moments.bias.size(), at = first - first_;
     const SumMoments& given = e_->moments;

@@ -24,7 +24,7 @@ class PhaseBlocks final : public BlockSource {
 public:
     PhaseBlocks(const SchemeParts& scheme, const TrainingStep& step, const ItemContext& item,
                 BlockBuffers& buffers)
-        : BlockSource(facts_of(scheme)), scheme_(scheme), phases_(*scheme.float_phases),
+        : BlockSource(facts_of(scheme)), scheme_(scheme), phases_(*scheme.encoding.float_phases),
           item_(item), key_(step.key), buffers_(buffers),
           exchange_(phases_, step, item.gradients, buffers.exchange, buffers.ahead) {
         for (std::size_t i = 0; i < exchange_.wires(); ++i)
@@ -51,7 +51,9 @@ public:
     }
 
 private:
-    const FloatEncoder& encoder() const { return phases_.leaf->parts.float_encoder.value(); }
+    const FloatEncoder& encoder() const {
+        return phases_.leaf->parts.encoding.float_encoder.value();
+    }
 
     const SchemeParts& scheme_;
     const FloatPhases& phases_;
@@ -59,13 +61,13 @@ private:
     PhiloxKey key_;
     BlockBuffers& buffers_;
     PhaseExchange exchange_;
-    std::vector<FloatSender> senders_;  // one a wire of phase 1
+    std::vector<FloatSender> senders_;  // one per wire of phase 1
 };
 
 }  // namespace
 
 bool serves_phases(const SchemeParts& scheme, const ItemContext& item) {
-    return scheme.float_phases && item.reduces && (item.draws == 1 || !scheme.draws());
+    return scheme.encoding.float_phases && item.reduces && (item.draws == 1 || !scheme.draws());
 }
 
 std::vector<ResultRow> phase_rows(const SchemeParts& scheme, const TrainingStep& step,

@@ -14,6 +14,9 @@ RowStream::RowStream(const std::vector<WorkItem>& items, std::size_t steps, std:
         else
             for (std::size_t& left : left_) ++left;
     }
+    // A shard, or a part on a cluster, may have no item of the first steps.
+    while (next_ < parts_.size() && left_[next_] == 0) ++next_;
+    begun_(next_);
 }
 
 void RowStream::add(const WorkItem& item, std::vector<std::vector<ResultRow>> rows) {
@@ -23,7 +26,7 @@ void RowStream::add(const WorkItem& item, std::vector<std::vector<ResultRow>> ro
         parts_[t].push_back(std::move(rows[i]));
         --left_[t];
     }
-    if (giving_) return;  // that thread sees what was added
+    if (giving_) return;  // another thread is passing on steps and sees the new rows
     giving_ = true;
     while (next_ < parts_.size() && left_[next_] == 0) {
         std::vector<std::vector<ResultRow>> parts = std::move(parts_[next_]);

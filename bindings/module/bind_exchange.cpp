@@ -22,7 +22,8 @@ Function keep(py::object f) {
             }};
 }
 
-// The result of a part that gets the state as a dict of arrays, whose changes the state keeps.
+// Calls a Python part with the state as a dict of arrays, stores the changed dict as the state, and
+// returns the part's result.
 template <class... Rest>
 py::object call(const Function& f, const TrainingStep& step, State& state, Rest&&... rest) {
     const py::dict d = to_dict(state.rows());
@@ -59,54 +60,54 @@ NamedRows spread(Parameters theta, std::size_t elements) {
 void set_parts(SchemeParts& parts, const py::dict& functions, int bits) {
     if (!functions.empty()) {
         parts.run = whole_row;
-        parts.mixes_elements = true;  // the Python parts may mix them
+        parts.encoding.mixes_elements = true;  // the Python parts may mix them
     }
-    if (parts.choose) {  // called with one tensor, as all parts here
-        const WantedStatistics wanted{.sums = parts.wants_sums};
-        parts.select = [choose = std::move(parts.choose), wanted](const Selection& s) {
-            return choose_for(choose, s, wanted);
-        };
-        parts.choose = {};
+    if (parts.choice.choose) {  // Python parts get one tensor at a time
+        const WantedStatistics wanted{.sums = parts.choice.wants_sums};
+        parts.choice.select = [choose = std::move(parts.choice.choose), wanted](
+                                  const Selection& s) { return choose_for(choose, s, wanted); };
+        parts.choice.choose = {};
     }
     const auto part = [&](const char* name) -> Function {
         return functions.contains(name) ? keep(functions[name]) : nullptr;
     };
     if (const Function f = part("compensate")) {
-        parts.begin = {};
-        parts.take = {};
-        parts.compensate = {};
-        parts.compensate_all = [f](const TrainingStep& step, State& state, Rows& rows) {
+        parts.memory.begin = {};
+        parts.memory.take = {};
+        parts.memory.compensate = {};
+        parts.memory.compensate_all = [f](const TrainingStep& step, State& state, Rows& rows) {
             const py::gil_scoped_acquire acquire;
             rows = to_rows(call(f, step, state, to_array(rows)).cast<Array>(), rows.size(),
                            "compensate");
         };
     }
     if (const Function f = part("forward")) {
-        parts.adjust = {};
-        parts.forward = [f](const TrainingStep& step, const State& state, const Rows& rows,
-                            Rows& x) {
+        parts.basis.adjust = {};
+        parts.basis.forward = [f](const TrainingStep& step, const State& state, const Rows& rows,
+                                  Rows& x) {
             const py::gil_scoped_acquire acquire;
             x = to_rows((*f)(step, to_dict(state.rows()), to_array(rows)).cast<Array>(),
                         rows.size(), "forward");
         };
     }
     if (const Function f = part("inverse")) {
-        parts.inverse = [f](const TrainingStep& step, const State& state, Row& row) {
+        parts.basis.inverse = [f](const TrainingStep& step, const State& state, Row& row) {
             const py::gil_scoped_acquire acquire;
             row = to_row((*f)(step, to_dict(state.rows()), to_array(row)).cast<Array>());
         };
     }
     if (const Function f = part("select")) {
-        if (parts.draw) parts.draw = [](const TrainingStep&, Parameters&, std::size_t) {};
-        parts.select = [f](const Selection& s) {
+        if (parts.choice.draw)
+            parts.choice.draw = [](const TrainingStep&, Parameters&, std::size_t) {};
+        parts.choice.select = [f](const Selection& s) {
             const py::gil_scoped_acquire acquire;
             return Parameters::of_rows(to_named_rows(
                 call(f, s.step, s.state, to_array(rows_of(s.rows))).cast<py::dict>()));
         };
     }
     if (const Function f = part("encode")) {
-        parts.measure = {};
-        parts.encode = [f, bits](const RowPiece& p, Message& m) {
+        parts.choice.measure = {};
+        parts.encoding.encode = [f, bits](const RowPiece& p, Message& m) {
             const py::gil_scoped_acquire acquire;
             py::object made =
                 (*f)(p.step, to_dict(spread(p.theta, p.x.size())), to_array(p.x), p.worker);
@@ -122,17 +123,17 @@ void set_parts(SchemeParts& parts, const py::dict& functions, int bits) {
                 m.values = to_row(made.cast<Array>());
             }
         };
-        parts.encode_draws = true;  // it may have drawn; its moments are unknown
-        parts.rounds_special = false;
-        parts.decode_sum = {};
-        parts.float_encoder.reset();
+        parts.encoding.draws = true;  // it may round randomly, with unknown moments
+        parts.encoding.rounds_special = false;
+        parts.encoding.decode_sum = {};
+        parts.encoding.float_encoder.reset();
         parts.transport = {};
     }
     if (const Function f = part("reduce")) {
-        parts.is_exact_sum = false;
-        parts.decode_sum = {};
-        parts.reduce_draws = parts.draws();
-        parts.reduce = [f](const SentPieces& s, Row& sum) {
+        parts.encoding.is_exact_sum = false;
+        parts.encoding.decode_sum = {};
+        parts.encoding.sum_draws = parts.draws();
+        parts.encoding.reduce = [f](const SentPieces& s, Row& sum) {
             const py::gil_scoped_acquire acquire;
             sum = to_row(call(f, s.step, s.state, to_dict(spread(s.theta, s.place.size)),
                               values_of(s.messages))
@@ -140,10 +141,10 @@ void set_parts(SchemeParts& parts, const py::dict& functions, int bits) {
         };
     }
     if (const Function f = part("update")) {
-        parts.end = {};
-        parts.rounds_special = false;  // the caller expects finite numbers
-        parts.update = [f](const TrainingStep& step, State& state, const Place&,
-                           const Exchange& e) {
+        parts.memory.end = {};
+        parts.encoding.rounds_special = false;  // the caller expects finite numbers
+        parts.memory.update = [f](const TrainingStep& step, State& state, const Place&,
+                                  const Exchange& e) {
             const py::gil_scoped_acquire acquire;
             call(f, step, state, to_array(e.intended), values_of(e.sent),
                  e.reduced.empty() ? Array(0) : to_array(e.reduced[0]));
@@ -200,7 +201,7 @@ py::dict run_exchange(const MadeSchemes& made, const std::string& spec,
     d["bias"] = bias.size() == values.size() ? py::object(to_array(bias)) : py::none();
     d["variance"] = variance.size() == values.size() ? py::object(to_array(variance)) : py::none();
     d["reduced"] = to_array(e.reduced.at(0));
-    d["reduction"] = parts.crosses_topologies() ? order.name() : parts.topology;
+    d["reduction"] = parts.encoding.crosses_topologies() ? order.name() : parts.topology;
     d["payload"] = payload;
     d["payload_bits"] = payload_bits;
     d["side_bits"] = side_bits;
@@ -273,10 +274,10 @@ void bind_exchange(apscope::python::Module& m, const std::shared_ptr<MadeSchemes
                const std::string& grid) {
             Scheme scheme = parse_scheme(base, made.get());
             SchemeParts own = scheme.inner_parts();
+            own.memory.keeps = keeps_state.value_or(own.keeps_state());
             set_parts(own, parts, bits);
             if (!parts.empty() || !own.defined_as.empty()) own.defined_as = name;
-            if (keeps_state) own.keeps_state = *keeps_state;
-            own.compares_intended = own.compares_intended || compares_intended;
+            own.memory.compares_intended = own.memory.compares_intended || compares_intended;
             if (!grid.empty()) own.grid = grid;
             scheme.spec = scheme.name = name;
             scheme.family = "other";

@@ -47,7 +47,7 @@ void bind_schemes(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>
             d["grid"] = s.parts.grid;
             const std::size_t open = s.spec.find('('), close = s.spec.rfind(')');
             d["body"] = open == std::string::npos ? "" : s.spec.substr(open + 1, close - open - 1);
-            d["keeps_state"] = s.parts.keeps_state;
+            d["keeps_state"] = s.parts.keeps_state();
             d["needs"] = s.parts.needs;
             py::list branches;
             for (const PolicyBranch& branch : s.policy.branches)

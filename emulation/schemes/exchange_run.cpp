@@ -28,18 +28,18 @@ ExchangeRun::ExchangeRun(const SchemeParts& parts, const TrainingStep& step, Sta
                          std::span<const std::span<const float>> gradients,
                          std::span<const Topology> topologies, bool at_once)
     : parts_(parts), step_(step), state_(state), gradients_(gradients),
-      topologies_(parts.crosses_topologies() ? topologies : std::span(&own_reduction, 1)),
+      topologies_(parts.encoding.crosses_topologies() ? topologies : std::span(&own_reduction, 1)),
       elements_(gradients[0].size()), piece_(length_of_piece(elements_, parts.run, at_once)),
-      takes_(is_one() || (!parts.selects() && !parts.measure)) {
+      takes_(is_one() || (!parts.choice.selects() && !parts.choice.measure)) {
     const std::size_t workers = gradients.size();
     e_.intended.resize(workers);
     e_.sent.resize(workers);
     e_.reduced.resize(topologies_.size());
     own_.resize(workers);
-    if (parts.begin) parts.begin(state_, workers, elements_);
+    if (parts.memory.begin) parts.memory.begin(state_, workers, elements_);
     if (is_one()) read_piece(0);
     else if (!takes_) take_all();
-    if (parts.selects() && !parts.sees_special)
+    if (parts.choice.selects() && !parts.encoding.sees_special)
         step_.nonfinite = is_one() ? special_.size() : agreed_statistics(gradients).nonfinite;
     if (is_one()) {
         step_.nonfinite_of.assign(workers, 0);
@@ -47,10 +47,10 @@ ExchangeRun::ExchangeRun(const SchemeParts& parts, const TrainingStep& step, Sta
     }
     const std::vector<RowReader> rows = readers();
     std::optional<SumsAhead> ahead;
-    if (parts.looks_ahead) ahead.emplace(look_ahead());
-    theta_ = parts.parameters({step_, state_, rows}, ahead ? &*ahead : nullptr);
-    for (std::size_t w = 0; w < workers && parts.measure; ++w)
-        own_[w] = parts.measure({step_, theta_, rows[w], w});
+    if (parts.choice.looks_ahead) ahead.emplace(look_ahead());
+    theta_ = parts.choice.parameters({step_, state_, rows}, ahead ? &*ahead : nullptr);
+    for (std::size_t w = 0; w < workers && parts.choice.measure; ++w)
+        own_[w] = parts.choice.measure({step_, theta_, rows[w], w});
     e_.skipped = theta_.skipped;
     e_.scale_exponent = theta_.scale_exponent;
     if (names_scales() && theta_.scale) e_.scales = {*theta_.scale};
@@ -77,15 +77,15 @@ SumsAhead ExchangeRun::look_ahead() const {
 }
 
 void ExchangeRun::take_all() {
-    if (!parts_.take) return;
+    if (!parts_.memory.take) return;
     for (std::size_t w = 0; w < gradients_.size(); ++w) {
         for (std::size_t first = 0; first < elements_; first += piece_) {
             const std::size_t count = count_at(first);
             buffer_.resize(count);
             special_.clear();
-            widen_gradients(gradients_[w].subspan(first, count), parts_.sees_special, w, buffer_,
-                            special_);
-            parts_.take(state_, {first, elements_}, buffer_, w);
+            widen_gradients(gradients_[w].subspan(first, count), parts_.encoding.sees_special, w,
+                            buffer_, special_);
+            parts_.memory.take(state_, {first, elements_}, buffer_, w);
         }
     }
 }
@@ -103,10 +103,10 @@ std::vector<RowReader> ExchangeRun::readers() {
                  const std::span<double> row = std::span(buffer_).first(count);
                  const Place place{first, elements_};
                  special_.clear();
-                 widen_gradients(gradients_[w].subspan(first, count), parts_.sees_special, w, row,
-                                 special_);
-                 if (parts_.compensate) parts_.compensate(state_, place, row, w);
-                 if (parts_.adjust) parts_.adjust(state_, place, row, w);
+                 widen_gradients(gradients_[w].subspan(first, count), parts_.encoding.sees_special,
+                                 w, row, special_);
+                 if (parts_.memory.compensate) parts_.memory.compensate(state_, place, row, w);
+                 if (parts_.basis.adjust) parts_.basis.adjust(state_, place, row, w);
                  return row;
              }});
     }
@@ -124,32 +124,33 @@ void ExchangeRun::read_piece(std::size_t first) {
     for (std::size_t w = 0; w < workers; ++w) {
         Row& row = e_.intended[w];
         row.resize(count);
-        widen_gradients(gradients_[w].subspan(first, count), parts_.sees_special, w, row, special_);
-        if (takes_ && parts_.take) parts_.take(state_, place(), row, w);
+        widen_gradients(gradients_[w].subspan(first, count), parts_.encoding.sees_special, w, row,
+                        special_);
+        if (takes_ && parts_.memory.take) parts_.memory.take(state_, place(), row, w);
     }
-    if (parts_.compensate_all) {
-        parts_.compensate_all(step_, state_, e_.intended);
+    if (parts_.memory.compensate_all) {
+        parts_.memory.compensate_all(step_, state_, e_.intended);
         for (const Row& row : e_.intended) check(row, count, "compensate");
     }
-    for (std::size_t w = 0; w < workers && parts_.compensate; ++w)
-        parts_.compensate(state_, place(), e_.intended[w], w);
-    if (parts_.forward) parts_.forward(step_, state_, e_.intended, turned_);
-    else if (parts_.adjust) turned_ = e_.intended;
-    for (std::size_t w = 0; w < turned_.size() && parts_.adjust; ++w)
-        parts_.adjust(state_, place(), turned_[w], w);
+    for (std::size_t w = 0; w < workers && parts_.memory.compensate; ++w)
+        parts_.memory.compensate(state_, place(), e_.intended[w], w);
+    if (parts_.basis.forward) parts_.basis.forward(step_, state_, e_.intended, turned_);
+    else if (parts_.basis.adjust) turned_ = e_.intended;
+    for (std::size_t w = 0; w < turned_.size() && parts_.basis.adjust; ++w)
+        parts_.basis.adjust(state_, place(), turned_[w], w);
     for (SpecialValue& s : special_) s.intended = e_.intended[s.worker][s.element];
 }
 
 // The parameters drawn with this key, which is also the key of step_. They are kept, because every
 // piece uses the same keys.
 const Parameters& ExchangeRun::drawn(const PhiloxKey& key) {
-    if (!parts_.draw) return theta_;
+    if (!parts_.choice.draw) return theta_;
     const auto found = std::find_if(drawn_.begin(), drawn_.end(), [&](const auto& one) {
         return one.first.low == key.low && one.first.high == key.high;
     });
     if (found != drawn_.end()) return found->second;
     Parameters& theta = drawn_.emplace_back(key, theta_).second;
-    parts_.draw(step_, theta, elements_);
+    parts_.choice.draw(step_, theta, elements_);
     return theta;
 }
 
@@ -159,9 +160,9 @@ Exchange& ExchangeRun::send(const PhiloxKey& key, bool keeps) {
     place_special();
     for (std::size_t w = 0; w < e_.sent.size(); ++w) {
         Message& m = e_.sent[w];
-        parts_.make({step_, theta, own_[w], place(), encoded(w), w}, m);
+        parts_.encoding.make({step_, theta, own_[w], place(), encoded(w), w}, m);
         check(m.values, encoded(0).size(), "encode");
-        if (!parts_.decode_sum) continue;
+        if (!parts_.encoding.decode_sum) continue;
         Row& sum = e_.reduced[0];
         if (w == 0) sum.assign(m.codes.size(), 0.0);
         check(m.codes, sum.size(), "encode's codes");
@@ -174,9 +175,9 @@ Exchange& ExchangeRun::send(const PhiloxKey& key, bool keeps) {
             e_.scales[i] = theta_.scale_at(first_ + i);
     }
     reduce(theta);
-    if (parts_.inverse) turn_back();
+    if (parts_.basis.inverse) turn_back();
     for (const Message& m : e_.sent) check(m.values, e_.intended[0].size(), "encode");
-    if (keeps && parts_.update) parts_.update(step_, state_, place(), e_);
+    if (keeps && parts_.memory.update) parts_.memory.update(step_, state_, place(), e_);
     if (!parts_.encodes_special()) restore(special_, e_);
     return e_;
 }
@@ -192,14 +193,14 @@ void ExchangeRun::place_special() {
 }
 
 void ExchangeRun::reduce(const Parameters& theta) {
-    if (parts_.decode_sum) {
-        parts_.decode_sum(step_, theta, e_.reduced[0]);
+    if (parts_.encoding.decode_sum) {
+        parts_.encoding.decode_sum(step_, theta, e_.reduced[0]);
         return;
     }
-    SumMoments* const moments = parts_.inverse ? nullptr : &e_.moments;
+    SumMoments* const moments = parts_.basis.inverse ? nullptr : &e_.moments;
     for (std::size_t t = 0; t < topologies_.size(); ++t) {
-        parts_.add({step_, state_, theta, place(), e_.sent, topologies_[t], moments},
-                   e_.reduced[t]);
+        parts_.encoding.add({step_, state_, theta, place(), e_.sent, topologies_[t], moments},
+                            e_.reduced[t]);
         check(e_.reduced[t], encoded(0).size(), "reduce");
     }
 }
@@ -207,7 +208,7 @@ void ExchangeRun::reduce(const Parameters& theta) {
 void ExchangeRun::turn_back() {
     const std::size_t n = e_.intended[0].size();
     const auto back = [&](Row& row) {
-        parts_.inverse(step_, state_, row);
+        parts_.basis.inverse(step_, state_, row);
         check(row, n, "inverse");
     };
     for (Message& m : e_.sent) {
@@ -220,7 +221,7 @@ void ExchangeRun::turn_back() {
 }
 
 void ExchangeRun::end() {
-    if (parts_.end) parts_.end(step_, state_);
+    if (parts_.memory.end) parts_.memory.end(step_, state_);
 }
 
 Exchange exchange(const SchemeParts& parts, const TrainingStep& step, State& state,

@@ -54,7 +54,7 @@ private:
     }
     void place_special();
     // True if the parameters contain scales of a float grid in the gradient's own basis.
-    bool names_scales() const { return parts_.float_encoder && !parts_.inverse; }
+    bool names_scales() const { return parts_.encoding.float_encoder && !parts_.basis.inverse; }
     SumsAhead look_ahead() const;
     void take_all();
     void read_piece(std::size_t first);

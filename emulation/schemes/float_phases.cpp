@@ -27,8 +27,7 @@ struct WidenFloats {
 // True if the scale is chosen from one row alone: from the row's largest magnitude and its number
 // of non-finite elements.
 bool chooses_alone(const SchemeParts& parts) {
-    return parts.streams() && !parts.keeps_state && !parts.wants_sums && !parts.looks_ahead &&
-           !parts.joins_tensors;
+    return parts.streams() && !parts.keeps_state() && parts.choice.is_alone();
 }
 
 }  // namespace
@@ -52,7 +51,8 @@ std::size_t PhaseExchange::Wires::of(const Decision& decision) {
     const auto place = static_cast<std::size_t>(same - decisions.begin());
     if (same != decisions.end()) return place;
     decisions.push_back(decision);
-    wires.push_back(std::make_unique<FloatWire>(parts.float_encoder.value().grid, decision, 1));
+    wires.push_back(
+        std::make_unique<FloatWire>(parts.encoding.float_encoder.value().grid, decision, 1));
     return place;
 }
 
@@ -78,7 +78,7 @@ Decision PhaseExchange::choose(const SchemeParts& parts, std::span<const float> 
     AgreedStatistics alone = agreed_statistics(std::span(&row, 1));
     alone.largest_sum = std::numeric_limits<double>::infinity();  // not known here
     State none;
-    return choose_one(parts.choose, step_, none, alone);
+    return choose_one(parts.choice.choose, step_, none, alone);
 }
 
 // Adds messages in the buffers, from their element `at` on, in fp32 and rank order.

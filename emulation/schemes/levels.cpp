@@ -80,10 +80,10 @@ std::string refusal_of_level(const Topology& level, const Scheme& scheme) {
         return has_two_phases(parts) ? ""
                                      : begins + "does not encode a tensor by itself, as level '" +
                                            level.name() + "' needs";
-    if (!parts.crosses_topologies())
+    if (!parts.encoding.crosses_topologies())
         return begins + "gives each worker's values scales of their own, so level '" +
                level.name() + "' cannot add its codes; use two_phase there";
-    if (parts.joins_tensors || parts.looks_ahead)
+    if (parts.choice.joins_tensors || parts.choice.looks_ahead)
         return begins + "has one scale for several tensors, but a level is an exchange of one";
     return "";
 }
@@ -104,11 +104,12 @@ Parameters choose_inside(const SchemeParts& parts, int size, const Selection& s)
         const TrainingStep step = inside(s.step, group);
         const std::span<const RowReader> rows = s.rows.subspan(group.first, group.size);
         State& state = states.first[group.number];
-        Parameters& own = chosen.groups.emplace_back(parts.parameters({step, state, rows}));
+        Parameters& own = chosen.groups.emplace_back(parts.choice.parameters({step, state, rows}));
         theta.skipped = theta.skipped || own.skipped;
         if (own.scale) scales.push_back(*own.scale);
         for (const RowReader& row : rows)
-            chosen.own.push_back(parts.measure ? parts.measure({step, own, row}) : Row());
+            chosen.own.push_back(parts.choice.measure ? parts.choice.measure({step, own, row})
+                                                      : Row());
     }
     if (scales.size() == groups.size()) theta.scale_exponent = common_exponent(scales);
     return theta;
@@ -121,7 +122,8 @@ std::vector<float> sum_inside(const SchemeParts& parts, const Topology& level, c
     const std::vector<Message> sent(begin, begin + static_cast<std::ptrdiff_t>(group.size));
     const TrainingStep step = inside(s.step, group);
     Row sum;
-    parts.add({step, state, s.theta.of<Inside>().groups[group.number], s.place, sent, level}, sum);
+    parts.encoding.add(
+        {step, state, s.theta.of<Inside>().groups[group.number], s.place, sent, level}, sum);
     std::vector<float> narrow(sum.size());
     for (std::size_t i = 0; i < sum.size(); ++i) narrow[i] = static_cast<float>(sum[i]);
     return narrow;
@@ -132,7 +134,7 @@ std::vector<float> sum_inside(const SchemeParts& parts, const Topology& level, c
 std::string refusal_of_levels(const Topology& topology, const Scheme& scheme) {
     const SchemeParts& parts = scheme.own_parts();
     const std::string begins = "scheme '" + scheme.spec + "' ";
-    if (parts.compensates() || parts.transforms() || parts.updates() || parts.inverse)
+    if (!parts.only_encodes())
         return begins + "does more to a tensor than scale and round it, which the sums of '" +
                topology.name() + "' cannot undergo; give a scheme such as aps:e5m2";
     for (const Topology& level : topology.levels) {
@@ -165,37 +167,39 @@ SchemeParts in_levels(const Scheme& scheme, const Topology& topology) {
     parts.needs = leaf.needs;
     for (const std::string& need : upper->parts.needs)
         if (std::ranges::count(parts.needs, need) == 0) parts.needs.push_back(need);
-    parts.tables = leaf.tables;
     parts.defined_as = leaf.defined_as;
     parts.run = whole_row;
-    parts.sees_special = leaf.sees_special;
-    parts.rounds_special = leaf.rounds_special;
-    parts.rounds_turned = leaf.rounds_turned;
-    parts.mixes_elements = leaf.mixes_elements || upper->parts.mixes_elements;
-    parts.keeps_state = leaf.keeps_state || upper->parts.keeps_state;
-    parts.encode_draws = leaf.draws();
-    parts.reduce_draws = leaf.sums_draw() || upper->parts.draws() || upper->parts.sums_draw();
     parts.transport = leaf.transport;
     parts.transport.over = std::make_shared<const Transport>(upper->parts.transport);
-    parts.select = [lower, size](const Selection& s) {
+    parts.memory.keeps = leaf.keeps_state() || upper->parts.keeps_state();
+    parts.basis.turns_in_encode = leaf.basis.turns_in_encode;
+    parts.choice.select = [lower, size](const Selection& s) {
         return choose_inside(lower->parts, size, s);
     };
-    if (leaf.draw)
-        parts.draw = [lower, size](const TrainingStep& step, Parameters& theta, std::size_t n) {
+    if (leaf.choice.draw)
+        parts.choice.draw = [lower, size](const TrainingStep& step, Parameters& theta,
+                                          std::size_t n) {
             for (const Group& group : groups_of(static_cast<std::size_t>(step.workers), size))
-                lower->parts.draw(inside(step, group), theta.own.of<Inside>().groups[group.number],
-                                  n);
+                lower->parts.choice.draw(inside(step, group),
+                                         theta.own.of<Inside>().groups[group.number], n);
         };
-    parts.encode = [lower, size](const RowPiece& p, Message& m) {
+    parts.encoding = {
+        .tables = leaf.encoding.tables,
+        .draws = leaf.draws(),
+        .sum_draws = leaf.sums_draw() || upper->parts.draws() || upper->parts.sums_draw(),
+        .sees_special = leaf.encoding.sees_special,
+        .rounds_special = leaf.encoding.rounds_special,
+        .mixes_elements = leaf.encoding.mixes_elements || upper->parts.encoding.mixes_elements};
+    parts.encoding.encode = [lower, size](const RowPiece& p, Message& m) {
         const std::size_t number = p.worker / static_cast<std::size_t>(size);
         const Group group = groups_of(static_cast<std::size_t>(p.step.workers), size)[number];
         const Inside& chosen = p.theta.of<Inside>();
         const TrainingStep step = inside(p.step, group);
-        lower->parts.make({step, chosen.groups[number], chosen.own[p.worker], p.place, p.x,
-                           p.worker - group.first},
-                          m);
+        lower->parts.encoding.make({step, chosen.groups[number], chosen.own[p.worker], p.place, p.x,
+                                    p.worker - group.first},
+                                   m);
     };
-    parts.reduce = [lower, upper, size, within, above](const SentPieces& s, Row& sum) {
+    parts.encoding.reduce = [lower, upper, size, within, above](const SentPieces& s, Row& sum) {
         LevelStates& states = s.state.of<LevelStates>();
         const std::vector<Group> groups = groups_of(s.workers(), size);
         std::vector<std::vector<float>> sums;

@@ -76,7 +76,8 @@ std::vector<ResolvedScheme> with_compositions(std::span<const Topology> topologi
             if (!is_composed(topology, *scheme.scheme)) continue;
             // A policy gets results of a topology for all its tensors, or for none.
             const bool covers = std::ranges::none_of(schemes, [&](const ResolvedScheme& other) {
-                return other.requested == scheme.requested && other.parts().crosses_topologies() &&
+                return other.requested == scheme.requested &&
+                       other.parts().encoding.crosses_topologies() &&
                        !reduces(topology, *other.scheme);
             });
             if (!covers) continue;

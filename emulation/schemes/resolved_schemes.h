@@ -30,10 +30,10 @@ struct ResolvedScheme {
     const SchemeParts& parts() const { return scheme->parts; }
     bool streams() const { return parts().streams(); }
     // Steps must be processed in order. A scheme that streams has chosen for all steps in advance.
-    bool needs_order() const { return parts().keeps_state && !streams(); }
+    bool needs_order() const { return parts().keeps_state() && !streams(); }
     // The decisions of a scheme that streams; items of other schemes count as zero tensors.
     std::vector<Decision> choose(const SelectionInput& input, State& state) const {
-        return parts().choose(serves.empty() ? input : input.serving(serves), state);
+        return parts().choice.choose(serves.empty() ? input : input.serving(serves), state);
     }
 };
 

@@ -4,19 +4,41 @@
 
 namespace apscope::detail {
 
-Parameters SchemeParts::parameters(const Selection& given, const Lookahead* ahead) const {
+Parameters SchemeChoice::parameters(const Selection& given, const Lookahead* ahead) const {
     if (select) return select(given);
     return choose ? choose_for(choose, given, {.sums = wants_sums}, ahead) : Parameters();
 }
 
-void SchemeParts::make(const RowPiece& piece, Message& m) const {
+void SchemeEncoding::make(const RowPiece& piece, Message& m) const {
     encode ? encode(piece, m) : float_encoder.value().encode(piece, m);
 }
 
-void SchemeParts::add(const SentPieces& sent, Row& sum) const {
+void SchemeEncoding::add(const SentPieces& sent, Row& sum) const {
     if (reduce) reduce(sent, sum);
     else if (crosses_topologies()) float_encoder->reduce(sent, sum);
     else gathered_sum(sent.messages, sum);
+}
+
+bool SchemeParts::draws() const {
+    const std::optional<FloatEncoder>& floats = encoding.float_encoder;
+    return encoding.draws || choice.draw ||
+           (floats && (is_stochastic(floats->grid) || floats->reduction.draws()));
+}
+
+bool SchemeParts::sums_draw() const {
+    return encoding.sum_draws ||
+           (encoding.crosses_topologies() && encoding.float_encoder->reduction.draws());
+}
+
+bool SchemeParts::streams() const {
+    const bool chooses = choice.choose && !choice.select && !choice.draw && !choice.measure;
+    const bool is_float = encoding.float_encoder && !encoding.encode && !encoding.reduces();
+    return chooses && is_float && only_encodes() && !memory.compares_intended;
+}
+
+void SchemeParts::add_to(WantedStatistics& wanted) const {
+    wanted.sums = wanted.sums || choice.wants_sums;
+    wanted.largest_sum = wanted.largest_sum || choice.looks_ahead;
 }
 
 const SchemeParts& Scheme::own_parts() const {
@@ -31,7 +53,7 @@ const SchemeParts& Scheme::inner_parts() const {
             "scheme '" + spec +
             "' has blocks that cross tensors, but a scheme around it sees one tensor of one step; "
             "leave bucket out");
-    if (!parts.joins_tensors) return parts;
+    if (!parts.choice.joins_tensors) return parts;
     throw std::invalid_argument(
         "scheme '" + spec +
         "' has one scale for several tensors, but a scheme around it sees one tensor of one step; "

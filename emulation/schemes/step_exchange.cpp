@@ -209,7 +209,7 @@ void StepExchange::stream(const Task& task, const StepGradients& step) const {
         std::ranges::fill(out.subspan(task.first, task.count), 0.0f);
         return;
     }
-    const FloatEncoder& encoder = task.scheme->parts.float_encoder.value();
+    const FloatEncoder& encoder = task.scheme->parts.encoding.float_encoder.value();
     const Topology topology =
         encoder.reduction.gathers() ? Topology{Topology::Kind::gather, 0, false} : topology_;
     const bool exact = topology.kind == Topology::Kind::exact || encoder.reduction.exact;
@@ -246,7 +246,7 @@ bool StepExchange::run(const Task& task, const StepGradients& step) const {
     one.learning_rate = step.learning_rate;
     if (!step.weights.empty()) one.weights = step.weights[task.tensor];
     const std::span<float> out = step.out[task.tensor];
-    if (const auto& phases = task.scheme->parts.float_phases)
+    if (const auto& phases = task.scheme->parts.encoding.float_phases)
         return run_in_phases(*phases, one, step.gradients[task.tensor], divisor(), out);
     ExchangeRun run(task.scheme->parts, one, *task.state, step.gradients[task.tensor],
                     std::span(&topology_, 1));

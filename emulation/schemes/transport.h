@@ -26,7 +26,7 @@ struct Transport {
     // The bits per value in a message, and in a partial or final sum of `workers` messages. Without
     // sum_bits, sums have the width of messages: factors, gathered codes, second encodings.
     int code_bits = 0;
-    std::function<int(int workers)> sum_bits;
+    std::function<int(int workers)> sum_bits = {};
     bool exact_sums = false;  // sums have no finite width, so a network cannot send partial sums
     int rounds = 1;           // number of messages in sequence, each with a part of the bytes
     // The number of workers in a node. Their values are added as numbers of node_bits before the
@@ -44,7 +44,7 @@ struct Transport {
     double second_width = 1.0;
     // In a hierarchy of two levels: the transport of the groups' sums. The other fields describe
     // the workers' messages.
-    std::shared_ptr<const Transport> over;
+    std::shared_ptr<const Transport> over = {};
 };
 
 // The bits of a sum of `workers` integers 0..largest.

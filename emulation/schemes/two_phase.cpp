@@ -52,9 +52,9 @@ struct Chosen {
 };
 Chosen choose_alone(const SchemeParts& parts, const TrainingStep& step, State& state,
                     const RowReader& row) {
-    Chosen chosen{parts.parameters({step, state, {&row, 1}}), {}};
-    if (parts.draw) parts.draw(step, chosen.theta, row.size);
-    if (parts.measure) chosen.own = parts.measure({step, chosen.theta, row});
+    Chosen chosen{parts.choice.parameters({step, state, {&row, 1}}), {}};
+    if (parts.choice.draw) parts.choice.draw(step, chosen.theta, row.size);
+    if (parts.choice.measure) chosen.own = parts.choice.measure({step, chosen.theta, row});
     return chosen;
 }
 
@@ -92,16 +92,16 @@ void Finish::encode(State& state, std::size_t owner, std::span<double> sum) {
     std::uint64_t special = 0;
     for (const double x : sum) special += x - x == 0.0 ? 0 : 1;
     std::span<const double> seen = sum;
-    if (special != 0 && !parts.sees_special) {
+    if (special != 0 && !parts.encoding.sees_special) {
         finite.assign(sum.begin(), sum.end());
         std::ranges::replace_if(finite, [](double x) { return !std::isfinite(x); }, 0.0);
         seen = finite;
     }
-    if (!parts.sees_special) step.nonfinite = special;
+    if (!parts.encoding.sees_special) step.nonfinite = special;
     const Chosen chosen = choose_alone(parts, step, state, RowReader::of(seen));
-    const bool encodes = parts.sees_special || parts.encodes_special();
+    const bool encodes = parts.encoding.sees_special || parts.encodes_special();
     const std::span<const double> x = encodes ? std::span<const double>(sum) : seen;
-    parts.make({step, chosen.theta, chosen.own, {0, sum.size()}, x, owner}, m);
+    parts.encoding.make({step, chosen.theta, chosen.own, {0, sum.size()}, x, owner}, m);
     if (moments != nullptr) add_moments(sum);
     for (std::size_t i = 0; i < sum.size(); ++i)
         if (special == 0 || encodes || std::isfinite(sum[i])) sum[i] = m.values[i];
@@ -152,7 +152,8 @@ Transport phased(const SchemeParts& leaf, const SchemeParts& second) {
     Transport t;
     t.phased = true;
     t.code_bits = leaf.transport.code_bits;
-    t.side_in_parts = !leaf.float_encoder || leaf.encode;  // not if it is one scale per tensor
+    t.side_in_parts =
+        !leaf.encoding.float_encoder || leaf.encoding.encode;  // not if it is one scale per tensor
     if (&second == &leaf) return t;
     const int bits = second.transport.code_bits;
     t.second_width = t.code_bits > 0 && bits > 0 ? static_cast<double>(bits) / t.code_bits
@@ -194,19 +195,22 @@ Shard shard_of(std::size_t s, std::size_t elements, std::size_t workers) {
 }
 
 bool has_two_phases(const SchemeParts& scheme) {
-    const bool gathers = scheme.topology == reductions::gather && !scheme.reduce &&
-                         !scheme.decode_sum && !scheme.crosses_topologies();
-    const bool adds =
-        scheme.crosses_topologies() &&
-        scheme.float_encoder->grid.division == Division{};  // a shard's sum is not divided
+    const SchemeEncoding& encoding = scheme.encoding;
+    const bool crosses = encoding.crosses_topologies();
+    const bool gathers = scheme.topology == reductions::gather && !encoding.reduces() && !crosses;
+    const bool adds = crosses && encoding.float_encoder->grid.division ==
+                                     Division{};  // a shard's sum is not divided
     // Each row can have its own state of a choice, but not a state that a whole exchange updates.
-    const bool remembers = scheme.chooses_from_updates ||
-                           (scheme.selects() && scheme.updates() && !scheme.feeds_errors_back);
-    return (gathers || adds) && !scheme.joins_tensors && !scheme.looks_ahead && !remembers;
+    const SchemeMemory& memory = scheme.memory;
+    const bool remembers =
+        memory.chooses_from_updates ||
+        (scheme.choice.selects() && memory.updates() && !memory.feeds_errors_back);
+    return (gathers || adds) && !scheme.choice.joins_tensors && !scheme.choice.looks_ahead &&
+           !remembers;
 }
 
 bool adds_codes(const Topology& topology, const SchemeParts& scheme) {
-    if (!scheme.crosses_topologies()) return false;
+    if (!scheme.encoding.crosses_topologies()) return false;
     if (topology.is_order()) return true;
     const bool plain = topology.kind == Topology::Kind::two_phase && topology.phases.text().empty();
     return plain && !has_two_phases(scheme);
@@ -223,7 +227,7 @@ SchemeParts in_two_phases(const Scheme& scheme, const Topology& topology,
                                         topology.name() + "' needs");
     }
     const SchemeParts& last = second->parts;
-    if (finish_with && (last.compensates() || last.transforms() || last.updates() || last.inverse))
+    if (finish_with && !last.only_encodes())
         throw std::invalid_argument("phase2=(" + second->spec +
                                     ") does more to a tensor than scale and round it, which a sum "
                                     "cannot undergo; give a scheme such as aps:e5m2");
@@ -231,7 +235,7 @@ SchemeParts in_two_phases(const Scheme& scheme, const Topology& topology,
         throw std::invalid_argument("phase2=(" + second->spec +
                                     ") counts blocks through a bucket of its own; phase 2 has the "
                                     "shards of phase 1's, so leave bucket out");
-    if (leaf->parts.bucket != 0 && last.keeps_state)
+    if (leaf->parts.bucket != 0 && last.keeps_state())
         throw std::invalid_argument("phase2=(" + second->spec +
                                     ") remembers the steps of a tensor, but the shards of '" +
                                     leaf->spec + "' are those of a bucket; leave bucket out");
@@ -243,29 +247,30 @@ SchemeParts in_two_phases(const Scheme& scheme, const Topology& topology,
     SchemeParts parts = leaf->parts;
     parts.topology = topology.name();
     parts.run = whole_row;
-    parts.encode_draws = leaf->parts.draws();
-    parts.reduce_draws = phases.finishes && second->parts.draws();
-    // The variances of messages that share random words do not add up.
-    const bool adds_variances = phases.sum == "exact" && !leaf->parts.draw;
-    parts.is_exact_sum = !phases.finishes && adds_variances;
-    parts.keeps_state = parts.keeps_state || (phases.finishes && last.keeps_state);
-    parts.mixes_elements = parts.mixes_elements || (phases.finishes && last.mixes_elements);
+    parts.transport = phased(leaf->parts, second->parts);
     parts.whole_shards = parts.bucket != 0 && phases.finishes && last.block == 0;
     for (const std::string& need : last.needs)
         if (phases.finishes && std::ranges::count(parts.needs, need) == 0)
             parts.needs.push_back(need);
-    parts.choose = {};
-    parts.measure = {};
-    parts.draw = {};
-    parts.decode_sum = {};
-    parts.float_encoder.reset();
-    parts.transport = phased(leaf->parts, second->parts);
-    parts.select = select_alone(leaf);
-    parts.encode = [leaf, phases](const RowPiece& p, Message& m) {
+    parts.choice = {.select = select_alone(leaf)};
+    parts.memory.keeps = leaf->parts.keeps_state() || (phases.finishes && last.keeps_state());
+    // The variances of messages that share random words do not add up.
+    const bool adds_variances = phases.sum == "exact" && !leaf->parts.choice.draw;
+    const SchemeEncoding& one = leaf->parts.encoding;
+    parts.encoding = {
+        .float_phases = float_phases(phases, leaf, phases.finishes ? second : nullptr),
+        .tables = one.tables,
+        .draws = leaf->parts.draws(),
+        .sum_draws = phases.finishes && last.draws(),
+        .is_exact_sum = !phases.finishes && adds_variances,
+        .sees_special = one.sees_special,
+        .rounds_special = one.rounds_special,
+        .mixes_elements = one.mixes_elements || (phases.finishes && last.encoding.mixes_elements)};
+    parts.encoding.encode = [leaf, phases](const RowPiece& p, Message& m) {
         const Leaves& leaves = p.theta.of<Leaves>();
         const Bucket bucket = bucket_of(p.step, p.worker);
         const TrainingStep step = alone(p.step, p.step.bucket != nullptr ? &bucket : nullptr);
-        leaf->parts.make(
+        leaf->parts.encoding.make(
             {step, leaves.theta[p.worker], leaves.own[p.worker], p.place, p.x, p.worker}, m);
         if (phases.own_exact) keep_own(p, static_cast<std::size_t>(p.step.workers), m);
     };
@@ -278,7 +283,7 @@ SchemeParts in_two_phases(const Scheme& scheme, const Topology& topology,
             State none;
             const Chosen chosen = choose_alone(leaf->parts, one, none, seen);
             const RowPiece piece{one, chosen.theta, chosen.own, {0, x.size()}, x, worker};
-            leaf->parts.make(piece, m);
+            leaf->parts.encoding.make(piece, m);
             if (phases.own_exact) keep_own(piece, s.workers(), m);
         };
         const auto add = [&](const SentPieces& sent, Row& total) {
@@ -291,9 +296,8 @@ SchemeParts in_two_phases(const Scheme& scheme, const Topology& topology,
         };
         reduce_bucket(s, {encode, add, encode_again}, second->parts.block, sum);
     };
-    parts.float_phases = float_phases(phases, leaf, phases.finishes ? second : nullptr);
-    parts.reduce = [phases, accumulator, leaf, second, adds_variances,
-                    in_bucket](const SentPieces& s, Row& sum) {
+    parts.encoding.reduce = [phases, accumulator, leaf, second, adds_variances,
+                             in_bucket](const SentPieces& s, Row& sum) {
         if (s.moments != nullptr) *s.moments = {};
         if (s.step.bucket != nullptr && phases.finishes) return in_bucket(s, sum);
         add_up(phases, accumulator, s, sum);
@@ -322,13 +326,14 @@ std::shared_ptr<const Scheme> reduced_by(const Topology& topology,
     if (topology.is_order() || scheme->is_policy()) return scheme;
     if (topology.kind == Topology::Kind::levels) {
         // A scheme that has only its own reduction keeps it.
-        if (!has_two_phases(scheme->parts) && !scheme->parts.crosses_topologies()) return scheme;
+        if (!has_two_phases(scheme->parts) && !scheme->parts.encoding.crosses_topologies())
+            return scheme;
         Scheme made = *scheme;
         made.parts = in_levels(*scheme, topology);
         return std::make_shared<const Scheme>(std::move(made));
     }
     if (!has_two_phases(scheme->parts)) {
-        if (scheme->parts.crosses_topologies() && !adds_codes(topology, scheme->parts))
+        if (scheme->parts.encoding.crosses_topologies() && !adds_codes(topology, scheme->parts))
             throw std::invalid_argument(
                 "scheme '" + scheme->spec +
                 "' has one scale for several tensors or divides in the format, so the keys of '" +

@@ -103,7 +103,7 @@ ExchangeResult exchange(std::string_view scheme, std::span<const std::span<const
     }
     for (const detail::Row& row : e.intended) result.intended.push_back(plain(row));
     result.reduced = plain(e.reduced.at(0));
-    result.reduction = parts.crosses_topologies() ? topology.name() : parts.topology;
+    result.reduction = parts.encoding.crosses_topologies() ? topology.name() : parts.topology;
     result.scale_exponent = e.scale_exponent;
     result.skipped = e.skipped;
     return result;

@@ -21,7 +21,7 @@ Scheme scheme(std::string_view spec) {
     const detail::FloatEnvironment environment;
     const detail::Scheme s = detail::parse_scheme(spec);
     return {s.spec,       s.name, s.family,      s.format,
-            s.parts.grid, s.keys, s.parts.needs, s.parts.keeps_state};
+            s.parts.grid, s.keys, s.parts.needs, s.parts.keeps_state()};
 }
 
 std::vector<std::string> main_schemes() {

@@ -92,7 +92,7 @@ Row unit_scales(const ShiftRule& rule, std::size_t unit, std::size_t lead, const
 
 // Gives the scheme one scale per unit.
 void set_units(SchemeParts& scheme, const ShiftRule& rule, const Run& run) {
-    scheme.select = [rule, run](const Selection& s) {
+    scheme.choice.select = [rule, run](const Selection& s) {
         Parameters theta;
         theta.unit = run.of(s.step, s.rows[0].size);
         theta.lead = lead_of(s.step, s.rows[0].size, theta.unit);
@@ -100,7 +100,7 @@ void set_units(SchemeParts& scheme, const ShiftRule& rule, const Run& run) {
         theta.scale_exponent = common_exponent(theta.scales);
         return theta;
     };
-    scheme.measure = [run](const WorkerRow& r) {
+    scheme.choice.measure = [run](const WorkerRow& r) {
         Row scales;  // one per unit, even if theta has one per element
         const std::size_t unit = run.of(r.step, r.x.size), lead = lead_of(r.step, r.x.size, unit);
         for (std::size_t first = 0, left = unit - lead; first < r.x.size;
@@ -108,7 +108,8 @@ void set_units(SchemeParts& scheme, const ShiftRule& rule, const Run& run) {
             scales.push_back(r.theta.scale_at(first));
         return scales;
     };
-    scheme.encode = [grid = scheme.float_encoder->grid, run](const RowPiece& p, Message& m) {
+    scheme.encoding.encode = [grid = scheme.encoding.float_encoder->grid, run](const RowPiece& p,
+                                                                               Message& m) {
         const std::size_t unit = run.of(p.step, p.place.size);
         const BlocksAround around =
             blocks_around(p.step, RowReader::of(p.x), p.place.size, p.worker, unit);
@@ -150,7 +151,7 @@ SchemeDefinition aps_definition() {
             ShiftRule rule = ShiftRule::of(arguments);
             rule.frozen = arguments.integer("frozen", 0, 1'000'000'000);
             rule.delayed = arguments.integer("delay", 0, 1) == 1;
-            scheme.keeps_state = rule.remembers();
+            scheme.memory.keeps = rule.remembers();
             const std::string& unit = arguments.text("unit");
             TensorUnits tensors;
             std::optional<Run> run;
@@ -181,8 +182,8 @@ SchemeDefinition aps_definition() {
                 if (scheme.bucket != 0) scheme.run = whole_row;
                 return scheme;
             }
-            scheme.joins_tensors = tensors.kind != TensorUnits::Kind::tensor;
-            scheme.choose = [rule, tensors](const SelectionInput& input, State& state) {
+            scheme.choice.joins_tensors = tensors.kind != TensorUnits::Kind::tensor;
+            scheme.choice.choose = [rule, tensors](const SelectionInput& input, State& state) {
                 return decide(rule, tensors, input, state);
             };
             return scheme;

@@ -113,17 +113,17 @@ SchemeParts cpd_scheme(const Cpd& cpd, std::string grid) {
     SchemeParts scheme;
     scheme.grid = std::move(grid);
     scheme.topology = cpd.kahan ? "sequential+kahan" : "sequential";
-    scheme.sees_special = true;
+    scheme.encoding.sees_special = true;
     scheme.transport.agreed_bits = all_side_bits;
-    scheme.select = [cpd](const Selection& s) {
+    scheme.choice.select = [cpd](const Selection& s) {
         const float scale = cpd.scales ? agreed_scale(cpd, s.rows) : 1.0f;
         Parameters theta;
         theta.scale = scale;
         if (scale > 0.0f && std::isfinite(scale)) theta.scale_exponent = std::ilogb(scale);
         return theta;
     };
-    scheme.encode = [cpd](const RowPiece& p, Message& m) { encode(p, cpd, m); };
-    scheme.reduce = [cpd](const SentPieces& s, Row& sum) { add(s, cpd, sum); };
+    scheme.encoding.encode = [cpd](const RowPiece& p, Message& m) { encode(p, cpd, m); };
+    scheme.encoding.reduce = [cpd](const SentPieces& s, Row& sum) { add(s, cpd, sum); };
     return scheme;
 }
 

@@ -29,9 +29,11 @@ void keep_errors(const Exchange& e, std::size_t worker, std::span<double> errors
 
 SchemeParts with_errors(const SchemeParts& inner, double decay) {
     SchemeParts scheme = inner;
-    scheme.keeps_state = scheme.feeds_errors_back = true;
-    scheme.chooses_from_updates = inner.selects() && inner.updates();
-    scheme.begin = [inner = inner.begin](State& state, std::size_t workers, std::size_t size) {
+    SchemeMemory& memory = scheme.memory;
+    memory.keeps = memory.feeds_errors_back = true;
+    memory.chooses_from_updates = inner.choice.selects() && inner.memory.updates();
+    memory.begin = [inner = inner.memory.begin](State& state, std::size_t workers,
+                                                std::size_t size) {
         if (inner) inner(state, workers, size);
         Rows& errors = state.of<Errors>().rows;
         errors.resize(workers);
@@ -39,13 +41,14 @@ SchemeParts with_errors(const SchemeParts& inner, double decay) {
             if (row.empty()) row.resize(size, 0.0);
         }
     };
-    scheme.compensate = [inner = inner.compensate, decay](const State& state, const Place& place,
-                                                          std::span<double> x, std::size_t worker) {
+    memory.compensate = [inner = inner.memory.compensate,
+                         decay](const State& state, const Place& place, std::span<double> x,
+                                std::size_t worker) {
         if (inner) inner(state, place, x, worker);
         add_errors(piece_of(state.of<Errors>().rows.at(worker), place, x.size()), decay, x);
     };
-    scheme.update = [inner = inner.update](const TrainingStep& step, State& state,
-                                           const Place& place, const Exchange& e) {
+    memory.update = [inner = inner.memory.update](const TrainingStep& step, State& state,
+                                                  const Place& place, const Exchange& e) {
         if (inner) inner(step, state, place, e);
         Rows& errors = state.of<Errors>().rows;
         for (std::size_t w = 0; w < errors.size(); ++w)
@@ -66,7 +69,7 @@ SchemeDefinition error_feedback_definition() {
             .keys = {{"decay", "1", "factor on the error that is carried over, 0 to 1"}},
             .build = [](const SchemeArguments& arguments) -> SchemeParts {
                 const SchemeParts& inner = arguments.inner->inner_parts();
-                if (inner.feeds_errors_back) {
+                if (inner.memory.feeds_errors_back) {
                     throw std::invalid_argument("scheme '" + arguments.inner->spec +
                                                 "' has its own error feedback; use it without "
                                                 "error_feedback, or put another scheme in it");

@@ -14,9 +14,7 @@ SchemeDefinition hybrid_definition() {
         .needs = "the inputs of its branches",
         .body = SchemeDefinition::Body::policy,
         .build = [](const SchemeArguments&) {
-            SchemeParts none;  // the branches have parts
-            none.grid = "hybrid";
-            return none;
+            return SchemeParts{.grid = "hybrid"};  // the branches have parts
         }};
 }
 

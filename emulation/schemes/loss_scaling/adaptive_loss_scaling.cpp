@@ -108,9 +108,10 @@ SchemeDefinition adaptive_loss_scaling_definition() {
             if (rule.upper < 1.0)
                 throw std::invalid_argument("upper=" + arguments.text("upper") + " is below 1");
             const long interval = arguments.integer("interval", 1, 1'000'000'000);
-            scheme.wants_sums = true;
-            scheme.keeps_state = interval > 1;
-            scheme.choose = choose_each([rule, interval](const TensorStatistics& s, State& state) {
+            SchemeChoice& choice = scheme.choice;
+            choice.wants_sums = true;
+            scheme.memory.keeps = interval > 1;
+            choice.choose = choose_each([rule, interval](const TensorStatistics& s, State& state) {
                 if (interval == 1) return power_of_two(rule.exponent(s));
                 auto& [exponent, age] = state.of<Memory>().scales[s.tensor];
                 if (age == 0) exponent = rule.exponent(s);

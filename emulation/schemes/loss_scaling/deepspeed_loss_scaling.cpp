@@ -120,8 +120,8 @@ SchemeDefinition deepspeed_loss_scaling_definition() {
                 throw std::invalid_argument("min_scale=" + arguments.text("min_scale") +
                                             " is not between 2^-126 and init");
             }
-            scheme.choose = [scaler, found_inf = FoundInf(*scheme.float_encoder)](
-                                const SelectionInput& input, State& state) {
+            scheme.choice.choose = [scaler, found_inf = FoundInf(*scheme.encoding.float_encoder)](
+                                       const SelectionInput& input, State& state) {
                 return scaler.run(input, found_inf, state);
             };
             return scheme;

@@ -23,6 +23,34 @@ void refuse_unless_default(const SchemeArguments& arguments, const char* key, co
                                 "; leave it out");
 }
 
+SchemeParts parts_of(const SchemeArguments& arguments) {
+    constexpr std::array<std::string_view, 2> figures{"error_over_noise", "step_nmse"};
+    const ShiftRule rule = ShiftRule::of(arguments);
+    const auto by = arguments.one_of<ByFigure>("by", figures);
+    const std::string& scale = arguments.text("scale");
+    if (scale == "best") {
+        refuse_unless_default(arguments, "rule", "ceil", "scale=largest");
+        refuse_unless_default(arguments, "headroom", "workers", "scale=largest");
+        SchemeParts parts = float_scheme(arguments, 0);
+        // NOLINTNEXTLINE(bugprone-unchecked-optional-access): float_scheme makes one
+        parts.choice.choose = choose_best_constant(*parts.encoding.float_encoder, by);
+        parts.choice.joins_tensors = parts.choice.looks_ahead = true;
+        return parts;
+    }
+    refuse_unless_default(arguments, "by", "step_nmse", "scale=best");
+    if (scale != "largest")
+        return float_scheme(arguments, 0,
+                            choose_constant(scale_of(arguments.scale("scale", "largest, best"))));
+    SchemeParts parts = float_scheme(arguments, 0, [rule](const SelectionInput& input, State&) {
+        double amax = 0.0;
+        for (const AgreedStatistics& s : input.statistics) amax = std::max(amax, s.amax);
+        return std::vector<Decision>(input.statistics.size(),
+                                     power_of_two(rule.own(amax, input.workers)));
+    });
+    parts.choice.joins_tensors = true;
+    return parts;
+}
+
 }  // namespace
 
 SchemeDefinition loss_scaling_definition() {
@@ -47,36 +75,7 @@ SchemeDefinition loss_scaling_definition() {
               "scale=best: the figure that is least: step_nmse, or error_over_noise, which needs "
               "several workers and does not see what clips in few blocks"}}),
         .note = "lower bound",
-        .build = [](const SchemeArguments& arguments) -> SchemeParts {
-            constexpr std::array<std::string_view, 2> figures{"error_over_noise", "step_nmse"};
-            const ShiftRule rule = ShiftRule::of(arguments);
-            const auto by = arguments.one_of<ByFigure>("by", figures);
-            const std::string& scale = arguments.text("scale");
-            if (scale == "best") {
-                refuse_unless_default(arguments, "rule", "ceil", "scale=largest");
-                refuse_unless_default(arguments, "headroom", "workers", "scale=largest");
-                SchemeParts parts = float_scheme(arguments, 0);
-                // NOLINTNEXTLINE(bugprone-unchecked-optional-access): float_scheme makes one
-                parts.choose = choose_best_constant(*parts.float_encoder, by);
-                parts.joins_tensors = parts.looks_ahead = true;
-                return parts;
-            }
-            refuse_unless_default(arguments, "by", "step_nmse", "scale=best");
-            if (scale != "largest")
-                return float_scheme(
-                    arguments, 0,
-                    choose_constant(scale_of(arguments.scale("scale", "largest, best"))));
-            SchemeParts parts =
-                float_scheme(arguments, 0, [rule](const SelectionInput& input, State&) {
-                    double amax = 0.0;
-                    for (const AgreedStatistics& s : input.statistics)
-                        amax = std::max(amax, s.amax);
-                    return std::vector<Decision>(input.statistics.size(),
-                                                 power_of_two(rule.own(amax, input.workers)));
-                });
-            parts.joins_tensors = true;
-            return parts;
-        }};
+        .build = parts_of};
 }
 
 }  // namespace apscope::detail

@@ -144,36 +144,36 @@ SchemeDefinition birder_definition() {
             SchemeParts scheme;
             scheme.grid = "sign";
             scheme.topology = reductions::two_phase;
-            scheme.keeps_state = scheme.compares_intended = scheme.encode_draws =
-                scheme.reduce_draws = true;
+            scheme.memory.compares_intended = scheme.encoding.draws = scheme.encoding.sum_draws =
+                true;
             scheme.transport.code_bits = 1;
             scheme.transport.node = static_cast<int>(group);
-            scheme.begin = [](State& state, std::size_t workers, std::size_t size) {
+            scheme.memory.begin = [](State& state, std::size_t workers, std::size_t size) {
                 for (Rows* rows : {&state.of<Moments>().m, &state.of<Moments>().b})
                     rows->resize(workers, Row(size, 0.0));
             };
-            scheme.take = [beta, amsgrad](State& state, const Place& place,
-                                          std::span<const double> gradients, std::size_t w) {
+            scheme.memory.take = [beta, amsgrad](State& state, const Place& place,
+                                                 std::span<const double> gradients, std::size_t w) {
                 Moments& moments = state.of<Moments>();
                 take_moments(piece_of(moments.m.at(w), place, gradients.size()),
                              piece_of(moments.b.at(w), place, gradients.size()), gradients, beta,
                              amsgrad);
             };
-            scheme.compensate = [](const State& state, const Place& place, std::span<double> x,
-                                   std::size_t w) {
+            scheme.memory.compensate = [](const State& state, const Place& place,
+                                          std::span<double> x, std::size_t w) {
                 const Moments& moments = state.of<Moments>();
                 const std::span<const double> m = piece_of(moments.m.at(w), place, x.size()),
                                               b = piece_of(moments.b.at(w), place, x.size());
                 for (std::size_t i = 0; i < x.size(); ++i) x[i] = b[i] == 0.0 ? 0.0 : m[i] / b[i];
             };
             if (group > 1)
-                scheme.forward = [group](const TrainingStep&, const State&, const Rows& u,
-                                         Rows& x) { node_means(u, group, x); };
-            scheme.encode = [group](const RowPiece& p, Message& m) {
+                scheme.basis.forward = [group](const TrainingStep&, const State&, const Rows& u,
+                                               Rows& x) { node_means(u, group, x); };
+            scheme.encoding.encode = [group](const RowPiece& p, Message& m) {
                 if (group > 1) node_message(m, p, group);
                 else draw(m, p.x, p.step, p.worker, worker_hop, p.place.first);
             };
-            scheme.reduce = answer;
+            scheme.encoding.reduce = answer;
             return scheme;
         }};
 }

@@ -93,33 +93,31 @@ SchemeDefinition multipoint_definition() {
             const int bits = static_cast<int>(arguments.integer("bits", 1, 8));
             const long search = arguments.integer("search", 1, 1024);
             const bool zero = arguments.flag("zero") && bits > 1;
-            SchemeParts scheme;
-            scheme.grid = "levels:" + std::to_string((1 << bits) - (zero ? 1 : 0));
             const Row levels = bits == 1 ? Row{}
                                : zero    ? uniform_levels((1 << (bits - 1)) - 1)
                                          : offset_levels(1 << bits);
+            SchemeParts point{.grid = "levels:" + std::to_string((1 << bits) - (zero ? 1 : 0))};
             if (bits == 1) {
-                scheme.measure = [](const WorkerRow& r) {
+                point.choice.measure = [](const WorkerRow& r) {
                     return Row{sign_scale(r.x, SignScale::l1, r.x.size)};
                 };
-                scheme.encode = [](const RowPiece& p, Message& m) {
+                point.encoding.encode = [](const RowPiece& p, Message& m) {
                     encode_signs(m, p.x, p.own[0], 0, p.packs());
                     m.side_bits = m.tensor_bits = 32;
                 };
             } else {
-                scheme.select = [search, levels](const Selection& s) {
+                point.choice.select = [search, levels](const Selection& s) {
                     Parameters theta;
                     for (const RowReader& row : s.rows)
                         theta.own.of<Choices>().of_worker.push_back(
                             best_choice(row, levels, search));
                     return theta;
                 };
-                scheme.encode = [levels](const RowPiece& p, Message& m) {
+                point.encoding.encode = [levels](const RowPiece& p, Message& m) {
                     encode_point(p, levels, m);
                 };
             }
-            return in_points(scheme, arguments.integer("points", 1, 64),
-                             arguments.fraction("nmse"));
+            return in_points(point, arguments.integer("points", 1, 64), arguments.fraction("nmse"));
         }};
 }
 

@@ -169,6 +169,78 @@ void keep(State& state, const Place& place, const Exchange& e, bool warm) {
     }
 }
 
+SchemeParts parts_of(const SchemeArguments& arguments) {
+    constexpr std::array<std::string_view, 2> formats{"fp32", "fp16"};
+    const FloatGrid grid{parse_format(arguments.choice("warmup_format", formats)),
+                         {RoundingMode::ties_to_even, Overflow::saturate}};
+    const auto warm = [warmup = arguments.integer("warmup", 0, largest_count)](const State& state) {
+        return state.of<Memory>().steps < warmup;
+    };
+    SchemeParts scheme;
+    scheme.grid = "sign";
+    scheme.topology = reductions::two_phase;
+    scheme.memory.feeds_errors_back = scheme.memory.compares_intended = true;
+    scheme.memory.begin = [warm](State& state, std::size_t workers, std::size_t size) {
+        Memory& memory = state.of<Memory>();
+        if (memory.momentum.empty()) memory.momentum.resize(size, 0.0);
+        check_length(memory.momentum.size(), size);
+        if (warm(state)) return;
+        const std::size_t padded = padded_length(size, workers);
+        if (memory.server_error.empty()) memory.server_error.resize(padded, 0.0);
+        check_length(memory.server_error.size(), padded);
+        Rows& errors = state.of<Errors>().rows;
+        errors.resize(workers, Row(padded, 0.0));
+        for (const Row& row : errors) check_length(row.size(), padded);
+    };
+    scheme.memory.compensate =
+        [beta = arguments.fraction("beta1")](const State& state, const Place& place,
+                                             std::span<double> x, std::size_t) {
+            simd::run<TakeMomentum>(piece_of(state.of<Memory>().momentum, place, x.size()).data(),
+                                    beta, x.size(), x.data());
+        };
+    scheme.basis.adjust = [warm](const State& state, const Place& place, std::span<double> x,
+                                 std::size_t w) {
+        if (warm(state)) return;
+        const Row& errors = state.of<Errors>().rows.at(w);
+        simd::run<AddRow>(errors.data() + place.first, x.size(), x.data());
+    };
+    scheme.choice.select = [warm](const Selection& s) {
+        Parameters theta;
+        if (warm(s.state)) theta.own.of<Phases>().warm = true;
+        else theta.own.of<Phases>() = measure(s.state, s.rows);
+        return theta;
+    };
+    scheme.encoding.encode = [grid](const RowPiece& p, Message& m) {
+        const Phases& phases = p.theta.of<Phases>();
+        if (phases.warm) {
+            encode_float_row(p, 1.0, grid, m);
+            m.grid_use.reset();  // the scheme's grid is signs
+            return;
+        }
+        const double scale = phases.scales.at(p.worker);
+        const std::size_t padding = phases.padding.size() / phases.scales.size();
+        if (p.place.first + p.x.size() < p.place.size || padding == 0) {
+            encode_signs(m, p.x, scale, 0, p.packs());
+        } else {  // the signs of the padding follow the last piece
+            Row whole(p.x.begin(), p.x.end());
+            const double* tail = phases.padding.data() + p.worker * padding;
+            whole.insert(whole.end(), tail, tail + padding);
+            encode_signs(m, whole, scale, 0, p.packs());
+            m.values.resize(p.x.size());
+        }
+        m.side_bits = m.tensor_bits =
+            64;  // the scales of the worker's row and of the worker's chunk
+    };
+    scheme.encoding.reduce = [](const SentPieces& s, Row& sum) {
+        exact_sum(s.messages, sum);
+        if (!s.theta.of<Phases>().warm) answer(s, sum);
+    };
+    scheme.memory.update = [warm](const TrainingStep&, State& state, const Place& place,
+                                  const Exchange& e) { keep(state, place, e, warm(state)); };
+    scheme.memory.end = [](const TrainingStep&, State& state) { ++state.of<Memory>().steps; };
+    return scheme;
+}
+
 }  // namespace
 
 SchemeDefinition onebit_adam_definition() {
@@ -179,79 +251,7 @@ SchemeDefinition onebit_adam_definition() {
             .keys = {{"beta1", "0.9", "factor of the momentum, from 0 to below 1"},
                      {"warmup", "0", "steps at first whose momentum is sent in warmup_format"},
                      {"warmup_format", "fp32", "fp32 or fp16"}},
-            .build = [](const SchemeArguments& arguments) -> SchemeParts {
-                constexpr std::array<std::string_view, 2> formats{"fp32", "fp16"};
-                const FloatGrid grid{parse_format(arguments.choice("warmup_format", formats)),
-                                     {RoundingMode::ties_to_even, Overflow::saturate}};
-                const auto warm =
-                    [warmup = arguments.integer("warmup", 0, largest_count)](const State& state) {
-                        return state.of<Memory>().steps < warmup;
-                    };
-                SchemeParts scheme;
-                scheme.grid = "sign";
-                scheme.topology = reductions::two_phase;
-                scheme.keeps_state = scheme.feeds_errors_back = scheme.compares_intended = true;
-                scheme.begin = [warm](State& state, std::size_t workers, std::size_t size) {
-                    Memory& memory = state.of<Memory>();
-                    if (memory.momentum.empty()) memory.momentum.resize(size, 0.0);
-                    check_length(memory.momentum.size(), size);
-                    if (warm(state)) return;
-                    const std::size_t padded = padded_length(size, workers);
-                    if (memory.server_error.empty()) memory.server_error.resize(padded, 0.0);
-                    check_length(memory.server_error.size(), padded);
-                    Rows& errors = state.of<Errors>().rows;
-                    errors.resize(workers, Row(padded, 0.0));
-                    for (const Row& row : errors) check_length(row.size(), padded);
-                };
-                scheme.compensate =
-                    [beta = arguments.fraction("beta1")](const State& state, const Place& place,
-                                                         std::span<double> x, std::size_t) {
-                        simd::run<TakeMomentum>(
-                            piece_of(state.of<Memory>().momentum, place, x.size()).data(), beta,
-                            x.size(), x.data());
-                    };
-                scheme.adjust = [warm](const State& state, const Place& place, std::span<double> x,
-                                       std::size_t w) {
-                    if (warm(state)) return;
-                    const Row& errors = state.of<Errors>().rows.at(w);
-                    simd::run<AddRow>(errors.data() + place.first, x.size(), x.data());
-                };
-                scheme.select = [warm](const Selection& s) {
-                    Parameters theta;
-                    if (warm(s.state)) theta.own.of<Phases>().warm = true;
-                    else theta.own.of<Phases>() = measure(s.state, s.rows);
-                    return theta;
-                };
-                scheme.encode = [grid](const RowPiece& p, Message& m) {
-                    const Phases& phases = p.theta.of<Phases>();
-                    if (phases.warm) {
-                        encode_float_row(p, 1.0, grid, m);
-                        m.grid_use.reset();  // the scheme's grid is signs
-                        return;
-                    }
-                    const double scale = phases.scales.at(p.worker);
-                    const std::size_t padding = phases.padding.size() / phases.scales.size();
-                    if (p.place.first + p.x.size() < p.place.size || padding == 0) {
-                        encode_signs(m, p.x, scale, 0, p.packs());
-                    } else {  // the signs of the padding follow the last piece
-                        Row whole(p.x.begin(), p.x.end());
-                        const double* tail = phases.padding.data() + p.worker * padding;
-                        whole.insert(whole.end(), tail, tail + padding);
-                        encode_signs(m, whole, scale, 0, p.packs());
-                        m.values.resize(p.x.size());
-                    }
-                    m.side_bits = m.tensor_bits =
-                        64;  // the scales of the worker's row and of the worker's chunk
-                };
-                scheme.reduce = [](const SentPieces& s, Row& sum) {
-                    exact_sum(s.messages, sum);
-                    if (!s.theta.of<Phases>().warm) answer(s, sum);
-                };
-                scheme.update = [warm](const TrainingStep&, State& state, const Place& place,
-                                       const Exchange& e) { keep(state, place, e, warm(state)); };
-                scheme.end = [](const TrainingStep&, State& state) { ++state.of<Memory>().steps; };
-                return scheme;
-            }};
+            .build = parts_of};
 }
 
 }  // namespace apscope::detail

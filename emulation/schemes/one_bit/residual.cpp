@@ -19,8 +19,8 @@ SchemeDefinition residual_definition() {
                  {"nmse", "0", "stop at this normalised squared error; 0: never"}},
         .build = [](const SchemeArguments& arguments) -> SchemeParts {
             const SchemeParts& inner = arguments.inner->inner_parts();
-            if (inner.keeps_state || inner.compares_intended || inner.compensates() ||
-                inner.updates() || inner.decode_sum || inner.reduce) {
+            if (inner.keeps_state() || inner.memory.compares_intended ||
+                inner.memory.compensates() || inner.memory.updates() || inner.encoding.reduces()) {
                 throw std::invalid_argument("scheme '" + arguments.inner->spec +
                                             "' has memory or its own reduction; residual needs a "
                                             "scheme that is gathered or "

@@ -37,10 +37,10 @@ SchemeDefinition sign_definition() {
             const auto length_of = [pads](const TrainingStep& step, std::size_t n) {
                 return pads ? padded_length(n, static_cast<std::size_t>(step.workers)) : n;
             };
-            scheme.measure = [rule, length_of](const WorkerRow& r) {
+            scheme.choice.measure = [rule, length_of](const WorkerRow& r) {
                 return Row{sign_scale(r.x, rule, length_of(r.step, r.x.size))};
             };
-            scheme.encode = [rule, length_of](const RowPiece& p, Message& m) {
+            scheme.encoding.encode = [rule, length_of](const RowPiece& p, Message& m) {
                 const bool ends = p.place.first + p.x.size() == p.place.size;
                 encode_signs(m, p.x, p.own[0],
                              ends ? length_of(p.step, p.place.size) - p.place.size : 0, p.packs());

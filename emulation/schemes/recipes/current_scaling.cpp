@@ -31,18 +31,10 @@ namespace {
 // The scheme with scales that are local to a worker: one per block, or per tensor if block is 0.
 SchemeParts local(const FloatGrid& grid, std::size_t block, std::size_t bucket, double eps,
                   bool pow2, bool one_if_nonfinite) {
-    SchemeParts scheme;
-    scheme.grid = grid.format.name();
-    scheme.transport.code_bits = grid.format.storage_bits();
-    scheme.encode_draws = is_stochastic(grid);
-    scheme.rounds_special = true;
-    scheme.bucket = bucket;
-    scheme.block = block;
-    if (bucket != 0) scheme.run = whole_row;
     const auto run_of = [block](std::size_t n) {
         return block == 0 ? std::max<std::size_t>(n, 1) : block;
     };
-    scheme.measure = [=, largest = grid.format.largest()](const WorkerRow& r) {
+    const auto measure = [=, largest = grid.format.largest()](const WorkerRow& r) {
         const std::size_t length = run_of(r.x.size);
         const RowReader x = blocks_around(r.step, r.x, r.x.size, r.worker, length).row;
         Row scales((x.size + length - 1) / length, 0.0);
@@ -55,8 +47,7 @@ SchemeParts local(const FloatGrid& grid, std::size_t block, std::size_t bucket, 
             scales[i] = is_one[i] ? 1.0 : fp32_ratio(largest, scales[i], eps, pow2);
         return scales;
     };
-    scheme.sees_special = one_if_nonfinite;
-    scheme.encode = [=](const RowPiece& p, Message& m) {
+    const auto encode = [=](const RowPiece& p, Message& m) {
         const std::size_t length = run_of(p.place.size);
         const BlocksAround around =
             blocks_around(p.step, RowReader::of(p.x), p.place.size, p.worker, length);
@@ -64,7 +55,16 @@ SchemeParts local(const FloatGrid& grid, std::size_t block, std::size_t bucket, 
         m.side_bits = (pow2 ? 8 : 32) * around.begun;
         if (block == 0) m.tensor_bits = m.side_bits;
     };
-    return scheme;
+    return {.grid = grid.format.name(),
+            .transport = {.code_bits = grid.format.storage_bits()},
+            .run = bucket != 0 ? whole_row : 1,
+            .block = block,
+            .bucket = bucket,
+            .choice = {.measure = measure},
+            .encoding = {.encode = encode,
+                         .draws = is_stochastic(grid),
+                         .sees_special = one_if_nonfinite,
+                         .rounds_special = true}};
 }
 
 }  // namespace
@@ -99,12 +99,12 @@ SchemeDefinition current_scaling_definition() {
                 bucket_of(arguments, block == 0 ? "here a tensor has one scale; give block=N" : "");
             const double eps = arguments.number("eps", 0.0, 0x1p127);
             if (arguments.choice("agree", agreements) == "local" || block != 0) {
-                require_undivided(scheme.float_encoder->grid, arguments,
+                require_undivided(scheme.encoding.float_encoder->grid, arguments,
                                   block != 0 ? "block=" + arguments.text("block") : "agree=local");
-                return local(scheme.float_encoder->grid, block, bucket, eps, pow2,
+                return local(scheme.encoding.float_encoder->grid, block, bucket, eps, pow2,
                              one_if_nonfinite);
             }
-            scheme.choose = choose_each(
+            scheme.choice.choose = choose_each(
                 [=, largest = arguments.format->largest()](const TensorStatistics& s, State&) {
                     return scale_of(one_if_nonfinite && s.agreed.nonfinite > 0
                                         ? 1.0

@@ -88,8 +88,8 @@ SchemeDefinition delayed_scaling_definition() {
                                std::ldexp(arguments.format->largest(),
                                           -static_cast<int>(arguments.integer("margin", 0, 16))),
                                arguments.one_of<Nonfinite>("nonfinite", specials)};
-            scheme.keeps_state = true;
-            scheme.choose = choose_each([rule](const TensorStatistics& s, State& state) {
+            scheme.memory.keeps = true;
+            scheme.choice.choose = choose_each([rule](const TensorStatistics& s, State& state) {
                 Memory& memory = state.of<Memory>();
                 double& scale = memory.scale.try_emplace(s.tensor, 1.0).first->second;
                 return rule.next(s.agreed, memory.history[s.tensor], scale);

@@ -46,10 +46,10 @@ SchemeDefinition fp8_allreduce_definition() {
             {.overflow = "saturate"}),
         .build = [](const SchemeArguments& arguments) -> SchemeParts {
             SchemeParts scheme = float_scheme(arguments, 32);  // the amax
-            scheme.keeps_state = true;
-            scheme.choose = choose_each([headroom = headroom_of(arguments),
-                                         largest = arguments.format->largest()](
-                                            const TensorStatistics& s, State& state) {
+            scheme.memory.keeps = true;
+            scheme.choice.choose = choose_each([headroom = headroom_of(arguments),
+                                                largest = arguments.format->largest()](
+                                                   const TensorStatistics& s, State& state) {
                 double& scale = state.of<Memory>().scale.try_emplace(s.tensor, 1.0).first->second;
                 if (s.agreed.amax > 0.0 && s.agreed.nonfinite == 0) {
                     const int exponent = std::min(

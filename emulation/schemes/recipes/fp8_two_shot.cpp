@@ -198,24 +198,21 @@ SchemeDefinition fp8_two_shot_definition() {
             const bool saturates =
                 rule == "saturate" || (rule == "pytorch" && !format.has_infinity);
             const ScaledCast cast(format, saturates ? Overflow::saturate : Overflow::ieee);
-            SchemeParts scheme;
-            scheme.grid = format.name();
-            scheme.topology = reductions::two_phase;
-            scheme.transport.code_bits = format.storage_bits();
-            scheme.transport.side_in_parts = !groups.whole();
-            scheme.bucket = bucket_of(
+            const std::size_t bucket = bucket_of(
                 arguments, groups.group == 0 ? "group=" + arguments.text("group") +
                                                    " is not a number of elements; give group=N"
                                              : "");
-            scheme.run = groups.group != 0 && scheme.bucket == 0 ? groups.group : whole_row;
-            scheme.sees_special = true;
-            scheme.encode = [cast, groups](const RowPiece& p, Message& m) {
-                encode(p, cast, groups, m);
-            };
-            scheme.reduce = [cast, groups](const SentPieces& s, Row& sum) {
-                answer(s, cast, groups, sum);
-            };
-            return scheme;
+            return {
+                .grid = format.name(),
+                .topology = std::string(reductions::two_phase),
+                .transport = {.code_bits = format.storage_bits(), .side_in_parts = !groups.whole()},
+                .run = groups.group != 0 && bucket == 0 ? groups.group : whole_row,
+                .bucket = bucket,
+                .encoding = {.encode = [cast, groups](const RowPiece& p,
+                                                      Message& m) { encode(p, cast, groups, m); },
+                             .reduce = [cast, groups](const SentPieces& s,
+                                                      Row& sum) { answer(s, cast, groups, sum); },
+                             .sees_special = true}};
         }};
 }
 

@@ -61,18 +61,11 @@ SchemeDefinition mx_definition() {
                                         static_cast<int>(arguments.integer("random_bits", 1, 64))};
             require_counted(projection.rounding, "schemes");
             const BlockGrid grid(format, projection);
-            SchemeParts scheme;
-            scheme.grid = format.name();
-            scheme.transport.code_bits = format.element.storage_bits();
-            scheme.encode_draws = is_stochastic(projection.rounding);
-            scheme.sees_special = true;
             const auto block = static_cast<std::size_t>(format.block_size);
-            scheme.bucket =
+            const std::size_t bucket =
                 bucket_of(arguments,
                           by_rows ? "along=row begins a block at every row; use along=tensor" : "");
-            scheme.block = by_rows ? 0 : block;
-            scheme.run = by_rows || scheme.bucket != 0 ? whole_row : block;
-            scheme.encode = [grid, by_rows, block](const RowPiece& p, Message& m) {
+            const auto encode = [grid, by_rows, block](const RowPiece& p, Message& m) {
                 const std::size_t line =
                     by_rows ? row_length(p.step, p.place.size) : BlockLines().line;
                 const BlocksAround around =
@@ -87,7 +80,14 @@ SchemeDefinition mx_definition() {
                              {around.lead, p.x.size(), scales}, grid, p.packs());
                 crop(m, around.lead, p.x.size());
             };
-            return scheme;
+            return {.grid = format.name(),
+                    .transport = {.code_bits = format.element.storage_bits()},
+                    .run = by_rows || bucket != 0 ? whole_row : block,
+                    .block = by_rows ? 0 : block,
+                    .bucket = bucket,
+                    .encoding = {.encode = encode,
+                                 .draws = is_stochastic(projection.rounding),
+                                 .sees_special = true}};
         }};
 }
 

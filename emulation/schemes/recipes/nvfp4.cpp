@@ -129,6 +129,82 @@ struct Encoder {
     }
 };
 
+SchemeParts parts_of(const SchemeArguments& arguments) {
+    constexpr std::array<std::string_view, 2> agreements{"max", "local"};
+    constexpr std::array<std::string_view, 3> metrics{"false", "mse", "mae"};  // as in FourOverSix
+    const Projection projection{parse_rounding(arguments.text("rounding")), Overflow::saturate,
+                                static_cast<int>(arguments.integer("random_bits", 1, 64))};
+    require_counted(projection.rounding, "schemes");
+    BlockFormat format = parse_block_format("nvfp4");
+    const FloatFormat usual = format.scale;
+    format.scale = parse_format(arguments.text("scale"));
+    format.tensor_scale = arguments.flag("tensor_scale");
+    format.nonfinite = parse_block_nonfinite(arguments.text("nonfinite"));
+    const Encoder encoder{{format, projection},
+                          arguments.one_of<FourOverSix>("four_over_six", metrics)};
+    if (encoder.metric != FourOverSix::off && (format.scale != usual || !format.tensor_scale)) {
+        throw std::invalid_argument("four_over_six=" + arguments.text("four_over_six") +
+                                    " aims at 256, for e4m3fn scales under a tensor "
+                                    "scale; use it with scale=e4m3fn "
+                                    "and tensor_scale=true");
+    }
+    const bool agrees = format.tensor_scale && arguments.choice("agree", agreements) == "max",
+               turns = arguments.flag("rht"),
+               infinities = format.nonfinite == BlockNonfinite::transformer_engine;
+    const auto amax = [=](const TrainingStep& step, const RowReader& x, std::size_t worker) {
+        if (step.bucket == nullptr) return amax_of(x, turns, infinities);
+        const Bucket::ArrayRow& array = step.bucket->row(worker);
+        return step.bucket->totals->of(array.worker,
+                                       [&] { return amax_of(array.seen, turns, infinities); });
+    };
+    const std::size_t bucket = bucket_of(arguments);
+    const auto encode = [=](const RowPiece& p, Message& m) {
+        BlockSettings settings{p.stream(projection.random_bits), {}};
+        if (format.tensor_scale)
+            settings.amax = narrow_row(Row{agrees ? p.theta.of<Agreed>().amax : p.own[0]})[0];
+        const BlocksAround around =
+            blocks_around(p.step, RowReader::of(p.x), p.place.size, p.worker, group);
+        const std::span<const double> x = around.row.read(0, around.row.size);
+        settings.first_element = p.place.first - around.lead;
+        const Row turned = turns ? turn(x) : Row();
+        // The zeros that pad the last group belong to the message.
+        const std::size_t end = turns && around.ends ? turned.size() : around.lead + p.x.size();
+        encoder(m, turns ? turned : x,
+                {around.lead, end - around.lead, around.begun, around.starts}, p.packs(), settings);
+        if (turns) turn_back(m.values, x.size());
+        if (turns && !m.certain) {
+            turn_back(m.bias, x.size());
+            turn_back_variance(m.variance, x.size());
+        }
+        crop(m, around.lead, p.x.size());
+    };
+    SchemeParts scheme{.grid = encoder.grid.format.name(),
+                       // The tensor's amax; block scales are each worker's own.
+                       .transport = {.code_bits = format.element.storage_bits(),
+                                     .agreed_bits = agrees ? std::uint64_t{32} : 0},
+                       .run = bucket != 0 ? whole_row : group,
+                       .block = format.tensor_scale ? 0 : group,
+                       .bucket = bucket,
+                       .basis = {.turns_in_encode = turns},
+                       .encoding = {.encode = encode,
+                                    .draws = is_stochastic(projection.rounding),
+                                    .sees_special = infinities || !turns}};
+    if (agrees) {
+        scheme.choice.select = [amax](const Selection& s) {
+            Parameters theta;
+            double& agreed = theta.own.of<Agreed>().amax;
+            for (std::size_t w = 0; w < s.rows.size(); ++w)
+                agreed = std::max(agreed, amax(s.step, s.rows[w], w));
+            return theta;
+        };
+    } else if (format.tensor_scale) {
+        scheme.choice.measure = [amax](const WorkerRow& r) {
+            return Row{amax(r.step, r.x, r.worker)};
+        };
+    }
+    return scheme;
+}
+
 }  // namespace
 
 SchemeDefinition nvfp4_definition() {
@@ -147,88 +223,7 @@ SchemeDefinition nvfp4_definition() {
                      {"agree", "max", "the tensor's amax: max over the workers, or local"},
                      bucket_key(),
                      {"random_bits", "32", "random bits of stochastic rounding, 1 to 64"}},
-            .build = [](const SchemeArguments& arguments) -> SchemeParts {
-                constexpr std::array<std::string_view, 2> agreements{"max", "local"};
-                constexpr std::array<std::string_view, 3> metrics{"false", "mse",
-                                                                  "mae"};  // as in FourOverSix
-                const Projection projection{
-                    parse_rounding(arguments.text("rounding")), Overflow::saturate,
-                    static_cast<int>(arguments.integer("random_bits", 1, 64))};
-                require_counted(projection.rounding, "schemes");
-                BlockFormat format = parse_block_format("nvfp4");
-                const FloatFormat usual = format.scale;
-                format.scale = parse_format(arguments.text("scale"));
-                format.tensor_scale = arguments.flag("tensor_scale");
-                format.nonfinite = parse_block_nonfinite(arguments.text("nonfinite"));
-                const Encoder encode{{format, projection},
-                                     arguments.one_of<FourOverSix>("four_over_six", metrics)};
-                if (encode.metric != FourOverSix::off &&
-                    (format.scale != usual || !format.tensor_scale)) {
-                    throw std::invalid_argument("four_over_six=" + arguments.text("four_over_six") +
-                                                " aims at 256, for e4m3fn scales under a tensor "
-                                                "scale; use it with scale=e4m3fn "
-                                                "and tensor_scale=true");
-                }
-                const bool agrees = format.tensor_scale &&
-                                    arguments.choice("agree", agreements) == "max",
-                           turns = arguments.flag("rht"),
-                           infinities = format.nonfinite == BlockNonfinite::transformer_engine;
-                SchemeParts scheme;
-                scheme.grid = encode.grid.format.name();
-                scheme.transport.code_bits = format.element.storage_bits();
-                scheme.encode_draws = is_stochastic(projection.rounding);
-                scheme.rounds_turned = turns;
-                scheme.transport.agreed_bits =
-                    agrees ? 32 : 0;  // the tensor's amax; block scales are each worker's own
-                scheme.sees_special = infinities || !turns;
-                const auto amax = [=](const TrainingStep& step, const RowReader& x,
-                                      std::size_t worker) {
-                    if (step.bucket == nullptr) return amax_of(x, turns, infinities);
-                    const Bucket::ArrayRow& array = step.bucket->row(worker);
-                    return step.bucket->totals->of(
-                        array.worker, [&] { return amax_of(array.seen, turns, infinities); });
-                };
-                scheme.bucket = bucket_of(arguments);
-                scheme.block = format.tensor_scale ? 0 : group;
-                scheme.run = scheme.bucket != 0 ? whole_row : group;
-                if (agrees) {
-                    scheme.select = [amax](const Selection& s) {
-                        Parameters theta;
-                        double& agreed = theta.own.of<Agreed>().amax;
-                        for (std::size_t w = 0; w < s.rows.size(); ++w)
-                            agreed = std::max(agreed, amax(s.step, s.rows[w], w));
-                        return theta;
-                    };
-                } else if (format.tensor_scale) {
-                    scheme.measure = [amax](const WorkerRow& r) {
-                        return Row{amax(r.step, r.x, r.worker)};
-                    };
-                }
-                scheme.encode = [=](const RowPiece& p, Message& m) {
-                    BlockSettings settings{p.stream(projection.random_bits), {}};
-                    if (format.tensor_scale)
-                        settings.amax =
-                            narrow_row(Row{agrees ? p.theta.of<Agreed>().amax : p.own[0]})[0];
-                    const BlocksAround around =
-                        blocks_around(p.step, RowReader::of(p.x), p.place.size, p.worker, group);
-                    const std::span<const double> x = around.row.read(0, around.row.size);
-                    settings.first_element = p.place.first - around.lead;
-                    const Row turned = turns ? turn(x) : Row();
-                    // The zeros that pad the last group belong to the message.
-                    const std::size_t end =
-                        turns && around.ends ? turned.size() : around.lead + p.x.size();
-                    encode(m, turns ? turned : x,
-                           {around.lead, end - around.lead, around.begun, around.starts}, p.packs(),
-                           settings);
-                    if (turns) turn_back(m.values, x.size());
-                    if (turns && !m.certain) {
-                        turn_back(m.bias, x.size());
-                        turn_back_variance(m.variance, x.size());
-                    }
-                    crop(m, around.lead, p.x.size());
-                };
-                return scheme;
-            }};
+            .build = parts_of};
 }
 
 }  // namespace apscope::detail

@@ -173,6 +173,28 @@ private:
     bool from_bf16_;
 };
 
+SchemeParts parts_of(const SchemeArguments& arguments) {
+    constexpr std::array<std::string_view, 3> codecs{"int8", "int6", "int4"};
+    constexpr std::array<std::string_view, 2> uses{"add", "bound"}, inputs{"fp16", "bf16"},
+        overflows{"saturate", "ieee"};
+    const std::string_view name = arguments.choice("codec", codecs);
+    const int bits = name.back() - '0';
+    const bool bounds = arguments.choice("epsilon_as", uses) == "bound",
+               from_bf16 = arguments.choice("input", inputs) == "bf16";
+    const Overflow overflow =
+        arguments.choice("overflow", overflows) == "ieee" ? Overflow::ieee : Overflow::propagate;
+    const Codec codec(bits, arguments.number("epsilon", 0.0, 1.0), bounds, from_bf16, overflow);
+    const std::size_t bucket = bucket_of(arguments);
+    return {.grid = std::string(name),
+            .topology = std::string(reductions::two_phase),
+            .transport = {.code_bits = bits, .side_in_parts = true},
+            .run = bucket != 0 ? whole_row : unit,
+            .bucket = bucket,
+            .encoding = {.encode = [codec](const RowPiece& p, Message& m) { codec.encode(p, m); },
+                         .reduce = [codec](const SentPieces& s, Row& sum) { codec.reduce(s, sum); },
+                         .sees_special = true}};
+}
+
 }  // namespace
 
 SchemeDefinition quickreduce_definition() {
@@ -194,31 +216,7 @@ SchemeDefinition quickreduce_definition() {
                   "infinities"},
                  bucket_key()},
         .grid_key = "codec",
-        .build = [](const SchemeArguments& arguments) -> SchemeParts {
-            constexpr std::array<std::string_view, 3> codecs{"int8", "int6", "int4"};
-            constexpr std::array<std::string_view, 2> uses{"add", "bound"}, inputs{"fp16", "bf16"},
-                overflows{"saturate", "ieee"};
-            const std::string_view name = arguments.choice("codec", codecs);
-            const int bits = name.back() - '0';
-            const bool bounds = arguments.choice("epsilon_as", uses) == "bound",
-                       from_bf16 = arguments.choice("input", inputs) == "bf16";
-            const Overflow overflow = arguments.choice("overflow", overflows) == "ieee"
-                                          ? Overflow::ieee
-                                          : Overflow::propagate;
-            const Codec codec(bits, arguments.number("epsilon", 0.0, 1.0), bounds, from_bf16,
-                              overflow);
-            SchemeParts scheme;
-            scheme.grid = name;
-            scheme.topology = reductions::two_phase;
-            scheme.transport.code_bits = bits;
-            scheme.transport.side_in_parts = true;
-            scheme.bucket = bucket_of(arguments);
-            scheme.run = scheme.bucket != 0 ? whole_row : unit;
-            scheme.sees_special = true;
-            scheme.encode = [codec](const RowPiece& p, Message& m) { codec.encode(p, m); };
-            scheme.reduce = [codec](const SentPieces& s, Row& sum) { codec.reduce(s, sum); };
-            return scheme;
-        }};
+        .build = parts_of};
 }
 
 }  // namespace apscope::detail

@@ -86,7 +86,7 @@ Bucket bucket_around(const SchemeParts& scheme, std::size_t tensor, std::size_t 
                              return row;
                          }};
     };
-    const bool sees = scheme.sees_special;
+    const bool sees = scheme.encoding.sees_special;
     for (std::size_t w = 0; w < workers; ++w)
         bucket.rows.push_back({w, reader(w, sees), reader(w, sees || scheme.encodes_special())});
     return bucket;

@@ -55,13 +55,12 @@ FloatGrid grid_of(const SchemeArguments& arguments) {
 }
 
 SchemeParts parts_of(const FloatEncoder& encoder, Choose choose) {
-    SchemeParts scheme;
-    scheme.choose = std::move(choose);
-    scheme.grid = encoder.grid.format.name();
-    scheme.float_encoder = encoder;
-    scheme.rounds_special = true;
-    scheme.transport.agreed_bits = all_side_bits;  // a scale that all workers share
-    return scheme;
+    const FloatFormat& format = encoder.grid.format;
+    return {.grid = format.name(),
+            // A scale that all workers share.
+            .transport = {.code_bits = format.storage_bits(), .agreed_bits = all_side_bits},
+            .choice = {.choose = std::move(choose)},
+            .encoding = {.float_encoder = encoder, .rounds_special = true}};
 }
 
 }  // namespace
@@ -81,7 +80,6 @@ SchemeParts float_scheme(const SchemeArguments& arguments, std::uint64_t side_bi
     validate(reduction.projection, reduction.accumulate);
 
     SchemeParts scheme = parts_of({grid, reduction, side_bits}, std::move(choose));
-    scheme.transport.code_bits = grid.format.storage_bits();
     scheme.transport.sum_bits = [bits = reduction.accumulate.storage_bits()](int) { return bits; };
     scheme.transport.exact_sums = reduction.exact;
     return scheme;
@@ -101,10 +99,7 @@ SchemeParts gathered_scheme(const SchemeArguments& arguments, const FloatFormat&
                          {RoundingMode::stochastic, overflow,
                           static_cast<int>(arguments.integer("random_bits", 1, 64))}};
     validate(grid.projection, format);
-    SchemeParts scheme =
-        parts_of({grid, Reduction::gathered(), 8}, choose_by_amax({format, Headroom::one}));
-    scheme.transport.code_bits = format.storage_bits();
-    return scheme;
+    return parts_of({grid, Reduction::gathered(), 8}, choose_by_amax({format, Headroom::one}));
 }
 
 Choose choose_constant(const Decision& decision) {

@@ -117,7 +117,7 @@ double initial_loss_scale(const SchemeArguments& arguments) {
 
 SchemeParts dynamic_loss_scheme(const SchemeArguments& arguments) {
     SchemeParts scheme = float_scheme(arguments);
-    scheme.keeps_state = scheme.joins_tensors = scheme.looks_ahead = true;
+    scheme.memory.keeps = scheme.choice.joins_tensors = scheme.choice.looks_ahead = true;
     return scheme;
 }
 
@@ -131,11 +131,12 @@ SchemeParts grad_scaler(const SchemeArguments& arguments, MinimumSchedule minimu
     if (backoff >= 1.0)
         throw std::invalid_argument("backoff=" + arguments.text("backoff") + " is not below 1");
     const long interval = arguments.integer("growth_interval", 1, 1'000'000'000);
-    scheme.choose = [scaler = GradScaler{init, growth, backoff, interval, std::move(minimum)},
-                     found_inf = FoundInf(*scheme.float_encoder)](const SelectionInput& input,
-                                                                  State& state) {
-        return scaler.run(input, found_inf, state);
-    };
+    scheme.choice.choose =
+        [scaler = GradScaler{init, growth, backoff, interval, std::move(minimum)},
+         found_inf = FoundInf(*scheme.encoding.float_encoder)](const SelectionInput& input,
+                                                               State& state) {
+            return scaler.run(input, found_inf, state);
+        };
     return scheme;
 }
 

@@ -133,9 +133,9 @@ struct Points {
     void encode_point(const TrainingStep& step, const Chosen& chosen, long j, const Place& place,
                       std::span<const double> r, std::size_t worker, Message& m) const {
         const Point& point = chosen.points.at(static_cast<std::size_t>(j));
-        inner.make({at_point(step, static_cast<std::uint32_t>(j)), point.theta,
-                    point.own_of(worker), place, r, worker},
-                   m);
+        inner.encoding.make({at_point(step, static_cast<std::uint32_t>(j)), point.theta,
+                             point.own_of(worker), place, r, worker},
+                            m);
     }
 
     Parameters select(const Selection& given) const {
@@ -158,10 +158,10 @@ struct Points {
                 left.push_back(active[w] ? std::move(row) : RowReader::of_zeros(x[w].size));
             }
             Point point;
-            point.theta = inner.parameters({own, state, left});
-            if (inner.draw) inner.draw(own, point.theta, x[0].size);
-            for (std::size_t w = 0; w < x.size() && inner.measure; ++w)
-                point.own.push_back(inner.measure({own, point.theta, left[w]}));
+            point.theta = inner.choice.parameters({own, state, left});
+            if (inner.choice.draw) inner.choice.draw(own, point.theta, x[0].size);
+            for (std::size_t w = 0; w < x.size() && inner.choice.measure; ++w)
+                point.own.push_back(inner.choice.measure({own, point.theta, left[w]}));
             chosen.points.push_back(std::move(point));
         }
         return theta;
@@ -192,24 +192,19 @@ struct Points {
 
 SchemeParts in_points(const SchemeParts& inner, long max, double nmse) {
     const auto points = std::make_shared<const Points>(inner, max, nmse);
-    SchemeParts scheme;
-    scheme.grid = inner.grid;
-    scheme.transport = inner.transport;
+    SchemeParts scheme = inner;
     scheme.transport.code_bits = 0;  // depends on the number of points
-    scheme.needs = inner.needs;
-    scheme.tables = inner.tables;
-    scheme.defined_as = inner.defined_as;
-    scheme.encode_draws = inner.draws();
-    scheme.rounds_turned = inner.rounds_turned;
-    scheme.rounds_special = inner.rounds_special;
-    scheme.mixes_elements = inner.mixes_elements;
     // If the inner scheme draws, the remainder depends on draws, and is computed for whole rows.
     scheme.run = inner.draws() ? whole_row : inner.run;
-    scheme.forward = inner.forward;
-    scheme.adjust = inner.adjust;
-    scheme.inverse = inner.inverse;
-    scheme.select = [points](const Selection& s) { return points->select(s); };
-    scheme.encode = [points](const RowPiece& piece, Message& m) { points->encode(piece, m); };
+    scheme.block = 0;
+    scheme.topology = reductions::gather;
+    scheme.choice = {.select = [points](const Selection& s) { return points->select(s); }};
+    scheme.encoding = {
+        .encode = [points](const RowPiece& piece, Message& m) { points->encode(piece, m); },
+        .tables = inner.encoding.tables,
+        .draws = inner.draws(),
+        .rounds_special = inner.encoding.rounds_special,
+        .mixes_elements = inner.encoding.mixes_elements};
     return scheme;
 }
 

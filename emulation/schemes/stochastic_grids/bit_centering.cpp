@@ -92,6 +92,53 @@ void take_centre(Memory& memory, const Place& place, const Exchange& e) {
         centre[i] = static_cast<float>(std::clamp(sum[i] / workers, -largest, largest));
 }
 
+SchemeParts parts_of(const SchemeArguments& arguments) {
+    const int bits = static_cast<int>(arguments.integer("bits", 2, 16));
+    const int random_bits = static_cast<int>(arguments.integer("random_bits", 1, 53));
+    const long period = arguments.integer("period", 1, largest_count);
+    const double mu = arguments.number("mu", 0.0);
+    if (mu == 0.0)
+        throw std::invalid_argument("mu=" + arguments.text("mu") + " is not above 0 (such as 0.1)");
+    const FloatGrid fp32{parse_format("fp32"), {RoundingMode::ties_to_even, Overflow::saturate}};
+    const auto begin = [](State& state, std::size_t, std::size_t size) {
+        Memory& memory = state.of<Memory>();
+        if (memory.age == 0) memory.centre = std::make_shared<Row>(size);
+        else check_length(memory.centre ? memory.centre->size() : 0, size);
+    };
+    const auto select = [bits, mu](const Selection& s) {
+        const auto& [age, centre] = s.state.of<Memory>();
+        Parameters theta;
+        auto& [takes_centre, delta, around] = theta.own.of<Centred>();
+        takes_centre = age == 0;
+        if (takes_centre) return theta;
+        around = centre;
+        delta = std::sqrt(sum_of_squares(*centre)) / mu / (std::ldexp(1.0, bits - 1) - 1.0);
+        if (!std::isfinite(delta))
+            throw std::invalid_argument("the state's 'centre' has elements that are not finite");
+        return theta;
+    };
+    const auto encode = [fp32, random_bits, box = integer_box(bits)](const RowPiece& p,
+                                                                     Message& m) {
+        if (!p.theta.of<Centred>().takes_centre) return encode_offsets(p, box, random_bits, m);
+        encode_float_row(p, 1.0, fp32, m);
+        m.grid_use.reset();  // the scheme's grid is offsets
+    };
+    return {.grid = "offset:" + std::to_string(bits),
+            .choice = {.select = select},
+            .memory = {
+                .begin = begin,
+                .update =
+                    [](const TrainingStep&, State& state, const Place& place, const Exchange& e) {
+                        if (state.of<Memory>().age == 0) take_centre(state.of<Memory>(), place, e);
+                    },
+                .end =
+                    [period](const TrainingStep&, State& state) {
+                        long& age = state.of<Memory>().age;
+                        age = age + 1 == period ? 0 : age + 1;
+                    }},
+            .encoding = {.encode = encode, .draws = true}};
+}
+
 }  // namespace
 
 SchemeDefinition bit_centering_definition() {
@@ -105,55 +152,7 @@ SchemeDefinition bit_centering_definition() {
                      {"mu", "0.1", "the range of offsets is the centre's l2 norm over mu"},
                      {"period", "10", "steps from one centre, sent in fp32, to the next"},
                      {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"}},
-            .build = [](const SchemeArguments& arguments) -> SchemeParts {
-                const int bits = static_cast<int>(arguments.integer("bits", 2, 16));
-                const int random_bits = static_cast<int>(arguments.integer("random_bits", 1, 53));
-                const long period = arguments.integer("period", 1, largest_count);
-                const double mu = arguments.number("mu", 0.0);
-                if (mu == 0.0)
-                    throw std::invalid_argument("mu=" + arguments.text("mu") +
-                                                " is not above 0 (such as 0.1)");
-                const FloatGrid fp32{parse_format("fp32"),
-                                     {RoundingMode::ties_to_even, Overflow::saturate}};
-                SchemeParts scheme;
-                scheme.grid = "offset:" + std::to_string(bits);
-                scheme.keeps_state = scheme.encode_draws = true;
-                scheme.begin = [](State& state, std::size_t, std::size_t size) {
-                    Memory& memory = state.of<Memory>();
-                    if (memory.age == 0) memory.centre = std::make_shared<Row>(size);
-                    else check_length(memory.centre ? memory.centre->size() : 0, size);
-                };
-                scheme.select = [bits, mu](const Selection& s) {
-                    const auto& [age, centre] = s.state.of<Memory>();
-                    Parameters theta;
-                    auto& [takes_centre, delta, around] = theta.own.of<Centred>();
-                    takes_centre = age == 0;
-                    if (takes_centre) return theta;
-                    around = centre;
-                    delta =
-                        std::sqrt(sum_of_squares(*centre)) / mu / (std::ldexp(1.0, bits - 1) - 1.0);
-                    if (!std::isfinite(delta))
-                        throw std::invalid_argument(
-                            "the state's 'centre' has elements that are not finite");
-                    return theta;
-                };
-                scheme.encode = [fp32, random_bits, box = integer_box(bits)](const RowPiece& p,
-                                                                             Message& m) {
-                    if (!p.theta.of<Centred>().takes_centre)
-                        return encode_offsets(p, box, random_bits, m);
-                    encode_float_row(p, 1.0, fp32, m);
-                    m.grid_use.reset();  // the scheme's grid is offsets
-                };
-                scheme.update = [](const TrainingStep&, State& state, const Place& place,
-                                   const Exchange& e) {
-                    if (state.of<Memory>().age == 0) take_centre(state.of<Memory>(), place, e);
-                };
-                scheme.end = [period](const TrainingStep&, State& state) {
-                    long& age = state.of<Memory>().age;
-                    age = age + 1 == period ? 0 : age + 1;
-                };
-                return scheme;
-            }};
+            .build = parts_of};
 }
 
 }  // namespace apscope::detail

@@ -131,21 +131,22 @@ SchemeDefinition fractrain_definition() {
             const int random_bits = static_cast<int>(arguments.integer("random_bits", 1, 53));
             SchemeParts scheme;
             scheme.grid = "affine:" + arguments.text("bits");
-            scheme.keeps_state = scheme.encode_draws = true;
+            scheme.encoding.draws = true;
             scheme.needs = {"loss"};
             std::map<int, LevelTable> tables;  // by width
             for (const int bits : widths) tables.try_emplace(bits, whole_numbers(bits));
-            scheme.select = [widths, epsilon](const Selection& s) {
+            scheme.choice.select = [widths, epsilon](const Selection& s) {
                 Parameters theta;
                 theta.own.of<Width>().bits = widths.at(memory_of(s.state, epsilon).turns);
                 return theta;
             };
-            scheme.measure = [](const WorkerRow& r) { return extremes(r.x); };
-            scheme.encode = [min_scale, random_bits, tables](const RowPiece& p, Message& m) {
+            scheme.choice.measure = [](const WorkerRow& r) { return extremes(r.x); };
+            scheme.encoding.encode = [min_scale, random_bits, tables](const RowPiece& p,
+                                                                      Message& m) {
                 encode_affine(p, tables.at(p.theta.of<Width>().bits), min_scale, random_bits, m);
             };
-            scheme.end = [epsilon, alpha, count = widths.size()](const TrainingStep& step,
-                                                                 State& state) {
+            scheme.memory.end = [epsilon, alpha, count = widths.size()](const TrainingStep& step,
+                                                                        State& state) {
                 watch(memory_of(state, epsilon), step.loss, alpha, count);
             };
             return scheme;

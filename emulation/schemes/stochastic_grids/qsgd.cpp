@@ -62,17 +62,15 @@ SchemeDefinition qsgd_definition() {
                 static_cast<std::size_t>(arguments.integer("bucket", 1, largest_count)),
                 static_cast<int>(arguments.integer("random_bits", 1, 53)),
                 arguments.one_of<BucketNorm>("norm", norms)};
-            SchemeParts scheme;
-            scheme.grid = "uniform:" + std::to_string(grid.levels);
-            scheme.encode_draws = true;
             const auto code = elias_code(arguments.choice("code", codes));
-            if (code) scheme.run = grid.bucket;  // distances are counted in a bucket
-            else scheme.transport.code_bits = grid.code_bits();
-            scheme.measure = [grid](const WorkerRow& r) { return bucket_norms(r.x, grid); };
-            scheme.encode = [grid, code](const RowPiece& p, Message& m) {
-                encode(p, grid, code, m);
-            };
-            return scheme;
+            return {.grid = "uniform:" + std::to_string(grid.levels),
+                    .transport = {.code_bits = code ? 0 : grid.code_bits()},
+                    .run = code ? grid.bucket : 1,  // distances are counted in a bucket
+                    .choice = {.measure =
+                                   [grid](const WorkerRow& r) { return bucket_norms(r.x, grid); }},
+                    .encoding = {.encode = [grid, code](const RowPiece& p,
+                                                        Message& m) { encode(p, grid, code, m); },
+                                 .draws = true}};
         }};
 }
 

@@ -67,6 +67,26 @@ void encode_ternary(const RowPiece& p, int random_bits, Message& m) {
     m.side_bits = m.tensor_bits = 32;
 }
 
+SchemeParts parts_of(const SchemeArguments& arguments) {
+    const int random_bits = static_cast<int>(arguments.integer("random_bits", 1, 53));
+    return {.grid = "levels:3",
+            .topology = std::string(reductions::code_sum),
+            .transport = {.code_bits = 2,
+                          .sum_bits = [](int workers) { return bits_of_sum(workers, 2); },
+                          .agreed_bits = all_side_bits},
+            .choice = {.select = [clip = arguments.number("clip", 0.0)](
+                                     const Selection& s) { return shared_scale(s.rows, clip); }},
+            .encoding = {.encode = [random_bits](const RowPiece& p,
+                                                 Message& m) { encode_ternary(p, random_bits, m); },
+                         .reduce =
+                             [](const SentPieces& s, Row& sum) {
+                                 sum_of_codes(s.messages, sum);
+                                 for (double& y : sum) y *= s.theta.common_scale();
+                             },
+                         .draws = true,
+                         .is_exact_sum = true}};
+}
+
 }  // namespace
 
 SchemeDefinition terngrad_definition() {
@@ -77,27 +97,7 @@ SchemeDefinition terngrad_definition() {
             .needs = "gradients",
             .keys = {{"clip", "2.5", "standard deviations beyond which a worker clips, 0: none"},
                      {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"}},
-            .build = [](const SchemeArguments& arguments) -> SchemeParts {
-                const int random_bits = static_cast<int>(arguments.integer("random_bits", 1, 53));
-                SchemeParts scheme;
-                scheme.grid = "levels:3";
-                scheme.topology = reductions::code_sum;
-                scheme.is_exact_sum = scheme.encode_draws = true;
-                scheme.transport.code_bits = 2;
-                scheme.transport.sum_bits = [](int workers) { return bits_of_sum(workers, 2); };
-                scheme.transport.agreed_bits = all_side_bits;
-                scheme.select = [clip = arguments.number("clip", 0.0)](const Selection& s) {
-                    return shared_scale(s.rows, clip);
-                };
-                scheme.encode = [random_bits](const RowPiece& p, Message& m) {
-                    encode_ternary(p, random_bits, m);
-                };
-                scheme.reduce = [](const SentPieces& s, Row& sum) {
-                    sum_of_codes(s.messages, sum);
-                    for (double& y : sum) y *= s.theta.common_scale();
-                };
-                return scheme;
-            }};
+            .build = parts_of};
 }
 
 }  // namespace apscope::detail

@@ -70,38 +70,39 @@ void encode(const RowPiece& p, const Codebooks& books, Message& m) {
     if (books.bucket == 0) m.tensor_bits = m.side_bits;
 }
 
+SchemeParts parts_of(const SchemeArguments& arguments) {
+    constexpr std::array<std::string_view, 3> methods{"exact", "fast", "candidates"};
+    const Codebooks books{static_cast<std::size_t>(arguments.integer("levels", 2, 1 << 16)),
+                          static_cast<std::size_t>(arguments.integer("bucket", 0, largest_count)),
+                          static_cast<std::size_t>(arguments.integer("candidates", 2, 1 << 24)),
+                          parse_level_search(arguments.choice("method", methods)),
+                          static_cast<int>(arguments.integer("random_bits", 1, 53))};
+    SchemeParts scheme{
+        .grid = "levels:" + std::to_string(books.levels),
+        .transport = {.code_bits = level_bits(books.levels)},
+        .encoding = {.encode = [books](const RowPiece& p, Message& m) { encode(p, books, m); },
+                     .draws = true}};
+    if (books.bucket != 0) scheme.run = books.bucket;
+    else scheme.choice.measure = [books](const WorkerRow& r) { return codebook_of(r.x, books); };
+    return scheme;
+}
+
 }  // namespace
 
 SchemeDefinition zipml_definition() {
-    return {
-        .class_name = "ZipML",
-        .summary = "stochastic rounding to the levels of minimum variance for each worker's bucket",
-        .source = "Zhang et al., ZipML, ICML 2017 (arXiv:1611.05402)",
-        .needs = "gradients",
-        .keys = {{"levels", "16", "levels of a codebook, from 2"},
-                 {"bucket", "0", "consecutive elements that share a codebook, 0: the tensor"},
-                 {"method", "candidates",
-                  "search of the levels: exact, fast (as good) or candidates"},
-                 {"candidates", "512",
-                  "values that levels are chosen from, with method=candidates"},
-                 {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"}},
-        .build = [](const SchemeArguments& arguments) -> SchemeParts {
-            constexpr std::array<std::string_view, 3> methods{"exact", "fast", "candidates"};
-            const Codebooks books{
-                static_cast<std::size_t>(arguments.integer("levels", 2, 1 << 16)),
-                static_cast<std::size_t>(arguments.integer("bucket", 0, largest_count)),
-                static_cast<std::size_t>(arguments.integer("candidates", 2, 1 << 24)),
-                parse_level_search(arguments.choice("method", methods)),
-                static_cast<int>(arguments.integer("random_bits", 1, 53))};
-            SchemeParts scheme;
-            scheme.grid = "levels:" + std::to_string(books.levels);
-            scheme.encode_draws = true;
-            scheme.transport.code_bits = level_bits(books.levels);
-            if (books.bucket != 0) scheme.run = books.bucket;
-            else scheme.measure = [books](const WorkerRow& r) { return codebook_of(r.x, books); };
-            scheme.encode = [books](const RowPiece& p, Message& m) { encode(p, books, m); };
-            return scheme;
-        }};
+    return {.class_name = "ZipML",
+            .summary =
+                "stochastic rounding to the levels of minimum variance for each worker's bucket",
+            .source = "Zhang et al., ZipML, ICML 2017 (arXiv:1611.05402)",
+            .needs = "gradients",
+            .keys = {{"levels", "16", "levels of a codebook, from 2"},
+                     {"bucket", "0", "consecutive elements that share a codebook, 0: the tensor"},
+                     {"method", "candidates",
+                      "search of the levels: exact, fast (as good) or candidates"},
+                     {"candidates", "512",
+                      "values that levels are chosen from, with method=candidates"},
+                     {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"}},
+            .build = parts_of};
 }
 
 }  // namespace apscope::detail

@@ -170,9 +170,9 @@ SchemeDefinition fft_sparse_definition() {
             SchemeParts scheme;
             scheme.grid = "window:" + std::to_string(f.bits);
             scheme.run = whole_row;
-            scheme.mixes_elements = f.bucket == 0;
-            scheme.encode = [f](const RowPiece& p, Message& m) { f.encode(p, m); };
-            scheme.tables = [f](std::size_t n) {
+            scheme.encoding.mixes_elements = f.bucket == 0;
+            scheme.encoding.encode = [f](const RowPiece& p, Message& m) { f.encode(p, m); };
+            scheme.encoding.tables = [f](std::size_t n) {
                 return n == 0 ? 0
                               : sizeof(double) *
                                     RealFourier::held(f.bucket == 0 ? n : std::min(n, f.bucket));

@@ -169,6 +169,43 @@ struct Factors {
     void fields(Fields& f) { f.row("factor", of_chunk); }
 };
 
+SchemeParts parts_of(const SchemeArguments& arguments) {
+    constexpr std::array<std::string_view, 2> roundings{"ties_to_even", "stochastic"},
+        scales{"power_of_two", "real"}, overflows{"wrap", "saturate"};
+    FixedPoint f;
+    f.bits = static_cast<int>(arguments.integer("bits", 2, 32));
+    f.chunk = static_cast<std::size_t>(arguments.integer("chunk", 1, largest_count));
+    f.random_bits = static_cast<int>(arguments.integer("random_bits", 1, 53));
+    f.stochastic = arguments.choice("rounding", roundings) == "stochastic";
+    f.power_of_two = arguments.choice("scale", scales) == "power_of_two";
+    f.headroom = headroom_of(arguments);
+    f.wraps = arguments.choice("sum_overflow", overflows) == "wrap";
+    const auto select = [f](const Selection& s) {
+        if (f.room(static_cast<std::size_t>(s.step.workers)) >= f.half()) {
+            throw std::invalid_argument("integer_allreduce with bits=" + std::to_string(f.bits) +
+                                        " has no room for " + std::to_string(s.step.workers) +
+                                        " workers; give more bits or less headroom");
+        }
+        Parameters theta;
+        Row& factors = theta.own.of<Factors>().of_chunk;
+        factors = f.factors(s.rows);
+        theta.scale_exponent = common_exponent(factors);
+        return theta;
+    };
+    return {
+        .grid = "int" + std::to_string(f.bits),
+        .topology = std::string(reductions::code_sum),
+        // Sums are as wide as codes: the scale leaves room.
+        .transport = {.agreed_bits = all_side_bits},
+        .choice = {.select = select},
+        .encoding = {.encode = [f](const RowPiece& p,
+                                   Message& m) { f.encode(p, p.theta.of<Factors>().of_chunk, m); },
+                     .reduce = [f](const SentPieces& s,
+                                   Row& sum) { f.add(s, s.theta.of<Factors>().of_chunk, sum); },
+                     .draws = f.stochastic,
+                     .is_exact_sum = f.headroom == Headroom::workers}};
+}
+
 }  // namespace
 
 SchemeDefinition integer_allreduce_definition() {
@@ -187,45 +224,7 @@ SchemeDefinition integer_allreduce_definition() {
                       "a sum beyond its bits: wrap (two's complement) or saturate (after every "
                       "addition, in rank order)"},
                      {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"}},
-            .build = [](const SchemeArguments& arguments) -> SchemeParts {
-                constexpr std::array<std::string_view, 2> roundings{"ties_to_even", "stochastic"},
-                    scales{"power_of_two", "real"}, overflows{"wrap", "saturate"};
-                FixedPoint f;
-                f.bits = static_cast<int>(arguments.integer("bits", 2, 32));
-                f.chunk = static_cast<std::size_t>(arguments.integer("chunk", 1, largest_count));
-                f.random_bits = static_cast<int>(arguments.integer("random_bits", 1, 53));
-                f.stochastic = arguments.choice("rounding", roundings) == "stochastic";
-                f.power_of_two = arguments.choice("scale", scales) == "power_of_two";
-                f.headroom = headroom_of(arguments);
-                f.wraps = arguments.choice("sum_overflow", overflows) == "wrap";
-                SchemeParts scheme;
-                scheme.grid = "int" + std::to_string(f.bits);
-                scheme.topology = reductions::code_sum;
-                scheme.is_exact_sum = f.headroom == Headroom::workers;
-                scheme.encode_draws = f.stochastic;
-                scheme.transport.agreed_bits =
-                    all_side_bits;  // sums are as wide as codes: the scale leaves room
-                scheme.select = [f](const Selection& s) {
-                    if (f.room(static_cast<std::size_t>(s.step.workers)) >= f.half()) {
-                        throw std::invalid_argument(
-                            "integer_allreduce with bits=" + std::to_string(f.bits) +
-                            " has no room for " + std::to_string(s.step.workers) +
-                            " workers; give more bits or less headroom");
-                    }
-                    Parameters theta;
-                    Row& factors = theta.own.of<Factors>().of_chunk;
-                    factors = f.factors(s.rows);
-                    theta.scale_exponent = common_exponent(factors);
-                    return theta;
-                };
-                scheme.encode = [f](const RowPiece& p, Message& m) {
-                    f.encode(p, p.theta.of<Factors>().of_chunk, m);
-                };
-                scheme.reduce = [f](const SentPieces& s, Row& sum) {
-                    f.add(s, s.theta.of<Factors>().of_chunk, sum);
-                };
-                return scheme;
-            }};
+            .build = parts_of};
 }
 
 }  // namespace apscope::detail

@@ -179,17 +179,18 @@ SchemeDefinition powersgd_definition() {
             .keys = {{"rank", "2", "columns of the factors"}},
             .build = [](const SchemeArguments& arguments) -> SchemeParts {
                 const auto rank = static_cast<std::size_t>(arguments.integer("rank", 1, 1 << 20));
-                SchemeParts scheme;
-                scheme.grid = "rank:" + std::to_string(rank);
-                scheme.topology = reductions::linear;
-                scheme.keeps_state = scheme.is_exact_sum = true;
-                scheme.transport.rounds = 2;  // P, then Q
-                scheme.run = whole_row;
-                scheme.mixes_elements = true;
-                scheme.select = [rank](const Selection& s) { return select(s, rank); };
-                scheme.encode = [rank](const RowPiece& p, Message& m) { encode(p, rank, m); };
-                scheme.reduce = [rank](const SentPieces& s, Row& sum) { add(s, rank, sum); };
-                return scheme;
+                return {
+                    .grid = "rank:" + std::to_string(rank),
+                    .topology = std::string(reductions::linear),
+                    .transport = {.rounds = 2},  // P, then Q
+                    .run = whole_row,
+                    .choice = {.select = [rank](const Selection& s) { return select(s, rank); }},
+                    .memory = {.keeps = true},
+                    .encoding = {
+                        .encode = [rank](const RowPiece& p, Message& m) { encode(p, rank, m); },
+                        .reduce = [rank](const SentPieces& s, Row& sum) { add(s, rank, sum); },
+                        .is_exact_sum = true,
+                        .mixes_elements = true}};
             }};
 }
 

@@ -115,18 +115,15 @@ SchemeDefinition random_k_definition() {
                       "sent values are multiplied by n / k, which makes them unbiased; false "
                       "(inside error_feedback): unchanged"}},
             .build = [](const SchemeArguments& arguments) -> SchemeParts {
-                SchemeParts scheme;
-                scheme.grid = "sparse:fp32";
-                scheme.topology = reductions::linear;
-                scheme.encode_draws = true;
-                scheme.draw = [keep = arguments.number("keep", 1e-9, 1.0)](
-                                  const TrainingStep& step, Parameters& theta, std::size_t n) {
-                    choose(step, theta, n, keep);
-                };
-                scheme.encode = [scales = arguments.flag("scale")](const RowPiece& p, Message& m) {
-                    encode(p, scales, m);
-                };
-                return scheme;
+                return {.grid = "sparse:fp32",
+                        .topology = std::string(reductions::linear),
+                        .choice = {.draw = [keep = arguments.number("keep", 1e-9, 1.0)](
+                                               const TrainingStep& step, Parameters& theta,
+                                               std::size_t n) { choose(step, theta, n, keep); }},
+                        .encoding = {.encode = [scales = arguments.flag("scale")](const RowPiece& p,
+                                                                                  Message& m) {
+                            encode(p, scales, m);
+                        }}};
             }};
 }
 

@@ -159,21 +159,20 @@ SchemeDefinition thc_definition() {
                 levels.push_back(normal_level(j, g));
             }
             const Thc thc{g, std::move(entries), LevelTable(std::move(levels))};
-            SchemeParts scheme;
-            scheme.grid = "levels:" + std::to_string(codes);
-            scheme.topology = reductions::code_sum;
-            scheme.encode_draws = scheme.is_exact_sum = true;
-            scheme.transport.code_bits = bits;
-            scheme.transport.sum_bits = [g](int workers) { return bits_of_sum(workers, g); };
-            scheme.transport.agreed_bits = all_side_bits;
-            scheme.run = whole_row;
-            scheme.mixes_elements = true;
-            scheme.select = [](const Selection& s) { return Thc::select(s.rows); };
-            scheme.encode = [thc](const RowPiece& p, Message& m) { thc.encode(p, m); };
-            scheme.decode_sum = [thc](const TrainingStep& step, const Parameters& theta, Row& sum) {
-                thc.decode(step, theta, sum);
-            };
-            return scheme;
+            return {
+                .grid = "levels:" + std::to_string(codes),
+                .topology = std::string(reductions::code_sum),
+                .transport = {.code_bits = bits,
+                              .sum_bits = [g](int workers) { return bits_of_sum(workers, g); },
+                              .agreed_bits = all_side_bits},
+                .run = whole_row,
+                .choice = {.select = [](const Selection& s) { return Thc::select(s.rows); }},
+                .encoding = {.encode = [thc](const RowPiece& p, Message& m) { thc.encode(p, m); },
+                             .decode_sum = [thc](const TrainingStep& step, const Parameters& theta,
+                                                 Row& sum) { thc.decode(step, theta, sum); },
+                             .draws = true,
+                             .is_exact_sum = true,
+                             .mixes_elements = true}};
         }};
 }
 

@@ -50,15 +50,15 @@ SchemeDefinition top_k_definition() {
                   "bits of an index: 32, or packed, as many as the tensor's length needs"}},
         .build = [](const SchemeArguments& arguments) -> SchemeParts {
             constexpr std::array<std::string_view, 2> widths{"32", "packed"};
-            SchemeParts scheme;
-            scheme.grid = "sparse:fp32";
-            scheme.mixes_elements = true;
-            scheme.measure = [keep = arguments.number("keep", 1e-9, 1.0)](const WorkerRow& r) {
-                return cutoff_of_magnitudes(r.x, kept_of(r.x.size, keep)).row();
-            };
-            scheme.encode = [packed = arguments.choice("index", widths) == "packed"](
-                                const RowPiece& p, Message& m) { encode(p, packed, m); };
-            return scheme;
+            return {
+                .grid = "sparse:fp32",
+                .choice = {.measure =
+                               [keep = arguments.number("keep", 1e-9, 1.0)](const WorkerRow& r) {
+                                   return cutoff_of_magnitudes(r.x, kept_of(r.x.size, keep)).row();
+                               }},
+                .encoding = {.encode = [packed = arguments.choice("index", widths) == "packed"](
+                                           const RowPiece& p, Message& m) { encode(p, packed, m); },
+                             .mixes_elements = true}};
         }};
 }
 

@@ -41,12 +41,12 @@ SchemeDefinition zero_blocks_definition() {
             .build = [](const SchemeArguments& arguments) -> SchemeParts {
                 const auto block =
                     static_cast<std::size_t>(arguments.integer("block", 1, largest_count));
-                SchemeParts scheme;
-                scheme.grid = "sparse:fp32";
-                scheme.topology = reductions::linear;
-                scheme.run = block;
-                scheme.encode = [block](const RowPiece& p, Message& m) { encode(p, block, m); };
-                return scheme;
+                return {.grid = "sparse:fp32",
+                        .topology = std::string(reductions::linear),
+                        .run = block,
+                        .encoding = {.encode = [block](const RowPiece& p, Message& m) {
+                            encode(p, block, m);
+                        }}};
             }};
 }
 

@@ -50,7 +50,8 @@ void expect_same(const SchemeParts& blocks, const Case& c, const std::string& na
     whole.run = whole_row;
     std::vector<Topology> topologies;
     for (const char* t : {"ring", "tree", "hierarchical:2+kahan"})
-        if (topologies.empty() || !blocks.looks_ahead) topologies.push_back(parse_topology(t));
+        if (topologies.empty() || !blocks.choice.looks_ahead)
+            topologies.push_back(parse_topology(t));
     State by_blocks, by_tensors;
     for (int number = 0; number < 3; ++number) {
         std::vector<std::vector<float>> rows;

@@ -65,7 +65,7 @@ void expect_same(const SchemeParts& fast, std::size_t n, int workers, Kind kind,
     step.workers = workers;
     step.key = item.key(0);
     SchemeParts slow = fast;
-    slow.float_phases = nullptr;
+    slow.encoding.float_phases = nullptr;
     BlockBuffers buffers(workers);
     State none, nothing;
     const std::vector<ResultRow> found = tensor_rows(fast, step, none, item, buffers);
@@ -83,7 +83,7 @@ class PhaseRows : public testing::TestWithParam<std::pair<const char*, const cha
 TEST_P(PhaseRows, AreThoseOfTheComposition) {
     const auto& [spec, topology] = GetParam();
     const SchemeParts scheme = in_phases(spec, topology);
-    ASSERT_TRUE(scheme.float_phases);
+    ASSERT_TRUE(scheme.encoding.float_phases);
     const std::pair<std::size_t, int> sizes[] = {{0, 3},    {1, 2},    {7, 1},    {40, 64},
                                                  {101, 8},  {4096, 5}, {4097, 2}, {10000, 3},
                                                  {9001, 1}, {5000, 64}};
@@ -137,8 +137,8 @@ TEST(PhaseRows, OthersHaveNoFastPath) {
              {"none:bf16", "two_phase,phase2=(stochastic:e4m3fn)"},
              {"error_feedback(aps:e4m3)", "two_phase"},
              {"mx", "two_phase"}})
-        EXPECT_FALSE(in_phases(spec, topology).float_phases) << spec << " " << topology;
-    EXPECT_FALSE(parse_scheme("aps:e4m3").parts.float_phases);
+        EXPECT_FALSE(in_phases(spec, topology).encoding.float_phases) << spec << " " << topology;
+    EXPECT_FALSE(parse_scheme("aps:e4m3").parts.encoding.float_phases);
 }
 
 }  // namespace

@@ -81,8 +81,8 @@ TEST(RowStream, GivesRowsInTheOrderOfTheTableWhateverEndsFirst) {
             }
         }
         for (std::size_t j = 0; j + 1 < sizes.size(); ++j) EXPECT_GE(sizes[j], 40u);
-        std::vector<std::size_t> every(steps);
-        std::iota(every.begin(), every.end(), std::size_t{1});
+        std::vector<std::size_t> every(steps + 1);
+        std::iota(every.begin(), every.end(), std::size_t{0});
         EXPECT_EQ(begun, every);
     }
 }
@@ -127,6 +127,17 @@ TEST(RowStream, AStepIsGivenOnceItsLastItemEnds) {
     EXPECT_EQ(sizes, (std::vector<std::size_t>{8, 4}));
     stream.end();
     EXPECT_EQ(sizes.size(), 2u);
+}
+
+TEST(RowStream, TheFirstStepWithItemsBeginsAtOnce) {
+    const auto first_of = [](const std::vector<WorkItem>& items) {
+        std::vector<std::size_t> begun;
+        const RowStream stream(
+            items, 3, 1, [](std::vector<ResultRow>) {}, [&](std::size_t t) { begun.push_back(t); });
+        return begun;
+    };
+    EXPECT_EQ(first_of({{0, 2, 0}, {1, 2, 0}}), (std::vector<std::size_t>{2}));
+    EXPECT_EQ(first_of({{0, 2, 0}, {0, {}, 0}}), (std::vector<std::size_t>{0}));
 }
 
 TEST(RowStream, WithoutRowsItIsCalledOnce) {

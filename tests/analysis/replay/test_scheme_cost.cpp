@@ -111,7 +111,7 @@ TEST(SchemeCost, IsWhatSchemesAllocate) {
             const Found found =
                 std::async(std::launch::async, allocated, parts, topologies, draws, n, 0).get();
             const auto least = [](std::size_t bytes) { return static_cast<double>(bytes); };
-            const std::size_t tables = parts.tables ? parts.tables(n) : 0,
+            const std::size_t tables = parts.encoding.tables ? parts.encoding.tables(n) : 0,
                               most = cost.most.of(n, workers) + tables;
             const std::string what =
                 spec + ", draws " + std::to_string(draws) + ", elements " + std::to_string(n);
@@ -175,7 +175,9 @@ TEST(SchemeCost, StreamedSchemesTakeSomeBlocks) {
 TEST(SchemeCost, PartsOfACallersOwnAreNotRun) {
     Scheme scheme = parse_scheme("top_k");
     scheme.parts.defined_as = "own";
-    scheme.parts.encode = [](const RowPiece&, Message&) { throw std::logic_error("it ran"); };
+    scheme.parts.encoding.encode = [](const RowPiece&, Message&) {
+        throw std::logic_error("it ran");
+    };
     const ResolvedScheme resolved{kept_by_caller(scheme), 0, scheme.spec, {}};
     const SchemeCost cost = cost_of(resolved, {}, true, 1, 1 << 20);
     EXPECT_GE(cost.most.of(1000, 4), 1000u * 4 * 6 * sizeof(double));

@@ -17,9 +17,9 @@ constexpr std::size_t n = 400;
 // Twice the value or nothing, by a coin per element: no bias, and the variance x^2.
 SchemeParts coins(bool shared) {
     SchemeParts scheme;
-    scheme.encode_draws = true;
-    if (shared) scheme.draw = [](const TrainingStep&, Parameters&, std::size_t) {};
-    scheme.encode = [shared](const RowPiece& p, Message& m) {
+    scheme.encoding.draws = true;
+    if (shared) scheme.choice.draw = [](const TrainingStep&, Parameters&, std::size_t) {};
+    scheme.encoding.encode = [shared](const RowPiece& p, Message& m) {
         const RandomStream stream = shared ? p.step.shared_stream(1) : p.stream(1);
         m.prepare(p.x.size(), false, true);
         for (std::size_t i = 0; i < p.x.size(); ++i) {

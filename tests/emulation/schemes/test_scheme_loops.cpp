@@ -196,9 +196,9 @@ TEST_P(SchemeLoops, FixedPoint) {
                 static_cast<double>(static_cast<int>(random() % 41) - 20) / 8.0;  // ties among them
         State state;
         const RowReader row = RowReader::of(x);
-        const Parameters theta = scheme.parts.select({step, state, {&row, 1}});
+        const Parameters theta = scheme.parts.choice.select({step, state, {&row, 1}});
         Message m;
-        scheme.parts.encode({step, theta, {}, {0, x.size()}, x}, m);
+        scheme.parts.encoding.encode({step, theta, {}, {0, x.size()}, x}, m);
         const Row factors = theta.rows().at("factor");
         const int random_bits = std::stoi(scheme.keys.at("random_bits"));
         const auto chunk = std::stoul(scheme.keys.at("chunk"));

@@ -23,16 +23,17 @@ SelectionInput one_tensor(std::vector<double> amax, int workers, std::uint64_t n
 
 std::vector<Decision> decide(const Scheme& scheme, const SelectionInput& input) {
     State state;
-    return scheme.parts.choose(input, state);
+    return scheme.parts.choice.choose(input, state);
 }
 
 Message one_message(const Scheme& scheme, const Row& x) {
     const SchemeParts& parts = scheme.parts;
     const TrainingStep step;
     const Parameters theta;
-    const Row own = parts.measure ? parts.measure({step, theta, RowReader::of(x)}) : Row();
+    const Row own =
+        parts.choice.measure ? parts.choice.measure({step, theta, RowReader::of(x)}) : Row();
     Message m;
-    parts.encode({step, theta, own, {0, x.size()}, x}, m);
+    parts.encoding.encode({step, theta, own, {0, x.size()}, x}, m);
     return m;
 }
 
@@ -198,8 +199,8 @@ TEST(SchemeSpec, WrongOnesAreRefused) {
 }
 
 TEST(Grid, PayloadBitsFollowTheCodes) {
-    EXPECT_EQ(payload_bits(parse_scheme("aps:e4m3").parts.float_encoder->grid, 10), 80u);
-    EXPECT_EQ(payload_bits(parse_scheme("aps:e2m1fn").parts.float_encoder->grid, 10), 40u);
+    EXPECT_EQ(payload_bits(parse_scheme("aps:e4m3").parts.encoding.float_encoder->grid, 10), 80u);
+    EXPECT_EQ(payload_bits(parse_scheme("aps:e2m1fn").parts.encoding.float_encoder->grid, 10), 40u);
     for (const auto& [levels, bits] :
          {std::pair{1, 2}, {2, 3}, {3, 3}, {4, 4}, {7, 4}, {8, 5}, {127, 8}, {128, 9}}) {
         EXPECT_EQ(UniformGrid{levels}.payload_bits(1), static_cast<unsigned>(bits)) << levels;
@@ -209,8 +210,8 @@ TEST(Grid, PayloadBitsFollowTheCodes) {
             << levels;
     }
     EXPECT_EQ(one_message(parse_scheme("qsgd:bucket=512"), Row(513)).side_bits, 64u);
-    EXPECT_EQ(parse_scheme("aps:e4m3").parts.float_encoder->side_bits, 8u);
-    EXPECT_EQ(parse_scheme("none:e4m3").parts.float_encoder->side_bits, 0u);
+    EXPECT_EQ(parse_scheme("aps:e4m3").parts.encoding.float_encoder->side_bits, 8u);
+    EXPECT_EQ(parse_scheme("none:e4m3").parts.encoding.float_encoder->side_bits, 0u);
 }
 
 TEST(Specs, CombinatorsHoldSchemesInParentheses) {

@@ -113,10 +113,10 @@ TEST(StepExchange, InTwoPhasesIsTheComposition) {
           std::pair{"aps:e4m3", "two_phase,sum=bf16"}}) {
         const auto scheme = reduced_by(parse_topology(topology),
                                        std::make_shared<const Scheme>(parse_scheme(spec)));
-        EXPECT_EQ(scheme->parts.float_phases == nullptr,
+        EXPECT_EQ(scheme->parts.encoding.float_phases == nullptr,
                   std::string(topology) == "two_phase,sum=bf16");
         SchemeParts parts = scheme->parts;
-        parts.float_phases = nullptr;
+        parts.encoding.float_phases = nullptr;
         Arrays a(5);
         for (auto& of_tensor : a.gradients)
             for (std::size_t w = 0; w < of_tensor.size(); ++w)

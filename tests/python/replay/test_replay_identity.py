@@ -76,6 +76,19 @@ def test_three_shards_merged_change_nothing(traces, whole, tmp_path, order):
     assert "--shard" not in merged.provenance["command"]
 
 
+@pytest.mark.parametrize("steps", [1, 2, 3, 5])
+def test_a_shard_of_late_steps_alone_is_part_of_the_whole(steps):
+    """Of so many workers a step is a group by itself, which the next group waits for."""
+    draw = np.random.default_rng(0)
+    trace = [{"w": draw.standard_normal((128, 4), np.float32)} for _ in range(steps)]
+    shards = [
+        apscope.replay(trace, "aps:e4m3", topology="ring", shard=(i, steps)) for i in range(steps)
+    ]
+    assert [set(shard.frame["step"]) for shard in shards] == [{i} for i in range(steps)]
+    whole = apscope.replay(trace, "aps:e4m3", topology="ring")
+    assert apscope.merge(shards).frame.equals(whole.frame)
+
+
 def test_traces_one_by_one_and_merged_change_nothing(traces, whole, tmp_path):
     parts = [run([t]) for t in traces]
     assert csv_bytes(apscope.merge(parts), tmp_path) == whole

@@ -1,0 +1,121 @@
+// The four parts of a scheme (scheme.h): the choice of parameters, the memory from step to step,
+// the basis in which it encodes, the encoding and reduction. Each function may be left out.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "emulation/schemes/choice.h"
+#include "emulation/schemes/exchange.h"
+#include "emulation/schemes/float_encoder.h"
+
+namespace apscope::detail {
+
+struct FloatPhases;
+
+struct SchemeChoice {
+    // Choose the parameters for all workers: select() from the rows of one tensor at one step,
+    // choose() from the agreed statistics of all steps and tensors. Only on whole rows may they use
+    // random words.
+    std::function<Parameters(const Selection&)> select = {};
+    Choose choose = {};
+    // choose() needs the sums of AgreedStatistics; gives several tensors one scale; uses Lookahead,
+    // so every topology has decisions of its own.
+    bool wants_sums = false, joins_tensors = false, looks_ahead = false;
+    // Adds parameters that the step's random words decide for all workers and pieces; rows have
+    // `size` elements. All messages then depend on the same words, so the variance of their sum is
+    // not the sum of their variances.
+    std::function<void(const TrainingStep&, Parameters&, std::size_t size)> draw = {};
+    // Computes totals of a worker's row, as numbers of any meaning, for encode() of the same row.
+    // Uses no random words.
+    std::function<Row(const WorkerRow&)> measure = {};
+
+    bool selects() const { return select || choose; }
+    // True if choose() decides for each tensor at each step from that tensor's amax and counts.
+    bool is_alone() const { return !wants_sums && !joins_tensors && !looks_ahead; }
+    // ahead: for a scheme that looks ahead.
+    Parameters parameters(const Selection& given, const Lookahead* ahead = nullptr) const;
+};
+
+struct SchemeMemory {
+    // Called first: allocates the state's rows of `size` elements, one per worker.
+    std::function<void(State&, std::size_t workers, std::size_t size)> begin = {};
+    // Updates the state from a worker's gradients, before the other functions read them; once per
+    // element and step.
+    std::function<void(State&, const Place&, std::span<const double> gradients, std::size_t worker)>
+        take = {};
+    // Converts gradients to the values that the worker wants to send, in place; called each time
+    // that the elements are read.
+    std::function<void(const State&, const Place&, std::span<double>, std::size_t worker)>
+        compensate = {};
+    // The same for all workers at once, before compensate(); on whole rows only.
+    std::function<void(const TrainingStep&, State&, Rows&)> compensate_all = {};
+    // update() computes the next step's state from a piece of the exchange; end() is called once
+    // per step, after the last piece.
+    std::function<void(const TrainingStep&, State&, const Place&, const Exchange&)> update = {};
+    std::function<void(const TrainingStep&, State&)> end = {};
+
+    std::optional<bool> keeps = {};     // steps must come in order; default: with any of these
+    bool feeds_errors_back = false;     // adds errors of a step to the next step's values
+    bool chooses_from_updates = false;  // of error feedback: the inner scheme has both
+    // Results also compare sent values with the intended ones, such as a momentum (own_nmse).
+    bool compares_intended = false;
+
+    bool compensates() const { return begin || take || compensate || compensate_all; }
+    bool updates() const { return update || end; }
+};
+
+struct SchemeBasis {
+    // Convert the values that the workers want to send to the input of select(), measure() and
+    // encode(): forward() for all workers, then adjust() for each worker in place. With forward(),
+    // select() and measure() work on whole rows only.
+    std::function<void(const TrainingStep&, const State&, const Rows& intended, Rows& x)> forward =
+        {};
+    std::function<void(const State&, const Place&, std::span<double>, std::size_t worker)> adjust =
+        {};
+    // Transforms messages and sums back, after the reduction: linear, in place, on whole rows only.
+    // The result has the tensor's length. The variances of messages are then unknown.
+    std::function<void(const TrainingStep&, const State&, Row&)> inverse = {};
+    bool turns_in_encode = false;  // encode() rounds in another basis, and transforms back
+
+    bool transforms() const { return forward || adjust; }
+};
+
+struct SchemeEncoding {
+    // Fills in the message, which may still have the contents of another piece.
+    std::function<void(const RowPiece&, Message&)> encode = {};
+    // Adds the messages. Without reduce() and without a float encoder: gathered_sum().
+    std::function<void(const SentPieces&, Row& sum)> reduce = {};
+    // Used instead of reduce() if codes add up: converts the sum of the codes, which were added in
+    // rank order, to decoded values, in place. Messages then keep no codes.
+    std::function<void(const TrainingStep&, const Parameters&, Row& sum)> decode_sum = {};
+    // Encodes and reduces if encode() and reduce() are left out.
+    std::optional<FloatEncoder> float_encoder = {};
+    // For two phases: a faster path with the same bits as the other functions (float_phases.h).
+    std::shared_ptr<const FloatPhases> float_phases = {};
+    // Bytes of the tables that each thread keeps for rows of this length, besides memory that is
+    // counted per element.
+    std::function<std::size_t(std::size_t elements)> tables = {};
+
+    // Messages, or the sum of given messages, depend on random words other than the float grid's.
+    bool draws = false, sum_draws = false;
+    bool is_exact_sum = false;    // reduce() gives the sum of the values, up to fp64's rounding
+    bool sees_special = false;    // elements that are not finite do not bypass it
+    bool rounds_special = false;  // they reach encode() alone, which works element by element
+    // The message of an element depends on the other elements by more than a scale or levels:
+    // elements are selected, or transformed together (factors, a Fourier transform).
+    bool mixes_elements = false;
+
+    // True if any topology can reduce the messages; such a reduction does not change the state.
+    bool crosses_topologies() const {
+        return float_encoder && !float_encoder->reduction.gathers() && !reduce && !decode_sum;
+    }
+    bool reduces() const { return reduce || decode_sum; }  // by a reduction of its own
+    void make(const RowPiece& piece, Message& m) const;
+    void add(const SentPieces& sent, Row& sum) const;
+};
+
+}  // namespace apscope::detail
