@@ -58,9 +58,11 @@ struct SchemeMemory {
     std::function<void(const TrainingStep&, State&, const Place&, const Exchange&)> update = {};
     std::function<void(const TrainingStep&, State&)> end = {};
 
-    std::optional<bool> keeps = {};     // steps must come in order; default: with any of these
-    bool feeds_errors_back = false;     // adds errors of a step to the next step's values
-    bool chooses_from_updates = false;  // of error feedback: the inner scheme has both
+    // True: steps must come in order. Not set: true if one of the functions above is set.
+    std::optional<bool> keeps = {};
+    bool feeds_errors_back = false;  // adds errors of a step to the next step's values
+    // Of error feedback: the inner scheme chooses from a state that the same scheme updates.
+    bool chooses_from_updates = false;
     // Results also compare sent values with the intended ones, such as a momentum (own_nmse).
     bool compares_intended = false;
 
@@ -104,7 +106,7 @@ struct SchemeEncoding {
     bool draws = false, sum_draws = false;
     bool is_exact_sum = false;    // reduce() gives the sum of the values, up to fp64's rounding
     bool sees_special = false;    // elements that are not finite do not bypass it
-    bool rounds_special = false;  // they reach encode() alone, which works element by element
+    bool rounds_special = false;  // only encode() gets them, and works element by element
     // The message of an element depends on the other elements by more than a scale or levels:
     // elements are selected, or transformed together (factors, a Fourier transform).
     bool mixes_elements = false;
