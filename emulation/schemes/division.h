@@ -1,5 +1,6 @@
-// Division: the place where a scheme's sum over W workers is divided. Training systems divide in
-// the format that they send, so that sums do not overflow; small gradients then round to 0.
+// Division: when the sum over W workers is divided by W, and in which format. Training systems
+// divide in the format that they send, so that sums do not overflow; small gradients then round to
+// 0.
 //
 //      c    = round(S g)                    sent with divide=after: the caller divides
 //      c'   = round(c / before)             sent otherwise; `before` is at least 1

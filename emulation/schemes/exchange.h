@@ -60,8 +60,7 @@ struct TrainingStep {
     std::span<const float> weights, full_batch;  // empty if not recorded
     bool packs = false;                          // messages have their payload, not only its length
     std::size_t row = 0;  // row length of the tensor of which this is a part; 0: by `shape`
-    // For a scheme whose blocks cross tensors (SchemeParts::bucket); null: the tensor is sent
-    // alone.
+    // For a scheme with blocks that cross tensors (SchemeParts::bucket). Null: no bucket.
     const Bucket* bucket = nullptr;
 
     // The random words of a worker; `hop` distinguishes several draws of one worker.

@@ -1,5 +1,5 @@
-// Statistics of a row from which a scheme chooses: sums of fixed shape, so that they depend only on
-// the values.
+// Statistics of a row, from which schemes choose parameters. Sums have a fixed shape, so they
+// depend only on the values.
 #pragma once
 
 #include <algorithm>
