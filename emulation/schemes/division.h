@@ -28,7 +28,7 @@ struct Divisors {
 
 struct Division {
     enum class Place {
-        after,   // not in the scheme
+        after,   // by the caller, after the sum
         before,  // by W before the sum: torch's compress hooks
         sqrt,    // by fl32(sqrt(W)) before the sum, by the rest after it
         fsdp,    // by a power of two near sqrt(W) before the sum, by the rest after it: FSDP

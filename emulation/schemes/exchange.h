@@ -113,7 +113,7 @@ struct Exchange {
     Rows intended;              // the values that the workers want to send
     std::vector<Message> sent;  // values in the gradient's own basis
     Rows reduced;               // the sums over the workers, one per topology
-    SumMoments moments;         // of the sum, if there is one
+    SumMoments moments;         // of a stochastically rounded sum
     Row scales;  // the agreed scale of every element, or one for all, if the scheme has a
                  // float grid
     std::optional<int> scale_exponent;  // s, if one power of two 2^s scaled all

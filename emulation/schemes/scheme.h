@@ -70,7 +70,7 @@ struct SchemeParts {
         return memory.keeps.value_or(memory.compensates() || memory.updates());
     }
     bool draws() const;      // true: messages depend on random words
-    bool sums_draw() const;  // true: so does the sum of given messages
+    bool sums_draw() const;  // true: the sum of given messages depends on random words
     // True if encode() gets elements that are not finite. Not in another basis, where an element of
     // the message belongs to no single element of the gradient.
     bool encodes_special() const {

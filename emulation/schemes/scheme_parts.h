@@ -36,7 +36,7 @@ struct SchemeChoice {
     bool selects() const { return select || choose; }
     // True if choose() decides for each tensor at each step from that tensor's amax and counts.
     bool is_alone() const { return !wants_sums && !joins_tensors && !looks_ahead; }
-    // ahead: for a scheme that looks ahead.
+    // ahead: needed if looks_ahead.
     Parameters parameters(const Selection& given, const Lookahead* ahead = nullptr) const;
 };
 
