@@ -5,10 +5,10 @@
 // that make it what it is, from the encodings of emulation/schemes/codecs. One exchange
 // (exchange_run.h):
 //
-//      intended = compensate(gradients)        memory      what the workers want to send, in place
-//      x        = forward(intended)            basis       what is encoded instead of it
+//      intended = compensate(gradients)        memory      the values that the workers want to send
+//      x        = forward(intended)            basis       the values that are encoded instead
 //      theta    = select(x) or choose, draw    choice      parameters for all workers
-//      sent_w   = encode(theta, x_w)           encoding    one message a worker
+//      sent_w   = encode(theta, x_w)           encoding    one message per worker
 //      y        = reduce(theta, sent)          encoding    the sum over the workers
 //      sent_w, y = inverse(...)                basis       back to the gradient's basis
 //      update(...)                             memory      the state for the next step
@@ -42,18 +42,18 @@ struct SchemeParts {
     std::string grid;                          // column `format`: sign, levels:16, a float format
     std::string topology{reductions::gather};  // column `topology` of its own reduction
     Transport transport = {};                  // of its messages
-    std::vector<std::string> needs = {};       // of weights, full_batch, loss, learning_rate
+    std::vector<std::string> needs = {};       // some of weights, full_batch, loss, learning_rate
     // Consecutive elements that no cut may part, or whole_row; totals of longer runs are measured.
     // Pieces begin at multiples of it and of sum_block (core/fixed_shape_sum.h).
     std::size_t run = 1;
-    // Elements of a run, counted from the start of a row, on which alone the encoding of each of
-    // its elements depends, in rows of one worker; 0: it depends on the whole row.
+    // The length of runs, counted from the start of a row: the encoding of an element depends only
+    // on its run, in rows of one worker. 0: it depends on the complete row.
     std::size_t block = 0;
-    // Bytes from which on a bucket of tensors is full, through which blocks are counted: encode()
-    // needs TrainingStep::bucket; 0: they are counted through a tensor.
+    // A bucket of tensors is full from this number of bytes on; blocks are counted through the
+    // bucket, and encode() needs TrainingStep::bucket. 0: blocks are counted through a tensor.
     std::size_t bucket = 0;
-    bool whole_shards = false;  // of a bucket: a result depends on the whole shards that it lies in
-    std::string defined_as = {};  // of functions of a caller, who expects recorded gradients
+    bool whole_shards = false;    // for a bucket: a result depends on the complete shards around it
+    std::string defined_as = {};  // name of a caller's functions, which expect recorded gradients
 
     SchemeChoice choice = {};
     SchemeMemory memory = {};
@@ -69,14 +69,14 @@ struct SchemeParts {
     bool encodes_special() const {
         return encoding.rounds_special && !basis.forward && !basis.inverse;
     }
-    // Scales and rounds, and does no more to a tensor.
+    // True if it only scales and rounds a tensor.
     bool only_encodes() const {
         return !memory.compensates() && !memory.updates() && !basis.transforms() && !basis.inverse;
     }
-    // Consists of a choice for all tensors and a float encoder: such schemes go through a block
-    // together (float_exchange.h).
+    // True if it consists of a choice for all tensors and a float encoder: such schemes process a
+    // block together (float_exchange.h).
     bool streams() const;
-    // What it needs of the agreed statistics, added to what others need.
+    // Adds the agreed statistics that it needs to those that others need.
     void add_to(WantedStatistics& wanted) const;
 };
 
@@ -88,7 +88,7 @@ struct Scheme {
     std::string note;    // written into every row
     std::map<std::string, std::string> keys;  // every key, including defaults
     SchemeParts parts;
-    Policy policy;  // its branches instead of parts; none of any other scheme
+    Policy policy;  // a policy's branches, which it has instead of parts
 
     bool is_policy() const { return !policy.branches.empty(); }
     // Throws std::invalid_argument for a policy, whose branches are schemes of their own.
