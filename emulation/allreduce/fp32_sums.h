@@ -23,7 +23,7 @@ namespace apscope::detail {
 
 struct Fp32Sums {
     bool in_hardware = false;  // the addition is the only rounding
-    // Ties to even: the rounding after the addition, in the same registers.
+    // For ties_to_even: the rounding after the addition, on the sum in registers.
     std::optional<StepCast<float>> step;
     QuantizeJob<float> job{};  // the rounding after the addition, if `step` is empty
     std::uint32_t zero_sign = sign_bit<float>;  // the sign bit, if the accumulator has a -0
@@ -35,8 +35,8 @@ struct Fp32Sums {
 };
 
 // The sums of up to `workers` rows of values of `sent`, with partial sums in `accumulate`, all
-// times 2^-k. Returns nothing if none of the cases above applies, and for toward_negative, whose x
-// - x is -0.
+// times 2^-k. Returns nothing if none of the cases above applies, and for toward_negative, in which
+// x - x is -0.
 std::optional<Fp32Sums> fp32_sums(const FloatFormat& sent, const FloatFormat& accumulate,
                                   const Projection& projection, int k, int workers);
 

@@ -24,7 +24,7 @@ public:
         if (rows_.size() < size) rows_.resize(size);
         return rows_.data();
     }
-    std::vector<const Real*> read;  // the place of each row
+    std::vector<const Real*> read;  // pointers to the rows that a tile reads
 
 private:
     struct Known {

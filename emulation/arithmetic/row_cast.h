@@ -37,15 +37,15 @@ public:
     const FloatFormat& format() const { return format_; }
     const Projection& projection() const { return projection_; }
 
-    // Sets out[i] = round(scale in[i]), with the draw of element first + i of the stream. The
-    // products must be exact in fp64, as those of two fp32 numbers and those with a power of two
-    // are. `in` may be `out`.
+    // Sets out[i] = round(scale in[i]), with word first + i of the stream. The products must be
+    // exact in fp64; those of two fp32 numbers and those with a power of two are. `in` may be
+    // `out`.
     void round(const float* in, double scale, double* out, std::size_t count,
                const RandomStream& stream, std::uint64_t first) const;
     void round(const double* in, double scale, double* out, std::size_t count,
                const RandomStream& stream, std::uint64_t first) const;
-    // Sets out[i] = round(a[i] + sign b[i]), rounded once; `out` may be one of them. Operands are
-    // those that add_rounded() takes.
+    // Sets out[i] = round(a[i] + sign b[i]), rounded once; `out` may be a or b. The operands must
+    // be such as add_rounded() takes.
     void add(const double* a, const double* b, double sign, double* out, std::size_t count,
              const RandomStream& stream, std::uint64_t first) const;
 

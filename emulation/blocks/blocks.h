@@ -51,7 +51,8 @@ float encode_blocks(std::span<const double> in, std::span<std::uint8_t> codes,
                     std::span<std::uint8_t> scales, BlockShape shape, const BlockFormat& format,
                     const Projection& projection, std::uint64_t seed = 0, int threads = 1);
 
-// Further options of an encoder. All except `stream` and `first_element` are for the rule ratio.
+// Further options of an encoder. All except `stream` and `first_element` apply only to the rule
+// ratio.
 struct BlockSettings {
     RandomStream stream;  // stream of the random words; element i draws word first_element + i
     std::optional<float> amax;  // the amax that several arrays agreed on; absent: that of the array
@@ -76,8 +77,7 @@ void decode_blocks(std::span<const std::uint8_t> codes, std::span<const std::uin
                    float tensor_scale, std::span<float> out, BlockShape shape,
                    const BlockFormat& format, int threads = 1);
 
-// These apply the rounding rule block by block and element by element, to check the functions
-// above.
+// These apply the rounding rule element by element, as a reference for the functions above.
 void quantize_blocks_by_rule(std::span<const float> in, std::span<float> out, BlockShape shape,
                              const BlockFormat& format, const Projection& projection,
                              std::uint64_t seed = 0);

@@ -8,7 +8,7 @@
 // A carry rounds up. For StochasticB, floor(eta 2^N + 1/2) + R >= 2^N is the same as eta 2^N + R +
 // 1/2 >= 2^N. StochasticC differs only where eta 2^N is a tie, k + 1/2, and that sum is exactly
 // 2^N: R = 2^N - 1 - k, so k is even if R is odd. Its count is then k, and k + R does not reach
-// 2^N; the word of an odd R is made one less in its last place, so that the sum does not carry
+// 2^N; the word of an odd R is reduced by one in its last place, so that the sum does not carry
 // either.
 #pragma once
 
