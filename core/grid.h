@@ -10,8 +10,8 @@
 //
 //      up (down)      lifted + 1 (- 1) where r < x (r > x)
 //      to odd         down, then the last bit set where r is not x
-//      a tie up       of x with its last bit set: at a tie, and nowhere else, that passes one
-//      a tie down     of x less its last place, with its last bit set: likewise
+//      ties up        r of x with its last bit set, which is above a tie if x is that tie
+//      ties down      r of x less its last place, with its last bit set: below a tie likewise
 //
 // All loops that round in this way use these constants and steps: casts, blocks, arithmetic in
 // registers and statistics, on the host and on a GPU.

@@ -49,8 +49,7 @@ struct Cast {
     Bits exact_zero;     // result for a zero, without its sign (formats without zero)
     Bits rounded_zero;   // result for a magnitude that rounds to zero
     Bits negative_zero;  // sign bit if the format has a -0
-    Bits overflow_positive,
-        overflow_negative;                      // result of a finite overflow, per sign
+    Bits overflow_positive, overflow_negative;  // result of a finite overflow, per sign
     Bits infinite_positive, infinite_negative;  // result for an infinity, per sign
     Bits below_zero;                            // result for a negative number in unsigned formats
     Bits input_floor;   // smaller inputs count as zero: the smallest normal number, or 0

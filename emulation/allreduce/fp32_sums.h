@@ -28,7 +28,7 @@ struct Fp32Sums {
     QuantizeJob<float> job{};  // the rounding after the addition, if `step` is empty
     std::uint32_t zero_sign = sign_bit<float>;  // the sign bit, if the accumulator has a -0
     int random_bits = 0;
-    bool ends_wide = false;  // the last sum is not rounded to the accumulator
+    bool ends_wide = false;  // true if the last sum is not rounded to the accumulator
     // For the moments of stochastic sums: the unscaled accumulator, and the scale 2^k.
     Cast<double> accumulator{};
     double scale = 1.0;

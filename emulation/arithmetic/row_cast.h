@@ -9,8 +9,8 @@
 //                   below = x cut off to the grid
 //                   up where x - below >= (2^N - r) 2^-N quantum
 //
-//               floor(2^N eta) + r >= 2^N says the same, because 2^N - r is an integer
-//      rule     elsewhere: gaps, numbers without a sign, flushed numbers, kept payloads, other
+//               floor(2^N eta) + r >= 2^N is equivalent, because 2^N - r is an integer
+//      rule     all other casts: gaps, unsigned formats, flushed numbers, kept payloads, other
 //               stochastic modes
 #pragma once
 

@@ -262,7 +262,8 @@ struct PowerScales {
     }
 };
 
-// The rule ratio, in NVFP4's order of fp32 operations (see choose_scale in block_rule.cpp).
+// The scale rule `ratio`, in NVFP4's order of fp32 operations (see choose_scale() in
+// block_rule.cpp).
 struct RatioScaleRule {
     MovableFormat<float> scale;
     float element_largest, scale_largest, tensor_scale, tensor_scale_inverse, stretch;

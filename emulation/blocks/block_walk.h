@@ -76,7 +76,8 @@ inline void take_batch(BlockBatch& batch, BlockShape shape, std::size_t size, st
     }
 }
 
-// Calls work(batch) for all blocks, on several threads, and done() after each thread's last batch.
+// Calls work(batch) for all blocks, and done() after each group of batches; threads share the
+// groups.
 template <class Work, class Done>
 void for_batches(BlockShape shape, const BlockFormat& format, int threads, Work&& work,
                  Done&& done) {

@@ -1,7 +1,7 @@
 // Stochastic rounding with a random integer R of N bits as a sum of two numbers below 1:
 //
-//      eta's first 16, 32 or 64 digits    d d d d d d d d ... d s   s: 1 too where a digit behind
-//                                                                   it is, if that may decide
+//      eta's first 16, 32 or 64 digits    d d d d d d d d ... d s   s: also 1 if a lower digit is
+//                                                                   1 and may decide
 //      R                                  R R R R h 0 0 0 ... 0 0   h: half of R's last place, if
 //                                                                   the count is rounded
 //

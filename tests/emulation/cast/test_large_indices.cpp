@@ -248,7 +248,7 @@ TEST(LargeIndices, LengthsOfPayloadsAre64Bits) {
     EXPECT_EQ(place_bits(bit32 + 1, true), 33);
     EXPECT_EQ(place_bits(5, true), 3);
     EXPECT_EQ(place_bits(2, true), 1);
-    EXPECT_EQ(place_bits(1, true), 0);  // there is nothing to tell
+    EXPECT_EQ(place_bits(1, true), 0);  // a single place needs no bits
     EXPECT_EQ(place_bits(0, true), 0);
 }
 
