@@ -25,8 +25,8 @@ namespace apscope::detail {
 
 namespace {
 
-// Arrays that jobs share, so that all have the same pages and contents. They are aligned to cache
-// lines, as a replay's buffers are.
+// The arrays of all jobs, which share them so that all use the same pages and contents. They are
+// aligned to cache lines, as a replay's buffers are.
 struct Arrays {
     Buffer<float> in, out;
     Buffer<double> in64, out64;
@@ -118,7 +118,8 @@ void add_array_jobs(Jobs& jobs, const std::string& where, std::size_t count, int
             quantize_job("e4m3", rounding(mode));
     }
     quantize_job("e4m3", {RoundingMode::ties_to_even, Overflow::saturate});
-    // In numbers: 16 bytes, the offset within a cache line of large heap arrays, and so of NumPy's.
+    // 4 numbers are 16 bytes: the offset within a cache line at which large heap arrays, such as
+    // NumPy's, begin.
     constexpr std::size_t behind = 4;
     jobs.add({"quantize e4m3 ties_to_even, unaligned", where, "memcpy", threads, n - behind, 8, 0.0,
               [a, threads, e4m3 = parse_format("e4m3")] {
@@ -155,8 +156,7 @@ void add_array_jobs(Jobs& jobs, const std::string& where, std::size_t count, int
                          threads);
             });
     }
-    // The lines have 1024 elements; with `columns` the blocks run along the other axis of the same
-    // array.
+    // The array has lines of 1024 elements; with `columns` the blocks run across the lines.
     const std::size_t rows = count / 1024;
     const auto block_job = [&](const char* name, Projection p, bool columns = false) {
         const BlockFormat f = parse_block_format(name);
@@ -192,7 +192,8 @@ void add_array_jobs(Jobs& jobs, const std::string& where, std::size_t count, int
         const BlockShape shape{rows, 1024, 1};
         const auto scales = std::make_shared<std::vector<std::uint8_t>>(
             shape.scales(f),
-            std::uint8_t{56});  // 1 in e4m3, 2^-71 in e8m0: decoded values are normal
+            // Code 56 is 1 in e4m3 and 2^-71 in e8m0, so decoded values are normal.
+            std::uint8_t{56});
         const double bytes = 5 + 1.0 / f.block_size;
         job("encode_blocks " + std::string(name), bytes, [a, scales, f, shape, threads] {
             encode_blocks(std::span<const float>(a->in).first(shape.size()),
@@ -208,7 +209,7 @@ void add_array_jobs(Jobs& jobs, const std::string& where, std::size_t count, int
     }
 }
 
-// Pass 2 of a replay for one item: a scheme, its wire row and its reduced rows.
+// Computes the wire row and the reduced rows of one scheme on one item, as pass 2 of a replay does.
 void replay_item(const Scheme& scheme, std::span<const float> in, std::size_t workers) {
     const std::size_t n = in.size() / workers;
     std::vector<std::span<const float>> rows;

@@ -15,11 +15,12 @@ namespace apscope::detail {
 struct BenchJob {
     std::string name;   // the kernel, with its format
     std::string where;  // "L2", "DRAM" or "CPU"
-    std::string floor;  // the name of its reference job, with the same `where` and threads; empty
-                        // for a reference
+    // The name of the reference job, which has the same `where` and `threads`; empty for a
+    // reference.
+    std::string floor;
     int threads = 1;
     double elements = 0;    // per call
-    double bytes = 0;       // read and written per element; 0 where operations count
+    double bytes = 0;       // read and written per element; 0 if the job counts operations
     double operations = 0;  // per element: multiply-adds, additions
     std::function<void()> run;
 };
@@ -33,13 +34,13 @@ struct BenchSizes {
     std::size_t l2_elements = std::size_t{1} << 16;    // fp32 numbers: 256 KiB in, 256 KiB out
     std::size_t dram_elements = std::size_t{1} << 25;  // 128 MiB in, 128 MiB out
     std::size_t matrix = 192;                          // rows, columns and terms
-    int threads = 1;  // the most that DRAM jobs take: 1 and this many
+    int threads = 1;  // DRAM jobs run with 1 thread and with this many
 };
 
-// The jobs and their arrays; those whose name contains `only`, and their references.
+// Makes the jobs whose name contains `only`, their reference jobs, and the arrays of both.
 std::vector<BenchJob> bench_jobs(const BenchSizes& sizes, const std::string& only);
 
-// progress(done, total) in visits; an exception from it stops the run.
+// Calls progress(done, total), both in numbers of visits; an exception from it ends the run.
 std::vector<BenchTimes> run_bench(std::vector<BenchJob> jobs, int rounds, double visit_seconds,
                                   const std::function<void(std::size_t, std::size_t)>& progress);
 

@@ -1,11 +1,11 @@
-// The references of kernels: the machine's own copies and multiply-adds.
+// The reference jobs of `apscope bench`: copies of memory, and multiply-adds at the machine's peak.
 #pragma once
 
 #include <span>
 
 namespace apscope::detail {
 
-// memcpy in pieces for threads, or the same with stores that bypass the caches.
+// Copies in pieces, divided among the threads: by memcpy, or by stores that bypass the caches.
 void copy_in_pieces(std::span<const float> in, std::span<float> out, int threads, bool streaming);
 
 // Does `count` fp32 fused multiply-adds in registers, in as many independent chains as hide their

@@ -27,7 +27,8 @@ double binary_levels(int workers) {  // ceil(log2 W)
     return levels;
 }
 
-// The share of a message that leaves a worker when it is scattered over W of them.
+// The share of its message that a worker sends away when the message is scattered over all W
+// workers.
 double scattered(int workers) { return static_cast<double>(workers - 1) / workers; }
 
 }  // namespace
@@ -105,11 +106,12 @@ Cost collective_cost(CollectiveAlgorithm collective, const MessageBytes& b, int 
                           share * (b.sent + b.result) +
                               (b.side_in_parts ? share : others) * (b.side + b.result_side)};
             cost.added = share * b.sent;
-            cost.decoded = b.sent + b.result;  // a part of every message, and the result
+            cost.decoded = b.sent + b.result;  // one part of every worker's message, and the result
             break;
         case CollectiveAlgorithm::hierarchical:
         case CollectiveAlgorithm::hierarchical_shards: {
-            // A node's workers divide its messages; the last node may have the fewest.
+            // The workers of a node divide the node's messages; the last node may have the fewest
+            // workers.
             const int inside = group < workers ? group : workers,
                       nodes = (workers + inside - 1) / inside;
             const int fewest = workers - (nodes - 1) * inside;
@@ -123,19 +125,20 @@ Cost collective_cost(CollectiveAlgorithm collective, const MessageBytes& b, int 
         }
     }
     cost.busiest = cost.inter.bytes;
-    // One worker of a pair sends only a message; the other sends its result beside its parts.
+    // If W is not a power of two, some workers are paired first. One worker of a pair sends only
+    // its message; the other sends all the rest, including the result for the first.
     if (collective == CollectiveAlgorithm::halving && !std::has_single_bit(unsigned(workers)))
         cost.busiest = std::max(partial, cost.busiest - partial);
     if (collective == CollectiveAlgorithm::double_tree) {
-        // Every worker is a leaf of one tree and has children in the other, two if there are
-        // enough.
+        // Every worker is a leaf of one tree and has children in the other, two if there are enough
+        // workers.
         cost.busiest = workers == 2 ? (partial + result) / 2.0 : partial + result;
         if (workers == 3) cost.busiest -= std::min(partial, result) / 2.0;
     }
     if (collective == CollectiveAlgorithm::tree) {
-        // The root sends the result on every level. Any other worker sends its partial sum once,
-        // and the result to the workers below it: on all levels but two at most; the last worker to
-        // join the root, on the levels of its own part.
+        // The root sends the result once per level. Any other worker sends its partial sum once,
+        // and the result once per level below it: at most `levels` - 2 times, except for the last
+        // worker to send to the root, which has as many levels below it as its subtree.
         const int last = workers - (1 << (static_cast<int>(levels) - 1));
         const double below = std::max(levels - 2.0, binary_levels(last));
         cost.busiest = std::max(levels * result, partial + std::max(below, 0.0) * result);
@@ -148,8 +151,8 @@ Cost collective_cost(CollectiveAlgorithm collective, const MessageBytes& b, int 
 
 namespace {
 
-// The way of a hierarchy: first inside a group, then over the groups' sums, whose results all
-// workers get last.
+// The way of a hierarchy of two levels: first inside each group, then among the groups' sums; last,
+// all workers get the result.
 std::optional<Way> levels_way(const Transport& t, const Topology& topology, double values,
                               double payload, double side, double agreed, int workers) {
     Transport messages = t;
@@ -166,7 +169,7 @@ std::optional<Way> levels_way(const Transport& t, const Topology& topology, doub
     if (way->inside) return way;
     if (has_format && t.over->code_bits == 0) return std::nullopt;
     const double wide = has_format ? values * t.over->code_bits / 8.0 : payload;
-    // Scales that the groups do not agree on travel with their sums.
+    // If the groups do not agree on scales beforehand, they send them with their sums.
     const double sent = t.over->agreed_bits > 0 ? side : side + agreed;
     std::optional<Way> over = way_of(*t.over, levels[1].name(), values, wide, sent, 0.0, groups);
     if (!over) return over;
@@ -176,7 +179,7 @@ std::optional<Way> levels_way(const Transport& t, const Topology& topology, doub
     return way;
 }
 
-// The bytes of a part of every message, 1 of `parts`.
+// The bytes of one part if every message is divided into `parts` equal parts.
 MessageBytes part_of(MessageBytes b, double parts) {
     const double side = b.side_in_parts ? parts : 1.0;
     return {b.sent / parts, b.partial / parts, b.result / parts,
@@ -203,14 +206,16 @@ Cost cost_of(const Way& way, int workers) {
     }
     if (!way.over) return collective_cost(way.collective, way.bytes, workers, way.group);
     const int groups = (workers - 1) / way.group + 1,
-              fewest = workers - (groups - 1) * way.group;  // workers of the last group carry most
+              // The workers of the last group send the most.
+        fewest = workers - (groups - 1) * way.group;
     const Cost below = collective_cost(way.collective, way.bytes, way.group),
                above =
                    collective_cost(way.over->collective, part_of(way.over->bytes, fewest), groups);
     Cost cost;
     cost.intra = below.inter;
     cost.busiest_inside = below.busiest;
-    if (way.collective == CollectiveAlgorithm::all_gather) {  // the results come from other workers
+    // Each worker gets the other parts of the result from its group.
+    if (way.collective == CollectiveAlgorithm::all_gather) {
         const double share = scattered(way.group) * way.over->bytes.result;
         cost.intra.messages += way.group - 1;
         cost.intra.bytes += share;
@@ -253,7 +258,8 @@ std::optional<Way> way_of(const Transport& t, std::string_view topology, double 
         way.bytes.partial = way.bytes.result = payload / t.code_bits * t.sum_bits(workers);
     }
     if (scatters) way.bytes.result = 0.0;
-    if (way.collective == CollectiveAlgorithm::pat) way.bytes.result = 4.0 * values;  // not rounded
+    // The result is sent in fp32.
+    if (way.collective == CollectiveAlgorithm::pat) way.bytes.result = 4.0 * values;
     return way;
 }
 

@@ -20,29 +20,30 @@ struct Traffic {
     double messages = 0.0, bytes = 0.0;
 };
 
-// Bytes over links of both levels that work at once: the slower one decides.
+// Bytes sent over both levels of links at the same time; the slower level determines the time.
 struct CostStage {
     double inter = 0.0, intra = 0.0;
 };
 
 struct Cost {
-    // The traffic between the nodes; and inside a node, in hierarchies and for collectives placed
-    // on nodes (nodes.h). Without nodes, or a hierarchy's group, every worker is a node.
+    // The traffic between nodes and, for hierarchies and for collectives placed on nodes (nodes.h),
+    // inside a node. Otherwise every worker counts as a node.
     Traffic inter, intra;
-    std::array<CostStage, 2> stages;  // the same bytes in stages, one after another
+    std::array<CostStage, 2> stages;  // the same bytes, by stages that run one after another
     double added = 0.0;               // bytes that one worker adds up, or counts
     double decoded = 0.0;  // bytes that one worker decodes: the result, or the others' messages
-    // Bytes that the busiest worker sends between the nodes. `inter` has the sequential messages,
-    // which in a tree belong to several workers.
+    // Bytes that the busiest worker sends between the nodes. `inter` counts messages that must be
+    // sent one after another, in a tree by several workers.
     double busiest = 0.0;
     double busiest_inside = 0.0;  // the same inside a node, for a hierarchy
     double node = 0.0;            // bytes that the busiest node sends to the others
     int workers_of_node = 1;      // more than 1 where workers are placed on nodes
 };
 
-// The bytes per element of workers' messages, partial sums and the result may differ. `side` is
-// sent completely with every message, however few values it has; side_in_parts: in `shards` with
-// the part that it belongs to. `shards` has `result_side` with the results; others have `side`.
+// Bytes of workers' messages, partial sums and the result, which may differ per element. `side`:
+// bytes of side information, sent completely with every message, however few values the message
+// has; if side_in_parts is true, `shards` sends with each part only the side information of that
+// part. With the results, `shards` sends `result_side`, and the other algorithms send `side`.
 struct MessageBytes {
     double sent = 0.0, partial = 0.0, result = 0.0, side = 0.0;
     bool side_in_parts = false;
@@ -65,21 +66,21 @@ enum class CollectiveAlgorithm {
     hierarchical_shards,  // the same with `shards` between nodes: partial sums are encoded there
 };
 
-// The names above, and the algorithm of a name. Throws std::invalid_argument for another name.
+// The name of an algorithm, as above; and the algorithm of a name. Throws std::invalid_argument for
+// another name.
 std::string_view name_of(CollectiveAlgorithm collective);
 CollectiveAlgorithm parse_collective(std::string_view name);
 
-// `group` is the number of workers in a node; hierarchies only. One worker sends nothing. Throws
-// std::invalid_argument for fewer than one worker or group of one.
+// The cost for one tensor. `group`: the number of workers in a node, for hierarchies only. One
+// worker sends nothing. Throws std::invalid_argument if `workers` or `group` is less than 1.
 Cost collective_cost(CollectiveAlgorithm collective, const MessageBytes& bytes, int workers,
                      int group = 1);
 
-// The algorithm of a row's topology, and its group; none for `exact`, which is not an algorithm.
+// The algorithm of a row's topology, and the size of its groups. None for `exact`, which is not an
+// algorithm, and for a hierarchy of two levels, which has two.
 std::optional<std::pair<CollectiveAlgorithm, int>> collective_of(std::string_view topology);
 
-// How a scheme's messages are sent. It is computed from the bytes of payload, of sent side
-// information and of values agreed on before, and from the number of values; none if no algorithm
-// computes that sum.
+// How a scheme's messages are sent: by which algorithm, and how many bytes.
 struct Way {
     CollectiveAlgorithm collective = CollectiveAlgorithm::ring;
     int group = 1, rounds = 1;

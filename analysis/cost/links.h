@@ -12,7 +12,7 @@ struct KnownLink {
     double bandwidth;               // bytes per second in one direction, as measured
     double rated;                   // the same according to the data sheet
     double latency;                 // seconds per message
-    std::optional<int> interfaces;  // of a node; none: each worker has one
+    std::optional<int> interfaces;  // network interfaces per node; none: one per worker
     std::string_view source;
 };
 

@@ -13,16 +13,17 @@ namespace apscope::detail {
 
 namespace {
 
-constexpr int most_workers = 1 << 20;  // messages of trees are counted one by one
+constexpr int most_workers = 1 << 20;  // because messages of trees are counted one by one
 
 struct Nodes {
     int workers, count, each;
     int of(std::int64_t worker) const { return static_cast<int>(worker / each); }
 };
 
-// The traffic of a ring over all workers, of which each sends `bytes`. Each node has one link to
-// the next. `rounds` is how often a message goes around, less one hop each time. The longest way
-// leaves out that many consecutive links, with as few links between nodes among them as possible.
+// The traffic of a ring over all workers, each of which sends `bytes`. Each node has one link to
+// the next node. A message goes around `rounds` times, each time one hop less than the full circle,
+// so it omits `rounds` consecutive links. The slowest message omits as few links between nodes as
+// possible.
 struct Around {
     Traffic inter, intra;
     CostStage stage;
@@ -83,14 +84,16 @@ private:
         bool crosses;
     };
     Nodes nodes_;
-    std::vector<double> partial_, result_;  // the shares that leave a node
+    // The shares of a message that each node sends to others.
+    std::vector<double> partial_, result_;
     std::vector<Round> rounds_;
 };
 
 using Parent = std::function<std::int64_t(std::int64_t place, std::int64_t lowest_bit)>;
 using Rank = std::function<std::int64_t(std::int64_t place)>;
 
-// The rounds of trees in which places send to their parents, those with the lowest bits set first.
+// The rounds in which the places of trees send to their parents: first the places whose lowest set
+// bit is 1, then those with 2, 4, ...
 Rounds climbed(const Nodes& nodes, double share, const Parent& parent,
                const std::vector<Rank>& trees) {
     Rounds rounds(nodes);
@@ -117,7 +120,8 @@ Rounds double_tree_rounds(const Nodes& nodes) {
     return climbed(nodes, 0.5, parent, {itself, other});
 }
 
-// The rounds in which partners, those at the largest distance first, exchange half of their values.
+// The rounds of recursive halving: partners exchange half of their values, first those at the
+// largest distance.
 Rounds halving_rounds(const Nodes& nodes) {
     const auto left = static_cast<int>(std::bit_floor(static_cast<unsigned>(nodes.workers)));
     const int excess = nodes.workers - left;
@@ -133,8 +137,9 @@ Rounds halving_rounds(const Nodes& nodes) {
     return rounds;
 }
 
-// Every worker has every place of a tree for one of the W chunks, and its parent is further on by
-// the place's lowest bit, so all nodes send the same number of bytes.
+// PAT has one tree per chunk, and every worker has each place in one of the W trees. The parent of
+// a place is the worker further on by the place's lowest set bit, so all nodes send the same number
+// of bytes.
 void take_pat(Cost& cost, const Nodes& nodes, double partial, double result) {
     double levels = 0.0, crossing = 0.0;
     std::vector<double> up(static_cast<std::size_t>(nodes.each)), down = up;
@@ -186,7 +191,7 @@ void check_nodes(int workers, int count) {
                                     " are too many for nodes; use at most 1048576");
 }
 
-// On one node, the traffic between groups stays inside, too.
+// The cost if there is only one node: the traffic between groups stays inside it, too.
 Cost on_one_node(Cost cost) {
     add(cost.intra, cost.inter);
     cost.inter = {};
@@ -262,7 +267,7 @@ double latency_seconds(const Cost& cost, const Links& links) {
 }
 
 double transfer_seconds(const Cost& cost, const Links& links) {
-    const double shared =  // workers of a node that share one interface
+    const double shared =  // number of workers per interface
         links.interfaces ? std::max(1.0, cost.workers_of_node / double(*links.interfaces)) : 1.0;
     double seconds = 0.0;
     for (const CostStage& stage : cost.stages)

@@ -1,7 +1,7 @@
 // A collective on nodes: which of its bytes and messages cross from node to node. Worker w of W is
 // on node w / (W / nodes), rounded down, so that neighbours of a ring share a node. A node's
-// traffic leaves through all its network interfaces, equally: a library runs as many rings or
-// trees, with a part of the bytes each, as NCCL does. docs/definitions.md, section 12.
+// traffic is divided equally among its network interfaces, because libraries such as NCCL run one
+// ring or tree per interface, each with a part of the bytes. docs/definitions.md, section 12.
 #pragma once
 
 #include <optional>
@@ -22,7 +22,7 @@ std::optional<Cost> cost_on_nodes(CollectiveAlgorithm collective, const MessageB
 std::optional<Cost> cost_on_nodes(const Way& way, int workers, std::optional<int> nodes);
 
 // The cost of a collective by name; by default the group of a hierarchy is a node. Throws
-// std::invalid_argument, also where cost_on_nodes() has no cost.
+// std::invalid_argument, also if cost_on_nodes() returns none.
 Cost checked_cost(std::string_view name, const MessageBytes& bytes, int workers,
                   std::optional<int> group, std::optional<int> nodes);
 
@@ -31,16 +31,17 @@ struct Link {
     double latency = 0.0, bandwidth = 1.0;
 };
 
-// The links between nodes and inside them. With nodes, the workers of one share `interfaces`
-// network interfaces with the bandwidth of `inter`; without nodes, or where a node has fewer
-// workers, each worker has its own interface.
+// The links between nodes and inside them. With nodes, the workers of a node share `interfaces`
+// network interfaces with the bandwidth of `inter`; without nodes, or if a node has fewer workers
+// than that, each worker has its own interface.
 struct Links {
     Link inter, intra;
     double pass_cost = 0.0;  // seconds per byte of one local pass over memory
     std::optional<int> nodes, interfaces;
 };
 
-// The seconds of the messages' latencies; of their bytes; of both and the passes of the additions.
+// The seconds that the latencies of messages take; that the transfer of their bytes takes; and the
+// sum of both and of the additions' passes over memory.
 double latency_seconds(const Cost& cost, const Links& links);
 double transfer_seconds(const Cost& cost, const Links& links);
 double seconds_of(const Cost& cost, const Links& links);

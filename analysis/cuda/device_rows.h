@@ -1,10 +1,10 @@
-// A RowDevice on anything that has memory and runs steps: CUDA's streams (replay.cu), or the host's
-// memory and a loop, with which tests compare complete replays. An item is processed in pieces
-// of complete blocks, so the memory that it needs does not depend on its size.
+// A RowDevice on any device that has memory and runs steps: a GPU through CUDA's streams
+// (replay.cu), or the host with a loop, on which tests compare complete replays. An item is
+// processed in pieces of complete blocks, so the memory that it needs does not depend on its size.
 //
-// MakeQueue returns a queue: allocate<T>(n) memory with get(), copy(host, n, to) into it,
-// launch(step), and read(from, n), which waits. Failed allocations throw std::bad_alloc; the pieces
-// then become smaller.
+// MakeQueue returns a queue with these functions: allocate<T>(n) returns memory whose pointer is
+// get(), copy(host, n, to) copies into it, launch(step) starts a step, and read(from, n) waits and
+// returns values. Failed allocations throw std::bad_alloc; the pieces then become smaller.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,8 @@ namespace apscope::detail {
 template <class MakeQueue>
 class DeviceRows : public RowDevice {
 public:
-    // memory: the limit of an item at a time, in bytes; the memory of one block is always allowed.
+    // memory: the limit in bytes for an item's data on the device; the memory of one block is
+    // always allowed.
     DeviceRows(MakeQueue make_queue, std::uint64_t memory)
         : make_queue_(std::move(make_queue)), memory_(memory) {}
 

@@ -14,14 +14,14 @@ inline FloatScale make_float_scale(const FloatFormat& format, const Projection& 
             format.largest()};
 }
 
-// True if the draws of this rounding have moments, for which partial sums need space.
+// True if the moments of this rounding's draws are added up, so partial sums need space for them.
 inline bool has_moments(const Projection& projection) {
     return is_stochastic(projection.rounding) &&
            projection.rounding != RoundingMode::stochastic_exact;
 }
 
-// Calls f(step). Element i draws word i of `stream`; without a stream, of the one that quantize()
-// uses.
+// Calls f(step). Element i draws word i of `stream`; if `stream` is null, of the stream that
+// quantize() uses.
 template <class F>
 void with_error_step(const float* in, float* out, std::size_t n, const FloatFormat& format,
                      const Projection& projection, double scale, std::uint64_t seed,

@@ -1,4 +1,4 @@
-// Quantization fused with its error statistics on a GPU: the bits of quantize() and of
+// Quantization fused with its error statistics on a GPU, with the same bits as quantize() and
 // ErrorStatistics.
 #pragma once
 

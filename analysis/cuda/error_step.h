@@ -1,7 +1,7 @@
 // Error statistics on a GPU, fused with the rounding: a number is read once, rounded, compared and,
 // if requested, written. The sums have the shape of core/fixed_shape_sum.h, so they are those of
 // analysis/statistics/error_statistics.h bit for bit. Three steps, in which threads do not
-// communicate; behind each step's name, what one thread does:
+// communicate. Beside each step's name is what one thread processes, and how:
 //
 //      lanes     a lane: 16 threads add the 4096 elements of a block, thread j those with
 //                i mod 16 = j, in order of i, so neighbouring threads read neighbouring elements
@@ -21,7 +21,8 @@
 
 namespace apscope::detail {
 
-// The sums of a draw's error and variance, and the number of draws without them.
+// Three quantities: the sum of expected errors, the sum of variances, and the number of roundings
+// without known moments.
 inline constexpr int moment_sums = 3;
 struct ErrorCounts {
     enum Count { counted, nonzero, underflow, subnormal, saturated, overflow, nan, infinite, size };
@@ -59,7 +60,7 @@ struct ErrorLane {
         return (bits_cast<std::uint64_t>(v) & infinity_bits<double>) != infinity_bits<double>;
     }
 
-    // Counts the limits that x meets; `code` is x scaled and rounded.
+    // Counts x if it is subnormal or saturates in the format; `code` is x scaled and rounded.
     APSCOPE_HD void add_limits(double x, double code, const FloatScale& s) {
         using C = ErrorCounts;
         count_limits(absolute(x * s.scale), absolute(code), s.smallest_normal, s.largest,
@@ -70,7 +71,7 @@ struct ErrorLane {
     APSCOPE_HD void add_pair(double x, double y, const FloatScale& s) {
         using C = ErrorCounts;
         if (!finite(x)) {
-            count[C::nan] += x != x;  // by constant indices: the array stays in registers
+            count[C::nan] += x != x;  // constant indices keep the array in registers
             count[C::infinite] += x == x;
             return;
         }
@@ -91,8 +92,8 @@ struct ErrorLane {
     }
 };
 
-// Rounding is one of emulation/cuda/cast/group_rounding.h, applied to scaled numbers. Draws: it is
-// stochastic, and its moments count.
+// Rounding: a class of emulation/cuda/cast/group_rounding.h, applied to scaled numbers. Draws:
+// whether it is stochastic and its moments are added up.
 template <class Rounding, bool Draws>
 struct ErrorLaneStep {
     using Real = typename Rounding::Number;
@@ -119,7 +120,7 @@ struct ErrorLaneStep {
             const double x = in[i];
             Real value[1];
             if constexpr (sizeof(Real) == sizeof(float))
-                value[0] = in[i];  // such a rounding supports only scale 1
+                value[0] = in[i];  // a rounding of fp32 numbers supports only scale 1
             else value[0] = x * scale.scale;
             rounding(value, i);
             const double code = value[0];

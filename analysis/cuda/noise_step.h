@@ -18,7 +18,7 @@ struct Piece {
 
     APSCOPE_HD std::uint64_t blocks() const { return (count + sum_block - 1) / sum_block; }
     APSCOPE_HD std::uint64_t places() const { return blocks() * sum_lanes; }
-    // end() is its other half and needs the piece.
+    // Not static, although it could be, because callers use it together with end(), which is not.
     // NOLINTNEXTLINE(readability-convert-member-functions-to-static)
     APSCOPE_HD std::uint64_t begin(std::uint64_t place) const {
         return place / sum_lanes * sum_block + place % sum_lanes;
@@ -29,8 +29,8 @@ struct Piece {
     }
 };
 
-// A lane's part of the squared errors of its noise blocks: the sum over each two elements, for the
-// last block perhaps over one. They lie a pitch apart.
+// One lane's part of the squared errors of noise blocks: the sum of squares of every two of its
+// elements, for the last block perhaps of one. Successive sums are `pitch` apart in `out`.
 struct NoiseLane {
     double* out;
     std::uint64_t pitch;
@@ -70,8 +70,8 @@ struct NoiseErrorStep {
     }
 };
 
-// Computes the product of a block's ratios: the quantities exponent, significand and blocks of line
-// l are at q * lines + l.
+// Computes the product of the ratios of a line, that is of one block of one row: its quantity q
+// (exponent, significand or number of noise blocks) is at q * lines + line.
 struct NoiseRatioStep {
     const double *errors, *noise;
     Piece piece;

@@ -24,7 +24,8 @@ public:
     }
     template <class T>
     void copy(const T* host, std::uint64_t n, T* to) {
-        // Pageable memory is staged before the call returns.
+        // CUDA copies pageable memory before the call returns, so the caller may change it
+        // afterwards.
         if (n != 0)
             APSCOPE_CUDA(cudaMemcpyAsync(to, host, n * sizeof(T), cudaMemcpyHostToDevice, stream_));
     }

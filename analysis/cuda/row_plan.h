@@ -19,11 +19,13 @@ public:
     struct Task {
         WireCast cast;
         FloatScale scale;  // scale of the results
-        // Places in rows(): all reduced rows come first, then those that are sampled once more.
+        // Places in rows(): first all reduced rows of the task, then its sampled rows a second
+        // time.
         std::uint64_t first_row;
         std::uint64_t row_count = 0, sampled_count = 0;
         std::uint64_t draws = 0;  // 0: no draws are compared
-        // A block's first quantity: its sums begin at this times the piece's blocks.
+        // The number of the task's first quantity; its sums begin at this number times the blocks
+        // of a piece.
         std::uint64_t first_quantity = 0;
 
         std::uint64_t all_rows(int workers) const {
@@ -34,7 +36,7 @@ public:
         }
         std::uint64_t noise_quantities() const {
             return 3 * row_count;
-        }  // the quantities of RatioProduct, where noise is known
+        }  // the quantities of RatioProduct, if the noise is known
         std::uint64_t draw_quantities() const {
             return draws == 0 ? 0 : (2 * draws + 1) * sampled_count;
         }
@@ -47,7 +49,7 @@ public:
     double divisor() const { return divisor_; }
     bool has_noise() const { return has_noise_; }
 
-    // The most that any task needs at a time, per block of elements.
+    // The largest need of any task, per block of elements.
     std::uint64_t lane_doubles() const { return lane_doubles_; }
     std::uint64_t slots() const { return slots_; }
     std::uint64_t draw_doubles() const { return draw_doubles_; }
@@ -60,7 +62,7 @@ public:
     std::uint64_t row_floats() const { return static_cast<std::uint64_t>(workers_) * sum_block; }
     std::uint64_t bytes() const;
 
-    // Zero sums, to which the results of a piece are added, block by block.
+    // Sums of zero; add() then adds the results of a piece to them, block by block.
     std::vector<RowTotals> no_totals(std::uint64_t elements) const;
     void add(const std::vector<double>& results, std::uint64_t blocks,
              std::vector<RowTotals>& totals) const;

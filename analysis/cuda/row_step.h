@@ -1,6 +1,6 @@
-// The work of GPU threads in a replay, for one scheme on a piece of an item (complete blocks): that
-// of analysis/replay/float_blocks, in steps that write what the next ones read. Behind each step's
-// name, what one thread does:
+// The work of GPU threads in a replay, for one scheme on a piece of an item (complete blocks). It
+// is the work of analysis/replay/float_blocks, in steps; each reads results of the steps before it.
+// Beside each step's name is what one thread processes, and how:
 //
 //      reference    an element        the fp64 sum of the workers' values, divided
 //      wire         a lane            a worker's values rounded, kept and compared with the
@@ -30,7 +30,7 @@
 
 namespace apscope::detail {
 
-// The quantities that a lane adds up, each as a double: integers up to 4096 are exact.
+// The quantities that a lane adds up, each as a double, which holds counts up to 4096 exactly.
 struct RowQuantities {
     enum : int {
         sums = 0,                                 // ErrorStatistics::Sum
@@ -42,7 +42,7 @@ struct RowQuantities {
     };
 };
 
-// A lane of one row of a result.
+// The sums of one lane for one result row.
 struct RowLane {
     ErrorLane pairs;
     MomentLane moments;
@@ -64,8 +64,8 @@ struct RowLane {
     }
 };
 
-// The encoding of values for the wire, and their decoding. For each value its code, an fp32 number,
-// is kept; or, if `narrow`, the decoded code, if that is an fp32 number.
+// The encoding of values for the wire, and their decoding. For each value the code is kept, as an
+// fp32 number; if `narrow`, the decoded code is kept instead, which is then an fp32 number, too.
 struct WireCast {
     FloatScale scale;
     double inverse;  // 1 / scale, a power of two; 0: results are divided by the scale
@@ -206,7 +206,7 @@ struct SplitStep {
     }
 };
 
-// One reduced row: the way from the workers' codes to a result.
+// One reduced row: how the workers' codes become a result.
 struct ReducedRow {
     enum class Kind : std::int32_t { exact, gather, hops };
     Kind kind;
@@ -279,8 +279,7 @@ struct ReducedStep {
     FloatScale scale;  // scale of the results; its units are the divisor
     double* lanes;     // row r's place p at r * places + p
     std::uint64_t pitch;
-    double* squares;  // the lane's part of the squared errors, noise block after noise block of a
-                      // place; or null
+    double* squares;  // the lanes' parts of the squared errors (NoiseLane), or null
 
     APSCOPE_HD std::uint64_t count() const { return row_count * reducer.piece.places(); }
     APSCOPE_HD void operator()(std::uint64_t item) const {
@@ -326,8 +325,8 @@ struct DrawStep {
 };
 
 // The statistics of K draws: quantity 0 is the sum of variances, 1 .. K are the draws' sums of
-// errors, K + 1 .. 2 K the sums of variances without one draw. All are computed from deviations
-// from draw 0, whose sums lose no digits to cancellation.
+// errors, K + 1 .. 2 K the sums of variances with one draw left out. All are computed from
+// deviations from draw 0, whose sums lose no digits to cancellation.
 struct DrawStatisticsStep {
     const double* values;  // draw d of row r at (r * draws + d) * piece.count
     Piece piece;
@@ -367,7 +366,7 @@ struct DrawStatisticsStep {
     }
 };
 
-// The blocks' quantities from their lanes: quantity q of block b is at q * blocks + b.
+// Adds the lanes of each block: quantity q of block b is at q * blocks + b.
 struct JoinStep {
     const double* lanes;
     double* out;

@@ -1,7 +1,7 @@
-// BlockSource: what a scheme sends of each block of one item and what its sums come to. An
-// ItemAccount (item_account.h) owns it and asks it, block by block: float_blocks.h for schemes that
-// scale and round to a float grid, phase_blocks.h for two phases of them, exchange_blocks.h for all
-// others.
+// BlockSource: the messages of a scheme on one item and their sums, block by block. An ItemAccount
+// (item_account.h) owns it. The derived classes are in float_blocks.h for schemes that scale and
+// round to a float grid, in phase_blocks.h for two-phase reductions of such schemes, and in
+// exchange_blocks.h for all other schemes.
 #pragma once
 
 #include <cstddef>
@@ -20,31 +20,35 @@
 
 namespace apscope::detail {
 
-// What is known of a row beside its sums.
+// Facts about a result row, other than its sums.
 struct RowFacts {
-    std::string topology;       // empty at the wire
-    bool exact = false;         // of a reduced row: the fp64 sum of what was sent
-    bool adds_moments = false;  // and its moments are the sums of the messages', its hops' added
+    std::string topology;  // empty at the wire
+    bool exact = false;    // the reduced row that is the fp64 sum of the messages
+    // Its moments are the sums of the messages' moments, plus those of its hops.
+    bool adds_moments = false;
     bool hops_draw = false;
-    bool sampled = false;  // K draws are taken of it
+    bool sampled = false;  // its moments are estimated from K draws
     Moments moments = Moments::none;
     bool float_grid = false;         // the statistics count limits and ulps of a float format
-    std::optional<BlockUse> blocks;  // of the wire, of schemes whose scales are blocks' own
+    std::optional<BlockUse> blocks;  // of the wire row, if each block has its own scale
 };
 
 struct SourceFacts {
     RowFacts wire;
-    std::vector<RowFacts> reduced;  // the exact one first; none where the item has none
+    std::vector<RowFacts> reduced;  // the exact one first; empty if the item has no reduced rows
     bool skipped = false;           // the step sends nothing
-    // The message is the gradient, rounded element by element to a float grid: errors have parts.
+    // The message is the gradient, rounded element by element to a float grid, so its error can be
+    // split by cause (error_split.h).
     bool splits = false;
-    // The workers send something else (a momentum), which is a separate truth (SentBlock::meant).
+    // The workers mean to send something other than the gradient (a momentum). Results are compared
+    // with that, too (SentBlock::meant).
     bool has_own = false;
-    // For results whose elements share a scale on a float grid.
+    // The scale for errors in units in the last place, if all elements of a result share one on a
+    // float grid.
     std::optional<FloatScale> ulps;
 };
 
-// What one worker sends of a block.
+// One worker's message for a block.
 struct SentBlock {
     template <class Real, class Saturated>
     struct Values {
@@ -58,8 +62,8 @@ struct SentBlock {
     ErrorStatistics statistics;  // of this block alone
     std::variant<Floats, Doubles, MarkedDoubles> values;
     bool saturates = false;
-    std::span<const double> bias, variance;  // of every element over the draws, or empty
-    std::span<const double> meant, sent;     // of a scheme with a truth of its own
+    std::span<const double> bias, variance;  // of each element's random rounding; may be empty
+    std::span<const double> meant, sent;     // only used if SourceFacts::has_own
 };
 
 class BlockSource {
@@ -69,17 +73,19 @@ public:
 
     const SourceFacts& facts() const { return facts_; }
 
-    // What worker w sends of elements first .. first + count - 1. Good until the next call.
+    // Worker w's message for elements first .. first + count - 1. Valid until the next call.
     virtual SentBlock send(std::size_t w, std::size_t first, std::size_t count) = 0;
-    // Turns to draw d of these elements, unless the caller of the account does.
+    // Makes draw d of elements first .. first + count - 1 the current one. Sources whose owner
+    // makes the draws do nothing here (ItemAccount::take_draw).
     virtual void draw(std::size_t, std::size_t, std::size_t) {}
-    // y = what worker w sends of elements from `first` on, of the block or the draw at hand.
+    // y = worker w's decoded message for elements from `first` on, in the current block or draw.
     virtual void read_sent(std::size_t w, std::size_t first, std::span<double> y) = 0;
-    // y = the sum by reduced row r, divided; the first is exact. hops, if given, is added to: the
-    // moments of its draws, before the division.
+    // y = the result of reduced row r, after the division by the item's divisor; row 0 is exact. If
+    // `hops` is given, adds to it the moments of the rounding in the sums, before the division.
     virtual void reduce(std::size_t r, std::size_t first, std::span<double> y,
                         HopMoments* hops) = 0;
-    // The largest error of y in units in the last place, where elements have scales of their own.
+    // The largest error of y in units in the last place, if each element has its own scale;
+    // otherwise 0.
     virtual double max_ulp(std::size_t, std::span<const double>, std::span<const double>) const {
         return 0.0;
     }

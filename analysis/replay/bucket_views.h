@@ -1,5 +1,5 @@
-// The bucket of a tensor at a step, as a replay reads it, for a scheme whose blocks cross tensors:
-// of the selected tensors, those that the scheme serves at this step.
+// The bucket of a tensor at a step, as a replay reads it, for a scheme whose blocks cross tensors.
+// It has only selected tensors that the scheme encodes at this step.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace apscope::detail {
 
-// Of a running replay: what all items of a bucket have in common.
+// The totals that all items of a bucket share in a running replay.
 class BucketTotals {
 public:
     std::shared_ptr<ArrayTotals> of(const ResolvedScheme& resolved, std::size_t t,
@@ -37,7 +37,7 @@ public:
     BucketViews(const BucketViews&) = delete;
     BucketViews& operator=(const BucketViews&) = delete;
 
-    // Null if the scheme counts its blocks through a tensor.
+    // Null if the scheme's blocks do not cross tensors.
     const Bucket* bucket() const { return bucket_ ? &*bucket_ : nullptr; }
 
 private:

@@ -1,4 +1,4 @@
-// The options of a replay that its trace, or another option, does not allow.
+// Refuses options of a replay that do not fit the trace or another option.
 #pragma once
 
 #include "analysis/replay/replay.h"

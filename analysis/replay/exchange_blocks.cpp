@@ -36,7 +36,7 @@ struct WidenRow {
     }
 };
 
-// The truth, if moments refer to the intended value.
+// Converts a bias relative to the intended value to one relative to the gradient.
 struct BiasOfTruth {
     static APSCOPE_INLINE void run(const double* bias, const double* intended, const double* truth,
                                    std::size_t count, double* of_truth) {
@@ -116,7 +116,7 @@ void ExchangeBlocks::look_at(const Exchange& e, std::size_t first) {
         sum.adds_moments = sum.hops_draw = true;
     }
     facts_.skipped = e.skipped;
-    // Is what the workers round to a float grid the gradient, element by element?
+    // True if the workers round the gradient itself to a float grid, element by element.
     facts_.splits = float_grid_ && !scheme_.basis.transforms() && !scheme_.basis.turns_in_encode &&
                     !scheme_.memory.compensates() && !e.skipped;
     has_scales_ = has_scales_ || !e.scales.empty();
@@ -124,7 +124,8 @@ void ExchangeBlocks::look_at(const Exchange& e, std::size_t first) {
         facts_.ulps = scale_on(*limits_, e.scales[0], item_.divisor());
 }
 
-// Moments refer to the intended value; rows compare with the truth.
+// A message's bias is relative to the value that the worker meant to send; result rows compare with
+// the gradient, so the bias is converted.
 SentBlock ExchangeBlocks::send(std::size_t w, std::size_t first, std::size_t count) {
     const std::size_t at = first - first_;
     const Message& m = e_->sent[w];
@@ -143,14 +144,14 @@ SentBlock ExchangeBlocks::send(std::size_t w, std::size_t first, std::size_t cou
     ErrorStatistics& sent = block.statistics;
     sent.add_block<double>(truth_, values, nullptr, bias_, variance);
     sent.moments_defined = are_finite(variance);
-    if (at == 0 && m.grid_use) {  // of the whole piece
+    if (at == 0 && m.grid_use) {  // grid_use covers the whole piece, so its first block adds it
         sent.subnormal += m.grid_use->subnormal;
         sent.saturated += m.grid_use->saturated;
         sent.max_ulp = std::max(sent.max_ulp, m.grid_use->max_ulp);
     }
     if (known_) {
         block.variance = variance;
-    } else if (sum_moments_) {  // of what is certain
+    } else if (sum_moments_) {  // not random: the bias is the error, the variance is 0
         bias_.resize(count);
         nothing_.assign(count, 0.0);
         block.variance = nothing_;
@@ -173,7 +174,8 @@ void ExchangeBlocks::read_sent(std::size_t w, std::size_t first, std::span<doubl
     std::copy_n(e_->sent[w].values.data() + (first - first_), y.size(), y.begin());
 }
 
-// What the sum expects given the messages, as far as it is not their sum.
+// The moments of the reduction's own draws if the messages are given: its variance, and its
+// expected value minus the sum of the messages.
 void ExchangeBlocks::add_sum_moments(std::size_t first, HopMoments& moments) {
     const std::size_t n = moments.bias.size(), at = first - first_;
     const SumMoments& given = e_->moments;

@@ -1,6 +1,6 @@
-// ExchangeBlocks: the blocks of an exchange of any scheme (emulation/schemes/exchange_run.h),
-// on one item. Exchanges of whole tensors and those that come in pieces go through here, to the
-// same bits.
+// ExchangeBlocks: the BlockSource of an exchange of any scheme (emulation/schemes/exchange_run.h)
+// on one item. It takes an exchange of the whole tensor or of one piece after another, with the
+// same results bit for bit.
 #pragma once
 
 #include <cstddef>
@@ -19,15 +19,16 @@ class ExchangeBlocks final : public BlockSource {
 public:
     ExchangeBlocks(const SchemeParts& scheme, const ItemContext& item);
 
-    // Turns to an exchange whose rows begin at element `first` of the tensor, which is the start of
-    // a block, and learns from it what the rows of the tensor hold. In order.
+    // Makes `e` the current exchange and collects facts about the tensor's result rows from it. Its
+    // rows begin at element `first` of the tensor, which is the start of a block. Calls must be in
+    // order of `first`.
     void look_at(const Exchange& e, std::size_t first);
-    // Turns to a draw of an exchange, of which nothing is learned.
+    // Makes another draw of an exchange the current exchange, without collecting facts.
     void draw_at(const Exchange& e, std::size_t first);
     std::size_t size() const { return e_->intended.at(0).size(); }
-    // Once all were seen: completes the facts.
+    // Completes the facts, after look_at() of every piece.
     SentItem end(std::optional<int> scale_exponent, bool skipped);
-    // Whether rows without a closed form are to be estimated from K draws (docs/definitions.md,
+    // True if moments without a closed form are to be estimated from K draws (docs/definitions.md,
     // section 5).
     bool may_draw() const;
 
@@ -42,21 +43,21 @@ private:
 
     const SchemeParts& scheme_;
     ItemContext item_;
-    std::optional<GridLimits> limits_;  // of the float encoder's grid
+    std::optional<GridLimits> limits_;  // of the float encoder's grid; none without a float encoder
     bool known_ = true, certain_ = true, float_grid_ = true, in_blocks_ = true,
-         has_scales_ = false;  // of all messages
+         has_scales_ = false;  // each of all messages so far, has_scales_ of any exchange
     std::vector<BlockUse> blocks_;
     std::vector<std::uint64_t> payload_bits_, side_bits_, tensor_bits_;
-    // The current piece, and where it begins.
+    // The current exchange, and the tensor's element at which it begins.
     const Exchange* e_ = nullptr;
     std::size_t first_ = 0;
-    bool sum_moments_ = false;  // it has those of what the sum draws
+    bool sum_moments_ = false;  // it has the moments of the reduction's own draws
     Row truth_, bias_, nothing_;
-    Row marked_;  // 1 an element that saturated
+    Row marked_;  // 1 for an element that saturated
 };
 
-// The column `topology` of the reduced rows: exact, then the scheme's own or those that it crosses
-// with.
+// The column `topology` of the reduced rows: exact, then the scheme's own reduction or, if it
+// crosses with topologies, the item's.
 std::vector<std::string> topology_names(const SchemeParts& scheme, const ItemContext& item);
 
 }  // namespace apscope::detail

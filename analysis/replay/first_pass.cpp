@@ -33,7 +33,7 @@ FirstPass first_pass(const Trace& trace, const ReplayOptions& options, const Wor
         return trace.manifest().tensors[options.tensors[pair % tensors]].size() *
                static_cast<std::size_t>(options.workers);
     };
-    // Places in `pairs`, as the work list would go through them, and the bytes of each.
+    // Positions in `pairs`, in the order of the work list, and the bytes that each needs.
     std::vector<std::size_t> order, needs;
     for (const std::size_t pair : work.order()) {
         const auto found = std::lower_bound(pairs.begin(), pairs.end(), pair);

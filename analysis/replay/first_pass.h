@@ -12,12 +12,12 @@
 namespace apscope::detail {
 
 struct FirstPass {
-    std::vector<AgreedStatistics> agreed;       // of each pair, in their order
-    std::vector<ExponentHistogram> histograms;  // over its workers
+    std::vector<AgreedStatistics> agreed;       // one per pair, in the order of `pairs`
+    std::vector<ExponentHistogram> histograms;  // one per pair, over the values of all workers
 };
 
-// Pairs are step * tensors + tensor, ascending. Any thread calls `visited` with the number of
-// values of a finished pair; this thread calls `report` in between, which may throw.
+// pairs: numbers step * tensors + tensor, ascending. Any thread calls `visited` with the number of
+// values of a finished pair; the calling thread calls `report` now and then, which may throw.
 FirstPass first_pass(const Trace& trace, const ReplayOptions& options, const WorkList& work,
                      const WantedStatistics& wanted, const std::vector<std::size_t>& pairs,
                      const std::function<void(std::size_t)>& visited,

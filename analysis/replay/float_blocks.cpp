@@ -29,12 +29,13 @@ std::vector<RowFacts> reduced_rows(const FloatEncoder& encoder,
         row.topology = topology.name();
         row.exact = topology.kind == Topology::Kind::exact || reduction.exact;
         row.float_grid = true;
-        // Gathering narrows the decoded values to fp32 even where there is nothing to add.
+        // `gather` rounds the decoded values to fp32 even with one worker.
         const bool has_hops = topology.kind == Topology::Kind::gather ||
                               (!row.exact && (item.workers() > 1 || by.after != 1.0));
         const Additions additions = reduction.additions(topology);
         row.hops_draw = has_hops && additions.draws();
-        // A division, or a sum in a wider format, rounds what was drawn.
+        // A division in the format, or the rounding of a wider sum, rounds randomly rounded values
+        // once more, so moments have no closed form.
         const bool rounds_on =
             by.any() || (has_hops && additions.wide && (draws || additions.ends_wide));
         const bool known = !rounds_on || !(draws || row.hops_draw);

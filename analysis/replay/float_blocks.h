@@ -1,5 +1,5 @@
-// FloatBlocks: the blocks of a scheme that streams (emulation/schemes/float_exchange.h), on one
-// item. A device does all of it at once, as a task.
+// FloatBlocks: the BlockSource of a scheme that streams (emulation/schemes/float_exchange.h), on
+// one item. It also describes the same work as one task for a device.
 #pragma once
 
 #include <cstddef>
@@ -22,23 +22,23 @@ public:
     void read_sent(std::size_t w, std::size_t first, std::span<double> y) override;
     void reduce(std::size_t r, std::size_t first, std::span<double> y, HopMoments* hops) override;
 
-    // The same work as a device's task: for formats of fp32 numbers and plain topologies.
+    // The same work as a task for a device; only for formats of fp32 numbers and plain topologies.
     bool serves_device() const;
     RowTask task() const;
-    // Of the messages of the scheme, or of another that comes to the same sums.
+    // The facts about the messages of `scheme`: this scheme, or another with the same sums.
     SentItem sent(const SchemeParts& scheme, const Decision& decision) const;
 
 private:
     const FloatEncoder& encoder_;
     Decision decision_;
     ItemContext item_;
-    std::vector<Topology> topologies_;  // a reduced row each
-    bool draws_;                        // the wire
+    std::vector<Topology> topologies_;  // one per reduced row
+    bool draws_;                        // messages are rounded stochastically
     BlockBuffers& buffers_;
     FloatExchange exchange_;
-    bool hops_draw_;  // some topology's
+    bool hops_draw_;  // some topology rounds its sums stochastically
     FloatSender sender_;
-    PhiloxKey first_key_, key_;  // of draw 0, of the draw at hand
+    PhiloxKey first_key_, key_;  // of draw 0, and of the current draw
 };
 
 }  // namespace apscope::detail

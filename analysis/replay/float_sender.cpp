@@ -10,7 +10,7 @@ struct DecodeMoments {
     static APSCOPE_INLINE void run(double* bias, double* variance, double scale,
                                    std::size_t count) {
         divide_by(scale, [&](auto quotient) __attribute__((always_inline)) {
-#pragma GCC ivdep  // rows of their own
+#pragma GCC ivdep  // the rows do not overlap
             for (std::size_t i = 0; i < count; ++i) {
                 bias[i] = quotient(bias[i]);
                 variance[i] = quotient(quotient(variance[i]));
@@ -71,7 +71,7 @@ SentBlock FloatSender::send(FloatWire& wire, std::size_t w, std::span<const floa
     SentBlock block;
     ErrorStatistics& sent = block.statistics;
     const bool counted = round_and_count(x, exchanged.narrow[w], sent);
-    std::span<const double> bias, variance;  // of the wire's own draws
+    std::span<const double> bias, variance;  // of the messages' stochastic rounding
     if (!counted) {
         wire.encode({static_cast<std::uint32_t>(w), w}, x, first, key, wide_, exchanged);
         if (finds_moments_) {

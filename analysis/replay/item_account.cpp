@@ -23,7 +23,7 @@ void fill_blocks(ResultRow& row, const BlockUse& use) {
     row.block_scale_spread = use.scale_spread();
 }
 
-// sum += row, of which the first starts it.
+// sum += row; the first row replaces the sum.
 void add_to(Buffer<double>& sum, std::span<const double> row, bool is_first) {
     if (is_first) sum.assign(row.begin(), row.end());
     else simd::run<AddRow>(row.data(), sum.size(), sum.data());
@@ -39,7 +39,7 @@ struct AddAndDivide {
     }
 };
 
-// work(at, count) on every block of so many elements.
+// Calls work(at, count) for every block of `size` elements.
 void for_blocks(std::size_t size, const auto& work) {
     for (std::size_t at = 0; at < size; at += sum_block) work(at, std::min(sum_block, size - at));
 }
@@ -157,7 +157,7 @@ void ItemAccount::sum_moments(std::size_t w, std::span<const double> bias,
     has_moments_ = true;
 }
 
-// Errors are then of the divided sum.
+// Divides the sums over the messages, because errors refer to the divided sum.
 void ItemAccount::end_sent() {
     const double divisor = item_.divisor();
     if (divisor == 1.0) return;
@@ -178,7 +178,7 @@ void ItemAccount::add_result(std::size_t r) {
     y.resize(count());
     if (!is_wanted(r)) {
         if (facts().splits && r == 0)
-            source_->reduce(r, first_, y, nullptr);  // for the parts of other rows
+            source_->reduce(r, first_, y, nullptr);  // other rows' splits need it
         return;
     }
     Buffer<double>&bias = buffers_.result_bias, &variance = buffers_.result_variance;

@@ -1,10 +1,10 @@
-// ItemAccount: the rows of one scheme on one item, from its blocks: what the workers sent and every
-// result, compared with the gradients and their sum. Every column of a replay comes from here: the
-// error of a pair (error_statistics.h), where it comes from (error_split.h), its expectation and
-// variance, its ratio to the noise (batch_noise.h), the comparison with the scheme's own truth, and
-// the estimates from K draws (draw_samples.h). The account owns a BlockSource (block_source.h),
-// which says what is sent and how it is added. The updates of an element are those of the GPU's
-// steps (analysis/cuda/row_step.h), whose totals take() gets instead of blocks.
+// ItemAccount: computes the result rows of one scheme on one item, block by block. It compares the
+// messages with the gradients and every result with the gradients' sum. Every column of a replay is
+// computed here: the error (error_statistics.h), its parts by cause (error_split.h), its
+// expectation and variance, its ratio to the noise (batch_noise.h), the comparison with what the
+// workers meant to send, and the estimates from K draws (draw_samples.h). The account owns a
+// BlockSource (block_source.h), which supplies messages and sums. A GPU computes the same totals
+// (analysis/cuda/row_step.h); take() takes them in place of blocks.
 //
 //      add(first, reference)       a block, in order
 //      take_draw(d, first, count)  K times, then add_draws(): of sources that do not draw themselves
@@ -31,30 +31,32 @@
 
 namespace apscope::detail {
 
-// The facts about messages in the rows.
+// The facts about a scheme's messages that result rows contain.
 struct SentItem {
     const Transport& transport;
     std::uint64_t wire_bits = 0, side_bits = 0;  // of one worker
-    std::uint64_t tensor_bits = 0;               // of side_bits, those of a tensor of any length
+    // The part of side_bits that does not depend on the tensor's length.
+    std::uint64_t tensor_bits = 0;
     std::optional<int> scale_exponent;
-    bool skipped = false;  // statistics are then of a reference with itself
+    bool skipped = false;  // statistics then compare the reference with itself
 };
 
 // The sums of one row.
 struct RowSums {
     ErrorStatistics statistics;
-    ErrorStatistics own;  // against the scheme's own truth
-    DrawSamples samples;  // empty where none are taken
+    ErrorStatistics own;  // compared with what the workers meant to send
+    DrawSamples samples;  // empty if the row is not sampled
 };
 
-// What a block is worked on in. All items of a thread may share it, one after another.
+// The buffers for one block. All items of a thread may use them one after another.
 struct AccountBuffers {
-    Buffer<double> lost, clipped;   // of the exact sum's error: underflow and saturation
+    Buffer<double> lost, clipped;   // the exact sum's error due to underflow; due to saturation
     Buffer<double> bias, variance;  // of the messages, added up
     Buffer<double> own;             // the sum of what the workers meant to send, divided
-    Buffer<double> exact, y;        // the exact row's result, another's
+    Buffer<double> exact, y;        // the result of the exact row; of another row
     Buffer<double> result_bias, result_variance;
-    std::vector<Buffer<double>> drawn;  // K draws: of every worker's messages, every reduced row
+    // K draws of every worker's messages, then of every reduced row.
+    std::vector<Buffer<double>> drawn;
 };
 
 class ItemAccount {
@@ -63,15 +65,16 @@ public:
     ItemAccount(const ItemContext& item, AccountBuffers& buffers,
                 std::unique_ptr<BlockSource> source);
 
-    // A block that begins at `first`. reference: R.
+    // Adds the block that begins at `first`. reference: R, the exact sum of its gradients, divided.
     void add(std::size_t first, std::span<const double> reference);
-    // Elements first .. first + count - 1, of which the first begins a block.
+    // Adds elements first .. first + count - 1, where `first` begins a block.
     void add(std::size_t first, std::size_t count);
 
-    // Takes K draws of every row that lacks its expected columns. Whether there is one.
+    // Prepares every row without expected columns for K draws. Returns false if no row needs draws;
+    // otherwise take_draw() and add_draws() must follow.
     bool sample_lacking(std::span<const ResultRow> rows);
-    // Draw d of `count` elements, of which the same of all K draws come one after another; then
-    // add_draws(), with the place where they begin.
+    // Stores draw d, which the source has made current, of elements first .. first + count - 1.
+    // After all K draws of the same elements, call add_draws(first).
     void take_draw(std::size_t d, std::size_t first, std::size_t count);
     void add_draws(std::size_t first);
 
@@ -82,14 +85,14 @@ public:
 private:
     const SourceFacts& facts() const { return source_->facts(); }
     DrawSamples no_samples() const { return DrawSamples(static_cast<std::size_t>(item_.draws)); }
-    bool samples() const;  // whether some row takes K draws
+    bool samples() const;  // true if some row is sampled
     void start(std::size_t first, std::span<const double> reference);
-    // Of a step that sends nothing: compares the gradients and their sum with themselves.
+    // For a step that sends nothing: compares the gradients and their sum with themselves.
     void skip();
     void add_sent(std::size_t w);
     void split(SentBlock& sent);
     void sum_moments(std::size_t w, std::span<const double> bias, std::span<const double> variance);
-    // Unless the last row alone is.
+    // False for a row other than the last if only the last row is wanted.
     bool is_wanted(std::size_t r) const { return !item_.last_alone || r + 1 == reduced_.size(); }
     void end_sent();
     void add_result(std::size_t r);
@@ -100,15 +103,15 @@ private:
     ItemContext item_;
     AccountBuffers& buffers_;
     std::unique_ptr<BlockSource> source_;
-    std::vector<RowSums> reduced_;           // one a reduced row
-    std::vector<ErrorStatistics> sent_;      // one a worker
-    std::vector<ErrorStatistics> own_sent_;  // the same, or none
-    std::vector<DrawSamples> sent_samples_;  // one a worker, or none
-    // Of the block at hand.
+    std::vector<RowSums> reduced_;           // one per reduced row
+    std::vector<ErrorStatistics> sent_;      // one per worker
+    std::vector<ErrorStatistics> own_sent_;  // one per worker, or empty
+    std::vector<DrawSamples> sent_samples_;  // one per worker, or empty
+    // The current block.
     std::size_t first_ = 0;
     std::span<const double> reference_, noise_;
     ReferenceSums known_;
-    std::size_t drawn_ = 0;  // elements of the draws at hand
+    std::size_t drawn_ = 0;  // elements of the current draws
     bool classed_ = false;   // some worker's value underflowed or saturated
     bool has_moments_ = false, moments_defined_ = true;  // of the messages
 };

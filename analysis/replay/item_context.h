@@ -1,4 +1,5 @@
-// One item of a replay, a (step, tensor) pair: what the rows of every scheme are made from.
+// One item of a replay, a (step, tensor) pair: the data from which the result rows of every scheme
+// are computed.
 #pragma once
 
 #include <cstddef>
@@ -22,13 +23,16 @@ struct ItemContext {
     bool divide = false;  // results and the reference are divided by the number of workers
     bool reduces = true;  // false where the trace holds reduced gradients: wire rows only
     std::uint64_t seed = 0;
-    int draws = 1;                                      // K >= 3: sample what has no closed form
+    // K >= 3: moments without a closed form are estimated from K draws.
+    int draws = 1;
     std::span<const Topology> topologies;               // the requested ones, without exact
-    std::span<const std::span<const float>> gradients;  // one row a worker, as recorded
-    bool last_alone = false;  // the rows of the last topology, and the wire's under its name
-    double stands_for = 1.0;  // elements of the whole tensor for one of a sample
-    const BatchNoise* noise = nullptr;    // of these gradients, where the rows are to have it
-    ReductionWindows* windows = nullptr;  // that errors are added to, where they are wanted
+    std::span<const std::span<const float>> gradients;  // one row per worker, as recorded
+    // Only the last topology's row is wanted; the wire row has its name, too.
+    bool last_alone = false;
+    double stands_for = 1.0;  // elements of the whole tensor per element of a sample
+    // The noise of these gradients, or null if rows do not have it.
+    const BatchNoise* noise = nullptr;
+    ReductionWindows* windows = nullptr;  // to which errors over several steps are added, or null
 
     int workers() const { return static_cast<int>(gradients.size()); }
     std::size_t elements() const { return gradients[0].size(); }
@@ -39,11 +43,13 @@ struct ItemContext {
     std::span<const float> block(std::size_t worker, std::size_t first, std::size_t count) const {
         return gradients[worker].subspan(first, count);
     }
-    // Of elements first .. first + count - 1, which begin a block; empty without.
+    // The noise of elements first .. first + count - 1, where `first` begins a block; empty if
+    // `noise` is null.
     std::span<const double> noise_of(std::size_t first, std::size_t count) const {
         return detail::noise_of(noise, first, count);
     }
-    // R of these elements: the fp64 sum of the workers' gradients in rank order, divided.
+    // reference = R of these elements: the fp64 sum of the workers' gradients in rank order,
+    // divided.
     void add_up(std::size_t first, std::size_t count, Buffer<double>& reference) const {
         reference.assign(count, -0.0);  // -0 + x is x
         for (const std::span<const float> row : gradients)

@@ -1,5 +1,5 @@
-// ItemQueue: gives items to threads in order, and delays those whose memory does not fit beside the
-// running ones.
+// ItemQueue: gives items to threads in order, and delays an item until its memory and that of the
+// running items fit into the budget.
 #pragma once
 
 #include <condition_variable>
@@ -22,8 +22,8 @@ public:
     // Takes one item, waits for its memory, and processes it in a workspace, whose buffers the
     // thread uses meanwhile. Call it once per item, from any number of threads.
     void do_one(const std::function<void(std::size_t item, Workspace&)>& work);
-    // Items from this one on wait for another such call, which must not depend on them. All are
-    // open at first, and after an exception of `work`.
+    // Items from `end` on wait until a later call names a larger `end`; that call must not depend
+    // on them. Initially, and after an exception of `work`, no item waits for such a call.
     void open_until(std::size_t end);
 
 private:
@@ -36,11 +36,11 @@ private:
     std::mutex mutex_;
     std::condition_variable changed_;
     std::vector<char> taken_;
-    std::size_t first_ = 0;  // all before are taken
+    std::size_t first_ = 0;  // all items before it are taken
     std::size_t open_;       // items before this one may begin
     bool failed_ = false;
     std::size_t running_ = 0;  // items
-    std::size_t used_ = 0;     // by them, including what their workspaces held before
+    std::size_t used_ = 0;     // bytes of the running items, including their workspaces
     std::vector<std::unique_ptr<Workspace>> idle_;
 };
 

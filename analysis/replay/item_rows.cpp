@@ -10,7 +10,7 @@ namespace apscope::detail {
 
 namespace {
 
-// One of an item's schemes, and those with the same sums.
+// The computation of one of an item's schemes, and of all schemes with the same sums.
 struct Run {
     Run(const Streamed& scheme, const ItemContext& item, BlockBuffers& buffers)
         : Run(item, buffers,
@@ -24,7 +24,7 @@ private:
         : blocks(*source), account(item, buffers.account, std::move(source)) {}
 };
 
-// The device's part of an item's schemes; returns the accounts of the others.
+// Computes on the device the schemes that it supports; returns the accounts of the others.
 std::vector<ItemAccount*> run_on_device(std::vector<Run>& runs, const ItemContext& item,
                                         RowDevice* device) {
     std::vector<ItemAccount*> here, there;
@@ -41,8 +41,8 @@ std::vector<ItemAccount*> run_on_device(std::vector<Run>& runs, const ItemContex
     return here;
 }
 
-// Whether two schemes come to the same sums on an item. Rows alone know of side information and
-// transport, and random words do not depend on the scheme.
+// True if two schemes have the same sums on an item. Side information and transport do not change
+// sums, and random words do not depend on the scheme.
 bool have_same_sums(const Streamed& a, const Streamed& b) {
     return a.decision->scale == b.decision->scale && a.decision->exponent == b.decision->exponent &&
            a.decision->skipped == b.decision->skipped && a.encoder().grid == b.encoder().grid &&
@@ -50,7 +50,7 @@ bool have_same_sums(const Streamed& a, const Streamed& b) {
            std::ranges::equal(a.topologies, b.topologies);
 }
 
-// The item as the scheme sees it.
+// The item with the topologies of one scheme.
 ItemContext item_of(const Streamed& s, ItemContext item) {
     item.topologies = s.topologies;
     item.last_alone = s.for_last;
@@ -69,7 +69,7 @@ std::vector<std::vector<ResultRow>> streamed_rows(std::span<const Streamed> sche
                                                   RowDevice* device) {
     std::vector<Run> runs;
     runs.reserve(schemes.size());
-    std::vector<std::size_t> run_of;  // of each scheme
+    std::vector<std::size_t> run_of;  // for each scheme, its place in `runs`
     for (const Streamed& s : schemes) {
         const auto same = std::find_if(
             schemes.begin(), schemes.begin() + static_cast<std::ptrdiff_t>(run_of.size()),

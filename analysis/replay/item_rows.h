@@ -1,4 +1,5 @@
-// The rows of one item, a (step, tensor) pair, of all schemes that scale and round, at once.
+// The result rows of one item, a (step, tensor) pair, for all schemes that scale and round, in one
+// pass over the gradients.
 #pragma once
 
 #include <optional>
@@ -18,20 +19,20 @@ struct Workspace {
     BlockBuffers& blocks_of(int workers);
 };
 
-// One of the schemes that stream, and what it chose.
+// A scheme that streams, and its decision for the item.
 struct Streamed {
     const SchemeParts* scheme;
     const Decision* decision;
     std::span<const Topology> topologies;
-    // The choice is for the last of these alone, or for `exact` if there are none: the rows are
-    // then that topology's, the wire's among them.
+    // The decision is for the last of these topologies alone, or for `exact` if there are none;
+    // only that topology's row and its wire row are wanted.
     bool for_last = false;
 
     const FloatEncoder& encoder() const { return scheme->encoding.float_encoder.value(); }
 };
 
-// Block by block, or on a device what that can do; rows in the order of the schemes. Those that
-// send and add the same codes are worked out once.
+// Works block by block, or on the device for the schemes that it supports. The rows are in the
+// order of the schemes. Schemes that send and add the same codes are computed once.
 std::vector<std::vector<ResultRow>> streamed_rows(std::span<const Streamed> schemes,
                                                   const ItemContext& item, BlockBuffers& buffers,
                                                   RowDevice* device = nullptr);

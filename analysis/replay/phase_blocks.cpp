@@ -61,7 +61,7 @@ private:
     PhiloxKey key_;
     BlockBuffers& buffers_;
     PhaseExchange exchange_;
-    std::vector<FloatSender> senders_;  // one a wire of phase 1
+    std::vector<FloatSender> senders_;  // one per wire of phase 1
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The rows of two phases on float grids (emulation/schemes/float_phases.h) of one item, block by
-// block: those that tensor_rows() makes of the composition.
+// The result rows of a two-phase reduction on float grids (emulation/schemes/float_phases.h) for
+// one item, block by block. They are the rows that tensor_rows() computes for it.
 #pragma once
 
 #include <vector>
@@ -9,9 +9,9 @@
 
 namespace apscope::detail {
 
-// Whether all columns come without further draws.
+// True if the scheme is such a reduction and all its columns can be computed without further draws.
 bool serves_phases(const SchemeParts& scheme, const ItemContext& item);
-// scheme: of two phases. step: of the item, as in tensor_rows().
+// scheme: one with float_phases. step: the item's, as in tensor_rows().
 std::vector<ResultRow> phase_rows(const SchemeParts& scheme, const TrainingStep& step,
                                   const ItemContext& item, BlockBuffers& buffers);
 

@@ -63,15 +63,15 @@ public:
     }
     ReplayResult run();
     void check_memory() { work_.needs(work_.items(), options_.memory); }
-    // Pass 1 alone.
+    // Runs only pass 1, for these (step, tensor) pairs.
     SelectionStatistics statistics(const std::vector<std::size_t>& pairs);
 
 private:
     // The result of an item of pass 2.
     struct Made {
-        std::vector<std::vector<ResultRow>> rows;  // of each of its steps
-        std::optional<ItemNoise> noise;            // of an item of one step
-        std::vector<ItemWindow> windows;           // of an item of all steps
+        std::vector<std::vector<ResultRow>> rows;  // per step of the item
+        std::optional<ItemNoise> noise;            // if the item is one step
+        std::vector<ItemWindow> windows;           // if the item is all steps
         std::map<std::string, State> states;
     };
 
@@ -81,7 +81,7 @@ private:
     std::size_t values_of(std::size_t k) const {
         return tensor(k).size() * static_cast<std::size_t>(options_.workers);
     }
-    // Whether the step before this one was not replayed.
+    // True if step t does not directly follow the step replayed before it.
     bool follows_gap(std::size_t t) const {
         const auto number = [&](std::size_t i) {
             return manifest_.steps[options_.steps[i]].number;
@@ -96,8 +96,9 @@ private:
         if (manifest_.stage != "local") return {};
         return has_two_phases(scheme) ? orders_ : common_;
     }
-    // The place of a row among those of its scheme: the wire, exact, its own reduction, the
-    // requested ones. What is sent in two phases stands beside its sums.
+    // The position of a topology's rows among the rows of a scheme: the wire, exact, the scheme's
+    // own reduction, then the requested topologies. A wire row that belongs to a two-phase
+    // reduction has the position of that reduction.
     std::uint32_t place_of(const std::string& topology, bool wire) const {
         const auto found = std::ranges::find(requested_, topology, &Requested::name);
         const bool requested = found != requested_.end();
@@ -139,11 +140,13 @@ private:
         std::string name;
         bool is_order;
     };
-    std::vector<Requested> requested_;  // topologies, exact left out
-    // Of these the ones that add codes of any scheme, and of one with a common scale.
+    std::vector<Requested> requested_;  // the requested topologies, without exact
+    // Of the requested topologies: those for a scheme that can encode a row by itself, whose
+    // two-phase reductions are separate schemes; and those for any other scheme, including
+    // two_phase and reduce_scatter without keys.
     std::vector<Topology> orders_, common_;
     WantedStatistics wanted_;
-    // By resolved scheme and path; empty for those that do not stream.
+    // By resolved scheme, then by topology as in select(); empty for schemes that do not stream.
     std::vector<std::vector<std::vector<Decision>>> decisions_;
     std::map<std::string, State> states_;
     BucketTotals totals_;
@@ -167,7 +170,7 @@ void Replay::name(std::vector<ResultRow>& rows, std::size_t t, std::size_t k,
     }
 }
 
-// Schemes that scale and round, block by block, all at once.
+// The rows of all schemes that stream, in one pass over the item's blocks.
 std::vector<ResultRow> Replay::stream(std::size_t t, std::size_t k, const ItemContext& item,
                                       const std::vector<std::size_t>& streaming,
                                       Workspace& workspace) {
@@ -187,7 +190,7 @@ std::vector<ResultRow> Replay::stream(std::size_t t, std::size_t k, const ItemCo
     std::vector<ResultRow> rows;
     auto next = made.begin();
     for (const std::size_t s : streaming) {
-        std::vector<ResultRow> of_scheme;  // those of the wire first
+        std::vector<ResultRow> of_scheme;  // wire rows first
         const auto end = next + static_cast<std::ptrdiff_t>(decisions_[s].size());
         for (auto path = next; path != end; ++path)
             std::move(path->begin(), path->end(), std::back_inserter(of_scheme));
@@ -199,7 +202,7 @@ std::vector<ResultRow> Replay::stream(std::size_t t, std::size_t k, const ItemCo
     return rows;
 }
 
-// Of any other scheme, at one step.
+// The rows of a scheme that does not stream, at one step.
 std::vector<ResultRow> Replay::whole(std::size_t t, std::size_t k, const ItemContext& item,
                                      const ResolvedScheme& resolved, State& state,
                                      Workspace& workspace) {
@@ -247,27 +250,28 @@ ItemContext Replay::context(std::size_t t, std::size_t k, const ItemViews& item,
     context.reduces = manifest_.stage == "local";
     context.seed = options_.seed;
     context.draws = options_.draws;
-    if (context.reduces) context.topologies = orders_;  // of a scheme: orders_of()
+    // A scheme uses the part of them that orders_of() returns.
+    if (context.reduces) context.topologies = orders_;
     context.gradients = item.rows;
     context.noise = &noise;
     context.stands_for = tensor(k).stands_for();
     return context;
 }
 
-// A scheme's memory of a tensor; at first that of an earlier replay.
+// A scheme's memory of a tensor; initially the memory from an earlier replay, if there is one.
 State& Replay::state_of(const ResolvedScheme& resolved, std::size_t k,
                         std::map<std::string, State>& states) {
     const std::string key = resolved.name + "|" + tensor(k).name;
     const auto found = states.find(key);
     if (found != states.end()) return found->second;
     const auto earlier =
-        options_.states.find(key);  // of this item alone, so threads do not share it
+        options_.states.find(key);  // only this item uses the entry, so threads do not share it
     return states
         .emplace(key, earlier == options_.states.end() ? State{} : std::move(earlier->second))
         .first->second;
 }
 
-// Pass 2 on one item: all schemes at one step, or one through all steps (work_list.h).
+// Pass 2 on one item: all schemes at one step, or one scheme through all steps (work_list.h).
 Replay::Made Replay::do_item(const WorkItem& item, Workspace& workspace) {
     Made made;
     const auto add = [&](std::vector<ResultRow> rows) {
@@ -289,7 +293,8 @@ Replay::Made Replay::do_item(const WorkItem& item, Workspace& workspace) {
             if (!work_.includes(item, resolved, t)) continue;
             (resolved.streams() ? streaming : others).push_back(s);
         }
-        // Rows in the order of a scheme's topologies: what it is in two phases comes last.
+        // Schemes that stream come first. A scheme's two-phase reductions do not stream, so their
+        // rows follow those of its other topologies, as in a table of results.
         if (!streaming.empty()) add(stream(t, k, context, streaming, workspace));
         for (const std::size_t s : others) {
             State none;
@@ -301,7 +306,7 @@ Replay::Made Replay::do_item(const WorkItem& item, Workspace& workspace) {
             noise.stand_for_whole(tensor(k).stands_for());
             made.noise = {options_.steps[t], options_.tensors[k], std::move(noise)};
         }
-        made.rows.back().shrink_to_fit();  // those of all steps may be held for long
+        made.rows.back().shrink_to_fit();  // rows of all steps may stay in memory for long
     }
     for (const auto& [topology, errors] : windows.all()) {
         for (WindowSums sums : errors.windows()) {
@@ -325,7 +330,8 @@ void Replay::select(std::vector<AgreedStatistics> statistics) {
     for (std::size_t s = 0; s < schemes_.size(); ++s) {
         const ResolvedScheme& resolved = schemes_[s];
         if (!resolved.streams()) continue;
-        // exact, then the topologies: their sums differ, and so may what is chosen by them.
+        // exact, then the topologies: a scheme that looks ahead at sums may decide differently for
+        // each.
         std::vector<Topology> paths{Topology{}};
         if (resolved.parts().choice.looks_ahead && manifest_.stage == "local")
             paths.insert(paths.end(), common_.begin(), common_.end());
@@ -333,8 +339,8 @@ void Replay::select(std::vector<AgreedStatistics> statistics) {
     }
 }
 
-// The decisions of a scheme, with its memory of an earlier replay. That of a scheme that looks
-// ahead is the topology's own.
+// The decisions of a scheme, which begin from its memory of an earlier replay. A scheme that looks
+// ahead has a separate memory per topology.
 std::vector<Decision> Replay::choose(const SelectionInput& input, const ResolvedScheme& resolved,
                                      const Topology& topology) {
     const SumsAhead ahead(topology, options_.threads, [&](std::size_t t, std::size_t k) {
@@ -361,7 +367,7 @@ std::vector<WorkItem> Replay::wanted_items() const {
     return wanted;
 }
 
-// The number of items up to the end of each group of steps.
+// For each group of steps, the number of items up to its end.
 std::vector<std::size_t> Replay::ends_of_groups(const std::vector<WorkItem>& items) const {
     std::vector<std::size_t> ends(steps() / work_.group() + 1);
     for (std::size_t j = 0; j < items.size(); ++j)
@@ -390,7 +396,7 @@ FirstPass Replay::read(const std::vector<std::size_t>& pairs) {
 SelectionStatistics Replay::statistics(const std::vector<std::size_t>& pairs) {
     for (const std::size_t pair : pairs) total_ += values_of(pair % tensors());
     FirstPass found = read(pairs);
-    report();  // what the other threads did last
+    report();  // the last progress of the other threads
     trace_.check_unchanged();
     SelectionStatistics statistics{std::move(found.agreed), {}};
     for (std::size_t i = 0; i < pairs.size(); ++i) {
@@ -407,7 +413,7 @@ ReplayResult Replay::run() {
         total_ += values_of(k) * steps();
     for (const WorkItem& item : items) total_ += work_.visits(item);
 
-    // The whole selection in every shard, so that a shard never changes a number.
+    // Every shard reads the whole selection, so sharding never changes a number.
     FirstPass found =
         options_.statistics ? FirstPass{std::move(*options_.statistics), {}} : read(all_pairs());
     select(std::move(found.agreed));
@@ -442,7 +448,7 @@ ReplayResult Replay::run() {
     parallel_for(
         items.size(), options_.threads, [&](std::size_t) { queue.do_one(do_one); },
         [&](std::size_t) { report(); });
-    report();  // what the other threads did last
+    report();  // the last progress of the other threads
     trace_.check_unchanged();
     stream.end();
 
@@ -459,7 +465,7 @@ ReplayResult Replay::run() {
     std::sort(result.noise.begin(), result.noise.end(), [](const ItemNoise& a, const ItemNoise& b) {
         return std::tie(a.step_index, a.tensor_index) < std::tie(b.step_index, b.tensor_index);
     });
-    std::vector<std::size_t> here;  // whose histograms this shard returns
+    std::vector<std::size_t> here;  // the pairs whose histograms this shard returns
     for (const WorkItem& item : items) {
         if (item.step && !found.histograms.empty())
             here.push_back(*item.step * tensors() + item.tensor);
@@ -471,7 +477,7 @@ ReplayResult Replay::run() {
     return result;
 }
 
-// Before anything is computed from the manifest's shapes.
+// Compares the manifest's shapes with a file before anything is computed from them.
 void check_files(const Trace& trace, const ReplayOptions& options) {
     if (!options.steps.empty()) trace.check_shapes(options.steps.front(), options.tensors);
 }

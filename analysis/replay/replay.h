@@ -1,12 +1,12 @@
 // Replay: recorded gradients through schemes and topologies, in two passes.
 //
-// Pass 1 reads every selected (step, tensor, worker) once: statistics and exponent histograms.
-// Selection turns them into scales, scheme by scheme, in step order. Pass 2 works on items,
-// (step, tensor) pairs in any order: for every scheme and topology encode, reduce, decode, compare.
-// Schemes with memory of elements process a tensor through all steps in order. Either pass can be
-// divided among machines: read_statistics() is the first pass for some pairs, and replay() takes
-// its results. The number of items that run at once is bounded by the threads and by the items'
-// memory.
+// Pass 1 reads every selected (step, tensor, worker) once, for statistics and exponent histograms.
+// Selection computes scales from them, scheme by scheme, in step order. Pass 2 processes items,
+// that is (step, tensor) pairs, in any order: for every scheme and topology it encodes, reduces,
+// decodes and compares. Schemes with memory of elements process a tensor through all steps in
+// order. Either pass can be divided among machines: read_statistics() is the first pass for some
+// pairs, and replay() takes its results. The number of items that run at once is bounded by the
+// threads and by the items' memory.
 #pragma once
 
 #include <cmath>
@@ -37,24 +37,26 @@ struct ReplayOptions {
     std::uint64_t seed = 0;
     int threads = 0;
     std::size_t shard = 0, shards = 1;  // items shard, shard + shards, ...
-    // Of these, places in work_costs(); by default all.
+    // The items to process, as positions in the list that work_costs() returns; by default all.
     std::optional<std::vector<std::size_t>> items;
     // The results of read_statistics() for the whole selection: pass 1 is left out, and no
     // histograms are returned.
     std::optional<std::vector<AgreedStatistics>> statistics;
     std::size_t memory = 0;  // bytes that tensors may take at once; 0: half of the machine's
-    // The schemes' memory from an earlier replay; ReplayResult::states.
+    // The schemes' memory from an earlier replay, as in ReplayResult::states.
     std::map<std::string, State> states;
-    // Whether to return it; otherwise a tensor's memory is freed after its last step.
+    // True if ReplayResult::states is wanted; otherwise a tensor's memory is freed after its last
+    // step.
     bool keeps_states = false;
-    int draws = 1;  // K >= 3: sample moments without a closed form
-    // Whether errors are added up over consecutive steps: ReplayResult::windows. All steps of a
-    // tensor are then done in order for every scheme, and the rows of all steps held until then.
+    int draws = 1;  // K >= 3: moments without a closed form are estimated from K draws
+    // True if errors are to be added up over consecutive steps, in ReplayResult::windows. Each
+    // scheme then processes all steps of a tensor in order, and the rows of all steps stay in
+    // memory until the end.
     bool persistence = false;
-    RowDevice* device = nullptr;  // does a part of pass 2; null: the CPU does all of it
-    // Takes the rows, by step, tensor, scheme, stage and topology, many at a time, while the replay
-    // runs; the last once everything is read. One call at a time, by any of the threads; it may
-    // throw. Without it the rows are returned in ReplayResult::rows.
+    RowDevice* device = nullptr;  // computes a part of pass 2; null: the CPU computes all of it
+    // Receives the rows in order of step, tensor, scheme, stage and topology, many per call, while
+    // the replay runs; the last call comes after everything was read. Any thread calls it, one at a
+    // time; it may throw. If it is empty, the rows are returned in ReplayResult::rows.
     std::function<void(std::vector<ResultRow>)> rows;
     std::function<void(std::size_t done, std::size_t total)>
         progress;  // values visited so far: by pass 1 and by every scheme
@@ -65,7 +67,7 @@ struct ItemHistogram {
     ExponentHistogram histogram;
 };
 
-// The noise blocks of a tensor; of a sample those that it stands for.
+// The number of noise blocks of a tensor; for a sample, that of the complete tensor.
 inline std::int64_t noise_blocks_of(const TensorInfo& tensor) {
     return std::llround(static_cast<double>(noise_blocks_of(tensor.size())) * tensor.stands_for());
 }
@@ -84,14 +86,17 @@ struct ItemWindow {
 };
 
 struct ReplayResult {
-    // By step, tensor, scheme, stage, topology; none if ReplayOptions::rows takes them.
+    // In order of step, tensor, scheme, stage and topology; empty if ReplayOptions::rows receives
+    // them.
     std::vector<ResultRow> rows;
-    std::vector<ItemNoise> noise;  // by step, tensor; of local traces with two workers or more
-    // By first step, tensor, scheme, topology, length; of traces whose noise is known.
+    // By step and tensor; only for local traces with two or more workers.
+    std::vector<ItemNoise> noise;
+    // By first step, tensor, scheme, topology and length; only for traces whose noise is known.
     std::vector<ItemWindow> windows;
     std::vector<ItemHistogram> histograms;
-    // After the last step, if they are kept: by scheme; by scheme and tensor if it has memory of
-    // elements. Each branch of a policy has its own.
+    // The schemes' memory after the last step, if ReplayOptions::keeps_states. The key is the
+    // scheme, or scheme and tensor if the scheme has memory of elements. Each branch of a policy
+    // has its own key.
     std::map<std::string, State> states;
 };
 
@@ -102,10 +107,10 @@ ReplayResult replay(const Trace& trace, ReplayOptions options);
 // small for one item.
 void check_memory(const Trace& trace, ReplayOptions options);
 
-// Pass 1 alone, of some (step, tensor) pairs of the selection, step * tensors + tensor, ascending.
+// The results of pass 1 for some (step, tensor) pairs of the selection.
 struct SelectionStatistics {
-    std::vector<AgreedStatistics> agreed;   // of each of them
-    std::vector<ItemHistogram> histograms;  // of those that are the shard's
+    std::vector<AgreedStatistics> agreed;   // one per pair
+    std::vector<ItemHistogram> histograms;  // of the pairs in the shard
 };
 SelectionStatistics read_statistics(const Trace& trace, ReplayOptions options,
                                     const std::vector<std::size_t>& pairs);
@@ -114,8 +119,8 @@ SelectionStatistics read_statistics(const Trace& trace, ReplayOptions options,
 struct WorkCost {
     std::optional<std::size_t> step;  // place in ReplayOptions::steps; none: all of them, in order
     std::size_t tensor;               // place in ReplayOptions::tensors
-    std::size_t values;               // that its schemes visit, as progress counts them
-    double seconds;                   // of one thread of this machine
+    std::size_t values;               // number that its schemes visit, as progress counts them
+    double seconds;                   // on one thread of this machine
 };
 std::vector<WorkCost> work_costs(const Trace& trace, const ReplayOptions& options);
 

@@ -1,7 +1,7 @@
-// The tasks that replay() gives to a device: float schemes on the rows of one item; and its
-// results, the sums from which rows are computed. FloatBlocks (float_blocks.h) writes the tasks, an
-// ItemAccount (item_account.h) takes the totals; without a device they do the same work, block by
-// block, with the same bits.
+// The tasks that replay() gives to a device, namely float schemes on the gradients of one item, and
+// the device's results, the sums from which result rows are computed. FloatBlocks (float_blocks.h)
+// makes the tasks, and ItemAccount takes the totals; without a device they compute the same bits,
+// block by block.
 #pragma once
 
 #include <cstddef>
@@ -29,29 +29,30 @@ struct RowTask {
     // (emulation/allreduce/fp32_sums.h), the step.
     std::optional<FloatFormat> narrow;
     std::optional<StepCast<float>> step;
-    double inverse = 1.0;        // of a scale that is a power of two; 0 for others
-    Cast<double> accumulator;    // of the hops, whatever the step
-    bool wire_draws = false;     // the wire's rows have moments
-    bool wants_moments = false;  // some reduced row has a closed form with draws in it
-    // Of draw 0, which makes the rows, and of all K if some row is sampled.
+    double inverse = 1.0;        // 1 / scale for a power of two; 0 for other scales
+    Cast<double> accumulator;    // of the hops, also if `step` is given
+    bool wire_draws = false;     // wire rows have moments
+    bool wants_moments = false;  // some reduced row's moments, in closed form, include random ones
+    // The key of draw 0, which the rows describe; if some row is sampled, the keys of all K draws.
     std::vector<PhiloxKey> keys;
 
     struct Reduced {
         Topology topology;
-        bool exact = false;        // decoded values are added in fp64, whatever the topology
-        bool closed_form = false;  // moments of wire and hops
+        bool exact = false;        // decoded values are added in fp64
+        bool closed_form = false;  // its moments are those of the messages and the hops
         bool sampled = false;      // all K draws are compared
     };
     std::vector<Reduced> reduced;
 };
 
 struct RowTotals {
-    std::vector<ErrorStatistics> wire;  // one a worker
+    std::vector<ErrorStatistics> wire;  // one per worker
     bool wire_moments_defined = true;
 
     struct Reduced {
         ErrorStatistics statistics;
-        // Per draw: the sum of errors, and of variances without that draw; the sum of variances.
+        // DrawSamples: per draw the sum of errors, and the sum of variances with that draw left
+        // out; then the sum of variances.
         std::vector<double> draw_error, left_out;
         double variance_sum = 0.0;
     };
@@ -61,10 +62,10 @@ struct RowTotals {
 class RowDevice {
 public:
     virtual ~RowDevice() = default;
-    // Every task on an item: `gradients` holds one row a worker, `divisor` is what sums and the
-    // reference are divided by, `noise` the noise of every block (batch_noise.h) or is empty.
-    // Called by several threads at once. Throws std::bad_alloc if the device has no memory for one
-    // block of 4096 elements, std::runtime_error if it fails.
+    // Runs every task on an item. gradients: one row per worker. divisor: of sums and the
+    // reference. noise: the noise of every noise block (batch_noise.h), or empty. Several threads
+    // may call it at once. Throws std::bad_alloc if the device has no memory for one block of 4096
+    // elements, std::runtime_error if it fails.
     virtual std::vector<RowTotals> run(std::span<const std::span<const float>> gradients,
                                        double divisor, std::span<const double> noise,
                                        std::span<const RowTask> tasks) = 0;

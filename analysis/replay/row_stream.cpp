@@ -26,7 +26,7 @@ void RowStream::add(const WorkItem& item, std::vector<std::vector<ResultRow>> ro
         parts_[t].push_back(std::move(rows[i]));
         --left_[t];
     }
-    if (giving_) return;  // that thread sees what was added
+    if (giving_) return;  // another thread is passing on steps and sees the new rows
     giving_ = true;
     while (next_ < parts_.size() && left_[next_] == 0) {
         std::vector<std::vector<ResultRow>> parts = std::move(parts_[next_]);

@@ -23,7 +23,7 @@ public:
     RowStream(const std::vector<WorkItem>& items, std::size_t steps, std::size_t batch, Take take,
               std::function<void(std::size_t)> begun);
 
-    // The rows of a finished item: of its step, or of all steps in order.
+    // Adds the rows of a finished item: those of its step, or of all steps in order.
     void add(const WorkItem& item, std::vector<std::vector<ResultRow>> rows);
     // Passes on the rest, once all items are added; `take` is called at least once.
     void end();
@@ -35,11 +35,11 @@ private:
     Take take_;
     std::function<void(std::size_t)> begun_;
     std::mutex mutex_;
-    std::vector<std::vector<std::vector<ResultRow>>> parts_;  // of each step, in any order
-    std::vector<std::size_t> left_;  // items whose rows of the step are missing
-    std::size_t next_ = 0;           // the first step that was not given out
+    std::vector<std::vector<std::vector<ResultRow>>> parts_;  // per step, in any order
+    std::vector<std::size_t> left_;  // per step, the number of items whose rows are missing
+    std::size_t next_ = 0;           // the first step that was not passed on
     bool giving_ = false;            // a thread passes on steps, or failed to
-    std::vector<ResultRow> ready_;   // of that thread
+    std::vector<ResultRow> ready_;   // used by that thread
     bool taken_ = false;             // `take` was called
 };
 

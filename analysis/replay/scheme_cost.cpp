@@ -18,17 +18,17 @@ namespace apscope::detail {
 
 namespace {
 
-// Sizes beyond a power of two, for which transforms use the next one; matrices, for schemes that
-// make factors.
+// Rows just above a power of two, because transforms are padded to the next one; tensors are
+// matrices, because some schemes compute factors.
 constexpr std::int64_t columns = 64;
-// Large tensors, so that costs that grow with them are visible beside constant ones: pieces in
-// cache take up to a megabyte.
+// Schemes that do not stream work in pieces of up to a megabyte, which stay in cache, so the growth
+// of their memory shows only on larger tensors: many_rows.
 constexpr std::int64_t small_rows = 65, more_rows = 129, many_rows = 2049;
 constexpr std::array<int, 2> workers{2, 4};
 constexpr std::int64_t steps = 2;  // the second step has the memory of the first
-constexpr int max_draws = 8;       // further ones cost as much again
+constexpr int max_draws = 8;       // more draws cost proportionally more
 
-// Of 2^-24 to 1, both signs.
+// Random numbers of both signs with magnitudes from 2^-24 to 1.
 std::vector<float> some_gradients(std::size_t n, std::uint64_t seed) {
     std::mt19937_64 random(seed);
     std::vector<float> x(n);
@@ -69,7 +69,7 @@ Probe probe(std::size_t n, int ranks, const Run& run) {
     return found;
 }
 
-// Through the four corners.
+// The bilinear function through four measurements.
 Bytes through(const std::array<std::array<double, 2>, 2>& found,
               const std::array<std::int64_t, 2>& rows) {  // by rows, by workers
     const double n0 = static_cast<double>(rows[0] * columns),
@@ -107,7 +107,7 @@ Run run_of(const ResolvedScheme& resolved, std::span<const Topology> topologies,
         step.key = item.key(0);
         step.loss = step.learning_rate = 1.0;
         step.weights = step.full_batch = gradients[0];
-        // A tensor that is all of its bucket.
+        // The tensor is its whole bucket.
         std::optional<Bucket> bucket;
         if (scheme.bucket != 0)
             bucket = bucket_around(
@@ -135,7 +135,7 @@ SchemeCost cost_of(const ResolvedScheme& scheme, std::span<const Topology> topol
     SchemeCost cost;
     const SchemeParts& parts = scheme.parts();
     if (!parts.defined_as.empty()) {
-        // Rows and messages, and each once more as an array of the caller's.
+        // Rows and messages, and a copy of each as an array of the caller.
         cost.state.a_value = parts.keeps_state() ? number : 0.0;
         cost.most = {0.0, number * 2.0 * static_cast<double>(topologies.size() + 1), 0.0,
                      number * (10.0 + draws) + 4.0 * cost.state.a_value};
@@ -151,7 +151,8 @@ SchemeCost cost_of(const ResolvedScheme& scheme, std::span<const Topology> topol
     for (const std::size_t r : {0, 1}) {
         for (const std::size_t w : {0, 1}) {
             const auto n = static_cast<std::size_t>(rows[r] * columns);
-            // In a separate thread: memory that threads keep from one tensor to the next counts.
+            // In a new thread, so that memory that a thread keeps from one tensor to the next is
+            // measured, too.
             const Probe found = std::async(std::launch::async, probe, n, workers[w], run).get();
             const std::size_t tables = parts.encoding.tables ? parts.encoding.tables(n) : 0;
             most[r][w] =

@@ -10,7 +10,7 @@
 
 namespace apscope::detail {
 
-// Bytes of n elements of each of W workers: linear in both.
+// A number of bytes that is linear in the elements n and in the workers W.
 struct Bytes {
     double constant = 0.0, an_element = 0.0, a_worker = 0.0, a_value = 0.0;
 
@@ -18,15 +18,16 @@ struct Bytes {
 };
 
 struct SchemeCost {
-    Bytes most;   // at once on a tensor at a step, including the scheme's memory, but not the
-                  // tables that it names itself
-    Bytes state;  // its memory of the tensor
+    // The most at once on a tensor at a step, including the scheme's memory, but not the tables
+    // that SchemeParts::tables counts.
+    Bytes most;
+    Bytes state;                   // the scheme's memory of the tensor
     double seconds_a_value = 0.0;  // on one thread of this machine
 };
 
-// draws: K of the replay. largest: elements of the largest tensor that is asked about. A scheme
-// whose blocks cross tensors is run on tensors that are buckets. A scheme
-// with parts of the caller is not run: it counts as one that copies its rows a few times.
+// draws: K of the replay. largest: elements of the largest tensor for which Bytes::of() will be
+// called. A scheme whose blocks cross tensors is run on tensors that are complete buckets. A scheme
+// with parts that the caller defined is not run; it counts as copying its rows a few times.
 SchemeCost cost_of(const ResolvedScheme& scheme, std::span<const Topology> topologies, bool reduces,
                    int draws, std::size_t largest);
 

@@ -23,7 +23,7 @@ std::string its_steps(const Manifest& manifest) {
            std::to_string(manifest.steps.back().number);
 }
 
-// The nearest names of tensors, else the first of them.
+// For an error message: similar names of tensors; if there are none, the first names.
 std::string hint(const Manifest& manifest, std::string_view pattern) {
     constexpr std::size_t shown = 6;
     std::vector<std::string_view> names;

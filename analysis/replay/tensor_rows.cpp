@@ -16,7 +16,7 @@ std::vector<ResultRow> tensor_rows(const SchemeParts& scheme, const TrainingStep
     ExchangeBlocks& blocks = *source;
     ItemAccount account(item, buffers.account, std::move(source));
     const State before = blocks.may_draw() ? state : State{};
-    // work(first) on every piece; a tensor without elements has one, too.
+    // Calls work(first) for every piece; a tensor without elements has one empty piece.
     const auto for_pieces = [&](ExchangeRun& run, auto&& work) {
         std::size_t first = 0;
         do {
@@ -40,7 +40,8 @@ std::vector<ResultRow> tensor_rows(const SchemeParts& scheme, const TrainingStep
 
     if (!blocks.may_draw() || !account.sample_lacking(rows)) return rows;
     const auto draws = static_cast<std::size_t>(item.draws);
-    if (scheme.run == whole_row) {  // whose parts may all draw
+    // Every part of its exchange may draw, so each draw repeats the exchange.
+    if (scheme.run == whole_row) {
         take_draw(0, run.at_hand(), 0);
         for (std::size_t d = 1; d < draws; ++d) {
             TrainingStep drawn = step;

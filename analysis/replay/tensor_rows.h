@@ -13,15 +13,14 @@
 
 namespace apscope::detail {
 
-// The state goes on by one step. The item's keys are those of draws 0, which is the step's own, to
-// K-1.
+// Advances `state` by one step. item.key(d) is the key of draw d; that of draw 0 is the step's key.
 std::vector<ResultRow> tensor_rows(const SchemeParts& scheme, const TrainingStep& step,
                                    State& state, const ItemContext& item, BlockBuffers& buffers);
 
 // The inputs of a scheme that the trace lacks at a step; empty if it has all.
 std::string missing_at(const SchemeParts& scheme, const Trace& trace, std::size_t step);
 
-// The same rows, empty but for their names and a note that says what the trace lacks.
+// The same rows without numbers: only names, and a note that names the missing inputs.
 std::vector<ResultRow> unmeasurable_rows(const SchemeParts& scheme, const std::string& missing,
                                          const ItemContext& item);
 

@@ -14,9 +14,9 @@ namespace apscope::detail {
 
 namespace {
 
-// The items of pass 1: some steps at a time, whose files stay open meanwhile, and of these steps
-// the largest tensor first. Neighbours belong to different steps, so threads rarely need the same
-// file at once, and the smallest come last.
+// The items of pass 1, in groups of steps whose files stay open meanwhile; in each group, the
+// largest tensors first. Consecutive items belong to different steps, so threads rarely need the
+// same file at once.
 std::vector<std::size_t> in_groups(std::span<const std::size_t> by_size, std::size_t steps,
                                    std::size_t group) {
     std::vector<std::size_t> order;
@@ -43,7 +43,8 @@ WorkList::WorkList(const Manifest& manifest, const ReplayOptions& options,
     const std::size_t open =
         std::max<std::size_t>(1, files / static_cast<std::size_t>(options.workers));
     order_ = in_groups(by_size, steps(), open);
-    // In pass 2 also few rows, because those of a step are held until all of its items are done.
+    // In pass 2 a group also has few rows, because the rows of a step stay in memory until all of
+    // its items are done.
     constexpr std::size_t rows = 32768;
     const std::size_t of_step =
         tensors() * options.schemes.size() * (options.topologies.size() + 2);
@@ -88,7 +89,7 @@ std::size_t WorkList::visits(const WorkItem& item) const {
     return values;
 }
 
-// Of the errors that are added up over steps, of every reduction at once.
+// The bytes of the errors that are added up over steps, for all reductions at once.
 std::size_t WorkList::window_bytes(const WorkItem& item) const {
     if (!options_.persistence || item.step || manifest_.stage != "local") return 0;
     bool crosses = false, has_own = false;
@@ -140,7 +141,7 @@ void WorkList::find_costs() {
 WorkList::Needs WorkList::needs(std::span<const WorkItem> items, std::size_t budget) {
     Needs needs;
     needs.items.resize(items.size());
-    // Nothing is measured if no scheme could come near the budget.
+    // If no scheme can come near the budget, nothing is measured.
     constexpr double copies = 128.0;
     const double values = static_cast<double>(most_at_once()) * options_.workers,
                  draws = options_.draws;
@@ -154,8 +155,8 @@ WorkList::Needs WorkList::needs(std::span<const WorkItem> items, std::size_t bud
         return needs;
     }
     find_costs();
-    // The values, mapped or widened, and weights and a full batch if they are needed. Reused
-    // buffers may be a quarter longer than requested.
+    // The gradients, mapped or widened, and the weights and the full-batch gradient if the scheme
+    // needs them. Reused buffers may be a quarter longer than requested.
     const auto need_of = [&](std::size_t s, std::size_t n) {
         const SchemeParts& parts = schemes_[s].parts();
         const std::size_t rows = static_cast<std::size_t>(options_.workers) + parts.needs.size();

@@ -15,17 +15,17 @@ namespace apscope::detail {
 
 struct WorkItem {
     std::size_t tensor = 0;  // index into ReplayOptions::tensors
-    // With an index into ReplayOptions::steps: that step, for all schemes without memory of
-    // elements. Without one: the scheme `requested`, through all steps in order. With
-    // ReplayOptions::persistence every scheme is such a one, and the items of steps have only the
-    // noise.
+    // If given, an index into ReplayOptions::steps: the item is that step, for all schemes without
+    // memory of elements. If empty, the item is the scheme `requested` through all steps in order.
+    // With ReplayOptions::persistence every scheme has such an item, and the items of single steps
+    // compute only the noise.
     std::optional<std::size_t> step;
     std::size_t requested = 0;
 };
 
 class WorkList {
 public:
-    // Everything must outlive it.
+    // The arguments must outlive it.
     WorkList(const Manifest& manifest, const ReplayOptions& options,
              std::span<const ResolvedScheme> schemes);
 
@@ -34,22 +34,23 @@ public:
     const std::vector<WorkItem>& items() const { return items_; }
     // Items of single steps are in groups of this number of steps.
     std::size_t group() const { return group_; }
-    // All steps and tensors, as pass 1 goes through them: step * tensors + tensor.
+    // All pairs step * tensors + tensor, in the order of pass 1.
     const std::vector<std::size_t>& order() const { return order_; }
 
     bool includes(const WorkItem& item, const ResolvedScheme& scheme, std::size_t step) const;
-    // Values times the schemes that visit them.
+    // The sum of the item's values over the schemes that visit them.
     std::size_t visits(const WorkItem& item) const;
 
     // The following functions first run every scheme on small tensors (scheme_cost.h).
     struct Needs {
-        // Bytes at once; none if nothing could come near the budget.
+        // The most bytes of each item at once; empty if no item can come near the budget.
         std::vector<std::size_t> items;
-        std::size_t kept = 0;  // bytes of all memory at the end, if it is returned
+        std::size_t kept = 0;  // bytes of all schemes' memory at the end, if it is returned
     };
-    // Throws std::invalid_argument if the budget is too small for one of the items.
+    // The memory that items need. Throws std::invalid_argument if the budget is too small for one
+    // of them.
     Needs needs(std::span<const WorkItem> items, std::size_t budget);
-    // Seconds of one thread of this machine.
+    // Seconds of each item on one thread of this machine.
     std::vector<double> seconds();
 
 private:
@@ -63,10 +64,10 @@ private:
     std::size_t elements(std::size_t k) const {
         return manifest_.tensors[options_.tensors[k]].size();
     }
-    // Elements that scheme s has of tensor k at step t: where its blocks cross tensors those of all
-    // shards of the bucket that the tensor lies in, if it encodes their sums as a whole.
+    // The elements that scheme s needs at once for tensor k at step t. If its blocks cross tensors
+    // and it encodes sums of the bucket as a whole, these are all elements of the tensor's bucket.
     std::size_t at_once(std::size_t s, std::size_t t, std::size_t k) const;
-    std::size_t most_at_once() const;  // at least as many as any of these
+    std::size_t most_at_once() const;  // an upper bound of at_once()
     template <class Visit>
     void for_visits(const WorkItem& item, Visit&& visit) const;
 
@@ -76,7 +77,7 @@ private:
     std::vector<std::size_t> order_;
     std::size_t group_ = 1;
     std::vector<WorkItem> items_;
-    std::vector<SchemeCost> costs_;  // of the schemes, once they are measured
+    std::vector<SchemeCost> costs_;  // per scheme, once measured
 };
 
 // In the form of the command line: 3.2G.

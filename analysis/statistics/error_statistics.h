@@ -17,8 +17,9 @@ namespace apscope::detail {
 // Inputs of the columns about a float format's limits; absent for other grids.
 struct FloatScale {
     Cast<double> cast;
-    double scale = 1.0;            // S
-    double units = 1.0;            // W if the reference was divided, else 1: x represents units x
+    double scale = 1.0;  // S
+    // W if the reference was divided, else 1; the scaled number is units * scale * x.
+    double units = 1.0;
     double smallest_normal = 0.0;  // the format's, in scaled units
     double largest = 0.0;
 };
@@ -49,8 +50,8 @@ struct ErrorStatistics {
     std::uint64_t count = 0, counted = 0, nonzero = 0, underflow = 0, subnormal = 0, saturated = 0,
                   overflow = 0, nan = 0, infinite = 0;
     std::array<double, sum_count> sums{};
-    ErrorSplit split;      // for float grids; split_kernels.h fills it in
-    OverNoise over_noise;  // for reduced rows with several workers; their caller adds it
+    ErrorSplit split;      // for float grids; the loops in split_kernels.h add to it
+    OverNoise over_noise;  // for reduced rows with several workers; the caller adds to it
     double max_ulp = 0.0;
     bool moments_defined = true;  // expected_* are valid; false once a draw could have overflowed
 
@@ -64,7 +65,7 @@ struct ErrorStatistics {
     // For the wire only; `codes` are the scaled, rounded values.
     void count_limits(std::span<const double> x, std::span<const double> codes,
                       const FloatScale& scale);
-    // The same for y in the units of x, in which these limits are given.
+    // The same for values y and limits in the units of x.
     void count_limits(std::span<const float> x, std::span<const float> y, float smallest_normal,
                       float largest);
     // Adds the statistics of the next worker, in rank order.

@@ -68,7 +68,7 @@ void WindowSums::stand_for_whole(double elements) {
 }
 
 std::size_t ErrorWindows::bytes(std::size_t elements) {
-    // The window of one step needs no sums; the squares are shared by all lengths.
+    // Windows of one step need no sums; all lengths share the sums of squares.
     const std::size_t of_length = 2 * elements + noise_blocks_of(elements);
     return ((window_lengths.size() - 1) * of_length + 2 * elements) * sizeof(double);
 }
@@ -103,7 +103,8 @@ void ErrorWindows::end_step() {
         length.sums.noise_blocks = static_cast<std::int64_t>(length.over.blocks);
         length.sums.log2_over_noise = length.overflows ? infinity : length.over.sum_log2;
         if (length.overflows) length.sums.squared_error = infinity;
-        // The root is that of the mean of the squares, not of their sum.
+        // Adam divides by the root of the mean of the squares, and add_updates() by the root of
+        // their sum.
         length.sums.adam.multiply(static_cast<double>(steps_));
         length.finished.push_back(length.sums);
         length.done = 0;

@@ -1,7 +1,7 @@
 // ErrorWindows: the errors of one reduction of a tensor, added up element by element over windows
-// of consecutive steps (docs/definitions.md, section 16). What averages out leaves a sum over k
-// steps with k times the square of one step's error; what stays, k^2 times. And the updates of an
-// optimizer over the same windows, from the results and from the exact references.
+// of consecutive steps (docs/definitions.md, section 16). The squared sum of k errors is k times
+// the square of one step's error if errors average out, and k^2 times if they persist. Also the
+// updates of optimizers over the same windows, from the results and from the exact references.
 //
 //      run      steps whose numbers follow one another
 //      window   k steps of a run, counted from its start; a rest shorter than k is not used
@@ -33,7 +33,7 @@ struct WindowSums {
     // The sum over the elements of the squared sum of the errors over the steps; infinite if a step
     // overflows.
     double squared_error = 0.0;
-    double noise = 0.0;  // over all blocks and steps; NaN if it is unknown
+    double noise = 0.0;  // sum over all blocks and steps; NaN if it is unknown
     // Let E be a noise block's part of squared_error and N its noise over the steps: the sum of
     // log2(max(E / N, 2^-30)) over the blocks with N > 0, and the number of these blocks.
     double log2_over_noise = 0.0;
@@ -54,9 +54,9 @@ public:
     static std::size_t bytes(std::size_t elements);
 
     // Adds elements first .. first + result.size() - 1 of `elements` at a step, in blocks in order;
-    // steps ascend. Where a pair is not finite, both numbers are 0. noise: of each noise block of
-    // these elements; empty if it is unknown. overflows: true if a result is not finite although
-    // its reference is.
+    // steps ascend. Where a pair is not finite, both numbers are 0. noise: one value per noise
+    // block of these elements; empty if it is unknown. overflows: true if a result is not finite
+    // although its reference is.
     void add(std::int64_t step, std::size_t elements, std::size_t first,
              std::span<const double> reference, std::span<const double> result,
              std::span<const double> noise, bool overflows);
@@ -66,8 +66,9 @@ public:
 private:
     // The windows of one length.
     struct Length {
-        int done = 0;                            // steps of the current window before this one
-        Buffer<double> error, reference, noise;  // summed over them: per element and noise block
+        int done = 0;  // finished steps of the current window
+        // Sums over these steps, per element or noise block.
+        Buffer<double> error, reference, noise;
         bool overflows = false;
         WindowSums sums;
         OverNoise over;
@@ -82,7 +83,8 @@ private:
     Buffer<double> reference_squares_, result_squares_;  // per element, over all steps so far
     int steps_ = 0;                                      // number of steps so far
     Buffer<double> error_, reference_;                   // of the current block
-    Buffer<double> of_reference_, of_result_;            // the updates, of the current block
+    // The optimizer's updates for the current block.
+    Buffer<double> of_reference_, of_result_;
 };
 
 // The windows of every reduction of a tensor by a scheme, in the order in which they are added.

@@ -6,8 +6,8 @@ namespace apscope::detail {
 
 namespace {
 
-// Counts by exponent field, in four tables, because neighbours often share a binade and an
-// increment would wait for the one before.
+// Counts by exponent field. Four tables take turns, because consecutive values often share a
+// binade, and an increment of the same counter waits for the previous one.
 using Fields = std::array<std::array<std::uint32_t, 256>, 4>;
 constexpr std::size_t piece = std::size_t{1} << 16;
 

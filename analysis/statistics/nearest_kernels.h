@@ -21,14 +21,14 @@
 
 namespace apscope::detail {
 
-// A format as the loop uses it; all fields are bits of fp32.
+// The format's constants in the loop; all fields are bits of fp32 numbers.
 struct NearestCast {
     GridConstants<float> grid;
     std::uint32_t zero_sign = 0;  // the sign bit, if the format has a -0
     std::uint32_t largest = 0;
 };
 
-// The sums and counts of y.
+// How the loop stores the results: not at all, in `out`, or in `out` with streaming stores.
 enum class StoreMode { unused, stored, streamed };
 
 struct NearestFound {

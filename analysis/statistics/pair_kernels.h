@@ -1,6 +1,6 @@
 // The loops of ErrorStatistics over pairs of numbers, for blocks in which all are finite, and a
 // function that converts other blocks, compiled per instruction set by simd::run(). Sums have the
-// shape of core/fixed_shape_sum.h; counts and a maximum need none.
+// shape of core/fixed_shape_sum.h; counts and maxima do not depend on the order.
 #pragma once
 
 #include <cstddef>
@@ -12,11 +12,11 @@
 
 namespace apscope::detail {
 
-// The sums of a block of pairs. They are finite if the numbers are finite and in the range of fp32
-// numbers and their sums; an infinity or NaN makes a sum of squares non-finite.
+// The sums of a block of pairs. If any number is infinite or NaN, a sum of squares is not finite.
+// If all numbers are finite and no larger than fp32 numbers or sums of them, all sums are finite.
 struct PairsFound {
     double sums[error_sums];
-    std::uint64_t zero, lost;  // x = 0; y = 0 and x is not
+    std::uint64_t zero, lost;  // pairs with x = 0; pairs with y = 0 and x != 0
     double max_ulp;
 };
 
@@ -27,8 +27,8 @@ struct SumRow {
     }
 };
 
-// The numbers of finite scaled values below the smallest normal number, and of those beyond the
-// largest that were rounded to it.
+// Counts the finite scaled values below the smallest normal number, and those beyond the largest
+// number that were rounded to it.
 template <class Real>
 struct CountLimits {
     static APSCOPE_INLINE void run(const Real* x, const Real* y, std::size_t count, Real scale,
@@ -51,7 +51,7 @@ struct AddFinitePairs {
     static_assert(!Fused || sizeof(Real) == sizeof(float));
     static APSCOPE_INLINE void run(const Real* x, const Real* y, std::size_t count,
                                    const FloatScale* given, PairsFound* found) {
-        // Locals, which stay in registers.
+        // Local variables, which stay in registers.
         LaneSums<error_sums> sums;
         using Count = BitsOf<Real>;
         Count zero[sum_lanes] = {}, lost[sum_lanes] = {};
@@ -87,11 +87,12 @@ struct AddFinitePairs {
     }
 };
 
-// A block with zeros in place of pairs that are not both finite, and the counts of these pairs. A
+// Copies a block with zeros in place of pairs that are not both finite, and counts these pairs. A
 // pair of zeros changes no sum: lanes start at +0 and x + (-x) is +0, so no lane is ever -0.
 struct LeftOut {
-    std::uint64_t pairs, nan, infinite;  // all pairs, those with a NaN x, those with an infinite x
-    std::uint64_t nonzero;               // x is finite and not zero
+    // All pairs left out; those with x NaN; those with x infinite.
+    std::uint64_t pairs, nan, infinite;
+    std::uint64_t nonzero;  // x is finite and not zero
 };
 template <class Real>
 struct LeaveOut {

@@ -9,7 +9,8 @@
 
 namespace apscope::detail {
 
-inline constexpr int error_sums = 7;  // the first of ErrorStatistics::Sum: the sums over pairs
+// The first entries of ErrorStatistics::Sum, which are sums over pairs.
+inline constexpr int error_sums = 7;
 
 // Properties of a loop's numbers.
 struct PairTraits {

@@ -1,13 +1,13 @@
-// A lower bound, by Shannon, of the error that R bits per value leave for one given set of values
-// (docs/limit.md has the proof):
+// Shannon's lower bound on the mean squared error of any code with R bits per value, for one given
+// set of values (docs/limit.md has the proof):
 //
 //      h(w)    the differential entropy, in bits, of z + U: z one of the n values, each with
 //              probability 1/n, U uniform on (-w/2, w/2)
 //      N(w)    2^(2 h(w)) / (2 pi e), the entropy power
 //      L(R)    max over w of (N(w) 4^-R - w^2 / 12), at least 0
 //
-// z + U has a density of steps: between two neighbours of the 2n numbers z_i - w/2 and z_i + w/2,
-// c boxes of width w overlap, and the density is c / (n w). So h(w) is a finite sum, not an
+// z + U has a density of steps: between two neighbours of the 2n numbers z_i - w/2 and z_i + w/2, c
+// boxes of width w overlap, and the density is c / (n w). So h(w) is a finite sum, without an
 // estimate:
 //
 //      h(w) = sum over j of l_j (c_j / (n w)) log2(n w / c_j)        l_j the length of interval j

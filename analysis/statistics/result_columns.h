@@ -1,6 +1,7 @@
-// The numeric columns of a table of results, in order: the only list of them. From it follow the
-// fields of ResultRow, the columns of Python's tables, of CSV and of the C++ library, what `pool`
-// adds up and what the report computes itself, and the table of docs/definitions.md, section 3.
+// The only list of the numeric columns of a table of results, in order. It determines the fields of
+// ResultRow, the columns of Python's tables, of CSV files and of the C++ library, the columns that
+// `pool` adds up and those that the report computes itself, and the table of docs/definitions.md,
+// section 3.
 //
 // One line per column: KIND(name, unit, section, pools).
 // - KIND: COUNT, an integer that may be empty; BITS, an integer; REAL, a number that may be empty.
@@ -13,17 +14,17 @@ namespace apscope::detail {
 
 enum class Pools {
     nothing,     // not pooled
-    sum,         // a sum over the rows that have it, without skipped ones
-    part,        // a sum over rows without skipped ones; empty if a row has none
+    sum,         // a sum over the rows that have the column, without skipped rows
+    part,        // a sum without skipped rows; empty if a row's cell is empty
     lost,        // a sum in which a skipped row counts as y = 0
     mean,        // a mean weighted by the number of elements
     quotient,    // computed from pooled sums
-    sum_blocks,  // a sum, in the geometric mean over blocks
+    sum_blocks,  // a sum that belongs to the geometric mean over blocks
 };
 
 }  // namespace apscope::detail
 
-// The columns of a cast.
+// The columns that a single cast has, too.
 #define APSCOPE_STATISTICS_COLUMNS(COUNT, REAL)      \
     COUNT(count, "pairs", 3, nothing)                \
     COUNT(counted, "pairs", 3, sum)                  \

@@ -18,8 +18,8 @@ double quotient(double numerator, double denominator) {
     return denominator == 0.0 ? missing : numerator / denominator;
 }
 
-// The sums omit non-finite values, so a result with overflow has no finite error, whatever the sums
-// are.
+// The sums omit non-finite values, so they do not describe a result with overflow, whose error is
+// not finite.
 double cosine_of(const ErrorStatistics& s) {
     using S = ErrorStatistics;
     if (s.overflow > 0) return 0.0;

@@ -1,4 +1,5 @@
-// One row of a RESULTS table and its columns by formula (docs/definitions.md, section 3).
+// One row of a RESULTS table, and functions that compute its columns (docs/definitions.md, section
+// 3).
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,7 @@
 namespace apscope::detail {
 
 struct ResultRow {
-    // The subject of the row. Texts belong to the replay, so rows stay small.
+    // Indices of the row's names; the replay has the texts, so rows stay small.
     std::uint32_t step_index = 0, tensor_index = 0, scheme_index = 0, topology_index = 0;
     std::string format;    // the float format, or else the grid
     std::string topology;  // empty for the wire
@@ -36,7 +37,7 @@ struct ResultRow {
 // How the two expected columns of a row are computed.
 enum class Moments {
     none,           // empty
-    deterministic,  // the bias, and 0
+    deterministic,  // the bias is the mean error, the variance is 0
     closed_form,    // from the statistics' sums
 };
 
@@ -48,7 +49,8 @@ void fill_columns(ResultRow& row, const ErrorStatistics& statistics, Moments mom
 // itself.
 void fill_skipped(ResultRow& row, const ErrorStatistics& reference);
 
-// Fills the parts of the squared error for a row whose statistics have them; empty if unknown.
+// Fills the parts of the squared error for a row whose statistics have them; the cells stay empty
+// if a part is not finite.
 void fill_split(ResultRow& row, const ErrorStatistics& statistics);
 
 // Fills the error in units of the batch's noise for a reduced row whose other columns are filled
@@ -60,7 +62,7 @@ void fill_noise(ResultRow& row, const OverNoise& over_noise, double noise);
 // the sample. Columns of bits do not change.
 void stand_for_whole(ResultRow& row, double elements);
 
-// Fills the columns of a comparison with the scheme's own truth.
+// Fills the columns of the comparison with what the workers meant to send.
 void fill_own(ResultRow& row, const ErrorStatistics& statistics);
 
 }  // namespace apscope::detail

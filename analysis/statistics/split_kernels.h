@@ -1,5 +1,5 @@
-// The loops behind ErrorSplit over one block, compiled per instruction set by simd::run(). Sums
-// have the shape of core/fixed_shape_sum.h.
+// The loops of ErrorSplit over one block, compiled per instruction set by simd::run(). Sums have
+// the shape of core/fixed_shape_sum.h.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,8 @@
 
 namespace apscope::detail {
 
-// Predicates for the saturated elements of a block: none; elements with scale x beyond the largest
-// code and that code; marked elements.
+// Predicates that select the saturated elements of a block: no element; elements with |scale x|
+// above the largest code and with that code; marked elements.
 struct NoneSaturated {
     APSCOPE_INLINE bool operator()(std::size_t) const { return false; }
 };
@@ -27,12 +27,13 @@ struct BeyondLargest {
     }
 };
 struct Marked {
-    const double* marks;  // as wide as the sums, for vector code
+    const double* marks;  // doubles, as wide as the sums, for vector code
     APSCOPE_INLINE bool operator()(std::size_t i) const { return marks[i] != 0.0; }
 };
 
-// Adds the sums of a block of sent elements by class, and each element's part of the workers' error
-// sums lost[i] and clipped[i]. NoneSaturated does not change `clipped`.
+// Adds the errors of a block of messages to the sums of their classes, and each element's error to
+// lost[i] (underflow) or clipped[i] (saturation), which are sums over the workers. NoneSaturated
+// does not change `clipped`.
 template <class Real, class Saturated>
 struct SplitSent {
     static APSCOPE_INLINE void run(const Real* __restrict x, const Real* __restrict y,
@@ -59,8 +60,8 @@ struct SplitSent {
     }
 };
 
-// Adds the sums of a block of reduced elements. Classed: some elements were lost or clipped;
-// otherwise these two rows are not read, and the sums are the same.
+// Adds the errors of a block of reduced elements to the sums. Classed: some elements underflowed or
+// saturated; if false, `lost` and `clipped` are zero and are not read.
 template <bool Classed>
 struct SplitReduced {
     static APSCOPE_INLINE void run(const double* x, const double* exact, const double* y,

@@ -1,6 +1,6 @@
-// UpdateSums compares what an optimizer does in a window of steps with the results of a reduction
-// and with the exact ones (docs/definitions.md, section 16). The cosine does not change if either
-// update is multiplied by a number.
+// UpdateSums compares two updates of an optimizer over a window of steps: from the results of a
+// reduction, and from the exact results (docs/definitions.md, section 16). The cosine does not
+// change if either update is multiplied by a number.
 #pragma once
 
 #include <cmath>
@@ -12,7 +12,7 @@ namespace apscope::detail {
 struct UpdateSums {
     static constexpr double none = std::numeric_limits<double>::quiet_NaN();
     // The sums of u v, u^2 and v^2 over the elements: u is the update with the exact results, v the
-    // one with those of the reduction. NaN where they are not added up.
+    // update with the results of the reduction. NaN if they are not computed.
     double product = none, squared_reference = none, squared_result = none;
 
     void add(const UpdateSums& other) {

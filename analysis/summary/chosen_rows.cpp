@@ -26,8 +26,9 @@ std::vector<std::uint8_t> with_reduced(const RowTable& table) {
     return found;
 }
 
-// Puts the rows of a scheme's own reductions under the topologies that other tensors of it have and
-// these have not, and under their own name where every tensor has such a reduction.
+// Assigns the rows of a scheme's own reductions to topologies: those that other tensors of the
+// scheme have and the row's tensor lacks. If every tensor has its own reduction, the rows count
+// under its name.
 class Covering {
 public:
     Covering(const RowTable& table, std::span<const std::uint32_t> rows, ChosenRows& out)
@@ -46,7 +47,8 @@ public:
         const std::vector<std::uint32_t> pair_of = tensors_.owners(pairs_);
         std::vector<std::vector<std::int32_t>> alone(pairs_.size()), crossing(pairs_.size()),
             own(tensors_.size());
-        covering_.resize(tensors_.size());  // at first: the topologies that a tensor crosses with
+        // First filled with the topologies that a tensor has rows for.
+        covering_.resize(tensors_.size());
         const auto note = [](std::vector<std::int32_t>& known, std::int32_t code) {
             if (std::ranges::find(known, code) == known.end()) known.push_back(code);
         };
@@ -96,9 +98,10 @@ private:
 
     const RowTable& table_;
     ChosenRows& out_;
-    Groups pairs_, tensors_;  // trace and scheme; the tensors of each such pair
+    Groups pairs_, tensors_;  // by trace and scheme; by tensor in each such pair
     std::vector<bool> own_;
-    std::vector<std::vector<std::int32_t>> covering_;  // topologies of each tensor's own rows
+    // Per tensor, the topologies to which its own rows are assigned.
+    std::vector<std::vector<std::int32_t>> covering_;
 };
 
 std::vector<std::uint32_t> every_row(const RowTable& table) {
@@ -140,7 +143,8 @@ std::string headline_topology(std::span<const std::string> in_order) {
     for (const std::string& name : in_order) {
         if (name == exact) continue;
         const bool is_own = is_own_reduction(name);
-        // Two phases add in fp32 or wider, whatever the format; their rows may come first.
+        // Two-phase reductions, whose rows may come first, do not round partial sums to the
+        // scheme's format.
         if (!is_own && !name.starts_with("two_phase") && !name.starts_with("reduce_scatter"))
             return name;
         const std::string*& other = is_own ? own : phased;

@@ -1,8 +1,9 @@
 // The choice of rows for summaries, pools and comparisons: docs/definitions.md, section 14.
 //
-// In a policy some tensors may have their own reduction. A topology covers all tensors, so these
-// rows are included under each topology that other tensors of the scheme have and these have not;
-// if all tensors have their own, but not the same, under all names joined (`gather+vote`).
+// In a policy some tensors may have their own reduction. A topology covers all tensors, so the rows
+// of such tensors are included under each topology that other tensors of the scheme have and they
+// lack. If all tensors have their own reduction, but not the same one, the rows count under the
+// joined names (`gather+vote`).
 #pragma once
 
 #include <cstddef>
@@ -37,8 +38,8 @@ struct ChosenRows {
 bool is_own_reduction(std::string_view topology);
 // The topologies of a table in order of appearance, without the wire's empty name.
 std::vector<std::string> topologies_in_order(const RowTable& table);
-// The first topology that rounds partial sums to a format; if there is none, the first of two
-// phases or their half, then a scheme's own, then `exact`.
+// The first topology that rounds partial sums to a format; if there is none, the first two_phase or
+// reduce_scatter, then the first of a scheme's own, then `exact`.
 std::string headline_topology(std::span<const std::string> in_order);
 
 ChosenRows all_rows(const RowTable& table);
@@ -47,7 +48,7 @@ ChosenRows all_rows(const RowTable& table);
 std::vector<std::uint8_t> sent_for(const RowTable& table, std::string_view topology);
 std::vector<std::uint32_t> wire_rows(const RowTable& table, std::span<const std::uint32_t> rows,
                                      std::string_view topology);
-// The reduced rows among these; every topology has all tensors.
+// The reduced rows among `rows`, such that every topology has all tensors.
 ChosenRows whole_sums(const RowTable& table, std::span<const std::uint32_t> rows);
 ChosenRows whole_sums(const RowTable& table);
 // The rows for comparing schemes: `whole_sums`, and the wire's rows of traces without reduced rows.
@@ -57,12 +58,13 @@ ChosenRows compared_rows(const RowTable& table);
 // without reduced rows the wire's.
 ChosenRows headline_rows(const RowTable& table);
 // The rows for pooling by some columns. With the topology: all topologies, each with all tensors;
-// without it: `headline_rows`. With the topology or the stage, the wire's rows come before them:
-// with both, those of every topology that has its own; with one, those of the headline's topology,
-// without its name.
+// without it: `headline_rows`. by_topology or by_stage puts wire rows before them: with both, those
+// of every topology that has its own wire rows; with one, those of the headline topology, without
+// its name.
 ChosenRows pooled_rows(const RowTable& table, bool by_stage, bool by_topology);
-// Keeps one topology per trace and scheme: `topology`, otherwise a scheme's own, then its first
-// other one, then `exact` or the wire. If `topology` is `exact`, it applies to all schemes.
+// Keeps one topology per trace and scheme: `topology` if the scheme has it, otherwise its own
+// reduction, its first other topology, `exact`, or the wire, in this order. If `topology` is
+// `exact`, it applies to all schemes.
 ChosenRows of_topology(const RowTable& table, const ChosenRows& rows, std::string_view topology);
 
 // Groups chosen rows by trace, scheme and topology.

@@ -19,7 +19,8 @@ constexpr std::size_t part_count = [] {
     return count;
 }();
 
-// The columns for each part's share of the squared error: split_underflow has share_underflow.
+// The columns for the shares of the squared error, one per part: share_underflow for
+// split_underflow.
 std::vector<std::string> share_names() {
     std::vector<std::string> names;
     for (const NumberColumnFacts& column : number_columns) {
@@ -34,7 +35,7 @@ double log2_of(double ratio) {
     return std::isfinite(ratio) ? fixed_log2(ratio) : ratio;
 }
 
-// 1 if both errors are equal.
+// a / b; 1 if both errors are equal, also if both are 0 or infinite.
 double ratio_of(double a, double b) { return a == b ? 1.0 : a / b; }
 
 double median(std::vector<double> values) {
@@ -70,7 +71,8 @@ struct SideSums {
     }
 };
 
-// The sums of one row: ratios of the steps, and sums of both schemes.
+// The numbers from which one row is computed: the error ratio of each step, counts of wins, losses
+// and ties, the sum of logs of the cells' error ratios, and the sums of both schemes.
 struct RowSums {
     std::vector<double> ratios;
     double wins = 0, losses = 0, ties = 0, logs = 0, cells = 0;

@@ -17,7 +17,7 @@
 
 namespace apscope::detail {
 
-// The additive numbers of one scheme in one layer at one step.
+// The numbers of one scheme in one layer at one step, which add up over layers and steps.
 struct Cell {
     Loss loss;
     double cosine = 0, layers = 0, sent_error = 0, exact_error = missing;
@@ -53,7 +53,7 @@ ComparedSteps compared_steps(const Pair& pair, const RowTable& table);
 // One row per cell: overflow_a, overflow_b, nmse_a, nmse_b, ratio.
 Figures compared_cells(const Pair& pair);
 
-// The tables, of two, that contain a scheme of a trace.
+// Which of two tables contain a scheme of a trace.
 enum class HeldBy { both, first, second };
 std::string name_of(HeldBy held_by);
 
@@ -64,8 +64,8 @@ struct Against {
     std::optional<Pair> pair;  // if both tables contain it
 };
 
-// The reductions of the two sides of a comparison. `both` is for every side that names none; a
-// scheme that has only its own reduction keeps it.
+// The reductions of the two sides, a and b, of a comparison. `both` applies to a side without a
+// name; a scheme that has only its own reduction keeps it.
 struct Reductions {
     using Name = std::optional<std::string_view>;
     Name both, a, b;
@@ -73,8 +73,7 @@ struct Reductions {
     Reductions(Name both = {}, Name a = {}, Name b = {}) : both(both), a(a), b(b) {}
 };
 
-// A scheme as a comparison names it: `SPEC`, or `SPEC@REDUCTION`, whose first @ outside parentheses
-// divides it.
+// The parts of `SPEC` or `SPEC@REDUCTION`, divided at the first @ outside parentheses.
 struct NamedSide {
     std::string_view scheme;
     std::optional<std::string_view> reduction;
@@ -91,15 +90,16 @@ public:
     // of two tables are matched by name, or if each table has only one; layers and steps that occur
     // in only one are omitted. By default the reduction is the first topology that both have and
     // that is not `exact`. If only one side names a reduction, the other side takes the same, or
-    // its first if it lacks that one. `wire`: the messages before any sum, for both sides.
-    // Throws std::invalid_argument where no trace has both schemes, and for an unknown topology.
+    // its first topology if it lacks that one. `wire`, for both sides, compares the messages before
+    // any sum. Throws std::invalid_argument if no trace has both schemes, and for an unknown
+    // topology.
     std::vector<Pair> pairs(std::string_view a, std::string_view b,
                             const Reductions& reductions = {}) const;
 
     // Pairs every scheme of every trace of both tables, in the order of the first table, then the
-    // schemes that occur only in the second; a trace that both have has its name in the first.
-    // Throws std::invalid_argument if no trace of the two tables matches, or if a matching trace
-    // has no layer and step in common.
+    // schemes that occur only in the second; a trace that both tables have gets its name in the
+    // first. Throws std::invalid_argument if no trace of the two tables matches, or if a matching
+    // trace has no layer and step in common.
     std::vector<Against> against(std::optional<std::string_view> topology = {}) const;
 
 private:
@@ -115,7 +115,7 @@ private:
         std::vector<std::pair<std::int32_t, std::int32_t>> in_order() const;
         std::string names_of_traces() const;
     };
-    // None if they have no layer and step in common.
+    // Empty if the rows have no layer and step in common.
     std::optional<Pair> paired(std::int32_t trace, const Rows& rows_a, const Rows& rows_b,
                                std::string_view a, std::string_view b,
                                const Reductions& reductions) const;
@@ -123,7 +123,7 @@ private:
 
     Side first_, second_;
     std::vector<std::int32_t> tensor_,
-        step_;  // codes of the first table, by code of the second; -1: none
+        step_;  // the first table's code for each code of the second; -1: none
 };
 
 }  // namespace apscope::detail

@@ -18,7 +18,7 @@ public:
         bool integer;
     };
 
-    // A column of `rows` numbers, `value(i)`.
+    // Adds a column of `rows` numbers, value(0), value(1), ...
     template <class Value>
     std::vector<double>& add(std::string name, std::size_t rows, Value value) {
         return fill(std::move(name), rows, value, false);

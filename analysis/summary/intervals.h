@@ -1,5 +1,5 @@
-// Tools for 95 % intervals: a quantile, and the bias of a logarithm; without libm, so that every
-// machine gives the same bits.
+// Functions for 95 % intervals: a quantile, and the bias of a logarithm. They do not use libm, so
+// every machine gives the same bits.
 #pragma once
 
 #include <cstddef>
@@ -8,19 +8,19 @@
 
 namespace apscope::detail {
 
-// The ends of an interval, and the estimate without bias that lies in it.
+// The ends of an interval, and the unbiased estimate inside it.
 struct Interval {
     static constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
     double low = unknown, high = unknown, middle = unknown;
 };
 
-// The number of steps, or windows of steps, from which on an interval is given. For fewer,
-// Student's t is at least 4.3, so the interval would be too wide to be useful.
+// The least number of steps, or windows of steps, for an interval. For fewer, Student's t is at
+// least 4.3, so the interval would be too wide to be useful.
 constexpr std::size_t least_observations = 4;
 
 // The 95 % interval of a quotient of sums, from independent observations (numerator, denominator)
 // by the residuals n - quotient d and Student's t; its middle is the quotient. NaN for fewer than
-// `least_observations`, and where the quotient is not finite.
+// `least_observations`, and if the quotient is not finite.
 struct Ratio {
     double numerator, denominator;
 };

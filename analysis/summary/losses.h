@@ -1,5 +1,5 @@
-// The errors of a row, and of several together: docs/definitions.md, section 14. A skipped row is a
-// lost gradient: y = 0.
+// The errors of one row, and of several rows added up: docs/definitions.md, section 14. A skipped
+// row is a lost gradient: y = 0.
 #pragma once
 
 #include <cmath>
@@ -43,7 +43,7 @@ private:
 struct Loss {
     double error = 0, reference = 0, overflow = 0, skipped = 0;
     double noise = 0, log2_over_noise = 0, noise_blocks = 0;  // NaN if the noise is unknown
-    // The sums of x y, and of the squared errors orthogonal to x in every row; NaN in tables
+    // The sum of x y, and the sum over the rows of the squared error orthogonal to x; NaN in tables
     // without them.
     double product = 0, orthogonal = 0;
 
@@ -58,7 +58,7 @@ struct Loss {
         product += other.product;
         orthogonal += other.orthogonal;
     }
-    // A reference of zero has no loss. A row that was not measured has one, which is NaN.
+    // False if the reference is zero. A row that was not measured has a loss, which is NaN.
     bool exists() const { return overflow > 0 || reference != 0; }
     // At least 1 with overflow, because the sums omit values that are not finite.
     double nmse() const {
@@ -72,8 +72,8 @@ struct Loss {
     double gain() const { return overflow > 0 ? missing : quotient(product, reference); }
     // The distance of the gain from 1; a result that overflows loses everything.
     double lost_gain() const { return overflow > 0 ? 1.0 : std::fabs(1.0 - gain()); }
-    // True if less than half of the reference arrives. Tables without products do not know it, so
-    // their layers do not count as lost.
+    // True if less than half of the reference arrives. In tables without products the gain is NaN,
+    // so their layers do not count as lost.
     bool is_lost() const { return overflow > 0 || gain() < 0.5; }
     double orthogonal_over_noise() const {
         return infinite_with(overflow, quotient(orthogonal, noise));
@@ -104,7 +104,7 @@ public:
                   noise_[row],
                   log2_[row],
                   blocks_[row]};
-        // Like the cosine, the product is 0 where y is lost, and with overflow.
+        // Like the cosine, the product is 0 if the row was skipped or overflowed.
         loss.product = skipped || loss.overflow > 0     ? 0.0
                        : product_.size() == table_.rows ? product_[row]
                                                         : missing;

@@ -23,7 +23,7 @@ Cost in_messages(Cost cost, double messages) {
     return cost;
 }
 
-// The numbers of messages of groups of tensors, over all steps.
+// The number of messages (buckets) of each group over all steps.
 std::vector<double> buckets_of(const RowTable& table, const ChosenRows& rows, const Groups& groups,
                                std::span<const double> values, std::optional<double> limit) {
     std::vector<double> found(groups.size(), 0.0);
@@ -59,7 +59,7 @@ void check(const TimeOptions& options) {
                                     " is not a size; give bytes, 0 for one message per tensor");
 }
 
-// Marks the groups that have a row without numbers.
+// Marks the groups that have a row without numbers, whose note starts with `begin`.
 std::vector<std::uint8_t> without_numbers(const RowTable& table, const ChosenRows& rows,
                                           const Groups& groups, std::string_view begin) {
     std::vector<std::uint8_t> dark(groups.size(), 0);
@@ -153,8 +153,8 @@ StepTimes step_times(const RowTable& table, const TimeOptions& options,
     const ChosenRows rows = whole_sums(table);
     const Groups groups = by_scheme_and_topology(table, rows);
     const std::size_t count = groups.size();
-    // Tensors of one reduction and one grid share messages. The model is linear in the bytes, so
-    // those of all steps add up first.
+    // Tensors with the same reduction and grid share messages. The model is linear in the bytes, so
+    // the bytes of all steps are added up first.
     const Groups parts = divided(divided(groups, rows, table.topology), rows, table.format);
     const std::vector<std::uint32_t> owner = parts.owners(groups);
     const auto elements = table[C::count], wire_bits = table[C::wire_bits],
@@ -179,7 +179,7 @@ StepTimes step_times(const RowTable& table, const TimeOptions& options,
         const Transport t = transport(table.scheme[row], table.format[row], table.topology[row]);
         limit.push_back(static_cast<double>(t.agreed_bits));
     }
-    std::vector<double> scaled(rows.size());  // the elements of the model
+    std::vector<double> scaled(rows.size());  // the number of elements in the model, per row
     for (std::size_t i = 0; i < rows.size(); ++i) {
         const std::uint32_t row = rows.row[i];
         Sums& s = sums[parts.of_row[i]];

@@ -16,8 +16,8 @@
 
 namespace apscope::detail {
 
-// The time at which values that workers agree on before they encode are sent: in one message for
-// all tensors, in one per bucket, or during the step before, which takes no time.
+// When the values that workers agree on before they encode are sent: in one message for all
+// tensors, in one per bucket, or during the step before, at no cost.
 enum class SideMessages { fused, bucket, delayed };
 // Throws std::invalid_argument for another name.
 SideMessages parse_side_messages(std::string_view name);
@@ -30,17 +30,17 @@ struct TimeOptions {
     SideMessages side = SideMessages::fused;
     CollectiveAlgorithm side_collective = CollectiveAlgorithm::ring;
     std::string baseline = "ring";  // a topology
-    // The beginning of the note of a row without numbers, because the trace lacks an input.
+    // The text with which the note begins if a row has no numbers because the trace lacks an input.
     std::string not_measurable;
 };
 
-// Side information of tensors that share messages. It may be one number per tensor (or for several)
-// of any size, which does not grow with the tensors.
+// The side information of tensors that share messages. If it is one number per tensor, or for
+// several tensors, it does not grow with their size.
 class SideBits {
 public:
     void add(double bits);
     bool is_one_number() const { return narrowest_ == widest_ && widest_ <= 64; }
-    // The bytes for tensors that are larger by this factor.
+    // The bytes if all tensors were larger by this factor.
     double bytes(double factor) const { return (is_one_number() ? 1.0 : factor) * sum_ / 8; }
 
 private:
@@ -59,14 +59,14 @@ struct StepTime {
     double messages, payload_bytes, intra_bytes, node_bytes, side_bytes, side_seconds, pass_seconds,
         seconds, side_share;
 };
-// The time of a step; none if a part's sum has no algorithm, or none on these nodes.
+// The time of a step; none if no algorithm computes the sum of a part on these nodes.
 std::optional<StepTime> time_of(std::span<const TimedPart> parts, const std::string& spec,
                                 int workers, const TransportOf& transport, const Links& links,
                                 SideMessages side, CollectiveAlgorithm side_collective);
 
 // One row per trace, scheme and topology of the reduced rows, in order of appearance. NaN for
-// `exact`, which is not an algorithm, for a hierarchy whose groups are not the nodes, and where a
-// row has no numbers. Throws std::invalid_argument for an impossible option, also for nodes that do
+// `exact`, which is not an algorithm, for a hierarchy whose groups are not the nodes, and a row
+// without numbers. Throws std::invalid_argument for an impossible option, also for nodes that do
 // not divide the workers of a trace.
 struct StepTimes {
     std::vector<std::uint32_t> first;  // a row of the table

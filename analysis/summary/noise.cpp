@@ -16,8 +16,9 @@ namespace apscope::detail {
 
 namespace {
 
-// The jackknife over independent steps with one value per worker: the mean over the workers, added
-// up over the steps, and the standard error of that sum with its degrees of freedom.
+// The jackknife with one value per left-out worker at each of several independent steps: the sum
+// over the steps of the mean over the workers, the variance of this sum, and its degrees of
+// freedom.
 struct Jackknife {
     double total = 0.0, variance = 0.0, squares = 0.0;
     std::size_t workers;
@@ -35,7 +36,7 @@ struct Jackknife {
         variance += one;
         squares += one * one;
     }
-    // Half of the interval's width, with Satterthwaite's degrees of freedom.
+    // Half of the width of the 95 % interval, with Satterthwaite's degrees of freedom.
     double half() const {
         const double freedom =
             variance > 0 ? variance * variance / (squares / (static_cast<double>(workers) - 1))
@@ -76,7 +77,7 @@ Noise::Noise(const std::vector<const NoiseRow*>& rows) {
         }
     }
     for (std::size_t i = 0; i < seen.size(); ++i) {
-        if (seen[i]) continue;  // a step without a worker's row
+        if (seen[i]) continue;  // the step lacks this worker's row
         steps_[i / workers_].left[i % workers_] = missing;
         steps_[i / workers_].log2s[i % workers_] = missing;
     }

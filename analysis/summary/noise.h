@@ -14,7 +14,7 @@
 
 namespace apscope::detail {
 
-// A row of the table of noise: a tensor at a step, with all workers or without one.
+// A row of the table of noise: a tensor at a step, with all workers or with one left out.
 struct NoiseRow {
     std::int32_t trace = 0, tensor = 0, role = 0;  // codes
     std::int64_t step = 0, workers = 0;
@@ -55,8 +55,10 @@ public:
 private:
     struct Step {
         std::int64_t number;
-        double whole = 0.0;               // noise with all workers
-        std::vector<double> left, log2s;  // noise without each worker, and logs of its ratio
+        double whole = 0.0;  // noise with all workers
+        // Per left-out worker: the noise without it, and the sum over the blocks of the log2 of the
+        // ratio of the noise without it to the noise with all workers.
+        std::vector<double> left, log2s;
     };
     std::vector<Step> steps_;  // ascending
     std::int64_t noise_blocks_ = 0, lone_blocks_ = 0;

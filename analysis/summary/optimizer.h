@@ -13,7 +13,7 @@ inline constexpr std::array<std::string_view, 3> optimizer_names{"sgd", "adam", 
 
 // Throws std::invalid_argument for another name.
 Optimizer parse_optimizer(std::string_view name);
-// The same for a name that may be missing.
+// The same for an optional name.
 std::optional<Optimizer> asked_optimizer(const std::optional<std::string>& name);
 
 // The optimizer in a trace's metadata, such as "AdamW, weight decay 0.1" or "torch.optim.SGD": the

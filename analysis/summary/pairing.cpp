@@ -1,4 +1,4 @@
-// Pairing: the rows of two schemes that are compared, as cells of a layer and a step.
+// Pairing: finds the rows of two schemes that are compared, one cell per layer and step.
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
@@ -33,7 +33,8 @@ struct SchemeRows {
     std::string spec;
     const RowTable* table;
     ChosenRows reduced;
-    std::vector<std::string> topologies, crossing;  // of reduced rows; without a scheme's own
+    // All of the reduced rows; without the scheme's own and `exact`.
+    std::vector<std::string> topologies, crossing;
     Rows all;
 
     SchemeRows(const RowTable& table, const Rows& rows, std::string_view spec)
@@ -43,7 +44,7 @@ struct SchemeRows {
             if (name != "exact" && !is_own_reduction(name)) crossing.push_back(name);
         }
     }
-    // The rows that are sent for this topology; for the first one, if it is "wire".
+    // The wire rows for this topology; for "wire", those of the first topology.
     Rows wire_of(std::string_view topology) const {
         if (topology == "wire") topology = crossing.empty() ? "" : crossing.front();
         return wire_rows(*table, all, topology);
@@ -65,13 +66,14 @@ struct SchemeRows {
         if (own != topologies.end() && wanted != "exact" && lacks) return *own;
         return held(wanted);
     }
-    // The first topology that is not its own or `exact`, then its own, then `exact`.
+    // The first topology other than the scheme's own and `exact`; if there is none, its own, then
+    // `exact`.
     std::string first_topology() const {
         if (!crossing.empty()) return crossing.front();
         const auto own = std::ranges::find_if(topologies, is_own_reduction);
         return own != topologies.end() ? *own : held("exact");
     }
-    // `wanted`, in any spelling, if the scheme has it.
+    // The scheme's topology `wanted`, given in any spelling; throws if the scheme lacks it.
     std::string held(std::string_view wanted) const {
         const std::string topology(wanted);
         if (holds(topologies, topology)) return topology;
@@ -164,7 +166,7 @@ std::vector<Cell> cells_of(const RowTable& table, const SchemeRows& scheme, cons
     const std::vector<Cells> parts = parts_of(table);
     const bool reduced = topology != "wire";
     const Rows sent = scheme.wire_of(topology);
-    // The error of the additions is known if the exact sum is that of the same messages.
+    // The error of the additions is known if the `exact` row is the sum of the same messages.
     const bool same_messages =
         topology == "exact" || std::ranges::none_of(sent, [&](std::uint32_t row) {
             return table.topology[row] == topology;

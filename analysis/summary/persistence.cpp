@@ -17,13 +17,13 @@ namespace apscope::detail {
 
 namespace {
 
-// A window in a group, summed over the layers.
+// The sums of one window over the layers of a group.
 struct OfWindow {
     Ratio error{0, 0};           // squared errors and noise
     UpdateSums update{0, 0, 0};  // NaN if the optimizer is unknown
     bool overflows = false;
 
-    // 1 - cosine; a result that overflows is lost.
+    // 1 - cosine of the two updates; 1 if a result overflows.
     std::optional<double> update_loss() const {
         if (overflows && !std::isnan(update.product)) return 1.0;
         const std::optional<double> cosine = update.cosine();
@@ -31,7 +31,7 @@ struct OfWindow {
     }
 };
 
-// The quotient of sums, and its interval; all are at least 0.
+// The quotient of sums over the windows, and its interval; no value is below 0.
 struct Estimate {
     double value;
     Interval interval;
@@ -68,7 +68,7 @@ struct OfLength {
 };
 using OfGroup = std::array<OfLength, window_lengths.size()>;
 
-// The codes of one table's texts in another table; -1 where that has none.
+// The codes of one table's texts in another table; -1 if the other table lacks the text.
 std::vector<std::int32_t> codes_in(const std::vector<std::string>& texts,
                                    const std::vector<std::string>& others) {
     std::unordered_map<std::string_view, std::int32_t> places;
@@ -82,7 +82,7 @@ std::vector<std::int32_t> codes_in(const std::vector<std::string>& texts,
     return codes;
 }
 
-// The sums of a layer's updates; with LARS every layer has the same length.
+// The sums of a layer's updates. LARS gives the updates of all layers the same length.
 UpdateSums update_of(const WindowRow& window, std::optional<Optimizer> optimizer) {
     if (optimizer == Optimizer::sgd) return window.sgd;
     if (optimizer == Optimizer::adam) return window.adam;
@@ -92,8 +92,8 @@ UpdateSums update_of(const WindowRow& window, std::optional<Optimizer> optimizer
 
 std::vector<OfGroup> sums_of(const RowTable& table, const ChosenRows& rows, const Groups& groups,
                              const WindowTable& windows, std::optional<Optimizer> asked) {
-    // The groups to which a reduction of a layer belongs: a layer with its own reduction counts for
-    // several topologies.
+    // The groups of each layer's reductions: a layer with its own reduction may count for several
+    // topologies.
     using Key = std::array<std::int32_t, 4>;
     std::map<Key, std::vector<std::uint32_t>> owners;
     Groups cells = groups;

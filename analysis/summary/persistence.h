@@ -1,5 +1,5 @@
-// The effect of an error over several steps: how much of it stays, and how far it turns an
-// optimizer's update (docs/definitions.md, sections 14 and 16).
+// The effect of errors over several steps: how much of them does not average out, and how far they
+// turn an optimizer's update (docs/definitions.md, sections 14 and 16).
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ namespace apscope::detail {
 struct WindowRow {
     std::int32_t trace = 0, tensor = 0, scheme = 0, topology = 0;  // codes
     std::int64_t step = 0, steps = 0;     // number of the first step; number of steps
-    double squared_error = 0, noise = 0;  // infinite with overflow; NaN if unknown
+    double squared_error = 0, noise = 0;  // infinite with overflow; noise is NaN if unknown
     std::int64_t noise_blocks = 0;
     double log2_over_noise = 0;
     UpdateSums sgd, adam;

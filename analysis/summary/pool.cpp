@@ -12,7 +12,7 @@ namespace {
 
 using C = NumberColumn;
 
-// The numbers of distinct steps per group: of all rows, and of skipped rows.
+// Per group: the number of distinct steps of all rows, and of skipped rows.
 struct Steps {
     std::vector<double> all, skipped;
 

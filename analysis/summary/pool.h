@@ -1,4 +1,4 @@
-// Rows of a table, pooled: sums are added, then divided. Every element counts once, and large
+// Pools rows of a table: sums are added, then divided. Every element counts once, so large
 // gradients weigh more than small ones: docs/definitions.md, section 14.
 #pragma once
 
@@ -7,7 +7,8 @@
 
 namespace apscope::detail {
 
-// One row per group; the columns that docs/definitions.md lists, in the order of Python's table.
+// One row per group, with the columns that docs/definitions.md lists, in the order of Python's
+// table.
 Figures pooled(const RowTable& table, const ChosenRows& rows, const Groups& groups);
 
 }  // namespace apscope::detail

@@ -1,5 +1,5 @@
-// A table of results as columns, from any source: the input of summaries, pools and comparisons. It
-// refers to the columns and does not own them.
+// The columns of a table of results from any source, which summaries, pools and comparisons read.
+// RowTable does not own them.
 #pragma once
 
 #include <array>
@@ -56,7 +56,7 @@ struct CodedIntegers {
     explicit CodedIntegers(std::span<const std::int64_t> of_row);
 };
 
-// The cells of a column, as integers of any width or reals; NaN is an empty cell.
+// A column of numbers, stored as integers of any width or as doubles; NaN is an empty cell.
 class Cells {
 public:
     Cells() = default;
@@ -89,7 +89,7 @@ private:
 
     const void* values_ = nullptr;
     std::size_t size_ = 0;
-    int width_ = real;  // bytes of an integer
+    int width_ = real;  // bytes of an integer, or `real`
 };
 
 struct RowTable {

@@ -44,13 +44,13 @@ Groups by_columns(const RowTable& table, std::initializer_list<const Codes*> col
     return groups;
 }
 
-// The sums of the counts of underflow over rows of messages.
+// Sums over wire rows: of underflows, and of nonzero elements.
 struct Underflow {
     PresentSum underflow, nonzero;
     double rate() const { return quotient(underflow.value(), nonzero.value()); }
 };
 
-// The rates of underflow of the wire's rows for each row of a summary, at its topology.
+// For each row of a summary, the rate of underflow of the wire rows for its topology.
 std::vector<double> on_the_wire(const RowTable& table, const Summary& summary,
                                 std::optional<Part> part) {
     const Groups groups = by_columns(table, {&table.trace, &table.scheme}, part);
@@ -108,15 +108,16 @@ struct Sums {
     }
 };
 
-// The means and counts of one row of the summary over its steps.
+// The sums and counts of one row of the summary over its steps.
 struct StepSums {
     double nmse = 0, losses = 0, pooled = 0, noisy = 0, skipped = 0, overflowed = 0, gaps = 0;
 };
 
-// The gain that the layers of a row of the summary lack, for each over all steps.
+// The sum over the layers of a summary's row of each layer's lost gain (Loss::lost_gain) over all
+// steps.
 struct LostGain {
     double sum = 0, layers = 0,
-           lost = 0;  // lost: the number of layers of which less than half arrives
+           lost = 0;  // lost: the number of layers with a gain below one half
     double mean() const { return quotient(sum, layers); }
 };
 
@@ -171,7 +172,7 @@ std::vector<LostGain> lost_gains(const RowTable& table, const ChosenRows& rows,
     return found;
 }
 
-// `left_out`: rows of layers that have no part in the cosine and the worst error.
+// left_out: marks rows of layers that the cosine and the worst error ignore.
 std::vector<Sums> sums_of(const RowTable& table, const ChosenRows& rows, const Groups& groups,
                           const Groups& steps, const std::vector<std::uint8_t>& left_out,
                           std::vector<Loss>& of_step) {
@@ -210,7 +211,8 @@ std::vector<Sums> sums_of(const RowTable& table, const ChosenRows& rows, const G
     return sums;
 }
 
-// The intervals of rows of a summary, from the noise of each row's trace and part.
+// The intervals of a summary's rows, from the noise of the row's trace and of its layer, role or
+// step.
 class Intervals {
 public:
     Intervals(const RowTable& table, std::optional<Part> part, const NoiseTable* noise)
@@ -293,7 +295,7 @@ Summary summarized(const RowTable& table, const ChosenRows& rows, std::optional<
     const Groups steps = divided(groups, rows, table.step);
     const std::size_t count = groups.size();
     std::vector<Loss> of_step(steps.size());
-    // A layer by itself has its own figures, however small it is beside others.
+    // In a summary by layer no layer is left out, however small its gradient is.
     const std::vector<std::uint8_t> left_out =
         part == Part::layer ? std::vector<std::uint8_t>(table.rows, 0) : rows_of_zero_layers(table);
     const std::vector<Sums> sums = sums_of(table, rows, groups, steps, left_out, of_step);
@@ -351,7 +353,7 @@ Summary summarized(const RowTable& table, const ChosenRows& rows, std::optional<
         return value;                                           \
     });
 #include "analysis/summary/summary_figures.inc"
-    // Windows have several steps, so a row per step has none.
+    // Windows have several steps, so a summary by step has none.
     add_persistence(out.figures, table, rows, groups, part == Part::step ? nullptr : windows,
                     batch_factor, optimizer);
 

@@ -1,4 +1,4 @@
-// Schemes on recorded gradients, each reduced to one row: docs/definitions.md, sections 14 and 16.
+// Summary: one row per scheme and topology on a trace: docs/definitions.md, sections 14 and 16.
 #pragma once
 
 #include <cstddef>
@@ -49,10 +49,11 @@ Summary summarized(const RowTable& table, const ChosenRows& rows, std::optional<
 // A summary by layer, role or step, of the rows of one reduction for every scheme.
 struct Breakdown {
     Summary summary;
-    std::vector<std::size_t> order;  // its rows: schemes by rank, then parts as they appear
+    // Indices of its rows: schemes by rank, then parts in order of appearance.
+    std::vector<std::size_t> order;
 };
-// `topology` is for schemes without their own reduction; by default the first that adds in a
-// format. Throws std::invalid_argument if the table does not have it.
+// topology: for schemes without their own reduction; by default headline_topology(). Throws
+// std::invalid_argument if the table lacks it.
 Breakdown broken_down(const RowTable& table, Part part,
                       std::optional<std::string_view> topology = {}, double batch_factor = 1.0,
                       const NoiseTable* noise = nullptr, const WindowTable* windows = nullptr,

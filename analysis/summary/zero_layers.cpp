@@ -12,10 +12,11 @@ namespace {
 
 using C = NumberColumn;
 
-// The mean is at most twice its standard error: no gradient is seen in the noise.
+// If the mean is at most twice its standard error, the gradient is not distinguishable from noise.
 constexpr double no_signal = 4.0;
-// In squares: noise of 2^-16 of the model's noise. Rounding errors of cancelling fp32 sums are at
-// 2^-17 or below; gradients of parameters that change the output are far above.
+// A ratio of squares: the layer's noise is 2^-16 of the model's noise. Rounding errors of
+// cancelling fp32 sums are at 2^-17 or below; gradients of parameters that change the output are
+// far above.
 constexpr double rounding_noise = 0x1p-32;
 
 }  // namespace
@@ -50,7 +51,7 @@ std::vector<std::uint8_t> rows_of_zero_layers(const RowTable& table) {
     const Groups layers = divided(traces, table.tensor);
     const Groups places = divided(layers, table.step);
     // The largest sums over a place's rows. The reference of a row with overflow lacks the pairs
-    // that overflow; where all rows have some, a gradient is larger than any rounding error.
+    // that overflow; if all rows have some, the gradient is larger than any rounding error.
     struct Place : LayerSums {
         bool whole = false, overflowed = false;
     };

@@ -16,7 +16,7 @@ namespace apscope::detail {
 struct LayerSums {
     double reference = 0.0, noise = 0.0, elements = 0.0;
 };
-// Marks the layers of one trace that are numerically zero. No layer if the noise is unknown.
+// Marks the layers of one trace that are numerically zero. Marks none if the noise is unknown.
 std::vector<std::uint8_t> numerically_zero(std::span<const LayerSums> layers);
 
 // Marks the rows of a table that belong to such a layer, judged by its reduced rows. A layer with a

@@ -60,7 +60,7 @@ void check_file_unchanged(const std::filesystem::path& path, const FileState& st
 
 MappedFile::MappedFile(const std::filesystem::path& path, std::shared_ptr<FileState> known)
     : path_(path), state_(std::move(known)) {
-    // If a pipe is in the file's place, opening then does not wait for it.
+    // O_NONBLOCK: opening does not wait if the path is a pipe.
     const int descriptor = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (descriptor < 0) fail(path, errno);
     const auto close = [](const int* opened) { ::close(*opened); };
@@ -97,7 +97,7 @@ void MappedFile::drop_pages(const std::byte* begin, std::size_t length) const {
     if (!mapped()) return;
     const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
     const std::size_t before = (page - reinterpret_cast<std::uintptr_t>(begin) % page) %
-                               page;  // bytes of a page that begins before `begin`
+                               page;  // bytes from `begin` to the next start of a page
     if (length < before + page) return;
     madvise(const_cast<std::byte*>(begin) + before, (length - before) / page * page, MADV_DONTNEED);
 }

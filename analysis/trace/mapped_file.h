@@ -1,6 +1,6 @@
 // A file in memory: a large one mapped, a small one read. Another program may change or truncate a
-// file that is being read: the missing part reads as zeros, where the system would end the process
-// with SIGBUS, and `check_file_unchanged` throws.
+// file that is being read: the missing part then reads as zeros, although the system would end the
+// process with SIGBUS, and `check_file_unchanged` throws.
 #pragma once
 
 #include <sys/stat.h>

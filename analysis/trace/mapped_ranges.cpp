@@ -48,7 +48,7 @@ void pass_on(int signal, siginfo_t* about, void* context) {
         before.sa_sigaction(signal, about, context);
     } else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) {
         before.sa_handler(signal);
-    } else {  // reading cannot go on after a missing page, as if there were no handler
+    } else {  // the default action, as if there were no handler: the process ends
         ::signal(signal, SIG_DFL);
         ::raise(signal);
     }

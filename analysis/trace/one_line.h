@@ -1,5 +1,5 @@
-// Texts from outside, for a message of one line: names and keys may contain line breaks and
-// terminal controls, and paths any bytes.
+// Escapes texts from files for error messages of one line: names and keys may contain line breaks
+// and terminal controls, and paths may contain any bytes.
 #pragma once
 
 #include <string>

@@ -93,7 +93,7 @@ std::span<const std::byte> SafetensorsFile::bytes(const std::string& name) const
     return {data_ + found.begin, static_cast<std::size_t>(found.end - found.begin)};
 }
 
-// Pages that another view still uses are loaded again when it reads them: the file is unchanged.
+// Pages that another view still uses are loaded again, unchanged, when it reads them.
 void SafetensorsFile::count_small_view(std::size_t length) const {
     if (!file_.mapped()) return;
     const std::size_t limit = std::min(this->length(), drop_pages_from);
@@ -130,7 +130,7 @@ TensorView SafetensorsFile::read(const std::string& name) const {
         convert_all<std::uint16_t>(bytes, *copy,
                                    [](std::uint16_t v, std::size_t) { return widen_bf16(v); });
     } else if (entry.dtype == "F64") {
-        const FloatEnvironment environment;  // fp32 subnormals are fp32 values
+        const FloatEnvironment environment;  // does not flush fp32 subnormals to zero
         convert_all<double>(bytes, *copy, [&](double v, std::size_t i) {
             // A double beyond fp32's range is not an fp32 value, and its conversion would be
             // undefined.

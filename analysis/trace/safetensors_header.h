@@ -34,9 +34,9 @@ struct SafetensorsHeader {
 SafetensorsHeader parse_safetensors_header(std::string_view text, std::uint64_t data_length,
                                            const std::filesystem::path& path);
 
-// The last few headers that were read. The files of a trace describe the same tensors, byte for
-// byte, after their metadata, which differ; so the tensors are parsed once. Safe to call from
-// several threads.
+// The last few headers that were read. The headers of a trace's files differ only in their
+// metadata; the descriptions of the tensors are the same bytes, so they are parsed once. Safe to
+// call from several threads.
 class SafetensorsHeaders {
 public:
     // Does the same as parse_safetensors_header().

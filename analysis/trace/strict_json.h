@@ -1,5 +1,5 @@
-// Strict JSON: a duplicate key is an error, and so are anything but one value and
-// values nested too deep to print.
+// Strict JSON: refuses a duplicate key, text with other than one value, and values nested too
+// deeply to print.
 //
 // Manifests and safetensors headers come from other programs; if a key occurred twice, two readers
 // could disagree about the content.

@@ -19,9 +19,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The number of mapped files that stay open for the next read; views keep their files mapped for
-// longer. More files stay open if all of them are small together, because reading their headers
-// would then be most of the work.
+// The number of files that stay open for the next read; views keep their files mapped for longer.
+// More files stay open if their total size is small, because opening and parsing them again would
+// be most of the work.
 constexpr std::size_t open_files = 256, small_together = std::size_t{8} << 20;
 
 // Identifies a file of a trace: step index, kind, worker.

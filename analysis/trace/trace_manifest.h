@@ -18,7 +18,8 @@ struct TensorInfo {
     std::string name;
     std::vector<std::int64_t> shape;
     std::string role;  // conv, linear, attention, norm, bias, embedding, head or other
-    std::optional<std::int64_t> sampled_from;  // elements of the sampled tensor; empty: no sample
+    // Number of elements of the sampled tensor; empty: not a sample.
+    std::optional<std::int64_t> sampled_from;
     std::size_t size() const;
     std::size_t whole_size() const;
     // The number of elements of the complete tensor per element of this one.
@@ -34,7 +35,8 @@ struct FileInfo {
 struct StepInfo {
     std::int64_t number = 0;  // the training step, counted from 0
     std::optional<double> loss, learning_rate;
-    std::optional<double> loss_scale;  // the factor still in the recorded gradients; empty: none
+    // The loss scale that the recorded gradients still contain; empty: none.
+    std::optional<double> loss_scale;
     std::vector<FileInfo> files;
 };
 

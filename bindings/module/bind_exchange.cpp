@@ -22,7 +22,8 @@ Function keep(py::object f) {
             }};
 }
 
-// The result of a part that gets the state as a dict of arrays, whose changes the state keeps.
+// Calls a Python part with the state as a dict of arrays, stores the changed dict as the state, and
+// returns the part's result.
 template <class... Rest>
 py::object call(const Function& f, const TrainingStep& step, State& state, Rest&&... rest) {
     const py::dict d = to_dict(state.rows());
@@ -61,7 +62,7 @@ void set_parts(SchemeParts& parts, const py::dict& functions, int bits) {
         parts.run = whole_row;
         parts.encoding.mixes_elements = true;  // the Python parts may mix them
     }
-    if (parts.choice.choose) {  // called with one tensor, as all parts here
+    if (parts.choice.choose) {  // Python parts get one tensor at a time
         const WantedStatistics wanted{.sums = parts.choice.wants_sums};
         parts.choice.select = [choose = std::move(parts.choice.choose), wanted](
                                   const Selection& s) { return choose_for(choose, s, wanted); };
@@ -122,7 +123,7 @@ void set_parts(SchemeParts& parts, const py::dict& functions, int bits) {
                 m.values = to_row(made.cast<Array>());
             }
         };
-        parts.encoding.draws = true;  // it may have drawn; its moments are unknown
+        parts.encoding.draws = true;  // it may round randomly, with unknown moments
         parts.encoding.rounds_special = false;
         parts.encoding.decode_sum = {};
         parts.encoding.float_encoder.reset();

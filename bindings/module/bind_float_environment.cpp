@@ -12,7 +12,7 @@ using namespace apscope::detail;
 
 namespace {
 
-// The float environment of the thread that enters it; it may be entered again inside.
+// Sets the float environment of the thread that enters it until it exits; scopes may be nested.
 struct Scope {
     std::optional<FloatEnvironment> environment;
 };
@@ -22,7 +22,8 @@ struct Scope {
 void bind_float_environment(python::Module& m);
 
 void bind_float_environment(python::Module& m) {
-    // Not a python::Class: its guard would undo the entering.
+    // A py::class_, because the guard of python::Class would restore the environment after
+    // __enter__.
     py::class_<Scope>(m, "FloatEnvironment")
         .def(py::init<>())
         .def("__enter__", [](Scope& s) { s.environment.emplace(); })

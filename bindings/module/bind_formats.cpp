@@ -39,7 +39,7 @@ FloatFormat from_fields(int exponent_bits, int mantissa_bits, std::optional<int>
     if (bias) f = with_bias(f, *bias);
     if (subnormals) f.subnormals = *subnormals;
     if (subnormal_exponent) f.subnormal_exponent = *subnormal_exponent;
-    if (!f.subnormals) f.subnormal_exponent = 1 - f.bias;  // there is no field 0
+    if (!f.subnormals) f.subnormal_exponent = 1 - f.bias;  // unused; its default
     if (zero) f.zero = parse_zero(*zero);
     if (nan_codes) f.nan_codes = *nan_codes;
     if (has_infinity == false && f.has_infinity && f.nan_codes > 1 && !nan_codes) {
@@ -133,8 +133,8 @@ to_json() and from_json() the fields.)")
              py::arg("subnormal_exponent") = py::none(), py::arg("zero") = py::none(),
              py::arg("nan_codes") = py::none(), py::arg("has_infinity") = py::none(),
              py::arg("nan_at_negative_zero") = py::none(), py::arg("even_code_ties") = py::none())
-        .def(py::init([](const py::object& dtype) {  // a dtype of NumPy, ml_dtypes or torch,
-                                                     // unknown to C++; else one sentence
+        .def(py::init([](const py::object& dtype) {  // a dtype of NumPy, ml_dtypes or torch; throws
+                                                     // for anything else
                  return py::module_::import("apscope._arrays.inputs")
                      .attr("as_format")(dtype)
                      .cast<FloatFormat>();

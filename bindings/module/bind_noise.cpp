@@ -1,4 +1,4 @@
-// The table of noise, its intervals, and the tools for intervals.
+// The table of noise, its intervals, and the functions for intervals.
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -21,8 +21,8 @@ using namespace apscope::python;
 
 namespace {
 
-// The table from columns by name: texts as codes and names, and numbers; a missing column is 0, or
-// "".
+// Makes the table from columns by name: texts as codes and names, and numbers. A missing column is
+// filled with 0 or "".
 NoiseTable noise_table(const py::dict& columns, const IntegerArray& without) {
     NoiseTable table;
     table.rows.resize(static_cast<std::size_t>(without.size()));

@@ -1,4 +1,4 @@
-// Replay, with its rows as columns, in parts.
+// Replay: its rows are passed to Python as columns, many rows at a time.
 #include <pybind11/functional.h>
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
@@ -173,8 +173,8 @@ py::dict window_columns(const Trace& trace, const std::vector<Scheme>& schemes,
     return c.take();
 }
 
-// Reports a replay's progress to Python, and lets Ctrl-C end it; not at every item, because that
-// takes longer than small items.
+// Reports a replay's progress to Python and lets Ctrl-C end it, at most every 20 ms, because a
+// report takes longer than a small item.
 auto telling(const py::object& progress) {
     return [&progress, next = std::chrono::steady_clock::time_point{}](std::size_t done,
                                                                        std::size_t total) mutable {

@@ -197,7 +197,7 @@ struct TablePair {
 };
 
 using MaybeTopology = std::optional<std::string>;
-// A spec, and its reduction if it has one of its own.
+// A spec, and its reduction if the caller named one.
 using NamedScheme = std::pair<std::string, MaybeTopology>;
 
 template <class Each>

@@ -20,8 +20,8 @@ using namespace detail;
 
 namespace py = pybind11;
 
-// The texts of a list, one string object each, which fill an array of objects by their number in
-// the list.
+// One string object per text of a list. Arrays of objects are filled with them by index into the
+// list.
 class Texts {
 public:
     template <class List, class Get>
@@ -36,7 +36,7 @@ private:
     py::list strings_;
 };
 
-// Texts in order, with one string object for equal texts.
+// Makes string objects of texts; equal texts share one object.
 class TextPool {
 public:
     PyObject* operator()(const std::string& text) {
@@ -64,7 +64,7 @@ public:
             out[i] = get(row);
         });
     }
-    // Integers with empty places: values and a mask of the empty ones.
+    // A column of integers with empty cells: the values, and a mask of the empty cells.
     template <class Get>
     void integers(const char* name, Get get) {
         py::array_t<std::int64_t> values(length());

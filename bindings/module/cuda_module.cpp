@@ -35,7 +35,7 @@ T* at(Address address) {
     return reinterpret_cast<T*>(address);
 }
 
-// The place of a call: a device, which becomes the current one, and a stream of it.
+// The device of a call, which becomes the current device, and a stream of that device.
 struct Queue {
     CurrentDevice device;
     CUstream_st* stream;

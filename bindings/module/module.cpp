@@ -58,7 +58,7 @@ PYBIND11_MODULE(_core, plain) {
     bind_replay(m, made);
     bind_cost(m, made);
     bind_noise(m);        // before functions that take its table
-    bind_persistence(m);  // likewise
+    bind_persistence(m);  // also before functions that take its table
     bind_summary(m, made);
     bind_bench(m);
 }

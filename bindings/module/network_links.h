@@ -1,4 +1,4 @@
-// The core's links of cost.Network._links.
+// Converts cost.Network._links to the core's Links.
 #pragma once
 
 #include <pybind11/pybind11.h>

@@ -116,7 +116,7 @@ public:
 
     const RowTable& table() const { return table_; }
 
-    // A column by which rows are divided. The array must outlive the result.
+    // A column for grouping rows. The array must outlive the result.
     Codes codes(const CodeArray& values, std::size_t levels) const {
         check_length(values.size());
         const std::span<const std::int32_t> of_row(values.data(), table_.rows);

@@ -13,8 +13,8 @@ namespace apscope::detail {
 
 namespace {
 
-// The bits of the largest finite magnitude, which are in the order of magnitudes, and the number of
-// elements that are not finite.
+// Finds the bits of the largest finite magnitude, which compare as the magnitudes do, and counts
+// the elements that are not finite.
 struct FiniteAmax {
     static APSCOPE_INLINE void run(const float* row, std::size_t count, std::uint32_t* amax,
                                    std::uint32_t* nonfinite) {
@@ -22,8 +22,8 @@ struct FiniteAmax {
         std::uint32_t largest = 0, others = 0;
         for (std::size_t i = 0; i < count; ++i) {
             const std::uint32_t bits = bits_cast<std::uint32_t>(row[i]) & 0x7FFFFFFFu;
-            // All ones for a finite element. It is made of a sign bit, because compilers do not
-            // make a branch of that.
+            // All ones for a finite element. Computed from the sign bit of a difference, because
+            // compilers do not turn this into a branch.
             const auto mask =
                 static_cast<std::uint32_t>(static_cast<std::int32_t>(bits - infinity) >> 31);
             const std::uint32_t finite = bits & mask;
@@ -48,7 +48,7 @@ void add_sums(AgreedStatistics& agreed, std::span<const float> row) {
     }
 }
 
-// sum += |row|, for its finite elements
+// sum[i] += |row[i]| if row[i] is finite
 struct AddMagnitudes {
     static APSCOPE_INLINE void run(const float* row, std::size_t count, double* sum) {
         constexpr float most = std::numeric_limits<float>::max();
@@ -159,7 +159,7 @@ Parameters choose_for(const Choose& choose, const Selection& given, const Wanted
             });
     }
     s.amax = fp32_bound(s.amax);
-    s.largest_sum = std::numeric_limits<double>::infinity();  // unknown here
+    s.largest_sum = std::numeric_limits<double>::infinity();  // not known here
     const Decision d = choose_one(choose, step, state, s, ahead);
     Parameters theta;
     theta.scale = d.scale;

@@ -26,7 +26,7 @@ struct AgreedStatistics {
     double largest_sum = 0.0;
 };
 
-// The statistics that the schemes of a run need, beside amax and counts.
+// The statistics that the schemes of a run need besides amax and the counts.
 struct WantedStatistics {
     bool sums = false, largest_sum = false;
 };
@@ -41,18 +41,18 @@ struct Decision {
     double scale = 1.0;           // an fp32 number or a power of two
     std::optional<int> exponent;  // s, if scale = 2^s
     bool skipped = false;         // the step is dropped
-    // The side bits of this tensor, if they differ from the scheme's for every tensor.
+    // Bits sent for this tensor besides its codes. Not set: FloatEncoder::side_bits.
     std::optional<std::uint64_t> side_bits;
 };
 Decision power_of_two(int exponent);
-Decision scale_of(double scale);  // with the exponent if there is one
+Decision scale_of(double scale);  // with the exponent if it is a power of two
 std::optional<int> common_exponent(
-    std::span<const double> scales);  // s, if there are scales and all are 2^s
+    std::span<const double> scales);  // s, if every scale is 2^s; none for an empty span
 
 struct FloatEncoder;
 
-// The errors of a step's sums, for some tensors together, against their exact sums: section 14 of
-// docs/definitions.md. Pairs that are not both finite do not count.
+// The errors of a step's sums relative to the exact sums, over several tensors: section 14 of
+// docs/definitions.md. Elements whose sum or exact sum is not finite count only in `overflow`.
 struct StepErrors {
     double squared_error = 0.0, squared_reference = 0.0;
     double log2_over_noise = 0.0;  // sum of log2 max(E / N, 2^-30) over the blocks with noise
@@ -61,15 +61,15 @@ struct StepErrors {
 
     void merge(const StepErrors& next);
 };
-// The errors of one decision. For the last of several decisions also `least`, a lower bound for it
-// and every larger power of two as scale, from the end of the results' range and, if known, from
-// their precision.
+// found: the errors of the sums under one decision. least: a lower bound of the errors under this
+// scale and every larger power of two, from the largest result and, if known, the results'
+// precision; computed for the last of several decisions only.
 struct ErrorsAhead {
     StepErrors found, least;
 };
 
-// Answers a choice's questions about the gradients themselves: the results that a decision would
-// have, and their errors (lookahead.h).
+// Lets a choice try decisions: computes the sums that a decision would give, and their errors
+// (lookahead.h).
 class Lookahead {
 public:
     // The topology of the reduction.
@@ -93,12 +93,13 @@ struct SelectionInput {
     std::vector<AgreedStatistics> statistics;
     std::vector<std::string> names;  // names of the tensors, used by states
     std::vector<std::int64_t> step_numbers;
-    // Per item, if a policy gives some items to other schemes; these count as zeros.
+    // One flag per item, that is a tensor at a step. 0: a policy gives the item to another scheme,
+    // and its statistics are those of zeros. Empty: the scheme has all items.
     std::vector<char> served = {};
     // For a scheme that looks ahead; it must outlive the choice.
     const Lookahead* ahead = nullptr;
-    // Per tensor, the number of elements that fill buckets: for samples, that of the complete
-    // tensor. Empty: the numbers in the statistics.
+    // Per tensor, the number of elements that it takes up in a bucket: for a sample, the size of
+    // the complete tensor. Empty: the numbers in the statistics.
     std::vector<std::size_t> whole_elements = {};
 
     const AgreedStatistics& at(std::size_t step, std::size_t tensor) const {
@@ -107,7 +108,7 @@ struct SelectionInput {
     bool serves(std::size_t step, std::size_t tensor) const {
         return served.empty() || served[step * tensors + tensor] != 0;
     }
-    // The same if only these items belong to the scheme.
+    // The same input, in which the scheme has only these items.
     SelectionInput serving(const std::vector<char>& items) const;
 };
 
@@ -118,13 +119,13 @@ using Choose = std::function<std::vector<Decision>(const SelectionInput&, State&
 // The decision for one tensor at one step, from the statistics of this step alone.
 Decision choose_one(const Choose& choose, const TrainingStep& step, State& state,
                     const AgreedStatistics& statistics, const Lookahead* ahead = nullptr);
-// The same from rows, which may have been compensated or transformed. wanted: the sums that the
-// choice needs.
+// The same decision, from rows that may have been compensated or transformed. wanted: the sums that
+// the choice needs.
 Parameters choose_for(const Choose& choose, const Selection& given, const WantedStatistics& wanted,
                       const Lookahead* ahead = nullptr);
 
-// The smallest fp32 number that is not below amax, at most the largest: the amax of rows that need
-// not be fp32 numbers.
+// The smallest fp32 number that is not below amax, at most the largest finite one. For rows whose
+// elements need not be fp32 numbers.
 double fp32_bound(double amax);
 
 }  // namespace apscope::detail

@@ -37,12 +37,12 @@ struct SchemeArguments {
     double number(
         std::string_view key, double min,
         double max = std::numeric_limits<double>::infinity()) const;  // finite, both included
-    double fraction(std::string_view key) const;  // from 0 to below 1: a momentum's factor
+    double fraction(std::string_view key) const;  // 0 <= value < 1, such as a momentum's factor
     double scale(std::string_view key, std::string_view word = {})
         const;  // a positive fp32 number or a power of two: products with fp32 numbers are exact
     bool flag(std::string_view key) const;  // true or false
     std::string_view choice(std::string_view key, std::span<const std::string_view> choices) const;
-    // An enumeration whose values are those of `choices`, in this order.
+    // The same as a value of an enumeration, whose values have the order of `choices`.
     template <class Enum>
     Enum one_of(std::string_view key, std::span<const std::string_view> choices) const {
         return static_cast<Enum>(place_of(key, choices));
@@ -62,7 +62,7 @@ struct SchemeDefinition {
     std::vector<SchemeKey> keys = {};
     // The key whose value may follow the colon without its name, as in canonical specs.
     std::string_view grid_key = {};
-    // A note in every row; a combinator writes the note of the scheme inside.
+    // A note written in every result row; a combinator writes the note of the scheme inside.
     std::string_view note = {};
     SchemeParts (*build)(const SchemeArguments&) = nullptr;
     // The family if it depends on the arguments; by default the family of the folder.

@@ -9,8 +9,8 @@ namespace apscope::detail {
 
 namespace {
 
-// The least power of two that is at least the square root of W; but the greatest that divides 2 W
-// if that is smaller.
+// The smallest power of two that is at least sqrt(W) or, if that is smaller, the largest power of
+// two that divides 2 W.
 double fsdp_factor(int workers) {
     std::int64_t factor = 1;
     while (workers % factor == 0 && factor * factor < workers) factor *= 2;

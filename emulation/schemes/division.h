@@ -6,9 +6,9 @@
 //      t    = sum of c'                     partial sums rounded as without division
 //      mean = round(t / after) / S          before * after = W, except for a rounding
 //
-// The results of a scheme are sums, so messages are decoded as before c' / S and reductions as
-// W mean. A worker's division draws at hop 1 of the wire; the division after the sum draws at the
-// reduction's hop 0 as worker 1 (definitions.md, section 7).
+// The results of a scheme are sums, so a message is decoded as (before c') / S and a reduction as
+// W mean. Random words: a worker's division uses hop 1 of the wire; the division after the sum uses
+// hop 0 of the reduction, as worker 1 (definitions.md, section 7).
 #pragma once
 
 #include <cstdint>
@@ -28,10 +28,10 @@ struct Divisors {
 struct Division {
     enum class Place {
         after,   // not in the scheme
-        before,  // by W: torch's compress hooks
-        sqrt,    // by fl32(sqrt(W)), then by the rest
-        fsdp,    // by a power of two about sqrt(W), then by the rest: FSDP
-        factor,  // by `factor`, then by the rest: gradient_predivide_factor
+        before,  // by W before the sum: torch's compress hooks
+        sqrt,    // by fl32(sqrt(W)) before the sum, by the rest after it
+        fsdp,    // by a power of two near sqrt(W) before the sum, by the rest after it: FSDP
+        factor,  // by `factor` before the sum, by the rest after it: gradient_predivide_factor
     };
     Place place = Place::after;
     double factor = 1.0;
@@ -40,7 +40,8 @@ struct Division {
     friend bool operator==(const Division&, const Division&) = default;
 };
 
-// codes = round(codes / divisor), the quotient in fp64; element i draws as element first + i.
+// codes = round(codes / divisor), the quotient in fp64. codes[i] uses the random word of element
+// first + i.
 void divide_codes(std::span<double> codes, double divisor, const RowCast& cast,
                   const RandomStream& stream, std::uint64_t first);
 // Converts a sum of divided codes to the sum of undivided codes: W round(sum / after).

@@ -1,5 +1,5 @@
-// The data of a scheme's parts (scheme.h): a tensor at a step, the parameters that were chosen for
-// it, rows to be read, pieces of them, messages, and the result.
+// The inputs and outputs of a scheme's parts (scheme.h): a tensor at a step, the parameters chosen
+// for it, readers of rows, pieces of rows, messages, and the result.
 #pragma once
 
 #include <cstddef>
@@ -22,12 +22,12 @@
 
 namespace apscope::detail {
 
-// The choice of select() for one step and all workers. Python has the first four under these names,
-// if they are set, and the scheme's own parts beside them.
+// The parameters that select() chooses for all workers at one step. Python gets scale, scales,
+// scale_exponent and skipped under these names if they are set, and the entries of `own`.
 struct Parameters {
     std::optional<double> scale;        // scale of every element
-    Row scales;                         // if they differ: one per `unit` consecutive elements
-    std::size_t unit = 1, lead = 0;     // elements of the first unit that lie before the row
+    Row scales;                         // otherwise: one scale per `unit` consecutive elements
+    std::size_t unit = 1, lead = 0;     // lead: elements of the first unit before the row begins
     std::optional<int> scale_exponent;  // s, if one power of two 2^s scales all
     bool skipped = false;               // the scheme drops this step
     Record own;                         // further inputs of the scheme's encode and reduce
@@ -60,7 +60,8 @@ struct TrainingStep {
     std::span<const float> weights, full_batch;  // empty if not recorded
     bool packs = false;                          // messages have their payload, not only its length
     std::size_t row = 0;  // row length of the tensor of which this is a part; 0: by `shape`
-    // For a scheme whose blocks cross tensors (SchemeParts::bucket); null: the tensor is alone.
+    // For a scheme whose blocks cross tensors (SchemeParts::bucket); null: the tensor is sent
+    // alone.
     const Bucket* bucket = nullptr;
 
     // The random words of a worker; `hop` distinguishes several draws of one worker.
@@ -84,11 +85,11 @@ inline std::size_t elements_of(const TrainingStep& step) {
 // The message of one worker, for a complete tensor or for a piece of it.
 struct Message {
     Row values;            // the decoded values, as long as the input
-    Row codes;             // the terms, where codes are added: scaled values or integers
+    Row codes;             // the terms of the sum, if codes are added: scaled values or integers
     Row bias, variance;    // E[value] - input and Var[value] over the draws, NaN where unknown;
                            // empty if `certain`, or if all are unknown
-    bool certain = false;  // nothing was drawn for it, although the scheme draws elsewhere
-    // For values that were rounded to a float grid, in the basis of the rounding.
+    bool certain = false;  // nothing was drawn for this message, although the scheme draws
+    // If the values were rounded to a float grid: counts in the basis in which they were rounded.
     std::optional<GridUse> grid_use;
     // 1 for an element that grid_use counts as saturated; empty if there is none.
     std::vector<std::uint8_t> saturated;
@@ -103,8 +104,8 @@ struct Message {
     void prepare(std::size_t n, bool with_codes, bool with_moments);
 };
 
-// The moments of a sum that draws, given the messages: E[sum] and Var[sum] of every element, NaN
-// where unknown; empty if all are unknown.
+// The moments of a stochastically rounded sum, given the messages: E[sum] and Var[sum] of every
+// element, NaN where unknown; empty if all are unknown.
 struct SumMoments {
     Row expected, variance;
 };
@@ -139,8 +140,8 @@ struct RowReader {
     }
 };
 
-// A number of each worker's complete array, such as its amax. One of the threads computes it, once
-// for all tensors of a bucket.
+// One number per worker, computed from the worker's complete array, such as the array's amax. It is
+// kept for all tensors of a bucket.
 class ArrayTotals {
 public:
     double of(std::size_t worker, const std::function<double()>& find);
@@ -150,8 +151,8 @@ private:
     std::map<std::size_t, double> found_;
 };
 
-// The array in which a tensor is sent, one behind the other with its neighbours: a row per worker;
-// in a step with one worker, the row of that worker.
+// The array in which a tensor and its neighbours are sent, one after another. It has one row per
+// worker or, in a step with one worker, the row of that worker only.
 struct Bucket {
     struct ArrayRow {
         std::size_t worker = 0;
@@ -168,7 +169,7 @@ struct Bucket {
     Bucket of(std::size_t worker, std::size_t at) const { return {{row(worker)}, at, totals}; }
 };
 
-// The place of a piece: it begins at element `first` of rows of `size`.
+// The place of a piece: it begins at element `first` of rows of `size` elements.
 struct Place {
     std::size_t first = 0, size = 0;
 };
@@ -210,7 +211,7 @@ struct RowPiece {
     }
 };
 
-// The input of reduce(): the messages of such a piece.
+// The input of reduce(): the messages of all workers for one piece.
 struct SentPieces {
     const TrainingStep& step;
     State& state;
@@ -218,12 +219,13 @@ struct SentPieces {
     Place place;
     const std::vector<Message>& messages;
     const Topology& topology;
-    SumMoments* moments = nullptr;  // a sum that draws fills them in if it knows them
+    SumMoments* moments = nullptr;  // filled in by a stochastic reduction that can compute them
 
     std::size_t workers() const { return messages.size(); }
 };
 
-// Sums in rank order: of fp64 values; and of values narrowed to fp32, with fp32 additions.
+// Sums of decoded values in rank order: exact_sum adds in fp64; gathered_sum narrows each value to
+// fp32 and adds in fp32.
 void exact_sum(const std::vector<Message>& sent, Row& sum);
 void gathered_sum(const std::vector<Message>& sent, Row& sum);
 // The sum of codes, which are integers: exact in any order.

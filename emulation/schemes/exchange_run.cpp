@@ -141,7 +141,8 @@ void ExchangeRun::read_piece(std::size_t first) {
     for (SpecialValue& s : special_) s.intended = e_.intended[s.worker][s.element];
 }
 
-// The parameters drawn for step_, which has this key. A key is used again with every piece.
+// The parameters drawn with this key, which is also the key of step_. They are kept, because every
+// piece uses the same keys.
 const Parameters& ExchangeRun::drawn(const PhiloxKey& key) {
     if (!parts_.choice.draw) return theta_;
     const auto found = std::find_if(drawn_.begin(), drawn_.end(), [&](const auto& one) {
@@ -181,8 +182,8 @@ Exchange& ExchangeRun::send(const PhiloxKey& key, bool keeps) {
     return e_;
 }
 
-// Writes the values of elements that are not finite: the value that the grid rounds, or the one
-// that the scheme sees instead, because restore() may have overwritten them.
+// Writes the inputs of elements that are not finite again, because restore() may have overwritten
+// them: the value itself if the grid rounds it, otherwise the value that the scheme sees instead.
 void ExchangeRun::place_special() {
     for (const SpecialValue& s : special_) {
         double& intended = e_.intended[s.worker][s.element];

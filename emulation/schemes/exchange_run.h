@@ -1,7 +1,7 @@
-// One exchange of a scheme, piece by piece: its totals in a first pass over the gradients,
-// everything else in cache. Where rows are longer than a piece, nothing that is allocated is as
-// long as the tensor, except what the scheme itself remembers. The pieces of a scheme whose parts
-// work on whole rows (scheme.h), and of a tensor no longer than a piece, are the rows.
+// Runs one exchange of a scheme piece by piece, so that each piece stays in cache. A first pass
+// over the gradients computes the statistics of whole rows. If a row has several pieces, no buffer
+// is as long as the tensor, except the scheme's own memory. There is one piece, the whole row, if
+// the scheme's parts need whole rows (scheme.h) or if the tensor is no longer than a piece.
 //
 //      ExchangeRun x(parts, step, state, gradients, topologies);      the totals of all workers,
 //                                                                      then parameters()
@@ -31,16 +31,16 @@ public:
     ExchangeRun(const ExchangeRun&) = delete;
     ExchangeRun& operator=(const ExchangeRun&) = delete;
 
-    // The number of elements of a piece, a multiple of a block of the sums, or the row's; the last
-    // piece may be shorter.
+    // The number of elements of a piece: a multiple of sum_block, or the length of the row. The
+    // last piece may be shorter.
     std::size_t piece() const { return piece_; }
     bool skipped() const { return theta_.skipped; }
     std::optional<int> scale_exponent() const { return theta_.scale_exponent; }
 
     // Reads the values that the workers want to send; called for each piece once, in order.
     void read(std::size_t first);
-    // The messages and sums of the current piece with the words of this key, valid until the next
-    // call. keeps: the state stores the part that the next step needs.
+    // The messages and sums of the current piece, drawn with this key; valid until the next call.
+    // keeps: updates the state for the next step.
     Exchange& send(const PhiloxKey& key, bool keeps);
     const Exchange& at_hand() const { return e_; }
     void end();
@@ -70,9 +70,9 @@ private:
     std::span<const std::span<const float>> gradients_;
     std::span<const Topology> topologies_;
     std::size_t elements_, piece_, first_ = 0;
-    bool takes_;  // read_piece() calls take(), as there was no earlier pass
+    bool takes_;  // read_piece() calls take(), because there was no earlier pass
     Parameters theta_;
-    // The same, with the choices by the words of each key.
+    // theta_ after draw(), per key.
     std::vector<std::pair<PhiloxKey, Parameters>> drawn_;
     Rows own_;     // the measurements of each worker
     Row buffer_;   // buffer of the readers
@@ -81,9 +81,10 @@ private:
     std::vector<SpecialValue> special_;  // in the current piece
 };
 
-// The same for the complete row. gradients: one row of fp32 values per worker, equally long.
-// Schemes that cross with topologies use `topologies`; others have their own reduction, which is
-// used once. Throws std::invalid_argument if a part of the caller returns rows of the wrong length.
+// One exchange of complete rows. gradients: one row of fp32 values per worker, equally long. If
+// crosses_topologies() is true, each of `topologies` reduces the messages; otherwise the scheme's
+// own reduction does, once. Throws std::invalid_argument if a part of the scheme returns a row of
+// the wrong length.
 Exchange exchange(const SchemeParts& parts, const TrainingStep& step, State& state,
                   std::span<const std::span<const float>> gradients,
                   std::span<const Topology> topologies = {});

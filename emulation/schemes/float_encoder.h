@@ -1,7 +1,7 @@
-// The float grid as an encoder: scaled values are rounded to it, and summed in a format by any
-// topology, or gathered. It is data, which a scheme may have in place of encode() and reduce()
-// (scheme.h). A scheme that consists of a choice of scales and this encoder has a faster path
-// (float_exchange.h).
+// FloatEncoder rounds scaled values to a float grid. The codes are then summed by any topology,
+// with partial sums in a format, or gathered. A scheme may have a FloatEncoder in place of encode()
+// and reduce() (scheme.h). A scheme that consists of a choice of scales and this encoder has a
+// faster path (float_exchange.h).
 #pragma once
 
 #include <cstddef>
@@ -34,7 +34,7 @@ struct Reduction {
     Collective collective = Collective::all_reduce;
     bool exact = false;      // accumulate=exact: every topology gives the fp64 sum
     FloatFormat accumulate;  // the format of partial sums
-    Projection projection;   // with the hops' rounding
+    Projection projection;   // with the rounding of partial sums
 
     static Reduction gathered();
     bool gathers() const { return collective == Collective::all_gather; }
@@ -52,7 +52,7 @@ struct Reduction {
 struct FloatEncoder {
     FloatGrid grid;
     Reduction reduction;
-    std::uint64_t side_bits = 0;  // of values agreed per tensor, besides the codes
+    std::uint64_t side_bits = 0;  // bits per tensor besides the codes, such as an agreed scale
 
     // Encodes with the agreed scale in the parameters.
     void encode(const RowPiece& piece, Message& m) const;

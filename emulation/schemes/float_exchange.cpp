@@ -60,7 +60,7 @@ void FloatExchange::reduce(const Topology& topology, bool exact, std::size_t fir
         return;
     }
     for (std::size_t w = 0; wire_.is_narrow() && !wide_ && w < buffers_.narrow.size(); ++w) {
-        buffers_.codes[w].resize(count);  // for a topology whose sums exceed fp32
+        buffers_.codes[w].resize(count);  // fp32 cannot represent this topology's sums
         buffers_.decoded[w].resize(count);
         simd::run<WidenAndScale>(buffers_.narrow[w].data(), buffers_.decoded[w].data(),
                                  buffers_.codes[w].data(), decision_.scale, count);

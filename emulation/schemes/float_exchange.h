@@ -1,7 +1,7 @@
 // FloatExchange: the fast path of a float encoder, for one tensor at one step with the chosen
-// scale, block by block: the workers' messages, and their sums by any topology. Where fp32
-// represents the messages in the gradients' own units, all of it is fp32 arithmetic. It is for
-// schemes that consist of nothing else (SchemeParts::streams).
+// scale. It computes the workers' messages block by block, and their sums by any topology, in fp32
+// arithmetic if fp32 represents the decoded messages. For schemes that consist of a choice of
+// scales and a float encoder only (SchemeParts::streams).
 //
 //      encode(w, ...)      for every worker, in blocks that begin at multiples of sum_block
 //      reduce(...)         once per topology
@@ -33,14 +33,14 @@ public:
 
     const FloatWire& wire() const { return wire_; }
     FloatWire& wire() { return wire_; }
-    // True if codes are kept beside values that are fp32 numbers.
+    // True if encode() writes codes and decoded values in fp64.
     bool is_wide() const { return wide_; }
-    // The sums for topologies that round every sum to the accumulator.
+    // fp32 arithmetic for topologies that round every partial sum to the accumulator.
     const std::optional<Fp32Sums>& sums() const { return sums_; }
     const Cast<double>& accumulator() const { return accumulator_.cast(); }
 
 private:
-    // The sums for any topology; null if it has none.
+    // fp32 arithmetic for this topology; null if fp32 cannot represent its partial sums.
     Fp32Sums* sums_of(const Topology& topology);
 
     const FloatEncoder& encoder_;

@@ -24,8 +24,8 @@ struct WidenFloats {
     }
 };
 
-// True for a choice from one row alone: from its largest magnitude and its count of non-finite
-// elements.
+// True if the scale is chosen from one row alone: from the row's largest magnitude and its number
+// of non-finite elements.
 bool chooses_alone(const SchemeParts& parts) {
     return parts.streams() && !parts.keeps_state() && parts.choice.is_alone();
 }
@@ -38,7 +38,8 @@ std::shared_ptr<const FloatPhases> float_phases(const TwoPhase& phases,
     const bool plain = phases.sum == "fp32" && !phases.own_exact;
     if (!plain || !chooses_alone(leaf->parts)) return nullptr;
     if (finish && !chooses_alone(finish->parts)) return nullptr;
-    // A drawn sum of fixed numbers has moments, which only the composition computes.
+    // If only the sums are rounded stochastically, they have moments, which only the composition
+    // (two_phase.cpp) computes.
     if (finish && finish->parts.draws() && !leaf->parts.draws()) return nullptr;
     return std::make_shared<const FloatPhases>(FloatPhases{std::move(leaf), std::move(finish)});
 }
@@ -75,7 +76,7 @@ PhaseExchange::PhaseExchange(const FloatPhases& phases, const TrainingStep& step
 
 Decision PhaseExchange::choose(const SchemeParts& parts, std::span<const float> row) const {
     AgreedStatistics alone = agreed_statistics(std::span(&row, 1));
-    alone.largest_sum = std::numeric_limits<double>::infinity();  // unknown here
+    alone.largest_sum = std::numeric_limits<double>::infinity();  // not known here
     State none;
     return choose_one(parts.choice.choose, step_, none, alone);
 }
@@ -101,8 +102,8 @@ void PhaseExchange::exact_sum(std::span<double> y) const {
     }
 }
 
-// The sum of a shard, from the messages of the block of `count` elements at `first`, and from
-// further messages that are encoded for it.
+// The sum of a shard. The messages of the current block, `count` elements from `first`, are in the
+// buffers; those of the shard's other elements are encoded here.
 void PhaseExchange::sum_of(const Shard& shard, std::size_t first, std::size_t count) {
     sum_.resize(shard.count);
     const std::size_t end = shard.first + shard.count;

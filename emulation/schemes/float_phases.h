@@ -1,6 +1,6 @@
 // The fast path of two phases (two_phase.h) whose encodings are float grids under one scale for
-// every row: the messages and sums of one tensor at one step, block by block. It gives the bits of
-// the composition; for a row it stores only the sum of the shards in which a block lies.
+// every row: the messages and sums of one tensor at one step, block by block. The results have the
+// same bits as those of two_phase.cpp; only sums of the shards that overlap a block are stored.
 //
 //      encode(w, ...)     a block, for every worker
 //      reduce(...)        the sum of that block; blocks in order
@@ -19,11 +19,11 @@ namespace apscope::detail {
 
 struct Shard;  // two_phase.h
 
-// Both encodings, from schemes that stream and have no memory.
+// The schemes of both phases. Each streams and keeps no state.
 struct FloatPhases {
     std::shared_ptr<const Scheme> leaf, finish;  // finish: null if sums are not encoded
 };
-// The fast path, or null if there is none; finish as above.
+// The fast path, or null if there is none. finish may be null, as above.
 std::shared_ptr<const FloatPhases> float_phases(const TwoPhase& phases,
                                                 std::shared_ptr<const Scheme> leaf,
                                                 std::shared_ptr<const Scheme> finish);
@@ -63,7 +63,7 @@ private:
     void finish(std::size_t s, const Shard& shard);
 
     const FloatPhases& phases_;
-    TrainingStep step_;  // for a scheme with one worker
+    TrainingStep step_;  // with workers = 1, because each row is encoded by itself
     std::span<const std::span<const float>> gradients_;
     FloatBuffers &buffers_, &ahead_;
     Wires leaves_;
@@ -73,7 +73,7 @@ private:
     std::optional<int> scale_exponent_;
     Buffer<float> sum_;                      // sum of a shard
     Buffer<double> done_;                    // decoded sums of the current shards
-    std::size_t done_first_ = 0, next_ = 0;  // its first element; the shard after it
+    std::size_t done_first_ = 0, next_ = 0;  // first element of done_; number of the next shard
 };
 
 }  // namespace apscope::detail

@@ -1,6 +1,5 @@
-// FloatWire: the messages on a float grid under one scale, from rows of fp32 numbers, block by
-// block. Where fp32 represents the values in the gradients' own units, all of it is fp32
-// arithmetic.
+// FloatWire: encodes rows of fp32 numbers on a float grid under one scale, block by block, in fp32
+// arithmetic if fp32 represents the decoded values.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +32,7 @@ struct FloatBuffers {
     ReduceScratch<double> scratch;
 };
 
-// The worker whose words are drawn, and the row of the buffers.
+// The worker whose random words are used, and its row in the buffers.
 struct FloatSource {
     std::uint32_t worker;
     std::size_t row;
@@ -44,8 +43,8 @@ public:
     FloatWire(const FloatGrid& grid, const Decision& decision, int workers);
 
     // Encodes elements first .. first + in.size() - 1: into narrow[row] if is_narrow(); into
-    // codes[row] and decoded[row] if not, or if `wide`. Numbers that are not finite are rounded as
-    // any other.
+    // codes[row] and decoded[row] if not, or if `wide`. Numbers that are not finite are rounded
+    // like all others.
     void encode(const FloatSource& source, std::span<const float> in, std::size_t first,
                 PhiloxKey key, bool wide, FloatBuffers& buffers);
 
@@ -55,7 +54,7 @@ public:
     const Divisors& divisors() const { return divisors_; }
     const Cast<double>& cast() const { return cast_.cast(); }
     double scale() const { return decision_.scale; }
-    // The rounded numbers of a row before a division, if codes are kept.
+    // The codes of a row before a division, if encode() wrote codes.
     const Buffer<double>& rounded(const FloatBuffers& buffers, std::size_t row) const {
         return divisors_.before != 1.0 ? buffers.undivided[row] : buffers.codes[row];
     }
@@ -70,7 +69,7 @@ private:
     double inverse_ = 1.0;
     RowCast cast_;
     std::optional<FloatFormat> grid_;
-    std::optional<QuantizeJob<float>> job_;  // the cast that scales by itself
+    std::optional<QuantizeJob<float>> job_;  // an fp32 cast that includes the scale
 };
 
 }  // namespace apscope::detail

@@ -115,7 +115,7 @@ Parameters choose_inside(const SchemeParts& parts, int size, const Selection& s)
     return theta;
 }
 
-// A group's sum, as its workers have it.
+// The sum of one group, narrowed to fp32.
 std::vector<float> sum_inside(const SchemeParts& parts, const Topology& level, const SentPieces& s,
                               const Group& group, State& state) {
     const auto begin = s.messages.begin() + static_cast<std::ptrdiff_t>(group.first);

@@ -1,13 +1,14 @@
-// A hierarchy of two reductions, as a composition of a scheme's exchanges.
+// A hierarchy of two reductions, composed of exchanges of one scheme.
 //
 //      inside      every group of G consecutive workers (the last may be smaller) is an exchange
 //                  of its own, of the scheme in the level's format
 //      over        the groups' sums, narrowed to fp32, are the rows of another exchange, of the
-//                  scheme in that level's format: as many workers as groups. None of one group.
+//                  scheme in that level's format: as many workers as groups. Left out if
+//                  there is only one group.
 //
-// So a scale that comes from a tensor is taken from a level's own rows: where it adds codes, the
-// group's members agree on it; in two phases each row and each shard has its own. The words of
-// group g are drawn with the key of the level's stage and g, those of the K groups' sums with K.
+// Each level therefore chooses its scales from its own rows. A level that adds codes has one scale
+// for all members of a group; in two phases each row and each shard has its own. Random words:
+// group g uses level_key(key, g), the exchange of the K groups' sums level_key(key, K).
 #pragma once
 
 #include <memory>

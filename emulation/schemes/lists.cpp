@@ -18,8 +18,7 @@ std::string usual(const SchemeDefinition& d) {
 }  // namespace
 
 std::vector<std::string> main_schemes() {
-    // Formats of hardware come first: in blocks of 32 or 16, 8 and 4 bits, then with one scale for
-    // more elements.
+    // Formats without a scale, then block formats with 8 and with 4 bits per element.
     std::vector<std::string> specs{"none:fp32",
                                    "none:bf16",
                                    "none:fp16",
@@ -29,12 +28,13 @@ std::vector<std::string> main_schemes() {
                                    "nvfp4",
                                    "nvfp4:rounding=ties_to_even,rht=false",
                                    "mx:block_format=bfp:4:32"};
-    // The two formats of hardware (e4m3fn ends at 448, IEEE's e4m3 at 240), then formats with fewer
-    // exponent bits; 8 bits, then 4. The scale of a format with a wide range hardly matters, so
-    // e5m2 has only the usual ones.
+    // Then formats whose scale is shared by more elements: the two 8-bit formats of hardware (the
+    // largest number of e4m3fn is 448, of IEEE's e4m3 240), 8-bit formats with fewer exponent bits,
+    // and 4-bit formats. A scale matters little to a format with a wide range, so e5m2 has only the
+    // plain schemes.
     struct Format {
         std::string name;
-        bool plain, rungs;  // without a scale, one for all steps, by APS's rule; the ladder
+        bool plain, rungs;  // plain: no scale, one for all steps, APS's; rungs: see lists.h
         int block;          // elements that share the finest scale; 0: none
     };
     for (const auto& [f, plain, rungs, block] :

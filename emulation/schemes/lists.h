@@ -6,13 +6,13 @@
 
 namespace apscope::detail {
 
-// The schemes that show which formats and scales these gradients allow. Baselines without a scale;
-// then for every format: no scaling; one scale for all steps, the largest that never saturates;
-// APS, by its own rule; stochastic rounding with partial sums rounded in the ring, and with
-// gathered codes, at fp32's volume. For hardware's two formats and e3m4, by the rule without a
-// spare binade, one scale for all steps, one per step and one per layer (APS): three rungs of the
-// ladder that differ in nothing else; in e3m4, where it matters, also the best constant, which may
-// clip. Loss scales as in training systems; QSGD with 4 and 8 bits.
+// The schemes that show which formats and scales these gradients allow: formats without a scale and
+// block formats; for e5m2, e4m3fn and e3m4 no scale, one scale for all steps (the largest that
+// never saturates) and APS. For e4m3fn and e3m4, with rule=tight, also one scale for all steps, one
+// per step and one per layer: three rungs of a ladder that differ in nothing else; and stochastic
+// rounding with gathered codes. One scale per layer and one per block for the formats with few
+// exponent bits; for e3m4 the best constant, which may clip. Loss scales as in training systems;
+// QSGD with 4 and 8 bits.
 std::vector<std::string> main_schemes();
 
 // The main schemes, then every other scheme of the registry: with its default keys if the list does

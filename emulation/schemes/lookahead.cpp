@@ -38,7 +38,7 @@ struct Pieces {
     }
 };
 
-// A piece's sums with one decision, block by block.
+// Computes the sums of a piece under one decision, block by block.
 class PieceSums {
 public:
     PieceSums(const GradientRows& item, const FloatEncoder& encoder, const Decision& decision,
@@ -85,10 +85,10 @@ double rounded_up(double x, const FloatFormat& format) {
         x, make_cast<double>(format, {RoundingMode::toward_positive, Overflow::saturate}));
 }
 
-// An upper bound of sums of this many rounded numbers, none of them above `code`.
+// An upper bound of a sum of `workers` numbers that are at most `code`, with rounded partial sums.
 double largest_sum(double code, int workers, const Additions& by, bool kahan) {
     const double largest = by.last().format.largest();
-    if (kahan) return largest;  // this does not bound the compensation
+    if (kahan) return largest;  // the bound below ignores the compensation
     return std::min(largest, RoundingBound(by).summed(workers * code, workers));
 }
 
@@ -109,15 +109,15 @@ double largest_result(const FloatEncoder& encoder, int workers, const Topology& 
     return by.any() ? w * sum : sum;
 }
 
-// The nearest to a sum that a result with this power of two as scale, or a larger one, can be: it
-// is not beyond the end of its range, and if it was last rounded to a format, it is a number of
-// that precision.
+// The nearest number to an exact sum that a result can be under this power of two, or a larger one,
+// as scale. A result is at most largest_result() / scale, and if partial sums are rounded to a
+// format, a result has the precision of that format.
 class NearestPossible {
 public:
     NearestPossible(const FloatEncoder& encoder, const Decision& decision, int workers,
                     const Topology& topology) {
         end_ = largest_result(encoder, workers, topology) / decision.scale;
-        end_ *= 1.0 + 0x1p-40;  // the end is rounded, too
+        end_ *= 1.0 + 0x1p-40;  // a margin for the rounding of the bound itself
         const bool divides = encoder.grid.division.of(workers).any();
         if (encoder.reduction.rounds(topology, workers) && !divides)
             splitter_ =

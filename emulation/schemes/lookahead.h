@@ -1,8 +1,8 @@
-// A look ahead at the sums over the workers, for choices that depend on them: a dynamic loss scale
-// skips the step in which the reduced gradient overflows (shared/loss_scale.h), the best constant
-// is the one whose sums err least (shared/best_constant.h). The sums are those that the exchange
-// will make: the same messages, order of additions and random words. Threads take pieces of the
-// tensors, whose sizes are fixed, so the number of threads changes nothing.
+// Computes sums over the workers in advance, for choices that depend on them: a dynamic loss scale
+// skips a step if the reduced gradient overflows (shared/loss_scale.h); the best constant is the
+// scale whose sums have the least error (shared/best_constant.h). The sums are those of the later
+// exchange: the same messages, order of additions and random words. Threads process pieces of a
+// fixed size, so the results do not depend on the number of threads.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// A policy: the scheme of each tensor at each step (hybrid precision). Conditions:
+// A policy assigns a scheme to each tensor at each step (hybrid precision). Conditions:
 //
 //      first, last      the tensors of the first or the last layer
 //      role:R           the tensor's role in the trace
@@ -32,12 +32,12 @@ struct PolicyTensor {
 std::vector<PolicyTensor> policy_tensors(std::span<const std::string> names,
                                          std::span<const std::string> roles);
 
-// One or more of these conditions, parsed once.
+// One or more of these conditions, joined by &.
 class Condition {
 public:
     explicit Condition(std::string_view text);  // throws std::invalid_argument
     const std::string& text() const { return text_; }
-    bool holds(const PolicyTensor& tensor) const;  // at the steps that it names
+    bool holds(const PolicyTensor& tensor) const;  // without the conditions steps:A:B
     bool names(std::int64_t step) const { return step >= begin_ && step < end_; }
 
 private:
@@ -55,7 +55,7 @@ struct Policy {
     std::vector<PolicyBranch> branches;
 
     std::string text() const;  // CONDITION=SPEC;...;else=SPEC
-    // The indices of the branches of a tensor, one per step.
+    // For each step, the index of the branch that gives the tensor its scheme.
     std::vector<std::size_t> branches_for(const PolicyTensor& tensor,
                                           std::span<const std::int64_t> steps) const;
 };

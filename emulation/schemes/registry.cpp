@@ -17,7 +17,8 @@ namespace {
 struct Family {
     std::string_view folder, label;
 };
-// The families in the order of lists. A folder that is not here comes last, under its own name.
+// The families in the order in which schemes are listed. Any other folder comes last, under its own
+// name.
 constexpr std::array families{
     Family{"baseline", "unscaled"},           Family{"aps", "APS"},
     Family{"loss_scaling", "loss scaling"},   Family{"recipes", "recipe"},

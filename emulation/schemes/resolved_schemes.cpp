@@ -45,7 +45,7 @@ std::vector<ResolvedScheme> reduced_by(const Topology& topology,
 
 namespace {
 
-// True if the topology reduces the scheme as a composition with it.
+// True if the scheme and the topology are composed (levels.h, two_phase.h).
 bool is_composed(const Topology& topology, const Scheme& scheme) {
     if (topology.is_order()) return false;
     if (topology.kind == Topology::Kind::levels) return refusal_of_levels(topology, scheme).empty();
@@ -74,7 +74,7 @@ std::vector<ResolvedScheme> with_compositions(std::span<const Topology> topologi
         all.push_back(scheme);
         for (const Topology& topology : topologies) {
             if (!is_composed(topology, *scheme.scheme)) continue;
-            // A policy has rows of a topology on all its tensors, or on none.
+            // A policy gets results of a topology for all its tensors, or for none.
             const bool covers = std::ranges::none_of(schemes, [&](const ResolvedScheme& other) {
                 return other.requested == scheme.requested &&
                        other.parts().encoding.crosses_topologies() &&

@@ -21,14 +21,15 @@ inline std::shared_ptr<const Scheme> kept_by_caller(const Scheme& scheme) {
 struct ResolvedScheme {
     std::shared_ptr<const Scheme> scheme;  // not a policy
     std::size_t requested = 0;             // index of the scheme it belongs to
-    std::string name;  // of its state, which differs for a policy's branch and the scheme alone
-    std::vector<char> serves;  // per item; empty: every item
-    bool composed = false;     // a composition with a topology, beside the scheme itself
+    std::string name;  // of its state: SPEC, or POLICY/SPEC for a branch; |TOPOLOGY if composed
+    std::vector<char> serves;  // 1: the item is this scheme's; empty: all items are
+    bool composed = false;     // true: scheme is the composition of a requested scheme with a
+                               // topology, not the requested scheme
 
     bool serves_item(std::size_t item) const { return serves.empty() || serves[item] != 0; }
     const SchemeParts& parts() const { return scheme->parts; }
     bool streams() const { return parts().streams(); }
-    // A scheme that streams chooses for all steps in advance.
+    // Steps must be processed in order. A scheme that streams has chosen for all steps in advance.
     bool needs_order() const { return parts().keeps_state() && !streams(); }
     // The decisions of a scheme that streams; items of other schemes count as zero tensors.
     std::vector<Decision> choose(const SelectionInput& input, State& state) const {
@@ -36,13 +37,13 @@ struct ResolvedScheme {
     }
 };
 
-// The schemes must outlive the result. Items count step by step over steps of these numbers and
-// the tensors.
+// The schemes must outlive the result. The item of a tensor at a step has the index (index of the
+// step) * (number of tensors) + (index of the tensor). steps: step numbers.
 std::vector<ResolvedScheme> resolve_policies(std::span<const Scheme> schemes,
                                              std::span<const PolicyTensor> tensors,
                                              std::span<const std::int64_t> steps);
-// True if the scheme, which is not a policy, has rows of a topology: the topology adds its codes,
-// or is composed with it.
+// True if the topology can reduce the scheme, which is not a policy: it adds the scheme's codes, or
+// is composed with the scheme.
 bool reduces(const Topology& topology, const Scheme& scheme);
 // The schemes as this topology reduces them; if it is composed with a scheme, the composition
 // replaces the scheme.

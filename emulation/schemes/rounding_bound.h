@@ -18,8 +18,7 @@ struct RoundingBound {
     explicit RoundingBound(const FloatFormat& format)
         : growth(1.0 + std::ldexp(1.0, -format.mantissa_bits)),
           least(std::max(format.smallest_normal(), format.smallest_positive())) {}
-    // The bound for every rounding among a topology's additions, of which a number passes at most
-    // W.
+    // A bound for all formats to which a topology rounds. A partial sum is rounded at most W times.
     explicit RoundingBound(const Additions& by) : RoundingBound(by.narrow.format) {
         if (!by.wide) return;
         const RoundingBound wide(by.wide->format);

@@ -157,7 +157,7 @@ void check_limits(std::string_view spec) {
     }
 }
 
-// The spec meant by a scheme's name and a format's without the colon, such as aps-e4m3.
+// The hint for a scheme's name and a format that are not separated by a colon, such as aps-e4m3.
 std::string meant_by(std::string_view word, std::span<const SchemeDefinition> definitions) {
     for (const SchemeDefinition& d : definitions) {
         if (!d.takes_format || !word.starts_with(d.name)) continue;

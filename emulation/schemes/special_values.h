@@ -1,6 +1,6 @@
-// Gradients as rows of fp64 numbers, with the elements that are not finite beside them. Such
-// elements bypass a scheme, in which they count as 0, and are put into its results; a float grid
-// rounds them (SchemeParts::rounds_special).
+// Gradients as rows of fp64 numbers, with a separate list of the elements that are not finite. A
+// scheme gets 0 in their place, and they are written into the scheme's results; a float grid rounds
+// them instead (rounds_special).
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,8 @@ bool widen_finite(std::span<const float> gradients, std::span<double> out);
 void widen_gradients(std::span<const float> gradients, bool sees_special, std::size_t worker,
                      std::span<double> out, std::vector<SpecialValue>& special);
 
-// Puts them into messages and sums, in rank order: a sum with such an element is not finite.
+// Writes these values into the messages and adds them to the sums, in rank order: a sum with such
+// an element is not finite.
 void restore(std::span<const SpecialValue> special, Exchange& e);
 
 }  // namespace apscope::detail

@@ -31,7 +31,7 @@ using NamedRows = std::map<std::string, Row>;  // a record as named rows
 
 // Writes members as named rows (a copy or, from a record that is no longer used, the rows
 // themselves), or reads them from such rows; members without a row are not changed. Integers up to
-// 2^53 and truth values are numbers there. Rows without elements are not written.
+// 2^53 and truth values are stored as numbers. Rows without elements are not written.
 class Fields {
 public:
     enum class Way { takes, copies, moves };
@@ -138,8 +138,8 @@ public:
     Record() = default;
     explicit Record(NamedRows rows) : others_(std::move(rows)) {}
 
-    // The part of this type, made at its first use: `initial`, overwritten by rows from outside. A
-    // record belongs to one thread at a time, even if it is const.
+    // The part of this type. The first use makes it: `initial`, with the members that the record's
+    // rows contain. Only one thread at a time may use a record, even a const one.
     template <class Part>
     Part& of(Part initial = {}) {
         return part(std::move(initial));
@@ -184,7 +184,7 @@ private:
     }
 
     mutable std::map<std::type_index, Held> parts_;
-    mutable NamedRows others_;  // rows that no part uses
+    mutable NamedRows others_;  // rows that no part has read
 };
 
 using State = Record;

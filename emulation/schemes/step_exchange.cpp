@@ -21,7 +21,7 @@ namespace apscope::detail {
 
 namespace {
 
-// Elements per task of a tensor whose scheme streams: complete blocks.
+// Elements per task of a tensor whose scheme streams: a multiple of sum_block.
 constexpr std::size_t chunk = 64 * sum_block;
 
 // Calls work() for a scheme, and for a policy's branches.
@@ -36,7 +36,7 @@ FloatBuffers& buffers_of(std::optional<FloatBuffers>& held, int workers) {
     return *held;
 }
 
-// Runs the phases block by block, with the bits of the composition. Returns true if the scheme
+// Runs the phases block by block, with the same bits as two_phase.cpp. Returns true if the scheme
 // drops the step.
 bool run_in_phases(const FloatPhases& phases, const TrainingStep& step,
                    std::span<const std::span<const float>> gradients, double divisor,
@@ -266,7 +266,7 @@ std::vector<bool> StepExchange::run(const StepGradients& step, int threads) {
     const FloatEnvironment environment;
     check(step);
     const std::vector<Task> tasks = this->tasks(step, threads);
-    std::vector<char> dropped(tasks.size());  // not bool's vector, which shares bytes
+    std::vector<char> dropped(tasks.size());  // in a vector<bool> threads would share bytes
     parallel_for(tasks.size(), threads,
                  [&](std::size_t i) { dropped[i] = run(tasks[i], step) ? 1 : 0; });
     std::vector<bool> skipped(tensors_.size());

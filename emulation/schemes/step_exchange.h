@@ -1,6 +1,6 @@
-// StepExchange: the gradients of all tensors of one step through a scheme, called by a training
-// loop instead of an all-reduce: the same bits as a replay of these gradients, on any number of
-// threads. A scheme's memory is kept from step to step.
+// StepExchange reduces the gradients of all tensors of one step with a scheme. A training loop
+// calls it instead of an all-reduce. Results have the same bits as a replay of these gradients, on
+// any number of threads. The scheme's memory is kept from step to step.
 //
 //      StepExchange exchange(scheme, tensors, workers, topology, seed, divide);
 //      exchange.run(step, threads)         fills step.out
@@ -51,7 +51,7 @@ public:
 
     const Scheme& scheme() const { return scheme_; }
     std::vector<std::string> needs() const;  // some of weights, loss, learning_rate
-    // The states, by scheme, and by scheme and tensor if a scheme has memory of elements.
+    // The states: SCHEME for a scheme that streams, SCHEME|TENSOR for any other.
     std::map<std::string, State>& states() { return states_; }
 
 private:

@@ -1,7 +1,7 @@
-// Transport: the properties of a scheme's messages on which the network's cost depends: the width
-// of sums on their way, the values agreed before a message, the sums before a message is made. It
-// is part of a scheme's definition; volumes and modelled times follow from it
-// (analysis/cost/cost_model.h).
+// Transport: the properties of a scheme's messages that determine the cost of the network: the
+// width of messages and of partial sums, the bits on which workers agree before they encode, the
+// sums inside a node before the node makes its message. The cost model computes volumes and
+// modelled times from them (analysis/cost/cost_model.h).
 #pragma once
 
 #include <array>
@@ -13,8 +13,7 @@
 
 namespace apscope::detail {
 
-// Names, in the column `topology`, of reductions that belong to a scheme and cross with no
-// topology.
+// Names, in the column `topology`, of schemes' own reductions, which no topology replaces.
 namespace reductions {
 inline constexpr std::string_view gather = "gather", vote = "vote", code_sum = "code_sum",
                                   two_phase = "own:two_phase", linear = "linear";
@@ -24,22 +23,23 @@ inline constexpr std::array own{gather, vote, code_sum, two_phase, linear};
 inline constexpr std::uint64_t all_side_bits = std::numeric_limits<std::uint64_t>::max();
 
 struct Transport {
-    // The bits of a value in a message, and in a sum of `workers` messages, partial or final. By
-    // default sums are as long as messages: factors, gathered codes, second encodings.
+    // The bits per value in a message, and in a partial or final sum of `workers` messages. Without
+    // sum_bits, sums have the width of messages: factors, gathered codes, second encodings.
     int code_bits = 0;
     std::function<int(int workers)> sum_bits = {};
-    bool exact_sums = false;  // sums have no width, so no network can carry partial ones
-    int rounds = 1;           // messages one after another, each a part of the bytes
+    bool exact_sums = false;  // sums have no finite width, so a network cannot send partial sums
+    int rounds = 1;           // number of messages in sequence, each with a part of the bytes
     // The number of workers in a node. Their values are added as numbers of node_bits before the
-    // node makes one message of code_bits per value, of which each worker sends its part.
+    // node makes one message of code_bits per value; each of these workers sends a part of it.
     int node = 1, node_bits = 32;
-    // Side information belongs to elements (scales of blocks): a part of a message has its own, in
-    // both phases.
+    // True if side information belongs to elements (scales of blocks), so that a part of a message
+    // contains only the side information of that part, in both phases.
     bool side_in_parts = false;
     // The bits of a message's side information on which the workers agree before they encode (by a
     // MAX all-reduce); the rest travels with the message.
     std::uint64_t agreed_bits = 0;
-    // In two phases: bits of a value in phase 2 over those in phase 1; NaN if unknown.
+    // phased: two phases. second_width: bits per value in phase 2 divided by those in phase 1; NaN
+    // if unknown.
     bool phased = false;
     double second_width = 1.0;
     // In a hierarchy of two levels: the transport of the groups' sums. The other fields describe

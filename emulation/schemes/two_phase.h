@@ -1,13 +1,13 @@
-// A reduction in two phases, as a composition of a scheme's encodings.
+// A reduction in two phases, composed of encodings of a scheme.
 //
 //      c_w = C(x_w)                      leaf: every worker encodes its row alone
 //      S_s = c_0 + c_1 + ... + c_(W-1)   order: the owner of shard s adds decoded values in fp32
 //      y_s = C'(S_s)                     finish: it encodes the sum alone, and all decode the same
 //
-// Alone means: as the scheme with one worker. So a scale that is computed from a tensor is local to
+// Alone: the scheme runs with one worker. So a scale that is computed from a tensor is local to
 // each worker in phase 1 and to each shard in phase 2, without headroom for a sum; a constant scale
-// does not change. Shard s has the elements [s m, (s + 1) m) of a tensor of n, m = ceil(n / W), and
-// belongs to worker s. In phase 2, blocks and rows of elements that share a scale are counted from
+// does not change. Shard s has the elements [s m, (s + 1) m) of a tensor of n elements, where
+// m = ceil(n / W); its owner is worker s. In phase 2, blocks and rows that share a scale begin at
 // the start of a shard, and the random words of shard s are those of a worker W + s.
 #pragma once
 
@@ -24,11 +24,12 @@ struct Shard {
 };
 Shard shard_of(std::size_t s, std::size_t elements, std::size_t workers);
 
-// True if two phases support a scheme's encoding: a message has a meaning without the others, and
+// True if two phases support a scheme's encoding: a message can be decoded without the others, and
 // no scale is common to several tensors.
 bool has_two_phases(const SchemeParts& scheme);
-// True if the topology's program adds the scheme's codes: any order does if it adds codes; two
-// phases without keys do if all workers have one scale, with which the sum in fp32 is then rounded.
+// True if the topology adds the scheme's codes, which needs one scale for all workers. Every order
+// of additions does. Two phases without keys do if has_two_phases() is false; the fp32 sum is then
+// rounded under the same scale.
 bool adds_codes(const Topology& topology, const SchemeParts& scheme);
 
 // The scheme with the reduction of a topology of Kind::two_phase. finish: the scheme that encodes

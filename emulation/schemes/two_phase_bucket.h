@@ -1,8 +1,8 @@
 // The second phase of a scheme whose blocks cross tensors: like the messages, the sums are one
 // array for the bucket, and worker k owns its elements [k m, (k + 1) m), m = ceil(length / W). The
-// exchange of one tensor adds, and encodes again, those parts of the shards on which its own
-// elements depend. For it, the workers' messages of the neighbours are encoded with words of this
-// tensor.
+// exchange of one tensor computes only the parts of the shards on which the tensor's own elements
+// depend. For these parts it also encodes the messages of the neighbouring tensors, with random
+// words of this tensor.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +27,7 @@ struct BucketPhases {
 // shard; if it is not 0, only the blocks with elements of the tensor are encoded.
 void reduce_bucket(const SentPieces& sent, const BucketPhases& phases, std::size_t block, Row& sum);
 
-// The number of elements of the shards in which a tensor with this number of elements lies.
+// The number of elements of all shards that a tensor of `elements` elements overlaps.
 std::size_t elements_of_shards(const Bucket& bucket, std::size_t elements, std::size_t workers);
 
 }  // namespace apscope::detail

@@ -84,8 +84,7 @@ constexpr auto hints = std::to_array<Words>({
      "Python"},
 });
 
-// Keys with one meaning, of which a scheme may have some; the value is passed to the first that the
-// scheme has.
+// Keys with the same meaning. The hint names the first of them that the scheme has.
 struct Keys {
     std::string_view words;                     // the typed words, folded
     std::array<std::string_view, 6> keys = {};  // the keys, in this order

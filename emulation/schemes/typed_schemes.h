@@ -1,5 +1,5 @@
-// Words that people type for a scheme, a key or a value: they give the spec that is meant, or a
-// sentence with the right spelling. Words for formats are in core/typed_names.h.
+// Recognizes words that people type for a scheme, a key or a value, and returns the spec that is
+// meant or a sentence with the right spelling. Words for formats are in core/typed_names.h.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace apscope::detail {
 
-// The beginning of a spec in place of `name`, such as sign_vote for MajorityVote and
-// mx:block_format=mxfp4 for mxfp4; the rest of the spec follows it. Empty: none.
+// What to write for `name` at the beginning of a spec: sign_vote for MajorityVote,
+// mx:block_format=mxfp4 for mxfp4. Empty if `name` is not recognized.
 std::string spec_begun_by(std::string_view name);
 
 // The text after "unknown scheme 'NAME'", such as "; bf16 is a format: none:bf16 ..."; may be

@@ -1,4 +1,4 @@
-// apscope for C++: everything that needs only the standard library. <apscope/xtensor.h> and
+// All headers of apscope for C++ that need only the standard library. <apscope/xtensor.h> and
 // <apscope/multiprecision.h> are separate, for users of xtensor or Boost.
 #pragma once
 

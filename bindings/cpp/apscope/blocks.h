@@ -19,7 +19,7 @@ namespace apscope {
 /// An array encoded in a block format.
 struct BlockCodes {
     std::vector<std::uint8_t> codes;  ///< one per element, in the array's order
-    /// One per block; the array's shape with the blocks in place of the axis.
+    /// One per block, in the array's shape with the number of blocks in place of the axis's length.
     std::vector<std::uint8_t> scales;
     float tensor_scale = 1.0f;  ///< scale of the complete array; 1 for formats without one
 };

@@ -46,7 +46,7 @@ struct CollectiveCost {
     double node_bytes = 0;          ///< bytes that the busiest node sends to the others
     int workers_of_node = 1;        ///< more than 1 if the workers are placed on nodes
     /// Bytes between nodes and inside a node, for stages that follow each other; in a stage both
-    /// kinds of links work at once, and the slower one decides.
+    /// kinds of links work at once, and the slower kind determines the time.
     std::vector<std::pair<double, double>> stages = {};
 };
 
@@ -57,7 +57,7 @@ struct CollectiveCost {
 ///                 hierarchical_shards.
 /// @param sent     The bytes of one worker's message.
 /// @param workers  At least one.
-/// @param group    Workers in a node; for hierarchies only. By default as `nodes` gives, or one.
+/// @param group    Workers in a node; for hierarchies only. By default those of a node, or one.
 /// @param partial  Bytes of a sent partial sum; by default `sent`.
 /// @param result   Bytes of the result; by default `sent`.
 /// @param nodes    The number of nodes; `bytes` and `busiest` are then a worker's share of the

@@ -24,9 +24,9 @@ using Memory = std::map<std::string, std::vector<double>>;
 /// The inputs of an exchange other than the gradients of one tensor at one step.
 struct ExchangeInputs {
     std::string topology = "ring";  ///< for schemes that add in a format
-    std::int64_t step = 0;          ///< number of the step: a key of the draws
+    std::int64_t step = 0;          ///< number of the step; draws depend on it
     std::size_t index = 0;          ///< number of the step in the sequence, from 0
-    std::string tensor = "x";       ///< name of the tensor: a key of the draws
+    std::string tensor = "x";       ///< name of the tensor; draws depend on it
     std::string role = "other";
     std::vector<std::int64_t> shape = {};  ///< shape of one worker's gradient; empty: one axis
     std::uint64_t seed = 0;                ///< seed of the draws
@@ -34,7 +34,7 @@ struct ExchangeInputs {
     double loss = std::numeric_limits<double>::quiet_NaN();
     double learning_rate = std::numeric_limits<double>::quiet_NaN();
     std::span<const float> weights = {}, full_batch = {};
-    bool packs = false;  ///< true: messages are packed, into `payload`
+    bool packs = false;  ///< true: messages are also packed into `payload`
 };
 
 /// The result: one row per worker.
@@ -45,9 +45,9 @@ struct ExchangeResult {
     std::string reduction;                      ///< the topology, or the scheme's own reduction
     std::vector<std::vector<double>> bias,
         variance;  ///< variance of `sent` over the draws; empty if unknown
-    std::vector<std::vector<std::uint8_t>> payload;      ///< packed codes, where `packs`
+    std::vector<std::vector<std::uint8_t>> payload;      ///< packed codes, if `packs` is true
     std::vector<std::uint64_t> payload_bits, side_bits;  ///< bits of the messages
-    std::optional<int> scale_exponent;  ///< s if one power of two 2^s scaled everything
+    std::optional<int> scale_exponent;  ///< s if one scale 2^s applied to all elements
     bool skipped = false;               ///< the scheme dropped this step
 };
 
@@ -55,10 +55,10 @@ struct ExchangeResult {
 /// `apscope.exchange` in Python, bit for bit.
 ///
 /// @param scheme     A spec, such as `aps:e4m3`; not a hybrid, whose branches are schemes.
-/// @param gradients  One row per worker, equally long. Elements that are not finite are rounded by
-///                   a float grid (saturating: to the largest value) and returned unchanged by
-///                   other schemes; they count as 0 in the choice of a scale, which learns how
-///                   many there are: a dynamic loss scale drops such a step.
+/// @param gradients  One row per worker, equally long. A float grid rounds elements that
+///                   are not finite (with saturation, to the largest value); other schemes return
+///                   them unchanged. They count as 0 in the choice of a scale; a dynamic loss scale
+///                   drops a step that has any.
 /// @param inputs     Topology, step, tensor, draws.
 /// @param memory     The scheme's memory after the step before, empty at first; it becomes the
 ///                   memory after this step.
@@ -87,7 +87,8 @@ struct TrainedStep {
 };
 
 /// The exchange of all tensors of a step, instead of a training loop's all-reduce: any scheme or
-/// hybrid, with its memory. It gives the bits of `apscope.train.Workers`, on any number of threads.
+/// hybrid, with its memory. Results equal those of `apscope.train.Workers`, bit for bit, on any
+/// number of threads.
 class APSCOPE_API TrainingExchange {
 public:
     /// @param scheme    A spec, except of a scheme that chooses in hindsight (`scale=largest`,

@@ -1,5 +1,5 @@
-// Boost.Multiprecision in and out: the exact value of a code as a rational number, and rationals,
-// integers and binary floating-point numbers of any precision rounded into a format, once.
+// Conversions from and to Boost.Multiprecision: the exact value of a code as a rational number, and
+// rationals, integers and binary floating-point numbers of any precision, rounded once to a format.
 #pragma once
 
 #include <boost/multiprecision/cpp_int.hpp>

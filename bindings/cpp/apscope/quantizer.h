@@ -26,8 +26,8 @@ struct StridedView {
     std::span<const std::ptrdiff_t> strides;
 };
 
-/// A real number to 126 bits, for numbers beyond fp64: (-1)^negative (high 2^64 + low) 2^exponent;
-/// with `inexact` its magnitude is larger by less than 2^exponent.
+/// A real number of up to 126 bits, for numbers that are not fp64 numbers: (-1)^negative (high 2^64
+/// + low) 2^exponent; with `inexact` its magnitude is larger by less than 2^exponent.
 struct ExactNumber {
     std::uint64_t high = 0, low = 0;
     long exponent = 0;

@@ -28,19 +28,20 @@ struct ReplayOptions {
                                            "sequential"};
     std::optional<int> workers = {};  ///< ranks 0..workers-1; by default all
     std::optional<std::int64_t> first_step = {}, end_step = {};  ///< recorded steps, half open
-    /// A regular expression in RE2's syntax that names are searched for; empty: all.
+    /// A regular expression in RE2's syntax; tensors are selected if their names contain a match.
+    /// Empty: all.
     std::string tensors = {};
     std::uint64_t seed = 0;  ///< seed of all draws
     int threads = 0;         ///< 0 uses all of the machine's; their number changes no bit
     std::size_t memory = 0;  ///< limit on the bytes of tensors; 0: half of the machine's
-    int draws = 1;           ///< 3 or more sample moments without a closed form
+    int draws = 1;           ///< 3 or more: moments without a closed form are estimated from draws
     /// True: errors and updates are also added up over consecutive steps, for
     /// `SummaryRow::persistence` and `update_loss`; these sums count as memory.
     bool persistence = false;
     /// The optimizer of `SummaryRow::update_loss`, unless SummaryOptions names another.
     std::optional<std::string> optimizer = {};
     std::size_t shard = 0, shards = 1;  ///< items shard, shard + shards, ...
-    /// Receives the number of values visited so far, and of all.
+    /// Receives the number of values visited so far, and the number of all values to visit.
     std::function<void(std::size_t done, std::size_t total)> progress = {};
 };
 
@@ -80,24 +81,23 @@ public:
     std::vector<std::string> schemes() const;  ///< canonical specs, in the order of the request
     std::vector<std::string> topologies() const;
 
-    /// Schemes ranked by error: one row per scheme and topology: `exact`, an ideal, last; those
-    /// without overflow first; then by `error_over_noise`, then by `step_nmse`.
+    /// Schemes ranked by error, one row per scheme and topology. `exact`, an ideal, comes last;
+    /// before that, schemes with gaps in their memory, then those with overflow, then those that
+    /// lose layers. All else equal, the order is that of `step_nmse`, then of `error_over_noise`.
     /// @throws std::invalid_argument  An impossible option.
     std::vector<SummaryRow> summary(const SummaryOptions& options = {}) const;
     /// Scheme `a` against scheme `b`: a row for all layers, then one per layer. Each is a spec, or
     /// `SPEC@TOPOLOGY` for its own reduction, such as `aps:e3m4@two_phase` against `aps:e3m4@ring`.
     /// @param topology  The topology of a side that names none; by default the other side's,
-    /// otherwise
-    ///                  the first that both have and that is not `exact`. A scheme that has only
-    ///                  its own reduction uses that, except for `exact`, and for `wire`, the
-    ///                  messages before any sum.
+    ///                  otherwise the first that both have and that is not `exact`. A scheme that
+    ///                  has only its own reduction uses that, except if `topology` is `exact`, or
+    ///                  `wire`, which compares the messages before any sum.
     /// @throws std::invalid_argument  A scheme or topology that the results do not have, or schemes
     ///                                without a common topology.
     std::vector<ComparisonRow> compare(std::string_view a, std::string_view b,
                                        std::optional<std::string_view> topology = {}) const;
     /// Scheme `a` against scheme `b` of other results, such as those of another seed, recording or
-    /// version.
-    /// Layers and steps that only one of them has are omitted.
+    /// version. Layers and steps that only one of them has are omitted.
     /// @throws std::invalid_argument  As above; no layer and step in common.
     std::vector<ComparisonRow> compare(std::string_view a, std::string_view b, const Results& other,
                                        std::optional<std::string_view> topology = {}) const;

@@ -38,7 +38,7 @@ APSCOPE_API std::vector<SchemeDefinition> scheme_definitions();
 struct Scheme {
     std::string spec;    ///< canonical, without keys at their defaults
     std::string name;    ///< the registered name
-    std::string family;  ///< its family, for summaries that show the best of each
+    std::string family;  ///< its family; summaries may show the best of each family
     std::string format;  ///< the format's name; empty without one
     std::string grid;    ///< the column `format`: a float format or another grid
     std::map<std::string, std::string> keys;  ///< every key, including defaults

@@ -21,8 +21,8 @@ namespace apscope {
 /// Options of a summary.
 struct SummaryOptions {
     Network network = {};  ///< network of the modelled times
-    /// Parameters of the model for the times, its tensors scaled from the trace's by one factor;
-    /// none: as recorded.
+    /// Number of parameters of the model for the modelled times; one factor scales all tensors of
+    /// the trace to it. None: sizes as recorded.
     std::optional<double> elements = 25.6e6;
     double batch_factor = 1;  ///< the noise is that of a batch larger by this factor
     /// The optimizer of `SummaryRow::update_loss`: `sgd`, `adam` or `lars`; by default that of the
@@ -57,9 +57,9 @@ struct SummaryRow {
 #define APSCOPE_FIGURE(name, unit, section, page, value, says) double name = 0;
 #define APSCOPE_COUNT(name, unit, section, page, value, says) std::int64_t name = 0;
 #include "analysis/summary/summary_figures.inc"
-    /// What stays of the error over 1, 3, 10 and 30 steps, with `ReplayOptions::persistence`.
+    /// Errors added up over 1, 3, 10 and 30 steps; computed with `ReplayOptions::persistence`.
     std::array<Persistence, 4> persistence = {};
-    std::array<UpdateLoss, 3> update_loss = {};  ///< the same over 3, 10 and 30 steps, of updates
+    std::array<UpdateLoss, 3> update_loss = {};  ///< of updates over 3, 10 and 30 steps
     std::string worst_layer;  ///< the layer and step of `worst_nmse`; empty without one
     std::optional<std::int64_t> worst_step;
     double time = 0, speedup = 0;  ///< modelled seconds per step, and relative to the fp32 ring
@@ -89,7 +89,7 @@ struct NoiseFacts {
     std::int64_t blocks = 0, blocks_without_noise = 0, lone_blocks = 0;
     double noise_ratio = 0;    ///< mean over the steps of the noise over the squared gradient
     double noise_scale = 0;    ///< gradient noise scale in batches of all workers
-    double low = 0, high = 0;  ///< factors of an error over this noise at its interval's ends
+    double low = 0, high = 0;  ///< factors from an error over this noise to its interval's ends
 };
 
 /// Student's t at 0.975, for intervals of 95 %; NaN below one degree of freedom.
@@ -161,7 +161,7 @@ struct StepTime {
     double node_bytes = 0;                      ///< bytes that the busiest node sends to the others
     double side_bytes = 0;                      ///< bytes of side information that one worker sends
     double side_seconds = 0, pass_seconds = 0, seconds = 0;
-    double side_share = 0;  ///< share of the seconds
+    double side_share = 0;  ///< share of side_seconds in the seconds
     double fp32_seconds = 0, speedup = 0;
 };
 

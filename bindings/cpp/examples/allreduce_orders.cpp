@@ -32,7 +32,7 @@ int main() {
         std::printf("%-22s %12.4e %12g\n", topology, error / power, sum[0]);
     }
 
-    // Partial sums in a wider format: only the error of the wire is left.
+    // With partial sums in a wider format, only the error of rounding the inputs is left.
     const std::vector<double> wide = apscope::allreduce(
         gradients, format, {.topology = "ring", .accumulate = apscope::format("fp32")});
     std::printf("%-22s %12s %12g\n", "ring, fp32 sums", "", wide[0]);

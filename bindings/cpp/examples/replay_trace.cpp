@@ -27,7 +27,7 @@ int main(int argc, char** argv) {
                         row.underflow_reduced, row.worst_layer.c_str());
         }
 
-        // The rows behind it: one per step, tensor, scheme, stage and order.
+        // The rows behind the ranking: one per step, tensor, scheme, stage and order.
         const std::size_t last = results.size() - 1;
         std::printf("%zu rows; the last: %.*s at step %g, nmse %.3e\n", results.size(),
                     static_cast<int>(results.text(last, "tensor").size()),

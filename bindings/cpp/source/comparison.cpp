@@ -16,7 +16,8 @@ namespace {
 
 using detail::Figures;
 
-// The scheme's spec in the results; `scheme` is in any spelling.
+// The canonical spec of `scheme`, which may have any spelling; throws if the results lack the
+// scheme.
 std::string known_spec(const std::vector<std::string>& held, std::string_view scheme) {
     const std::string spec = detail::parse_scheme(scheme).spec;
     if (std::ranges::find(held, spec) != held.end()) return spec;
@@ -26,7 +27,7 @@ std::string known_spec(const std::vector<std::string>& held, std::string_view sc
                                 "'; they have " + known);
 }
 
-// The spec of a side, and its reduction if it names one.
+// One side of a comparison: its spec, and its reduction if the caller named one.
 struct Side {
     std::string spec;
     std::optional<std::string_view> reduction;

@@ -1,4 +1,4 @@
-// The core's links of the public Network.
+// Converts the public Network to the core's Links.
 #pragma once
 
 #include "analysis/cost/nodes.h"

@@ -38,7 +38,7 @@ struct Quantizer::Prepared {
         if constexpr (std::is_same_v<Real, float>) return narrow->cast();
         else return wide->cast();
     }
-    // Formats beyond fp32: quantize() reports the reason.
+    // If the format's values are not fp32 numbers, detail::quantize() throws and states the reason.
     void round(std::span<const float> in, std::span<float> out,
                const detail::RandomSource& random) const {
         if (narrow) (*narrow)(in, out, random, threads);
@@ -81,7 +81,7 @@ struct RoundOneNumber {
     }
 };
 
-// The offset of element i (C order) in an array of any layout, for increasing i.
+// Visits the elements of an array of any layout in C order.
 template <class Real>
 class Places {
 public:
@@ -135,7 +135,7 @@ void quantize_view(const Quantizer& q, const StridedView<const Real>& in,
     }
 }
 
-// The 126 leading bits; the lowest of them is sticky.
+// The 126 leading bits of x; the lowest one is set if any bit below it is.
 detail::WideNumber wide_number(const ExactNumber& x) {
     using Wide = unsigned __int128;
     const Wide significand = static_cast<Wide>(x.high) << 64 | x.low;

@@ -38,7 +38,7 @@ double as_number(const std::optional<std::int64_t>& value) {
 using Number = double (*)(const Results::Data&, const detail::ResultRow&);
 using Text = std::string_view (*)(const Results::Data&, const detail::ResultRow&);
 
-// A column, and one of two ways to read it.
+// A column, and the function that reads its cells: as numbers or as texts.
 struct Reader {
     Column column;
     Number number = nullptr;
@@ -108,7 +108,7 @@ detail::NoiseTable noise_table(const detail::Manifest& manifest, int workers,
                                const std::vector<detail::ItemNoise>& items) {
     detail::NoiseTable table;
     table.traces = {manifest.name};
-    std::vector<std::int32_t> role_of;  // codes of the tensors' roles
+    std::vector<std::int32_t> role_of;  // the code of each tensor's role
     for (const detail::TensorInfo& tensor : manifest.tensors) {
         table.tensors.push_back(tensor.name);
         const auto known = std::ranges::find(table.roles, tensor.role);

@@ -61,7 +61,7 @@ detail::CodedTexts ResultTable::found(const Results::Data& data, Text text) {
 
 ResultTable::ResultTable(const Results::Data& data)
     : workers_(data.rows.size(), static_cast<double>(data.workers)) {
-    kept_.reserve(9);  // spans refer to the elements
+    kept_.reserve(9);  // no reallocation: spans refer to the elements
     table_.rows = data.rows.size();
     table_.trace = found(data, [&](const Row&) { return data.trace; });
     table_.tensor = coded(data, data.tensor_names, &Row::tensor_index);

@@ -19,7 +19,8 @@ public:
     ResultTable& operator=(const ResultTable&) = delete;
 
     const detail::RowTable& table() const { return table_; }
-    // A column of names, by which rows are divided. Throws std::invalid_argument if there is none.
+    // The codes of a column of names, for grouping rows by it. Throws std::invalid_argument if
+    // there is no such column.
     detail::Codes column(std::string_view name) const;
     // The cell of such a column in a row.
     std::string cell(std::string_view name, std::size_t row) const;

@@ -1,4 +1,4 @@
-// The data of Results: the rows of a replay, and their texts by number.
+// The data of Results: the rows of a replay, and the texts to which the rows refer by index.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,9 @@ namespace apscope {
 struct Results::Data {
     std::string trace;
     int workers = 0;
-    std::vector<std::int64_t> step_numbers;        // steps of the trace, by the rows' indices
-    std::vector<std::string> tensor_names, roles;  // likewise
-    std::vector<std::size_t> steps, tensors;       // the replayed indices
+    std::vector<std::int64_t> step_numbers;        // of all steps of the trace
+    std::vector<std::string> tensor_names, roles;  // of all tensors of the trace
+    std::vector<std::size_t> steps, tensors;       // indices of the replayed ones
     std::vector<std::string> schemes, families, topologies;
     std::vector<detail::ResultRow> rows;
     detail::NoiseTable noise;

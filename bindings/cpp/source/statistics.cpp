@@ -19,11 +19,13 @@
 namespace apscope {
 namespace {
 
-// Copies a column of a row. All counts exist: only rows of other stages and grids lack some.
+// Copies one cell of a row. The row of a cast has all counts; only rows of reductions and of other
+// grids lack some.
 void take(double& to, double from) { to = from; }
 void take(std::int64_t& to, const std::optional<std::int64_t>& from) { to = from.value_or(0); }
 
-// Statistics compare with the input after the output is written.
+// Refuses an output that overlaps the input, because the statistics read the input after the output
+// is written.
 void refuse_overlap(std::span<const float> x, std::span<const float> out) {
     const std::less<const float*> before;
     if (before(x.data(), out.data() + out.size()) && before(out.data(), x.data() + x.size())) {

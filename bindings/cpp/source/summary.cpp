@@ -67,7 +67,7 @@ SummaryRow summary_row(const Results::Data& data, const RowTable& table,
                               of("typical_" + name)};
     }
     for (std::size_t l = 0; l < row.update_loss.size(); ++l) {
-        const int steps = detail::window_lengths[l + 1];  // a window of one step has none
+        const int steps = detail::window_lengths[l + 1];  // windows of one step have no update loss
         const std::string name = "update_loss_" + std::to_string(steps);
         const auto of = [&](const std::string& column) { return figures(column, i); };
         row.update_loss[l] = {steps, of(name), of(name + "_low"), of(name + "_high")};

@@ -8,11 +8,11 @@
 //
 // H = W leaves room for the sum: no partial sum overflows. k is clamped to that of amax = 2^-126,
 // the smallest normal fp32 number, so that 255 values and a code for the zero tensor suffice.
-// rule=tight takes the largest s that keeps H amax within the format: no binade is spare. frozen=N
-// stops agreeing on a shift that was the same N times; delay=1 uses the one of the step before, so
-// that nothing waits for the agreement (and a sum may overflow). A unit is a tensor, all tensors of
-// the step or those of a bucket (tensor_units.h), or a part of a tensor: a row of a matrix, `unit`
-// consecutive elements (bucket: of the bucket's array, buckets.h).
+// rule=tight takes the largest s with 2^s H amax <= largest. frozen=N keeps a shift that was the
+// same in N consecutive steps. delay=1 uses the shift of the step before, so that sending does not
+// wait for the agreement (a sum may then overflow). A unit is a tensor, all tensors of the step or
+// those of a bucket (tensor_units.h), or a part of a tensor: a row of a matrix, or `unit`
+// consecutive elements (with bucket: of the bucket's array, buckets.h).
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -29,7 +29,7 @@ namespace apscope::detail {
 
 namespace {
 
-struct Memory {  // of each unit of tensors, or of each tensor's units
+struct Memory {  // by the name of a unit of tensors, or of a tensor with several units
     std::map<std::string, std::vector<int>> shift;  // the last shift
     std::map<std::string, std::vector<long>> run;   // the number of consecutive steps with it
 
@@ -59,7 +59,8 @@ std::vector<Decision> decide(const ShiftRule& rule, const TensorUnits& units,
                 power_of_two(shift_in_force(rule, state, unit.name, 1, 0, amax, input.workers));
             for (const std::size_t k : unit.tensors) {
                 Decision& decision = decisions[step * input.tensors + k] = agreed;
-                if (k != unit.tensors.front()) decision.side_bits = 0;  // the unit's are sent once
+                if (k != unit.tensors.front())
+                    decision.side_bits = 0;  // a unit's shift is sent once
             }
         }
     }
@@ -100,7 +101,7 @@ void set_units(SchemeParts& scheme, const ShiftRule& rule, const Run& run) {
         return theta;
     };
     scheme.choice.measure = [run](const WorkerRow& r) {
-        Row scales;  // per unit, also where theta has one per element
+        Row scales;  // one per unit, even if theta has one per element
         const std::size_t unit = run.of(r.step, r.x.size), lead = lead_of(r.step, r.x.size, unit);
         for (std::size_t first = 0, left = unit - lead; first < r.x.size;
              first += std::min(left, r.x.size - first), left = unit)

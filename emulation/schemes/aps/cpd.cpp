@@ -1,6 +1,6 @@
 // cpd: the published code of Auto Precision Scaling on a tensor, including its deviations. `aps` is
-// the algorithm; this reproduces numbers of the code. Everything is fp32 arithmetic and the cast of
-// emulation/schemes/codecs/cpd_cast.h, Q, to a format of e exponent and m significand bits.
+// the algorithm; this reproduces the code's numbers. Everything is fp32 arithmetic and the cast Q
+// (emulation/schemes/codecs/cpd_cast.h) to a format of e exponent and m significand bits.
 //
 //      k   = max over w of ceil(fl32(log2(max |fl32(W g_w)|)))
 //                                        over the workers without a NaN; NaN if there is none
@@ -9,10 +9,10 @@
 //      sum = Q(fl32(sum + c_w))          from 0, in rank order; or Kahan's, every operation cast
 //      y   = fl32(sum / s)
 //
-// So an all-zero tensor becomes NaN, one infinity makes all of its tensor NaN, and with e = 8 so
-// does k < 0: the scale is not an fp32 number. aps=false casts no inputs: the first worker's value
-// is cast when it is added to 0. The code sends fp32 numbers for every format, and one more per
-// tensor for k, and so do the bits here.
+// So an all-zero tensor becomes NaN, and so does a tensor with an infinity. With e = 8 a tensor
+// with k < 0 does too, because its scale exceeds the fp32 numbers. aps=false does not cast inputs:
+// the first worker's value is cast when it is added to 0. The code sends fp32 numbers for every
+// format, and one more per tensor for k; the bits counted here are the same.
 #include <algorithm>
 #include <array>
 #include <bit>

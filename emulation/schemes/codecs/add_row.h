@@ -1,4 +1,4 @@
-// sum += row, for simd::run: in fp64, and in fp32, where the first row starts the sum.
+// sum += row, for simd::run: AddRow in fp64; AddNarrowed in fp32, where the first row replaces sum.
 #pragma once
 
 #include <cstddef>

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint32_t sign = 0x80000000u;
 
-// An integer that ascends with the number.
+// An integer key. Keys compare as the numbers do.
 APSCOPE_INLINE std::uint32_t key_of(float x) {
     const std::uint32_t bits = bits_cast<std::uint32_t>(x);
     return bits & sign ? ~bits : bits | sign;
@@ -38,9 +38,9 @@ struct GiveNumbers {
 constexpr std::size_t lanes = 16;
 using Keys [[gnu::vector_size(4 * lanes)]] = std::uint32_t;
 
-// A bitonic sorting network, `count` a power of two from 16 on. Runs of 2, 4, 8, ... keys become
-// sorted: each half is compared with the mirror image of the other, then each key with the key half
-// as far away, and so on; the smaller key goes first.
+// A bitonic sorting network; `count` is a power of two, at least 16. It sorts runs of 2, 4, 8, ...
+// keys: one half of a run is compared with the mirror image of the other, then keys at a quarter of
+// the run's length, an eighth, and so on; the smaller key goes first.
 //
 //      runs of 8:  0-7 1-6 2-5 3-4, then 0-2 1-3 4-6 5-7, then 0-1 2-3 4-5 6-7
 struct SortKeys {
@@ -131,7 +131,7 @@ struct SortKeys {
     }
 };
 
-constexpr std::size_t few = 4096;  // keys that the network sorts faster than their digits do
+constexpr std::size_t few = 4096;  // up to so many keys the network is faster than sort_digits()
 constexpr int width = 11;          // bits of a digit
 constexpr std::size_t size = std::size_t{1} << width;
 constexpr int digits = 3;

@@ -1,5 +1,5 @@
-// Sorts fp32 numbers, few by a sorting network and many by the digits of their bits, so that the
-// processor has no branch to predict.
+// Sorts fp32 numbers: few by a sorting network, many by a radix sort of their bits. Neither has
+// branches that depend on the numbers.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Bits without gaps, of any width: the content of messages. Little-endian bit order, as in
-// packing.h: a number's low bit comes first.
+// Writes and reads numbers of any width as bits without gaps: the payload of messages.
+// Little-endian bit order, as in packing.h: a number's low bit comes first.
 #pragma once
 
 #include <cstddef>

@@ -33,8 +33,8 @@ struct ScaleElements {
     }
 };
 
-// The moments of elements: of their two neighbours low and high if the rounding is random between
-// them, otherwise of the decoded value.
+// The moments of decoded elements. If an element is rounded at random to one of its neighbours low
+// and high, they follow from these two; otherwise the variance is 0.
 struct Neighbours {
     const double *x, *v, *scale, *low, *high, *bias, *variance;
 };
@@ -47,7 +47,7 @@ struct DecodeMoments {
                        ? static_cast<double>(static_cast<float>(element * scale) / tensor_scale)
                        : element * scale;
         };
-#pragma GCC ivdep  // the results are rows of their own
+#pragma GCC ivdep  // the results do not overlap the inputs
         for (std::size_t i = 0; i < count; ++i) {
             const double mean = n.v[i] + n.bias[i], p = (mean - n.low[i]) / (n.high[i] - n.low[i]);
             const double low = decoded(n.low[i], n.scale[i]),

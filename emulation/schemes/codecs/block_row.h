@@ -12,13 +12,13 @@
 
 namespace apscope::detail {
 
-// The blocks of a row that consists of lines: none goes beyond the end of its line.
+// The blocks of a row that consists of lines. No block crosses the end of a line.
 struct BlockLines {
     std::size_t block = 1;
     std::size_t line = std::numeric_limits<std::size_t>::max();  // elements; by default one line
 
     struct Run {
-        std::size_t index, end;  // index of its scale; the first element behind it
+        std::size_t index, end;  // index of the block's scale; first element after the block
     };
     // The block with element i.
     Run at(std::size_t i) const {
@@ -42,7 +42,7 @@ struct BlockRow {
 // numbers.
 std::vector<float> narrow_row(std::span<const double> x);
 
-// For the rule ratio: the fp32 factor of an element before it is rounded.
+// For the scale rule `ratio`: the fp32 factor of an element before it is rounded.
 float element_multiplier(double block_scale, float tensor_scale);
 
 // A block format, the rounding of its elements, and values that are the same for all rows.
@@ -60,7 +60,8 @@ struct BlockGrid {
 BlockRow encode_block_row(std::span<const double> x, const BlockGrid& grid,
                           const BlockSettings& settings, std::size_t line = BlockLines().line);
 
-// The part of a row that belongs to the message; the rest completes its blocks.
+// The part of a row that the message contains. The elements around it complete its first and last
+// block.
 struct OwnPart {
     std::size_t first, count;
     std::uint64_t scales;      // scales of blocks that begin in the tensor: its side information
@@ -68,8 +69,8 @@ struct OwnPart {
 };
 
 // Writes the row into a message: values and moments of all elements, statistics and payload of the
-// message's part. If words were drawn, bias and variance are computed exactly from each element's
-// two neighbours.
+// message's part. With stochastic rounding, bias and variance are computed exactly from each
+// element's two neighbours.
 void state_blocks(Message& m, const BlockRow& row, std::span<const double> x, const OwnPart& own,
                   const BlockGrid& grid, bool packs);
 

@@ -13,24 +13,26 @@
 namespace apscope::detail {
 
 struct BlockUse {
-    // The numbers of blocks with a finite element other than 0, and of those of these blocks in
-    // which an element saturated.
+    // blocks: the number of blocks with a finite element other than 0. saturated: the number of
+    // these blocks in which an element saturated.
     std::uint64_t blocks = 0, saturated = 0;
-    // The binades between a block's smallest such element and its largest: sum and maximum.
+    // The binades between the smallest and the largest magnitude in a block, of finite elements
+    // other than 0: sum and maximum over the blocks.
     std::uint64_t range_sum = 0;
     int range_max = 0;
-    // floor(log2 X) over these blocks, X being the value of the code 1; blocks with X = 0 do not
-    // count.
+    // Minimum and maximum of floor(log2 X) over these blocks, where X is the value of the code 1;
+    // blocks with X = 0 do not count.
     int scale_min = std::numeric_limits<int>::max(), scale_max = std::numeric_limits<int>::min();
 
     // A block, or the part of it that lies in one piece of a row.
     struct Part {
         std::uint64_t least = infinity_bits<double>,
-                      most = 0;  // the bits of magnitudes are in their order
+                      most = 0;  // bits of magnitudes, which compare as the magnitudes do
         bool saturated = false;
         double scale = 0.0;
     };
-    // Parts of the blocks that the current piece ends (or continues), and that it begins.
+    // head: the part of a block that began in an earlier piece; head_ends: that block ends in this
+    // piece. tail: the part of a block that continues in the next piece.
     std::optional<Part> head, tail;
     bool head_ends = false;
 

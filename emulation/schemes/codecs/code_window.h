@@ -1,6 +1,6 @@
 // A range-based float: N bits whose exponents end where the largest number needs them to. The bits
-// of an fp32 magnitude, rounded to m fraction bits, are a monotone integer code; the window takes
-// the highest 2^(N-1) - 1 of these that the data needs, and 0 for all below.
+// of an fp32 magnitude, rounded to m fraction bits, are a monotone integer code. The window has the
+// 2^(N-1) - 1 codes up to that of the largest number; smaller magnitudes become 0.
 //
 //      code32(x) = bits of |x| >> (23 - m), to nearest
 //      base      = max(code32(largest) - (2^(N-1) - 1), 0)

@@ -11,9 +11,9 @@ namespace apscope::detail {
 
 namespace {
 
-constexpr std::size_t lanes = 16;  // rows that are transformed side by side
-constexpr std::size_t gap = 8;     // between rows in memory: at distances of a power of two they
-                                   // would share few lines of a cache
+constexpr std::size_t lanes = 16;  // rows that are transformed at the same time
+constexpr std::size_t gap = 8;     // numbers between rows in memory: rows at distances of a power
+                                   // of two would compete for few lines of the cache
 
 // The radices: 4 as often as it divides n, then the smallest prime factors.
 std::vector<std::size_t> radices_of(std::size_t n) {
@@ -72,7 +72,7 @@ struct RunPass {
                          *br = ar + p.groups * p.run, *bi = ai + p.groups * p.run;
             double *cr = p.to_re + 2 * j * p.run, *ci = p.to_im + 2 * j * p.run, *dr = cr + p.run,
                    *di = ci + p.run;
-#pragma GCC ivdep  // y is an array of its own
+#pragma GCC ivdep  // y does not overlap x
             for (std::size_t q = 0; q < p.run; ++q) {
                 const double xr = ar[q] - br[q], xi = ai[q] - bi[q];
                 cr[q] = ar[q] + br[q];
@@ -92,7 +92,7 @@ struct RunPass {
             const double *re = p.re + j * p.run, *im = p.im + j * p.run;
             double *to_re = p.to_re + 4 * j * p.run, *to_im = p.to_im + 4 * j * p.run;
             const std::size_t run = p.run;
-#pragma GCC ivdep  // y is an array of its own
+#pragma GCC ivdep  // y does not overlap x
             for (std::size_t q = 0; q < run; ++q) {
                 const double ar = re[q], ai = im[q], br = re[q + quarter], bi = im[q + quarter];
                 const double cr = re[q + 2 * quarter], ci = im[q + 2 * quarter],
@@ -126,7 +126,7 @@ struct RunPass {
                     const double wr = p.root_re[w], wi = p.root_im[w];
                     const double *re = p.re + (j + p.groups * t) * p.run,
                                  *im = p.im + (j + p.groups * t) * p.run;
-#pragma GCC ivdep  // y is an array of its own
+#pragma GCC ivdep  // y does not overlap x
                     for (std::size_t q = 0; q < p.run; ++q) {
                         to_re[q] += re[q] * wr - im[q] * wi;
                         to_im[q] += re[q] * wi + im[q] * wr;
@@ -137,7 +137,7 @@ struct RunPass {
     }
 };
 
-// x[i][l] *= turn[i][l] of `rows` rows, one lane after another; turns lie `stride` apart.
+// x[i][l] *= turn[i][l] for `rows` rows of lanes; rows of `turn` are `stride` apart in memory.
 struct Turn {
     static APSCOPE_INLINE void run(double* re, double* im, const double* turn_re,
                                    const double* turn_im, std::size_t rows, std::size_t stride,
@@ -145,7 +145,7 @@ struct Turn {
         for (std::size_t i = 0; i < rows; ++i) {
             double *r = re + i * lanes, *m = im + i * lanes;
             const double *wr = turn_re + i * stride, *wi = turn_im + i * stride;
-#pragma GCC ivdep  // the tables are arrays of their own
+#pragma GCC ivdep  // the tables do not overlap x
             for (std::size_t l = 0; l < count; ++l) {
                 const double x = r[l] * wr[l] - m[l] * wi[l];
                 m[l] = r[l] * wi[l] + m[l] * wr[l];
@@ -201,8 +201,8 @@ struct StoreRows {
         }
     }
 };
-// Copies `count` rows of `length` numbers, `stride` apart, into the lanes of `length` rows, one
-// line of the cache after another.
+// Copies `count` rows of `length` numbers, `stride` apart, into the lanes of `length` rows, by
+// cache lines.
 void load_columns(const double* from, std::size_t stride, std::size_t length, std::size_t count,
                   double* to) {
     constexpr std::size_t line = 8;

@@ -3,9 +3,9 @@
 //
 //      X[k] = sum over j of x[j] exp(-2 pi i j k / n)
 //
-// Split: of A B numbers it is B transforms of length A, a product with roots of unity, and A
-// transforms of length B, each for 16 of them side by side: vector code for any factors, in the
-// caches for any length. A prime factor p costs p products a number.
+// Split: a transform of n = A B numbers is B transforms of length A, a product with roots of unity,
+// and A transforms of length B. Sixteen transforms run at the same time, as vector code for any
+// factors and within the caches for any length. A prime factor p costs p products per number.
 //
 // Chirp: a length with a prime factor above `largest_factor` is a convolution, of a length that has
 // none (Bluestein, 1970):
@@ -29,7 +29,7 @@ public:
 
     explicit ComplexFourier(std::size_t n);  // n >= 1
     void transform(double* re, double* im);
-    static std::size_t held(std::size_t n);  // of numbers, in the tables and buffers for a length
+    static std::size_t held(std::size_t n);  // fp64 numbers in the tables and buffers
 
 private:
     // The transform of a row by Stockham's passes, in the order of the radices.

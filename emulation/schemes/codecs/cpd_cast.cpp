@@ -28,7 +28,7 @@ APSCOPE_INLINE float cast_one(float x, int exponent_bits, int mantissa_bits) {
         static_cast<std::uint32_t>(shift < 31 ? shift : 31);  // bits shifted out here are lost
     const std::uint32_t one = 1, unit = one << static_cast<std::uint32_t>(23 - mantissa_bits),
                         rest = left & (unit - 1), kept = left - rest;
-    // Rounds up above the middle, and on it if odd.
+    // Rounds up above the middle, and in the middle if `kept` is odd.
     const std::uint32_t odd = (kept & unit) != 0 ? 1 : 0, up = 2 * rest + odd > unit ? unit : 0;
     const double power =
         bits_cast<double>(static_cast<std::uint64_t>(kept_exponent - 23 + 1023) << 52);
@@ -66,10 +66,10 @@ float cpd_exponent(float x) {
     int k = 0;
     const float fraction = std::frexp(x, &k);  // x = 2 fraction 2^(k-1)
     --k;
-    // x = 2^k (1 + j 2^-23). log2 x = k + j 2^-23 / ln 2 - ..., and fp32 numbers lie 2^(e-23) apart
-    // above k, e = floor(log2 |k|), less by one where |k| is a power of two and k < 0. It rounds to
-    // k if j < 2^e (ln 2) / 2: no such product comes near an integer (0.35,
-    // 0.69, 1.39, 2.77, 5.55, 11.09, 22.18, 44.36), so neither does the second term count.
+    // With x = 2^k (1 + j 2^-23), log2 x = k + j 2^-23 / ln 2 - ... Above k, fp32 numbers are
+    // 2^(e-23) apart, where e = floor(log2 |k|), or one less if k < 0 and |k| is a power of two. So
+    // log2 x rounds to k if j < 2^e (ln 2) / 2. These limits (0.35, 0.69, 1.39, 2.77, 5.55, 11.09,
+    // 22.18, 44.36) are not near an integer, so the next term of log2 x does not matter.
     const auto j = static_cast<std::int64_t>(std::ldexp(2.0 * fraction - 1.0, 23));
     if (j == 0) return static_cast<float>(k);
     constexpr int rounds_down_to[] = {0, 0, 1, 2, 5, 11, 22, 44};

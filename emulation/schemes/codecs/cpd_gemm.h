@@ -1,5 +1,5 @@
-// CPD's matrix product: Kahan's sum over k, in order, every operation cast by its cast Q
-// (cpd_cast.h). Of fp32 numbers:
+// CPD's matrix product: Kahan's sum over k, in order, in fp32. Q, CPD's cast (cpd_cast.h), rounds
+// the result of every operation:
 //
 //      p = Q(a b)
 //      y = Q(p - c)

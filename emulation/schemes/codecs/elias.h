@@ -1,4 +1,5 @@
-// Elias' codes of the integers from 1, shorter for the smaller, and sparse integer rows in them.
+// Elias' codes of integers k >= 1, which are shorter for smaller k, and sparse integer rows encoded
+// with them.
 //
 //      gamma    floor(log2 k) zeros, then k, high bit first
 //      delta    the length of k in gamma, then k without its high bit
@@ -21,9 +22,9 @@ enum class EliasCode { gamma, delta, omega };
 // Appends the code of k >= 1.
 void put_elias(BitWriter& bits, std::uint64_t k, EliasCode code);
 
-// Appends for each integer that is not 0: the distance from the one before (for the first, from
-// before the row), its sign (1: negative), its magnitude. If the last integer of the row is 0, the
-// distance to behind the row's end follows.
+// Appends for each integer that is not 0: the distance from the previous such integer (for the
+// first, from index -1), the sign (1: negative), the magnitude. If the last integer of the row is
+// 0, the distance to the index after the row follows.
 void put_sparse(BitWriter& bits, std::span<const double> integers, EliasCode code);
 
 }  // namespace apscope::detail

@@ -1,5 +1,5 @@
-// A float grid under one scale, for rows of fp64 values: the FloatGrid of a scheme for tensors that
-// were compensated or transformed first.
+// Rounds rows of fp64 values to a float grid. For tensors that were compensated or transformed
+// first, whose values need not be fp32 numbers.
 #pragma once
 
 #include <span>
@@ -9,9 +9,9 @@
 namespace apscope::detail {
 
 // codes = round(scale x), values = codes / scale. The product is exact if x are fp32 numbers or the
-// scale is a power of two; otherwise it is first rounded to fp64. An element draws the word of its
-// place. Where the grid divides before sending: codes = round(codes / divisor), values = divisor
-// codes / scale.
+// scale is a power of two; otherwise it is first rounded to fp64. An element uses the random word
+// of its place. If the grid divides before sending: codes = round(codes / divisor), values =
+// divisor codes / scale.
 void encode_float_row(const RowPiece& p, double scale, const FloatGrid& grid, Message& m);
 // The same with a scale for each run of consecutive elements: the scale of element i of the row is
 // scales[(lead + i) / run].

@@ -3,7 +3,8 @@
 //
 //      X[k] = sum over j of x[j] exp(-2 pi i j k / n)      k = 0 .. floor(n / 2)
 //
-// An even length is the complex transform of half of it, of x[0] + i x[1], x[2] + i x[3], ...
+// For an even n it is computed from the complex transform of n / 2 numbers x[0] + i x[1],
+// x[2] + i x[3], ...
 #pragma once
 
 #include <cstddef>
@@ -18,12 +19,12 @@ public:
     explicit RealFourier(std::size_t n);  // n >= 1
     std::size_t size() const { return n_; }
     std::size_t bins() const { return n_ / 2 + 1; }
-    static std::size_t held(std::size_t n);  // of numbers, in the tables and buffers for a length
+    static std::size_t held(std::size_t n);  // fp64 numbers in the tables and buffers
 
     // x: n numbers. re, im: bins() each.
     void forward(std::span<const double> x, std::span<double> re, std::span<double> im);
-    // n times the row with these coefficients. im[0], and im of the last bin of an even length,
-    // count as 0.
+    // x = n times the row with these coefficients. im[0], and for an even n the last im, count as
+    // 0.
     void inverse(std::span<const double> re, std::span<const double> im, std::span<double> x);
 
 private:

@@ -53,7 +53,7 @@ struct GridUse {
     }
 };
 
-// Marks element i of n; `marks` is empty until there is one.
+// Marks element i of n; `marks` is empty before the first call.
 inline void mark(std::vector<std::uint8_t>& marks, std::size_t i, std::size_t n) {
     marks.resize(n);
     marks[i] = 1;

@@ -12,15 +12,15 @@ namespace apscope::detail {
 
 namespace {
 
-// Replaces elements `half` apart by their sum and their difference. A half that is a constant keeps
-// short loops vector code.
+// Replaces elements `half` apart by their sum and their difference. With a constant `half` the
+// compiler makes vector code of short loops, too.
 template <std::size_t Half>
 struct Butterflies {
     static APSCOPE_INLINE void run(double* x, std::size_t n, std::size_t given) {
         const std::size_t half = Half == 0 ? given : Half;
         for (std::size_t begin = 0; begin < n; begin += 2 * half) {
             double *low = x + begin, *high = low + half;
-#pragma GCC ivdep  // the halves lie beside each other
+#pragma GCC ivdep  // the halves do not overlap
             for (std::size_t i = 0; i < half; ++i) {
                 const double a = low[i], b = high[i];
                 low[i] = a + b;
@@ -30,8 +30,8 @@ struct Butterflies {
     }
 };
 
-// The levels of halves 1, 2 and 4: the sums and differences of a vector and of itself with its
-// elements exchanged.
+// The levels with half = 1, 2 and 4: each adds a vector with some signs changed to the same vector
+// with its elements exchanged.
 struct WithinEight {
     using Eight [[gnu::vector_size(64)]] = double;
 
@@ -50,13 +50,13 @@ struct WithinEight {
     }
 };
 
-// The three levels of halves n / 8, n / 4 and n / 2: the same sums and differences, in one pass
-// over the numbers. With Last the results are multiplied by the factor.
+// The levels with half = n / 8, n / 4 and n / 2: the same sums and differences, in one pass over
+// the n numbers. With Last the results are multiplied by the factor.
 template <bool Last>
 struct ThreeLevels {
     static APSCOPE_INLINE void run(double* x, std::size_t eighth, double factor) {
         const auto out = [&](double sum) { return Last ? sum * factor : sum; };
-#pragma GCC ivdep  // the eighths lie beside each other
+#pragma GCC ivdep  // the eighths do not overlap
         for (std::size_t i = 0; i < eighth; ++i) {
             double* at = x + i;
             const double x0 = at[0], x1 = at[eighth], x2 = at[2 * eighth], x3 = at[3 * eighth];
@@ -78,7 +78,7 @@ struct ThreeLevels {
     }
 };
 
-// The count of numbers whose levels are all computed in the first-level cache.
+// Up to this many numbers, all levels are computed within the first-level cache.
 constexpr std::size_t near = 2048;
 
 // The levels up to `length` of `count` numbers, a multiple of the length.

@@ -6,7 +6,7 @@ namespace apscope::detail {
 
 namespace {
 
-// A sum whose rounding errors are kept beside it.
+// A sum, and the sum of its rounding errors.
 struct Compensated {
     double sum = 0.0, error = 0.0;
     void add(double x) {

@@ -1,7 +1,7 @@
-// The best i of T[i, t - 1] + cost(i, j) is that of the smallest exact total (about 100 bits of a
-// cost, one rounding of the total), of equals the first. In most cases fp64 is enough: only one
-// total is so near to the smallest that roundings could hide the difference. Exact totals are
-// computed, and stored, only for the other cases.
+// The best i for a j is the one with the smallest exact total T[i, t - 1] + cost(i, j), the first
+// of equals; exact: the cost has about 100 bits, and the total is rounded once. In most cases
+// totals in fp64 decide, because no second total is within rounding errors of the smallest. Exact
+// totals are computed, and stored, only in the other cases.
 #include "emulation/schemes/codecs/level_search.h"
 
 #include <algorithm>
@@ -24,8 +24,8 @@ struct Node {
     std::uint32_t j, left, right;
 };
 
-// The nodes of divide and conquer over points 1..n - 1: halves of halves, level by level, as no
-// node needs another of its level. Point 0 is left of all, n right of all.
+// The nodes of divide and conquer over points 1..n - 1, level by level, because a node needs only
+// nodes of earlier levels. The first range lies between points 0 and n.
 struct Tree {
     Buffer<Node> nodes;
     std::vector<std::size_t> ends;     // end of each level
@@ -62,16 +62,16 @@ struct Arrays {
     bool every;
 };
 
-// The least of `range` totals from `before`, `at` and `above` on, and the totals within `doubt` of
-// it: their number times one_hit plus the sum of their places.
+// total: the least of several totals. found: with the totals within `doubt` of the least, their
+// number times one_hit plus the sum of their places.
 struct Minimum {
     double total;
     std::int64_t found;
 };
 constexpr std::int64_t one_hit = std::int64_t{1} << 32;  // no place reaches it
 
-// Up to `few` totals, without a branch. g++ would unroll such short loops before it could vectorise
-// them.
+// The minimum of up to `few` totals, without a branch. `unroll 1`, because g++ would unroll such
+// short loops before it could vectorise them.
 APSCOPE_INLINE Minimum min_of_few(const double* before, const double* at, const double* above,
                                   std::size_t range, double at_j, double above_j, double doubt) {
     double v[few], w[few / 2];
@@ -92,7 +92,7 @@ APSCOPE_INLINE Minimum min_of_few(const double* before, const double* at, const 
     return {min, found};
 }
 
-// Any number of totals, rounded up to groups of `few`; v has room for them.
+// The minimum of any number of totals, in groups of `few`; v has room for complete groups.
 APSCOPE_INLINE Minimum min_of_many(const double* before, const double* at, const double* above,
                                    std::size_t range, double at_j, double above_j, double doubt,
                                    double* v) {
@@ -100,7 +100,7 @@ APSCOPE_INLINE Minimum min_of_many(const double* before, const double* at, const
     for (double& l : w) l = infinity;
     for (std::size_t i = 0; i < range; i += few) {
         const double length = static_cast<double>(range - i);
-#pragma GCC ivdep  // v is an array of its own
+#pragma GCC ivdep  // v does not overlap the inputs
 #pragma GCC unroll 1
         for (std::size_t l = 0; l < few; ++l) {
             const double total = before[i + l] + (at_j * above[i + l] - at[i + l] * above_j);

@@ -75,7 +75,7 @@ bool are_integers(std::span<const double> levels) {
     return all;
 }
 
-// The codes at these places, their values, and the moments of stochastic rounding.
+// The output: codes, their decoded values, and the moments of stochastic rounding.
 struct Outcome {
     double *codes, *values, *bias, *variance;
 };
@@ -85,7 +85,7 @@ struct RoundStochastically {
                                    double last_level, double unit, double words_count,
                                    const Outcome* out) {
         const Outcome o = *out;
-#pragma GCC ivdep  // the outcome's rows are of its own
+#pragma GCC ivdep  // the results do not overlap the inputs
         for (std::size_t i = 0; i < count; ++i) {
             const double place = above[i], below = place - 1.0;
             const double first = below < 0.0 ? 0.0 : below,
@@ -115,7 +115,7 @@ struct RoundNearest {
     static APSCOPE_INLINE void run(const double* u, const double* above, std::size_t count,
                                    const double* levels, double last_level, double unit,
                                    double* codes, double* values) {
-#pragma GCC ivdep  // the results are rows of their own
+#pragma GCC ivdep  // the results do not overlap the inputs
         for (std::size_t i = 0; i < count; ++i) {
             const double place = above[i], below = place - 1.0;
             const double first = below < 0.0 ? 0.0 : below,

@@ -36,13 +36,14 @@ struct Levels {
     // True if the place is so near to the middle of two levels that the roundings of encode_levels
     // decide.
     static APSCOPE_INLINE bool is_doubtful(double place, double k) {
-        constexpr double doubt = 0x1p-30;  // more than the roundings, some 2^-52 largest
+        constexpr double doubt = 0x1p-30;  // above the rounding errors, about 2^-52 largest
         return std::abs(place - k) > 0.5 - doubt;
     }
     APSCOPE_INLINE double level(double k) const { return quotient(k, largest, reciprocal); }
 };
 
-// The sums over a group, and the number of its doubtful elements; with any, the sums do not count.
+// Adds the products of a group to the sums, unless one of the elements is doubtful. near: the
+// number of doubtful elements.
 struct AddNearest {
     static APSCOPE_INLINE void run(const double* r, const Levels* given, std::size_t count,
                                    double* along, double* length, std::int64_t* near) {
@@ -54,7 +55,7 @@ struct AddNearest {
             l[k] = length[k];
         }
         for (std::size_t i = 0; i < count; i += sum_lanes) {
-#pragma GCC ivdep  // the lanes are arrays of their own
+#pragma GCC ivdep  // the lanes do not overlap the inputs
 #pragma GCC unroll 1
             for (std::size_t k = 0; k < sum_lanes; ++k) {
                 const double place = at.place(r[i + k]), nearest = at.nearest(place);
@@ -74,14 +75,14 @@ struct AddNearest {
     }
 };
 
-// Codes and values of a group; they are right if no element is doubtful.
+// Codes and values of a group; valid if no element is doubtful.
 struct EncodeNearest {
     static APSCOPE_INLINE void run(const double* r, const Levels* given, double scale,
                                    std::size_t count, double* codes, double* values,
                                    std::int64_t* near) {
         const Levels at = *given;
         std::int64_t doubtful = 0;
-#pragma GCC ivdep  // the results are rows of their own
+#pragma GCC ivdep  // the results do not overlap the inputs
         for (std::size_t i = 0; i < count; ++i) {
             const double place = at.place(r[i]), nearest = at.nearest(place);
             codes[i] = nearest + at.largest;
@@ -96,7 +97,7 @@ struct AddProducts {
     static APSCOPE_INLINE void run(const double* r, const double* z, std::size_t count,
                                    double* along, double* length) {
         for (std::size_t i = 0; i < count; i += sum_lanes) {
-#pragma GCC ivdep  // the lanes are arrays of their own
+#pragma GCC ivdep  // the lanes do not overlap the inputs
 #pragma GCC unroll 1
             for (std::size_t l = 0; l < sum_lanes; ++l) {
                 along[l] += r[i + l] * z[i + l];

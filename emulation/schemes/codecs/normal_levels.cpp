@@ -36,7 +36,7 @@ double between(const NormalAt& a, const NormalAt& b) {
            a.x * b.x * mass;
 }
 
-constexpr double rounding = 1e-13;  // sums of variances differ by less, where they are equal
+constexpr double rounding = 1e-13;  // above the rounding errors of a sum of variances
 
 }  // namespace
 
@@ -44,7 +44,7 @@ std::vector<int> normal_levels(int count, int g) {
     const auto size = static_cast<std::size_t>(g) + 1;
     std::vector<NormalAt> points;
     for (int j = 0; j <= g; ++j) points.emplace_back(normal_level(j, g));
-    std::vector<double> cost(size * size);  // of the neighbours i < j
+    std::vector<double> cost(size * size);  // variance between neighbours i < j
     for (std::size_t i = 0; i < size; ++i) {
         for (std::size_t j = i + 1; j < size; ++j)
             cost[i * size + j] = between(points[i], points[j]);

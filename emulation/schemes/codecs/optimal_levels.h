@@ -15,7 +15,7 @@
 //      candidates    points from a subset alone: half of its elements evenly spaced in rank, half
 //                    in value, both ends among them. Costs still count every element.
 //
-// The latter two first try a programme without layers, in which every level has a price
+// fast and candidates first try a programme without layers, in which every level has a price
 // (priced_levels.h): it finds the same points many times faster, or reports that it cannot.
 //
 // Equal elements count as one with their weight. With k or fewer distinct elements, the points are

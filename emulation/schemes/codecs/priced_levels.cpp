@@ -17,7 +17,8 @@ using QuarterLanes = double __attribute__((vector_size(2 * lanes)));
 static_assert(lanes == 8);
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-// Vectors are not passed or returned: those of 64 bytes depend on the instruction set.
+// Vectors are not passed by value: the calling convention of 64 bytes depends on the instruction
+// set.
 APSCOPE_INLINE void load(const double* x, Lanes& v) { __builtin_memcpy(&v, x, sizeof v); }
 
 APSCOPE_INLINE double least_of(const Lanes& v) {
@@ -30,7 +31,7 @@ APSCOPE_INLINE double least_of(const Lanes& v) {
     return quarter[0][1] < quarter[0][0] ? quarter[0][1] : quarter[0][0];
 }
 
-// Added to the totals through lane r of a vector of j: only lanes behind r may use them.
+// Added to the totals whose i is lane r of the current vector of j: only lanes after r may use i.
 constexpr double behind[lanes - 1][lanes] = {
     {infinity, 0, 0, 0, 0, 0, 0, 0},
     {infinity, infinity, 0, 0, 0, 0, 0, 0},
@@ -64,9 +65,9 @@ APSCOPE_INLINE void totals(const Paths& p, std::size_t i, std::size_t j, Lanes& 
 //
 //      F[j] - bend[j] = price + min over i of (F[i] - bend[i]) + (at[j] above[i] - at[i] above[j])
 //
-// The loop takes a vector of j at a time. The i that lie in the vector come last, one after another
-// as their F becomes known; they are needed only if F + price of the smallest is not above all of
-// these F.
+// The loop computes a vector of j at a time. The i inside this vector come last, one after another
+// as their F becomes known; they are needed only if the smallest F of the vector plus the price is
+// not above the largest F.
 struct WalkPriced {
     static APSCOPE_INLINE void run(const Paths* given) {
         const Paths p = *given;
@@ -152,9 +153,9 @@ std::optional<Row> PricedLevels::find(const LevelPoints& points, std::size_t k) 
     before_.resize(n + 2 * lanes, 0.0);
     lowest_.resize(n / lanes + 1, 0.0);
     const double m = static_cast<double>(wanted);
-    // The error of a total is at most two errors, because the price is not larger than a cost. No
-    // omitted i is better by more than the roundings of three totals; so a path that leaves the
-    // best one can be better by that in each of its segments, and the best worse.
+    // The error of a total is at most 2 points.error, because the price is not larger than a cost.
+    // An omitted i can be better only by the rounding errors of three totals. So in each segment
+    // another path can be better, and the best path worse, by that much.
     const double doubt = 16.0 * points.error * m;
     Paths paths{points.at.data(), points.above.data(), points.bend.data(), n, 0.0, doubt,
                 before_.data(),   lowest_.data()};

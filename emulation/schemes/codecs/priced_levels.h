@@ -1,11 +1,11 @@
-// The dynamic programme of optimal_levels.h without its layers: a price on every level in place of
-// their number.
+// The dynamic programme of optimal_levels.h without layers: every level has a price, instead of a
+// given number of levels.
 //
 //      F[j] = price + min over i < j of (F[i] + cost(i, j))
 //
 // A higher price gives fewer levels, so for some price the best path to the last point has k
-// levels. That path is the best of all paths with k levels, and the only best one if no other i
-// comes near in F[j] at the path's points, because any other path leaves it at one of them. If no
+// levels. That path is the best of all paths with k levels. It is the only best one if, at each of
+// its points, no other i comes near the minimum, because any other path leaves it at a point. If no
 // price leads to k levels, the layers (level_search.h) are needed. O(n^2 / k) for a price, about
 // five prices; the i of F[j] rises with j.
 #pragma once

@@ -1,6 +1,6 @@
-// exp(-2 pi i k / n) in fp64, from IEEE operations alone: the C library's sine and cosine differ
-// from one to the next. About 90 bits are computed and rounded once, and roots that mirror each
-// other are equal but for signs.
+// exp(-2 pi i k / n) in fp64, from IEEE operations alone, because C libraries differ in sine and
+// cosine. About 90 bits are computed and rounded once; roots that mirror each other differ only in
+// signs.
 #pragma once
 
 #include <cstddef>

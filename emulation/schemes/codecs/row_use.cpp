@@ -36,7 +36,7 @@ struct Look {
         };
         std::size_t i = 0;
         for (; i + lanes <= count; i += lanes) {
-#pragma GCC ivdep  // the lanes are arrays of their own
+#pragma GCC ivdep  // the lanes do not overlap the inputs
 #pragma GCC unroll 1
             for (std::size_t l = 0; l < lanes; ++l) look(i + l, l);
         }
@@ -55,7 +55,7 @@ struct Mark {
     static APSCOPE_INLINE void run(const double* x, const double* codes, const double* scales,
                                    std::size_t count, double largest, std::uint8_t* marks) {
         const double infinite = bits_cast<double>(infinity_bits<double>);
-#pragma GCC ivdep  // the marks are a row of their own
+#pragma GCC ivdep  // the marks do not overlap the inputs
         for (std::size_t i = 0; i < count; ++i) {
             const bool saturated =
                 (absolute(x[i]) < infinite) &

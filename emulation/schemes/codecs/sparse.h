@@ -15,7 +15,8 @@
 
 namespace apscope::detail {
 
-// Separates the `count` largest of some sizes, of equals the first: keeps() is true for them.
+// Separates the `count` largest of some sizes from the others: keeps() is true for them. Of equal
+// sizes the first are kept.
 struct Cutoff {
     double size = -1.0, index = 0.0;  // of the last kept one
 
@@ -40,7 +41,7 @@ Cutoff cutoff_of(std::size_t n, std::size_t count, Visit&& visit) {
     Buffer<std::size_t> counts;
     std::uint64_t leading = 0;  // bits from `shift` on of the sizes that are searched
     int shift = 64;
-    std::size_t searched = n, left = count;  // their number, and the place among them
+    std::size_t searched = n, left = count;  // number of these sizes; rank of the last kept one
     const auto is_left = [&](double v) {
         return shift == 64 || bits_cast<std::uint64_t>(v + 0.0) >> shift == leading;
     };
@@ -74,7 +75,7 @@ Cutoff cutoff_of(std::size_t n, std::size_t count, Visit&& visit) {
     });
     return *end;
 }
-// The cutoff of the magnitudes of a row, which it reads.
+// The cutoff of the magnitudes of a row.
 inline Cutoff cutoff_of_magnitudes(const RowReader& x, std::size_t count) {
     return cutoff_of(x.size, count, [&](auto&& f) {
         for (std::size_t first = 0; first < x.size; first += sum_block) {
@@ -108,8 +109,8 @@ inline std::size_t kept_of(std::size_t n, double share) {
                : std::max<std::size_t>(1, static_cast<std::size_t>(static_cast<double>(n) * share));
 }
 
-// The bits of a place among n: if packed, the fewest that suffice (none for a single place);
-// otherwise 32, or more if 32 do not suffice.
+// The bits of an index below n: if packed, the fewest that suffice (0 if n is 1); otherwise 32, or
+// more if 32 do not suffice.
 inline int place_bits(std::size_t n, bool packed) {
     const int needed = static_cast<int>(std::bit_width(n == 0 ? n : n - 1));
     return packed ? needed : std::max(32, needed);

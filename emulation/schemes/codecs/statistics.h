@@ -70,8 +70,8 @@ inline double amax_of(const Rows& rows) {
     return amax;
 }
 
-// Calls work(run, part) for a row, which it reads: for its runs of `length` elements, of which the
-// last may be shorter, in parts of at most sum_block elements from the run's start on.
+// Calls work(run, part) for every run of `length` elements of a row; the last run may be shorter.
+// The parts of a run have sum_block elements, counted from the run's start, or fewer.
 template <class Work>
 void for_runs(const RowReader& row, std::size_t length, Work&& work) {
     if (length > sum_block) {
@@ -92,7 +92,8 @@ void for_runs(const RowReader& row, std::size_t length, Work&& work) {
         }
     }
 }
-// For each run of `length` elements: the fixed_sum() of term(x); and the largest magnitude.
+// sums_of_runs: for each run of `length` elements, the fixed_sum() of term(x). raise_to_amax:
+// raises amax[run] to the largest magnitude of the run.
 template <class Term>
 Row sums_of_runs(const RowReader& row, std::size_t length, Term&& term) {
     Row sums((row.size + length - 1) / length, 0.0);

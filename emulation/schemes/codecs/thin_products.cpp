@@ -8,7 +8,7 @@ namespace apscope::detail {
 
 namespace {
 
-// The columns that are computed side by side: of a thin matrix, filled up with zeros, or of M.
+// The columns that a vector holds: of a thin matrix, padded with zeros, or of M.
 constexpr std::size_t lanes = 8;
 constexpr std::size_t few = 4;  // rows of M that are computed together
 // The columns of M that are computed together: for few rows they fit the first-level cache.
@@ -48,7 +48,7 @@ APSCOPE_INLINE void add_rows(const double* m, std::size_t columns, const double*
                              std::size_t rank, std::size_t count, double* to) {
     for (std::size_t k = 0; k < rank; ++k) {
         double* sum = to + k * columns;
-#pragma GCC ivdep  // a row of its own
+#pragma GCC ivdep  // sum does not overlap the inputs
         for (std::size_t j = 0; j < count; ++j) {
             double s = sum[j];
             for (std::size_t r = 0; r < Rows; ++r) s += m[r * columns + j] * p[r * rank + k];

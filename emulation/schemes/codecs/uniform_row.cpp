@@ -44,7 +44,7 @@ struct RoundUnderNorm {
                                    const Rounded* out) {
         const Rounded o = *out;
         const double gap = norm / levels, spread = gap * gap;
-#pragma GCC ivdep  // the results are rows of their own
+#pragma GCC ivdep  // the results do not overlap the inputs
         for (std::size_t i = 0; i < count; ++i) {
             const double g = in[i], size = std::abs(g), wanted = levels * size / norm;
             const double u = levels < wanted ? levels : wanted;  // a norm may be rounded down

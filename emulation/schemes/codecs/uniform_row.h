@@ -28,8 +28,8 @@ struct UniformGrid {
 // The norm of each bucket of a row, an fp32 number.
 Row bucket_norms(const RowReader& row, const UniformGrid& grid);
 
-// Decodes the values of finite elements first .. first + in.size() - 1 of a row (in[0] is element
-// `first`), with E[y] - x, Var[y] and the signed level of each; `norms` are those of the row's
+// Rounds finite elements first .. first + in.size() - 1 of a row: `in` to the decoded values y in
+// `out`, with E[y] - x, Var[y] and the signed level of each. `norms` are those of the row's
 // buckets.
 void quantize_uniform(std::span<const double> in, std::span<double> out, const UniformGrid& grid,
                       std::span<const double> norms, const RandomStream& stream, std::size_t first,

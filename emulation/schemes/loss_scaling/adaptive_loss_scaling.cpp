@@ -1,15 +1,15 @@
-// adaptive_loss_scaling: a power of two per tensor, from the shape of its distribution, such that a
-// share `target` of the elements lies below the format's reach. u_min is the smallest magnitude
-// that counts as kept, T the target, P(|l0 g| < u_min) = T:
+// adaptive_loss_scaling: a power of two per tensor, from the distribution of its elements, such
+// that a share T (`target`) of them underflows: P(|l0 g| < u_min) = T. u_min is the smallest
+// magnitude that does not count as an underflow, H the headroom factor (headroom.h).
 //
 //      g ~ N(0, sigma^2)          l0 = u_min / (sqrt(2) erfinv(T) sigma)
 //      ln |g| ~ N(mu, sigma^2)    l0 = exp(ln u_min - mu - sqrt(2) erfinv(2 T - 1) sigma)
 //      both                       l  = 2^floor(log2 min(max(l0, 1), upper, u_max / (H amax)))
 //
-// sigma, or mu and sigma, are those of all workers' elements, by their moments: sigma^2 = mean g^2,
-// as in ada-loss' rule for layers, which counts the mean as spread; sigma^2 = ln(mean g^2 /
-// mean(abs g)^2), mu = ln mean(abs g) - sigma^2 / 2. An all-zero tensor has l = 1. Every `interval`
-// steps the scale is computed again. This is the rule for casts; for layers' scales in
+// The parameters follow from the moments of all workers' elements. Normal: sigma^2 = mean g^2, as
+// in ada-loss' rule for layers, which does not subtract the mean. Lognormal: sigma^2 = ln(mean g^2
+// / mean(abs g)^2), mu = ln mean(abs g) - sigma^2 / 2. An all-zero tensor has l = 1. Every
+// `interval` steps the scale is computed again. This is the rule for casts; for layers' scales in
 // backpropagation see apscope.studies.activation_scales.
 #include <algorithm>
 #include <array>
@@ -59,7 +59,7 @@ struct AdaptiveRule {
 struct Memory {
     struct Chosen {
         int exponent = 0;
-        long age = 0;  // steps since it was chosen, 0 where it is to be chosen anew
+        long age = 0;  // steps since the choice; 0: choose again
         auto members() { return std::tie(exponent, age); }
     };
     std::map<std::string, Chosen> scales;  // by tensor

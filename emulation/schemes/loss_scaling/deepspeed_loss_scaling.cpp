@@ -9,11 +9,12 @@
 //      none        if the growth test holds:                 S = factor S
 //                  in that case, or consecutive_hysteresis:  left = hysteresis
 //
-// The growth test: version=2025, since June of that year, and the fused optimizers' since 2020:
-// i - last - 1 is a positive multiple of `window`; version=2020, the class' until then: i - last is
-// one. An overflow at S = min_scale raises an error there: with at_minimum=stop every step from
-// that one on is dropped, with keep (raise_error_at_min_scale=False) training goes on. S is a real
-// number there, fp64, and multiplies the loss in fp32: fl32(S) is in force.
+// The growth test depends on `version`. 2025 (the class since June 2025, the fused optimizers since
+// 2020): i - last - 1 is a positive multiple of `window`. 2020 (the class before that): i - last is
+// a multiple of `window`. If an overflow would lower S (left = 1) when S is already min_scale,
+// DeepSpeed raises an error: at_minimum=stop then drops this step and every later one; with keep
+// (raise_error_at_min_scale=False) training goes on. DeepSpeed keeps S in fp64 and multiplies the
+// loss in fp32, so the scale in force is fl32(S).
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -32,7 +33,7 @@ constexpr std::array<std::string_view, 2> versions{"2025", "2020"},
 
 struct Memory {
     double scale = 1.0;
-    long left = 0;          // overflows until the next lowers the scale
+    long left = 0;          // overflows until the scale falls
     long i = 0, last = -1;  // this step; the step of the last overflow
     bool stopped = false;
 

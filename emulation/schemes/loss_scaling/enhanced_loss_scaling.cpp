@@ -1,10 +1,10 @@
-// enhanced_loss_scaling: torch's dynamic loss scale with a floor that a schedule raises, stochastic
-// rounding.
+// enhanced_loss_scaling: torch's dynamic loss scale with a minimum that a schedule raises, and with
+// stochastic rounding.
 //
 //      S(t) = max(S, S_min(t)), then as dynamic_loss_scaling
 //
-// An overflow below the floor drops its step as before, but no longer lowers the scale: in a format
-// of few subnormals one outlier would otherwise flush everything else for thousands of steps.
+// An overflow at the minimum drops its step, but does not lower the scale: in a format with few
+// subnormals one outlier would otherwise flush all other elements to 0 for thousands of steps.
 #include <algorithm>
 #include <stdexcept>
 

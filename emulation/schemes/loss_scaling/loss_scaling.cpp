@@ -1,9 +1,8 @@
 // loss_scaling: one constant scale for every tensor and step.
 //
-// scale=largest is the power of two that aps would take if everything selected were one tensor: by
-// the same rule from the largest amax of all tensors and steps. scale=best is the power of two that
-// errs least, found by a search over all steps, for each topology. Both are known only in
-// hindsight.
+// scale=largest is the power of two that aps would choose from the largest amax of all selected
+// tensors and steps. scale=best is the power of two whose sums have the least error, found by a
+// search over all steps, for each topology. Both are known only in hindsight.
 #include <algorithm>
 #include <stdexcept>
 #include <string>

@@ -12,8 +12,8 @@
 // that is 0 for all workers is drawn as +1 or -1 with equal probability. group = G > 1: the u of G
 // consecutive workers are averaged first, in full precision (as a node can on its fast links), and
 // worker j of a node draws and sends chunk j of ceil(n / G) elements for the node. The reduced sum
-// is W answer. Its own truth is u_w. The update rule and the hierarchy are recalled from the paper,
-// not checked against its text.
+// is W answer. own_nmse and own_cosine compare with u_w. The update rule and the hierarchy are
+// recalled from the paper, not checked against its text.
 #include <algorithm>
 #include <cmath>
 
@@ -65,8 +65,8 @@ void node_means(const Rows& u, std::size_t group, Rows& means) {
     }
 }
 
-// Elements first .. first + count - 1 of a row. A worker draws for one chunk at a hop, with its
-// words 0, 1, ...
+// Elements first .. first + count - 1 of a row. At each hop a worker draws one chunk, with its
+// random words 0, 1, ...
 struct Chunk {
     std::size_t first, count;
 };
@@ -97,7 +97,7 @@ void node_message(Message& m, const RowPiece& p, std::size_t group) {
     const std::size_t first = p.worker / group * group,
                       members = std::min(group, static_cast<std::size_t>(p.step.workers) - first);
     thread_local Message part;
-    // The members share their draws, so a worker's own moments would not add up.
+    // No moments: all members of a node have the same draws, so their variances do not add up.
     m.prepare(p.x.size(), false, false);
     for_chunks(p.place, p.x.size(), members,
                [&](std::size_t j, std::size_t begin, std::size_t count, std::size_t word) {

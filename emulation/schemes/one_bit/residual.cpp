@@ -1,5 +1,5 @@
-// residual(SPEC): the remainder of the inner scheme is encoded again, `points` times in all
-// (points.h). Three points of bf16 at scale 1 are fp32.
+// residual(SPEC): the inner scheme encodes the row, then its own error, and so on: `points`
+// encodings in all (points.h). Three bf16 encodings with scale 1 represent an fp32 number.
 #include <stdexcept>
 
 #include "emulation/schemes/definition.h"

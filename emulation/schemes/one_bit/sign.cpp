@@ -5,7 +5,7 @@
 //             |x|_2 / sqrt(d)     l2: keeps the norm
 //             1                   one
 //
-// d counts every element, zeros too, and the padding's zeros where there is padding. s is an fp32
+// d is the number of elements, including zeros and, with padding, the padding's. s is an fp32
 // number. Messages are gathered, decoded and added in fp32. Biased: inside error_feedback it is
 // EF-signSGD.
 #include <array>

@@ -5,9 +5,9 @@
 //      sent_w = sign(m_w)                      sign(0) = +1
 //      vote   = sign(sum of sent_w)
 //
-// An even vote, possible for even W alone, is +1 (`plus`, a bias) or 0 (`zero`, which costs log2(3)
-// bits on the way back). The reduced sum is W vote, so that the mean is the vote. The payload is
-// the way up.
+// A tie, which is possible only for even W, gives +1 (`plus`, a bias) or 0 (`zero`, which costs
+// log2(3) bits on the way back). The reduced sum is W vote, so that the mean is the vote. The
+// payload is that of the messages to the server.
 #include <algorithm>
 #include <array>
 

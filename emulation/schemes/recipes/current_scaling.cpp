@@ -4,14 +4,14 @@
 //          2^floor(log2 S)                     with pow2, so largest / 2 < amax S <= largest
 //      c = saturating round(S g)
 //
-// nonfinite=one: S = 1 where an element is not finite, which is Transformer Engine's rule for an
-// amax that is infinite or NaN. (Its kernels take the maximum with fmaxf, for which a NaN beside
-// numbers does not count; here every NaN does.) finite: amax is over the finite elements.
+// nonfinite=one: S = 1 if an element is not finite. This is Transformer Engine's rule for an amax
+// that is infinite or NaN; but the kernels there take the maximum with fmaxf, which ignores a NaN
+// next to a number, and here every NaN counts. nonfinite=finite: the amax of the finite elements.
 //
-// agree=max: amax over all workers; sums of the codes in fp32, by any topology. agree=local: each
-// worker's own; block=N: each run of N elements of the flattened tensor, or of its bucket, has its
-// own, local to the worker. These are gathered, decoded and added in fp32, as their codes have no
-// common scale.
+// agree=max: amax over all workers; any topology adds the codes in fp32. agree=local: each worker
+// has a scale of its own. block=N: each run of N elements of a worker's flattened tensor, or of the
+// tensor's bucket, has a scale of its own. Messages with such local scales are gathered, decoded
+// and added in fp32, because their codes have no common scale.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -28,7 +28,7 @@ namespace apscope::detail {
 
 namespace {
 
-// The scheme whose runs have scales that are local to a worker.
+// The scheme with scales that are local to a worker: one per block, or per tensor if block is 0.
 SchemeParts local(const FloatGrid& grid, std::size_t block, std::size_t bucket, double eps,
                   bool pow2, bool one_if_nonfinite) {
     const auto run_of = [block](std::size_t n) {

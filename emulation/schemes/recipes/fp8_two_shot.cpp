@@ -102,7 +102,7 @@ void for_groups(std::size_t n, std::size_t length, Work&& work) {
         work(first, std::min(length, n - first));
 }
 
-// With a bucket, the message's codes are finally the decoded values of all elements of its groups.
+// With a bucket, m.codes finally has the decoded values of complete groups, for the sum.
 void encode(const RowPiece& p, const ScaledCast& cast, const Groups& groups, Message& m) {
     const std::size_t n = p.place.size, workers = static_cast<std::size_t>(p.step.workers),
                       length = groups.length(p.step, n, false);

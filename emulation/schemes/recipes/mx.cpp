@@ -5,10 +5,9 @@
 //      c = saturating round(g / 2^k)
 //
 // Runs are of the flattened tensor, of each of its rows, or of its bucket; the last may be shorter.
-//
-// Decoded and added in fp32, as the scales differ between the workers. Everything else is the
-// project's block formats (core/block_format.h): a name of theirs, with / where it has a comma.
-// Infinities and NaNs do not bypass the scheme: `nonfinite` says what they do to their blocks.
+// Messages are decoded and added in fp32, because scales differ between the workers. block_format
+// is the name of a block format (core/block_format.h), with / in place of commas. Infinities and
+// NaNs do not bypass the scheme: the key `nonfinite` chooses their effect on a block.
 #include <algorithm>
 #include <array>
 #include <utility>

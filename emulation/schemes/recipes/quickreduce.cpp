@@ -1,6 +1,7 @@
 // quickreduce: two phases of symmetric integers in blocks of 32, in fp16 arithmetic throughout.
 //
-// Of 64 consecutive values the 32 even ones are a block, and the 32 odd ones:
+// Of 64 consecutive values, those with even indices are a block, and those with odd indices
+// another:
 //
 //      m  = the block's value of largest magnitude, of ties the negative one
 //      d  = fl16(-m / L)                   the scale that is sent; L = 128, 32 or 8
@@ -11,12 +12,12 @@
 // The x' of the workers are added in rank order from 0, with fl16 after every addition; the same
 // codec encodes the sum once more.
 //
-// A tensor (with bucket: the array of its bucket) is padded with zeros to a multiple of 64 W. Below
-// m = L / 65504 e would exceed fp16 and is its largest number instead: x e stays small, and the
-// block's values are lost.
-// overflow=saturate: finite operands never give an infinity (AMD's mode FP16_OVFL); ieee: they do.
-// A NaN is less than any number to both bounds of the clamp, as the hardware's maximum takes the
-// other operand. The hardware's reciprocal is approximate; this one is correctly rounded.
+// A tensor (with bucket: the array of its bucket) is padded with zeros to a multiple of 64 W. For
+// |m| below L / 65504, e would exceed fp16 and is fp16's largest number instead: x e stays small,
+// and the block's values are lost. overflow=saturate: finite operands never give an infinity (AMD's
+// mode FP16_OVFL); ieee: they do. The clamp makes -L of a NaN, because the hardware's maximum
+// returns the other operand. The hardware's reciprocal is approximate; this one is correctly
+// rounded.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -38,13 +39,13 @@ constexpr std::size_t unit = 64, block = 32;
 // A temporary row of fp16 numbers.
 using Buffer = std::array<double, sum_block>;
 
-double largest_of(const double* x) {  // of every second number
+double largest_of(const double* x) {  // among every second number
     double most = -std::numeric_limits<double>::infinity(), least = -most;
     for (std::size_t i = 0; i < unit; i += 2) {  // NaNs compare false
         most = x[i] > most ? x[i] : most;
         least = x[i] < least ? x[i] : least;
     }
-    if (most < least) return std::numeric_limits<double>::quiet_NaN();  // there is no number
+    if (most < least) return std::numeric_limits<double>::quiet_NaN();  // all are NaN
     const double m = std::abs(most) > std::abs(least) ? most : least;
     return m == 0.0 ? 0.0 : m;
 }
@@ -58,8 +59,8 @@ public:
         in_fp16(&epsilon, 1, &epsilon_);
     }
 
-    // The message's codes are the decoded values of its units, including the zeros that fill the
-    // last one, which take part in the sum where a block is not finite.
+    // m.codes gets the decoded values of complete units, with the zeros that fill the last one:
+    // these zeros affect the sum if their block is not finite.
     void encode(const RowPiece& p, Message& m) const {
         const BlocksAround around =
             blocks_around(p.step, RowReader::of(p.x), p.place.size, p.worker, unit);

@@ -13,8 +13,7 @@ namespace apscope::detail {
 
 namespace {
 
-// The exponents that are tried: from `below` under the largest that never saturates to `above` over
-// it.
+// With s the largest exponent that never saturates, the exponents s - below .. s + above are tried.
 constexpr int below = 2, above = 64;
 // The number of exponents evaluated together, because reading and the noise cost as much as
 // several.
@@ -22,7 +21,7 @@ constexpr int together = 4;
 // A bound of the rounding errors of the sums.
 constexpr double margin = 1e-9;
 
-// A figure as a sum over steps; its order is that of the figures.
+// The figure of one scale, from sums over the steps. Less is better.
 struct Figure {
     double log2 = 0.0, nmse = 0.0;
     std::uint64_t blocks = 0, steps = 0, overflow = 0;
@@ -102,8 +101,8 @@ private:
             values_[first + static_cast<int>(d)] = found[d].value(by_);
         least_ = least.back().value(by_);
     }
-    // True if the largest exponent so far, and every larger one, is worse than some other: the
-    // lower bound of their figures rises with the exponent.
+    // True if the largest exponent so far and every larger one are worse than another: the lower
+    // bound of the figure, which rises with the exponent, exceeds the best figure found.
     bool lost_from_here_on() const {
         double best = std::numeric_limits<double>::infinity();
         for (const auto& [exponent, value] : values_) best = std::min(best, value);
@@ -114,8 +113,9 @@ private:
     const SelectionInput& input_;
     const FloatEncoder& encoder_;
     ByFigure by_;
-    std::map<int, double> values_;  // by exponent: logarithms, or the NMSE
-    double least_ = 0.0;            // lower bound for the largest exponent so far and all above
+    std::map<int, double> values_;  // the figure by exponent: a mean logarithm, or the NMSE
+    // Lower bound of the figure at the largest exponent tried so far and at all larger ones.
+    double least_ = 0.0;
 };
 
 }  // namespace

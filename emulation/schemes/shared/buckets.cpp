@@ -12,7 +12,7 @@ namespace apscope::detail {
 
 namespace {
 
-// The gradients of the tensors of a bucket as one row of each worker.
+// The gradients of the tensors of a bucket as one row per worker.
 struct Joined {
     struct Part {
         std::size_t tensor, first, end;
@@ -94,7 +94,7 @@ Bucket bucket_around(const SchemeParts& scheme, std::size_t tensor, std::size_t 
 
 std::size_t lead_of(const TrainingStep& step, std::size_t size, std::size_t block) {
     if (step.bucket == nullptr || size == 0) return 0;
-    // An exchange of only some of the workers has no rows of the others.
+    // An exchange among only some of the workers does not have a bucket of these workers' rows.
     if (const std::size_t rows = step.bucket->rows.size();
         rows != static_cast<std::size_t>(step.workers))
         throw std::invalid_argument(

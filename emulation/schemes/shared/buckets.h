@@ -1,8 +1,8 @@
-// Blocks that cross tensors: the blocks of a bucket of gradients that is encoded as one array. A
-// scheme with the key `bucket` counts its blocks from the start of the tensor's bucket, over the
-// tensors of the step flattened one behind the other in the order of the exchange (tensor_units.h).
-// An exchange is still for one tensor; it also reads the neighbours' elements that share blocks
-// with it. Those that are not finite count as anywhere in a block.
+// Blocks that cross tensors. With the key `bucket`, a scheme encodes a bucket of gradients as one
+// array: tensors of the step, flattened, one after another in the order of the exchange
+// (tensor_units.h). Blocks are counted from the start of that array. An exchange is still for one
+// tensor; it also reads the elements of neighbouring tensors in the same blocks. Those that are not
+// finite are treated like others of a block that are not finite.
 #pragma once
 
 #include <cstddef>
@@ -24,8 +24,8 @@ std::size_t bucket_of(const SchemeArguments& arguments, std::string_view reason_
 // The totals that the exchanges of a bucket share; buckets are identified by their first tensor.
 using TotalsOf = std::function<std::shared_ptr<ArrayTotals>(std::size_t first_tensor)>;
 
-// The bucket of a tensor among these; the tensor must belong to the scheme. Gradients are read when
-// the rows are.
+// The bucket of a tensor among `tensors` ones; the tensor must belong to the scheme. The gradients
+// are read when a row of the bucket is read.
 using GradientOf = std::function<std::span<const float>(std::size_t tensor, std::size_t worker)>;
 Bucket bucket_around(const SchemeParts& scheme, std::size_t tensor, std::size_t tensors,
                      const ServedElements& elements, std::size_t workers,

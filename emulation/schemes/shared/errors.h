@@ -1,4 +1,4 @@
-// The memory of error feedback: the part that each worker did not send.
+// The memory of error feedback: for each worker, the values intended minus the values sent.
 #pragma once
 
 #include "emulation/schemes/state.h"

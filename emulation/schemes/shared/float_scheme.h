@@ -1,4 +1,4 @@
-// Common parts of schemes on a float grid: the keys, and their grid and reduction.
+// Common parts of schemes on a float grid: the keys, and the grid and reduction that keys give.
 #pragma once
 
 #include <utility>

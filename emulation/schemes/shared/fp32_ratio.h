@@ -3,8 +3,8 @@
 
 namespace apscope::detail {
 
-// fl32(largest / amax), at most FLT_MAX, never 0; pow2: its significand's fraction set to 0. amax
-// counts as at least eps; 0 gives 1.
+// fl32(largest / max(amax, eps)), at most FLT_MAX, never 0; 1 if the maximum is 0. pow2: rounded
+// down to a power of two.
 double fp32_ratio(double largest, double amax, double eps, bool pow2);
 
 }  // namespace apscope::detail

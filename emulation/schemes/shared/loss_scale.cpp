@@ -62,15 +62,15 @@ bool FoundInf::could_overflow(const AgreedStatistics& s, double scale, int worke
     const FloatFormat& grid = encoder_.grid.format;
     const Additions by = encoder_.reduction.additions(topology);
     const RoundingBound wire(grid), hops(by);
-    // A negative number has no code.
+    // A format without a sign has no codes for negative numbers.
     if (!grid.is_signed || !by.narrow.format.is_signed) return true;
-    if (encoder_.grid.division != Division{}) return true;  // it rounds twice
+    if (encoder_.grid.division != Division{}) return true;  // no bound for two roundings
     if (wire.rounded(scale * s.amax) > grid.largest()) return true;
     if (topology.kind == Topology::Kind::exact || encoder_.reduction.exact) return false;
-    if (topology.kahan) return true;  // this does not bound the compensation
+    if (topology.kahan) return true;  // the bound below ignores the compensation
     const double messages = wire.growth * scale * s.largest_sum + workers * wire.least;
     return hops.summed(messages, workers) * (1.0 + 0x1p-40) >
-           by.largest();  // the bound is rounded, too
+           by.largest();  // a margin for the bound's own rounding
 }
 
 bool FoundInf::operator()(const SelectionInput& input, std::size_t step, double scale) const {

@@ -37,9 +37,9 @@ SchemeParts dynamic_loss_scheme(const SchemeArguments& arguments);
 // update.
 SchemeParts grad_scaler(const SchemeArguments& arguments, MinimumSchedule minimum = {});
 
-// The key `init`: a positive, normal fp32 number. torch's and DeepSpeed's 2^16 is the first power
-// of two beyond fp16's largest value: amax up to 1/2 does not overflow. By default every format
-// starts there with its own.
+// The key `init`: a positive, normal fp32 number. The default is the first power of two above the
+// format's largest value, between 1 and 2^16, so that amax up to 1/2 does not overflow. For fp16
+// this is 2^16, as in torch and DeepSpeed.
 SchemeKey initial_loss_scale_key();
 double initial_loss_scale(const SchemeArguments& arguments);
 

@@ -1,4 +1,4 @@
-// A tensor as a sum of several encodings, each of the remainder of those before.
+// A tensor as a sum of several encodings, each of the error that the previous ones leave.
 //
 //      r_1     = x
 //      y_j     = C(r_j)
@@ -16,7 +16,7 @@
 namespace apscope::detail {
 
 // The place of a worker's row among the rows for which parameters were chosen. If they were chosen
-// for one row alone, as in two phases, it is the only one.
+// for one row alone, as in two phases, it is 0.
 inline std::size_t place_of(std::size_t worker, std::size_t rows) {
     return worker < rows ? worker : 0;
 }

@@ -1,9 +1,10 @@
-// The shift s of a unit (a tensor, a bucket, all tensors of a loss scale) from its agreed amax, and
-// its memory. All schemes whose scale is a power of two from H amax use this.
+// The shift s of a unit (a tensor, a bucket, or all tensors under a loss scale) from the unit's
+// agreed amax, and the memory of shifts. H is the headroom factor (headroom.h). All schemes whose
+// scale is a power of two computed from H amax use this.
 //
 //      ceil     s = E - ceil(log2(H amax))      E = floor(log2 largest), so
 //                                               2^(E-1) < H amax 2^s <= 2^E
-//      tight    s = the largest integer with H amax 2^s <= largest: no binade is spare
+//      tight    s = the largest integer with H amax 2^s <= largest
 #pragma once
 
 #include "core/float_format.h"

@@ -1,5 +1,5 @@
-// The tensors of a step that share agreed values: none, all of them, or those of a bucket of
-// gradients as in PyTorch's DDP.
+// Units of a step's tensors that share agreed values: single tensors, all tensors, or the tensors
+// of a bucket of gradients as in PyTorch's DDP.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 namespace apscope::detail {
 
 struct TensorUnit {
-    std::string name;  // its name in a state; a tensor alone has its own name
+    std::string name;  // in a state; the unit of a single tensor has the tensor's name
     // In the order of the exchange; the first one sends the unit's side information.
     std::vector<std::size_t> tensors;
 };

@@ -1,5 +1,5 @@
 // bit_centering: HALP's number format as a gradient codec. Small integers around a centre that all
-// workers know, on a scale that shrinks with it.
+// workers know, with a scale proportional to the centre's norm.
 //
 //      every `period` steps    g is sent in fp32
 //                              c = mean of g, in fp32
@@ -10,7 +10,8 @@
 //
 // All workers can compute delta, so there is no side information. c = 0 (converged) has delta = 0
 // and decodes to 0. In HALP z is the weights' offset and c the full gradient, whose norm over mu
-// bounds the way to the optimum; here both are gradients, and mu sets the range |c|_2 / mu alone.
+// bounds the distance to the optimum; here both are gradients, and mu only sets the range
+// |c|_2 / mu.
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -8,9 +8,9 @@
 //
 // The loss indicator: the last 5 losses are kept. If all of them are within epsilon of the last
 // one, relative to the mean of the first 10 losses, there is a turning point: the window starts
-// again, and at the first and second epsilon becomes alpha epsilon. A width holds from the step
-// after. Losses here are those of the replayed steps, not of epochs as in the source; losses that
-// are not finite are left out.
+// again, and at the first two turning points epsilon becomes alpha epsilon. The new width applies
+// from the next step on. Losses here are those of the replayed steps, not of epochs as in the
+// source; losses that are not finite are left out.
 #include <algorithm>
 #include <cmath>
 #include <map>

@@ -5,8 +5,8 @@
 //
 // A sign and 8 exponent bits, including a code for 0: 9 bits per element. The original has no
 // scale; here a power of two brings the largest magnitude of all workers to at most 2^127, so that
-// no code overflows and 253 binades below it are left. Relative errors are the same. A decoded
-// 2^128 (from above 2^127) is still more than fp32 holds.
+// no code overflows and 253 binades below it are left. Relative errors are the same. A value above
+// 2^127 may still decode to 2^128, which exceeds fp32.
 #include "emulation/schemes/shared/float_scheme.h"
 
 namespace apscope::detail {

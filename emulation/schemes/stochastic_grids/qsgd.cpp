@@ -1,10 +1,10 @@
 // qsgd: uniform levels between -norm and norm of a bucket, stochastic rounding, norms local to a
 // worker, codes gathered, decoded and added in fp32.
 //
-// code: `fixed` has every level in ceil(log2(2 levels + 1)) bits. The others are the paper's sparse
-// code: for every level that is not 0 its distance from the last one, a sign and its magnitude, the
-// integers in Elias' omega (`elias`, the recursive one), gamma or delta code; buckets follow each
-// other.
+// code: `fixed` sends every level in ceil(log2(2 levels + 1)) bits. The others are the paper's
+// sparse code: for every level that is not 0, the distance from the previous one, the sign and the
+// magnitude, with integers in Elias' omega (`elias`, the recursive one), gamma or delta code; one
+// bucket after another.
 #include <algorithm>
 #include <array>
 #include <utility>

@@ -65,7 +65,7 @@ private:
 struct SquaredSizes {
     static APSCOPE_INLINE void run(const double* re, const double* im, std::size_t count,
                                    double* sizes) {
-#pragma GCC ivdep  // a row of its own
+#pragma GCC ivdep  // sizes does not overlap the inputs
         for (std::size_t k = 0; k < count; ++k) sizes[k] = re[k] * re[k] + im[k] * im[k];
     }
 };

@@ -7,9 +7,9 @@
 //      q = round(f x)              at most 2^(b-1) - 1 either way
 //      y = (sum of q) / f          H = W: no sum overflows; smaller H: sums wrap or saturate
 //
-// To nearest, the sum's error is at most W / (2 f) where it does not overflow. Sums that wrap are
-// those of two's complement integers, in any order; saturating ones are added in rank order.
-// Stochastic rounding is IntSGD's.
+// With rounding to nearest, the error of a sum without overflow is at most W / (2 f). Sums that
+// wrap are those of two's complement integers, in any order; saturating ones are added in rank
+// order. Stochastic rounding is IntSGD's.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -30,7 +30,7 @@ namespace {
 struct RoundToIntegers {
     static APSCOPE_INLINE void run(const double* x, const double* scale, std::size_t count,
                                    double* codes, double* values) {
-#pragma GCC ivdep  // the results are rows of their own
+#pragma GCC ivdep  // the results do not overlap the inputs
         for (std::size_t i = 0; i < count; ++i) {
             const double v = x[i] * scale[i], low = std::floor(v), rest = v - low, half = low * 0.5;
             const bool odd = std::floor(half) != half;
@@ -44,7 +44,7 @@ struct DrawIntegers {
     static APSCOPE_INLINE void run(const double* x, const double* scale, const double* random,
                                    double words_count, std::size_t count, double* codes,
                                    double* values, double* bias, double* variance) {
-#pragma GCC ivdep  // the results are rows of their own
+#pragma GCC ivdep  // the results do not overlap the inputs
         for (std::size_t i = 0; i < count; ++i) {
             const double f = scale[i], v = x[i] * f, low = std::floor(v);
             const double up = std::floor((v - low) * words_count), p = up / words_count;
@@ -73,7 +73,7 @@ struct FixedPoint {
 
     // 2^(b-1)
     double half() const { return std::ldexp(1.0, bits - 1); }
-    // H for this number of workers: the sum of H codes fits.
+    // H for this number of workers: a sum of H codes does not overflow.
     double room(std::size_t workers) const {
         const auto all = static_cast<double>(workers);
         return headroom == Headroom::workers ? all

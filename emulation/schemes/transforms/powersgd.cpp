@@ -1,4 +1,4 @@
-// powersgd: a matrix M_w a worker is sent as two thin factors, which add up over the workers.
+// powersgd: the matrix M_w of worker w is sent as two thin factors, which add up over the workers.
 //
 //      P_w    = M_w Q                              Q: of the step before, at first random
 //      P      = orthonormal columns of sum of P_w
@@ -8,8 +8,9 @@
 //      y      = P (sum of Q_w)^T
 //
 // A matrix has the tensor's first axis as rows and all others as columns. Other tensors, and those
-// whose factors would not be smaller, go as fp32 numbers. Factors are rounded to fp32 where they
-// are sent; sums are fp64, in fixed order. With error feedback: error_feedback(powersgd:rank=2).
+// whose factors would not be smaller, are sent as fp32 numbers. Factors are rounded to fp32 when
+// they are sent; sums are fp64, in fixed order. With error feedback:
+// error_feedback(powersgd:rank=2).
 #include "core/bits.h"
 #include "emulation/schemes/codecs/bits.h"
 #include "emulation/schemes/codecs/statistics.h"
@@ -45,7 +46,7 @@ struct Memory {
 struct Factors {
     Rows own_p, own_q;  // the factors that each worker sends
     Row p;
-    int exponent = 0;  // products are times 2^exponent
+    int exponent = 0;  // products are multiplied by 2^exponent
 
     void fields(Fields& f) {
         f.rows("p", own_p);

@@ -1,6 +1,6 @@
-// random_k: k = max(1, floor(keep n)) of the n elements, chosen at random by words that all workers
-// draw alike: their messages add element by element, and no place is sent. The chosen are those of
-// the k largest words, of equals the first.
+// random_k: k = max(1, floor(keep n)) of the n elements, chosen by random words that all workers
+// share, so messages add element by element and indices are not sent. The elements with the k
+// largest words are chosen; of equal words the first.
 //
 //      v        = fl32(x n / k)                  at most the largest fp32 number
 //                 fl32(x)                        with scale=false
@@ -60,7 +60,7 @@ struct SendChosen {
         const auto [factor, probability] = *send;
         const Cutoff cutoff = *last;
         std::int64_t sent = 0;
-#pragma GCC ivdep  // the message's rows are of its own
+#pragma GCC ivdep  // the results do not overlap the inputs
         for (std::size_t i = 0; i < count; ++i) {
             const double scaled = x[i] * factor, above = scaled < -limit ? -limit : scaled;
             const double y = static_cast<double>(static_cast<float>(above > limit ? limit : above));

@@ -1,5 +1,5 @@
-// thc: all workers rotate by the same random rotation, round to the same table, and the codes'
-// table entries, whole numbers, add up: the sum needs no decoding on the way.
+// thc: all workers apply the same random rotation and round to the same table. The table entries of
+// codes are integers, which a network can add without decoding.
 //
 //      x'   = H D (x, zeros)           D: random signs; H: Walsh-Hadamard, of 2^p elements
 //      norm = max over w of |x_w|_2    as of x', so x' sqrt(2^p) / norm is about N(0, 1)
@@ -7,8 +7,8 @@
 //      j    = z rounded stochastically to 2^bits of the points (2 j / g - 1) T, j = 0..g
 //      y    = D H ((2 (sum over w of j) / g - W) T norm / sqrt(2^p))
 //
-// T leaves 1/32 of a normal distribution outside. The points are those of least variance for it
-// (codecs/normal_levels.h; the published table is not used).
+// T leaves 1/32 of a normal distribution outside. The points are those with the least variance for
+// it (codecs/normal_levels.h; the published table is not used).
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -29,7 +29,7 @@ namespace {
 struct FlipSigns {
     static APSCOPE_INLINE void run(const double* row, const double* signs, std::size_t count,
                                    double* to) {
-#pragma GCC ivdep  // rows of their own
+#pragma GCC ivdep  // the rows do not overlap
         for (std::size_t i = 0; i < count; ++i) to[i] = signs[i] != 0.0 ? -row[i] : row[i];
     }
 };
@@ -89,7 +89,7 @@ struct Thc {
         double norm = 0.0, amax = 0.0;
         int exponent = 0;
         for (const RowReader& row : x) amax = std::max(amax, amax_of(row));
-        std::frexp(amax, &exponent);  // squares by a power of two stay inside fp64's range
+        std::frexp(amax, &exponent);  // scaled by 2^-exponent, squares stay within fp64's range
         for (const RowReader& row : x) norm = std::max(norm, norm_of(row, exponent));
         Parameters theta;
         theta.scale =
@@ -122,8 +122,8 @@ struct Thc {
         }
         turn_back(p.step, n, m.values);
         turn_back(p.step, n, m.bias);
-        // Every element is the sum of all, each with either sign and divided by the square root of
-        // their number.
+        // The inverse rotation makes every element a sum of all, each with one of two signs and
+        // divided by the square root of their number.
         const double sum = fixed_sum_of(RowReader::of(m.variance), [](double v) { return v; });
         m.variance.assign(n, sum / static_cast<double>(x.size()));
     }
