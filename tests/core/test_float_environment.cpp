@@ -1,4 +1,4 @@
-// Entry points give the same bits in a caller's float environment, and put it back.
+// Entry points give the same bits in any float environment of the caller, and restore it.
 #include <gtest/gtest.h>
 
 #include <cfenv>
@@ -18,7 +18,7 @@ using namespace apscope::detail;
 
 namespace {
 
-// Everything an array call gives, as bits.
+// All results of an array call, as bits.
 std::vector<std::uint32_t> results() {
     std::vector<float> x;
     for (std::uint32_t bits = 1; bits < 0x7F800000; bits = bits * 2 + 12345)

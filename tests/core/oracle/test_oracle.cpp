@@ -160,7 +160,7 @@ TEST(Oracle, BothGiveTheHandWrittenResults) {
     }
 }
 
-// Every mode and overflow rule, with some underflow rule, at a sample of the format's cases.
+// Every mode and overflow rule, with one of the underflow rules, at a sample of the format's cases.
 template <class Real>
 void expect_agreement(const FloatFormat& f, std::mt19937_64& random, std::size_t samples) {
     validate(f);
@@ -303,9 +303,9 @@ TEST(Oracle, CasesHoldEveryValueAndMidpointOfASmallFormat) {
 }
 
 // The rule, the array path and the codes against the oracles in every mode and overflow rule; up to
-// 8 bits at every value and midpoint under ieee, else at a sample of them beside the edges, at
-// which alone the overflow rules differ, each in every other mode. `apscope verify` leaves less
-// out.
+// 8 bits at every value and midpoint under ieee, else at a sample of these and near the edges.
+// Overflow rules differ only at the edges, so each is tested in every other mode only. `apscope
+// verify` tests more.
 void expect_verified(const FloatFormat& f) {
     oracle::VerifyOptions options;
     options.threads = 1;

@@ -68,7 +68,7 @@ std::vector<Row> codebooks(std::mt19937_64& random) {
         for (int i = 0; i < size; ++i) row.push_back(first + i);
         all.push_back(row);
     }
-    Row almost = all.back();  // integers but for one
+    Row almost = all.back();  // integers, except one
     almost[100] += 0.25;
     all.push_back(almost);
     return all;
