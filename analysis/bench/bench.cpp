@@ -235,7 +235,7 @@ void add_operations(Jobs& jobs, const BenchSizes& sizes) {
     jobs.add({"fp32 multiply-add peak", "CPU", "", 1, peak_count, 0.0, 1.0,
               [multiply_add] { multiply_add_peak(*multiply_add, 1 << 14); }});
     const FloatFormat e4m3 = parse_format("e4m3"), fp16 = parse_format("fp16");
-    const auto matrix = make_arrays(m * m, false);  // e4m3 numbers
+    const auto matrix = make_arrays(m * m, false);  // rounded to e4m3 below
     quantize(std::span<const float>(matrix->in), std::span<float>(matrix->in), e4m3, {});
     const auto matmul = [&](const std::string& name, std::optional<FloatFormat> product,
                             const FloatFormat& sum, const std::shared_ptr<Arrays>& of,
@@ -292,7 +292,7 @@ void add_operations(Jobs& jobs, const BenchSizes& sizes) {
                       arithmetic(op, in, in, in, std::span<float>(of->out), f, p);
                   }});
     };
-    const auto numbers = make_arrays(sizes.l2_elements, false);  // e4m3 numbers
+    const auto numbers = make_arrays(sizes.l2_elements, false);  // rounded to e4m3 below
     quantize(std::span<const float>(numbers->in), std::span<float>(numbers->in), e4m3, {});
     operation("add e4m3 of e4m3 numbers", Operation::add, e4m3, numbers);
     for (const Operation op : {Operation::add, Operation::multiply, Operation::divide,

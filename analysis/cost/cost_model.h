@@ -37,7 +37,7 @@ struct Cost {
     double busiest = 0.0;
     double busiest_inside = 0.0;  // the same inside a node, for a hierarchy
     double node = 0.0;            // bytes that the busiest node sends to the others
-    int workers_of_node = 1;      // more than 1 where workers are placed on nodes
+    int workers_of_node = 1;      // more than 1 if workers are placed on nodes
 };
 
 // Bytes of workers' messages, partial sums and the result, which may differ per element. `side`:
@@ -95,7 +95,7 @@ struct Way {
 };
 std::optional<Way> way_of(const Transport& transport, std::string_view topology, double values,
                           double payload, double side, double agreed, int workers);
-// The collective_cost() of a way.
+// The cost of a way, by collective_cost().
 Cost cost_of(const Way& way, int workers);
 
 // The columns `volume` and `intra_volume`: bytes that the busiest worker sends of one tensor,

@@ -13,7 +13,7 @@ namespace {
 
 // Latencies are NCCL's own constants for the steps of a ring with the protocol of large messages:
 // hwLatencies in src/graph/tuning.cc of NCCL 2.28.7 (NVLINK, PCI, NET; Ring, Simple). NCCL has one
-// for all networks.
+// latency for all networks.
 constexpr auto links = std::to_array<KnownLink>({
     {"nvlink4", 370.8e9, 450e9, 3.4e-6, std::nullopt,
      "reached: 18 links of 20.6 GB/s, SM90_NVLINK_BW in NCCL's src/graph/topo.h; rated: 900 GB/s "

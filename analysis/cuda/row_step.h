@@ -5,16 +5,16 @@
 //      reference    an element        the fp64 sum of the workers' values, divided
 //      wire         a lane            a worker's values rounded, kept and compared with the
 //                                     unrounded ones
-//      moments      an element        bias and variance of the workers' roundings, added up
+//      moments      an element        bias and variance of the workers' rounding, added up
 //      split        an element        the exact sum of the sent values, and the parts of its error
 //                                     due to underflow and saturation
 //      reduced      a lane            a topology's hops, decoded and compared with the reference
-//      errors       a noise block     the squared errors of a result, joined from the lanes'
+//      errors       a noise block     the squared errors of a result, added up from its lanes
 //      ratios       a block           their ratios to the noise, multiplied
 //                                     (emulation/allreduce/batch_noise.h)
 //      draws        a lane            the same hops, the result kept; then the statistics of all K
 //                                     draws together
-//      join         a quantity        the 16 lanes of a block
+//      join         a quantity        the 16 lanes of a block, added
 //
 // A lane is a place of the fixed-shape sums (core/fixed_shape_sum.h): place p adds the elements of
 // block p / 16 with i mod 16 = p mod 16, in order of i. Blocks are added on the host, in their

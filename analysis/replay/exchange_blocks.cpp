@@ -40,7 +40,7 @@ struct WidenRow {
 struct BiasOfTruth {
     static APSCOPE_INLINE void run(const double* bias, const double* intended, const double* truth,
                                    std::size_t count, double* of_truth) {
-#pragma GCC ivdep  // a row of its own
+#pragma GCC ivdep  // the arrays do not overlap
         for (std::size_t i = 0; i < count; ++i) of_truth[i] = bias[i] + (intended[i] - truth[i]);
     }
 };
@@ -48,7 +48,7 @@ struct BiasOfTruth {
 struct Difference {
     static APSCOPE_INLINE void run(const double* from, const double* what, std::size_t count,
                                    double* left) {
-#pragma GCC ivdep  // a row of its own
+#pragma GCC ivdep  // the arrays do not overlap
         for (std::size_t i = 0; i < count; ++i) left[i] = from[i] - what[i];
     }
 };

@@ -44,8 +44,9 @@ private:
     const SchemeParts& scheme_;
     ItemContext item_;
     std::optional<GridLimits> limits_;  // of the float encoder's grid; none without a float encoder
-    bool known_ = true, certain_ = true, float_grid_ = true, in_blocks_ = true,
-         has_scales_ = false;  // each of all messages so far, has_scales_ of any exchange
+    // True if all messages so far have known moments, are not random, are on a float grid, and are
+    // in blocks; has_scales_: true if some exchange had scales.
+    bool known_ = true, certain_ = true, float_grid_ = true, in_blocks_ = true, has_scales_ = false;
     std::vector<BlockUse> blocks_;
     std::vector<std::uint64_t> payload_bits_, side_bits_, tensor_bits_;
     // The current exchange, and the tensor's element at which it begins.

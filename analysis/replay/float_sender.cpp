@@ -10,7 +10,7 @@ struct DecodeMoments {
     static APSCOPE_INLINE void run(double* bias, double* variance, double scale,
                                    std::size_t count) {
         divide_by(scale, [&](auto quotient) __attribute__((always_inline)) {
-#pragma GCC ivdep  // the rows do not overlap
+#pragma GCC ivdep  // the arrays do not overlap
             for (std::size_t i = 0; i < count; ++i) {
                 bias[i] = quotient(bias[i]);
                 variance[i] = quotient(quotient(variance[i]));

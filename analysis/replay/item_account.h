@@ -65,7 +65,7 @@ public:
     ItemAccount(const ItemContext& item, AccountBuffers& buffers,
                 std::unique_ptr<BlockSource> source);
 
-    // Adds the block that begins at `first`. reference: R, the exact sum of its gradients, divided.
+    // Adds the block that begins at `first`. reference: its values of R (ItemContext::add_up).
     void add(std::size_t first, std::span<const double> reference);
     // Adds elements first .. first + count - 1, where `first` begins a block.
     void add(std::size_t first, std::size_t count);

@@ -21,7 +21,7 @@ struct ItemContext {
     std::string_view tensor;
     std::int64_t step_number = 0;
     bool divide = false;  // results and the reference are divided by the number of workers
-    bool reduces = true;  // false where the trace holds reduced gradients: wire rows only
+    bool reduces = true;  // false if the trace has reduced gradients, which have only wire rows
     std::uint64_t seed = 0;
     // K >= 3: moments without a closed form are estimated from K draws.
     int draws = 1;

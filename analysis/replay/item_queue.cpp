@@ -73,7 +73,7 @@ void ItemQueue::do_one(const std::function<void(std::size_t item, Workspace&)>& 
         {
             const std::lock_guard lock(mutex_);
             failed_ = true;
-            open_ = needs_.size();  // the call that opens them may never come
+            open_ = needs_.size();  // otherwise items could wait for ever
         }
         end(charged, nullptr);
         throw;

@@ -97,8 +97,8 @@ private:
         return has_two_phases(scheme) ? orders_ : common_;
     }
     // The position of a topology's rows among the rows of a scheme: the wire, exact, the scheme's
-    // own reduction, then the requested topologies. A wire row that belongs to a two-phase
-    // reduction has the position of that reduction.
+    // own reduction, then the requested topologies. The wire row of a topology with its own
+    // messages, such as two_phase, has that topology's position.
     std::uint32_t place_of(const std::string& topology, bool wire) const {
         const auto found = std::ranges::find(requested_, topology, &Requested::name);
         const bool requested = found != requested_.end();
@@ -141,9 +141,7 @@ private:
         bool is_order;
     };
     std::vector<Requested> requested_;  // the requested topologies, without exact
-    // Of the requested topologies: those for a scheme that can encode a row by itself, whose
-    // two-phase reductions are separate schemes; and those for any other scheme, including
-    // two_phase and reduce_scatter without keys.
+    // The topologies for schemes whose two-phase reductions are separate schemes; for all others.
     std::vector<Topology> orders_, common_;
     WantedStatistics wanted_;
     // By resolved scheme, then by topology as in select(); empty for schemes that do not stream.
@@ -293,8 +291,7 @@ Replay::Made Replay::do_item(const WorkItem& item, Workspace& workspace) {
             if (!work_.includes(item, resolved, t)) continue;
             (resolved.streams() ? streaming : others).push_back(s);
         }
-        // Schemes that stream come first. A scheme's two-phase reductions do not stream, so their
-        // rows follow those of its other topologies, as in a table of results.
+        // Two-phase reductions, which do not stream, come last, as in a table of results.
         if (!streaming.empty()) add(stream(t, k, context, streaming, workspace));
         for (const std::size_t s : others) {
             State none;
@@ -330,8 +327,7 @@ void Replay::select(std::vector<AgreedStatistics> statistics) {
     for (std::size_t s = 0; s < schemes_.size(); ++s) {
         const ResolvedScheme& resolved = schemes_[s];
         if (!resolved.streams()) continue;
-        // exact, then the topologies: a scheme that looks ahead at sums may decide differently for
-        // each.
+        // exact, then the topologies, for which a scheme that looks ahead may decide differently.
         std::vector<Topology> paths{Topology{}};
         if (resolved.parts().choice.looks_ahead && manifest_.stage == "local")
             paths.insert(paths.end(), common_.begin(), common_.end());
@@ -339,8 +335,8 @@ void Replay::select(std::vector<AgreedStatistics> statistics) {
     }
 }
 
-// The decisions of a scheme, which begin from its memory of an earlier replay. A scheme that looks
-// ahead has a separate memory per topology.
+// The decisions of a scheme, from its memory of an earlier replay; each topology has a separate
+// memory if the scheme looks ahead.
 std::vector<Decision> Replay::choose(const SelectionInput& input, const ResolvedScheme& resolved,
                                      const Topology& topology) {
     const SumsAhead ahead(topology, options_.threads, [&](std::size_t t, std::size_t k) {

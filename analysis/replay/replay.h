@@ -36,7 +36,7 @@ struct ReplayOptions {
     std::vector<Topology> topologies;
     std::uint64_t seed = 0;
     int threads = 0;
-    std::size_t shard = 0, shards = 1;  // items shard, shard + shards, ...
+    std::size_t shard = 0, shards = 1;  // this shard has items shard, shard + shards, ...
     // The items to process, as positions in the list that work_costs() returns; by default all.
     std::optional<std::vector<std::size_t>> items;
     // The results of read_statistics() for the whole selection: pass 1 is left out, and no
@@ -117,8 +117,8 @@ SelectionStatistics read_statistics(const Trace& trace, ReplayOptions options,
 
 // The work that a cluster divides: the items of the shard, and their costs.
 struct WorkCost {
-    std::optional<std::size_t> step;  // place in ReplayOptions::steps; none: all of them, in order
-    std::size_t tensor;               // place in ReplayOptions::tensors
+    std::optional<std::size_t> step;  // index into ReplayOptions::steps; none: all steps, in order
+    std::size_t tensor;               // index into ReplayOptions::tensors
     std::size_t values;               // number that its schemes visit, as progress counts them
     double seconds;                   // on one thread of this machine
 };

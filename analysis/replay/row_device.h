@@ -1,7 +1,7 @@
 // The tasks that replay() gives to a device, namely float schemes on the gradients of one item, and
 // the device's results, the sums from which result rows are computed. FloatBlocks (float_blocks.h)
-// makes the tasks, and ItemAccount takes the totals; without a device they compute the same bits,
-// block by block.
+// makes the tasks, and ItemAccount (item_account.h) takes the totals; without a device they compute
+// the same bits, block by block.
 #pragma once
 
 #include <cstddef>
@@ -40,7 +40,7 @@ struct RowTask {
         Topology topology;
         bool exact = false;        // decoded values are added in fp64
         bool closed_form = false;  // its moments are those of the messages and the hops
-        bool sampled = false;      // all K draws are compared
+        bool sampled = false;      // its moments are estimated from K draws
     };
     std::vector<Reduced> reduced;
 };

@@ -19,7 +19,7 @@ struct Bytes {
 
 struct SchemeCost {
     // The most at once on a tensor at a step, including the scheme's memory, but not the tables
-    // that SchemeParts::tables counts.
+    // whose bytes the scheme itself states.
     Bytes most;
     Bytes state;                   // the scheme's memory of the tensor
     double seconds_a_value = 0.0;  // on one thread of this machine

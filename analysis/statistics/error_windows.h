@@ -24,11 +24,11 @@
 
 namespace apscope::detail {
 
-inline constexpr std::array window_lengths{1, 3, 10, 30};  // k
+inline constexpr std::array window_lengths{1, 3, 10, 30};  // in steps
 
 // A finished window.
 struct WindowSums {
-    int steps = 0;           // k
+    int steps = 0;           // length of the window
     std::int64_t first = 0;  // number of its first step
     // The sum over the elements of the squared sum of the errors over the steps; infinite if a step
     // overflows.

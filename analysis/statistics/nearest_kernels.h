@@ -77,7 +77,7 @@ struct CastAndCompare {
         };
         const auto sixteen = [&](const float* from, float* to) __attribute__((always_inline)) {
             __builtin_prefetch(from + ahead);
-#pragma GCC ivdep  // arrays of their own
+#pragma GCC ivdep  // the arrays do not overlap
             for (std::size_t lane = 0; lane < sum_lanes; ++lane) add(from, to, lane);
         };
         std::size_t i = 0;

@@ -36,7 +36,7 @@ struct ResultRow {
 
 // How the two expected columns of a row are computed.
 enum class Moments {
-    none,           // empty
+    none,           // the columns stay empty
     deterministic,  // the bias is the mean error, the variance is 0
     closed_form,    // from the statistics' sums
 };

@@ -61,7 +61,7 @@ struct SplitSent {
 };
 
 // Adds the errors of a block of reduced elements to the sums. Classed: some elements underflowed or
-// saturated; if false, `lost` and `clipped` are zero and are not read.
+// saturated; if false, `lost` and `clipped` are not read and count as zero.
 template <bool Classed>
 struct SplitReduced {
     static APSCOPE_INLINE void run(const double* x, const double* exact, const double* y,

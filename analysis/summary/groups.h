@@ -19,7 +19,8 @@ struct Groups {
 
     std::size_t size() const { return first.size(); }
 
-    // Divides the groups by another code, `code(i)` of row i, from -1 to below `levels`.
+    // Divides every group by a code of its rows: code(i) is that of row i, from -1 to below
+    // `levels`.
     template <class Code>
     Groups divided(std::size_t levels, Code code) const {
         Groups finer(0);

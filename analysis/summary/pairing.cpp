@@ -33,7 +33,7 @@ struct SchemeRows {
     std::string spec;
     const RowTable* table;
     ChosenRows reduced;
-    // All of the reduced rows; without the scheme's own and `exact`.
+    // topologies: those of the reduced rows. crossing: these without the scheme's own and `exact`.
     std::vector<std::string> topologies, crossing;
     Rows all;
 

@@ -1,6 +1,6 @@
-// The choice of scales from values that the workers agree on: the statistics of tensors before they
-// are rounded. A choice is computed from all steps and tensors of a replay, from one step of a
-// training loop, or, inside another scheme, from one tensor at one step.
+// The choice of scales from statistics of unrounded tensors, on which the workers agree. A choice
+// is made for all steps and tensors of a replay, for one step of a training loop or, inside another
+// scheme, for one tensor at one step.
 #pragma once
 
 #include <cstddef>

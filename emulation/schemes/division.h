@@ -1,5 +1,6 @@
-// Division: the place where a scheme's sum over W workers is divided. Training systems divide in
-// the format that they send, so that sums do not overflow; small gradients then round to 0.
+// Division: when the sum over W workers is divided by W, and in which format. Training systems
+// divide in the format that they send, so that sums do not overflow; small gradients then round to
+// 0.
 //
 //      c    = round(S g)                    sent with divide=after: the caller divides
 //      c'   = round(c / before)             sent otherwise; `before` is at least 1
@@ -27,7 +28,7 @@ struct Divisors {
 
 struct Division {
     enum class Place {
-        after,   // not in the scheme
+        after,   // by the caller, after the sum
         before,  // by W before the sum: torch's compress hooks
         sqrt,    // by fl32(sqrt(W)) before the sum, by the rest after it
         fsdp,    // by a power of two near sqrt(W) before the sum, by the rest after it: FSDP

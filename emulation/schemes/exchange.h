@@ -60,8 +60,7 @@ struct TrainingStep {
     std::span<const float> weights, full_batch;  // empty if not recorded
     bool packs = false;                          // messages have their payload, not only its length
     std::size_t row = 0;  // row length of the tensor of which this is a part; 0: by `shape`
-    // For a scheme whose blocks cross tensors (SchemeParts::bucket); null: the tensor is sent
-    // alone.
+    // For a scheme with blocks that cross tensors (SchemeParts::bucket). Null: no bucket.
     const Bucket* bucket = nullptr;
 
     // The random words of a worker; `hop` distinguishes several draws of one worker.
@@ -114,7 +113,7 @@ struct Exchange {
     Rows intended;              // the values that the workers want to send
     std::vector<Message> sent;  // values in the gradient's own basis
     Rows reduced;               // the sums over the workers, one per topology
-    SumMoments moments;         // of the sum, if there is one
+    SumMoments moments;         // of a stochastically rounded sum
     Row scales;  // the agreed scale of every element, or one for all, if the scheme has a
                  // float grid
     std::optional<int> scale_exponent;  // s, if one power of two 2^s scaled all

@@ -10,8 +10,8 @@ namespace apscope::detail {
 // block formats; for e5m2, e4m3fn and e3m4 no scale, one scale for all steps (the largest that
 // never saturates) and APS. For e4m3fn and e3m4, with rule=tight, also one scale for all steps, one
 // per step and one per layer: three rungs of a ladder that differ in nothing else; and stochastic
-// rounding with gathered codes. One scale per layer and one per block for the formats with few
-// exponent bits; for e3m4 the best constant, which may clip. Loss scales as in training systems;
+// rounding with gathered codes. With rule=tight one scale per layer and one per block for every
+// format but e5m2; for e3m4 the best constant, which may clip. Loss scales as in training systems;
 // QSGD with 4 and 8 bits.
 std::vector<std::string> main_schemes();
 

@@ -109,8 +109,8 @@ double largest_result(const FloatEncoder& encoder, int workers, const Topology& 
     return by.any() ? w * sum : sum;
 }
 
-// The nearest number to an exact sum that a result can be under this power of two, or a larger one,
-// as scale. A result is at most largest_result() / scale, and if partial sums are rounded to a
+// Finds the possible result that is nearest to an exact sum, if the scale is this power of two or a
+// larger one. A result is at most largest_result() / scale, and if partial sums are rounded to a
 // format, a result has the precision of that format.
 class NearestPossible {
 public:

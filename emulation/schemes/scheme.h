@@ -1,27 +1,28 @@
-// A scheme: the processing of gradients between the workers' buffers and the reduced result. It is
-// its parts, or a policy that assigns every tensor and step to one of several schemes (policy.h).
+// A scheme: the processing of gradients between the workers' buffers and the reduced result. A
+// scheme consists of parts, or is a policy that assigns every tensor and step to one of several
+// schemes (policy.h).
 //
-// The parts are the steps of docs/schemes.md (scheme_parts.h); a scheme's own file fills in those
-// that make it what it is, from the encodings of emulation/schemes/codecs. One exchange
+// The parts are the steps of docs/schemes.md (scheme_parts.h). A scheme's file fills in the parts
+// that the scheme needs, with the encodings of emulation/schemes/codecs. One exchange
 // (exchange_run.h):
 //
 //      intended = compensate(gradients)        memory      what the workers want to send, in place
 //      x        = forward(intended)            basis       what is encoded instead of it
 //      theta    = select(x) or choose, draw    choice      parameters for all workers
-//      sent_w   = encode(theta, x_w)           encoding    one message a worker
+//      sent_w   = encode(theta, x_w)           encoding    one message per worker
 //      y        = reduce(theta, sent)          encoding    the sum over the workers
 //      sent_w, y = inverse(...)                basis       back to the gradient's basis
 //      update(...)                             memory      the state for the next step
 //
-// A part works on a piece of the rows, at a place. A scheme that is element-wise except for totals
-// (sums, maxima), which select and measure read, gives the same bits for every division into
-// pieces, and a replay needs no memory of the tensor's length for it. For any other scheme, the
-// piece is the row. No scheme owns a loop over elements.
+// Each part is called with one piece of the rows, and the piece's place. If a scheme works element
+// by element, except for totals (sums, maxima) that select and measure compute, its results do not
+// depend on the division into pieces, and a replay needs no buffer of the tensor's length. For any
+// other scheme, the piece is the whole row. No scheme has a loop over pieces.
 //
-// Elements that are not finite bypass a scheme, unless it is made to see them: they count as 0 in
-// it and leave it unchanged. A float grid rounds them as any other number, so a saturating one
-// sends its largest; nothing is chosen from them. select() learns how many there are
-// (TrainingStep).
+// Elements that are not finite bypass a scheme unless `sees_special` is set: the scheme gets 0 in
+// their place, and they are sent unchanged. A float grid rounds them like other numbers, so a
+// saturating grid sends its largest number; but scales are not chosen from them. select() gets
+// their number (TrainingStep::nonfinite).
 #pragma once
 
 #include <cstddef>
@@ -40,20 +41,25 @@ inline constexpr std::size_t whole_row = std::numeric_limits<std::size_t>::max()
 
 struct SchemeParts {
     std::string grid;                          // column `format`: sign, levels:16, a float format
-    std::string topology{reductions::gather};  // column `topology` of its own reduction
+    std::string topology{reductions::gather};  // column `topology` if no topology reduces it
     Transport transport = {};                  // of its messages
-    std::vector<std::string> needs = {};       // of weights, full_batch, loss, learning_rate
-    // Consecutive elements that no cut may part, or whole_row; totals of longer runs are measured.
-    // Pieces begin at multiples of it and of sum_block (core/fixed_shape_sum.h).
+    std::vector<std::string> needs = {};       // some of weights, full_batch, loss, learning_rate
+    // The number of consecutive elements that must be in one piece, or whole_row. Totals over
+    // longer runs come from measure(). Pieces begin at multiples of `run` and of sum_block
+    // (core/fixed_shape_sum.h).
     std::size_t run = 1;
-    // Elements of a run, counted from the start of a row, on which alone the encoding of each of
-    // its elements depends, in rows of one worker; 0: it depends on the whole row.
+    // If the encoding of an element, in a step with one worker, depends only on a block of the row:
+    // the length of these blocks, counted from the start of the row. 0: it depends on the whole
+    // row.
     std::size_t block = 0;
-    // Bytes from which on a bucket of tensors is full, through which blocks are counted: encode()
-    // needs TrainingStep::bucket; 0: they are counted through a tensor.
+    // If blocks are counted through buckets of several tensors: a bucket is full from this number
+    // of bytes on, and encode() needs TrainingStep::bucket. 0: blocks are counted through each
+    // tensor.
     std::size_t bucket = 0;
-    bool whole_shards = false;  // of a bucket: a result depends on the whole shards that it lies in
-    std::string defined_as = {};  // of functions of a caller, who expects recorded gradients
+    // With a bucket: a tensor's result depends on all elements of the shards that it overlaps.
+    bool whole_shards = false;
+    // The name, if parts are functions of a caller; they are called with recorded gradients only.
+    std::string defined_as = {};
 
     SchemeChoice choice = {};
     SchemeMemory memory = {};
@@ -63,20 +69,21 @@ struct SchemeParts {
     bool keeps_state() const {
         return memory.keeps.value_or(memory.compensates() || memory.updates());
     }
-    bool draws() const;      // messages
-    bool sums_draw() const;  // given the messages
-    // In another basis an element of the message belongs to no single element of the gradient.
+    bool draws() const;      // true: messages depend on random words
+    bool sums_draw() const;  // true: the sum of given messages depends on random words
+    // True if encode() gets elements that are not finite. Not in another basis, where an element of
+    // the message belongs to no single element of the gradient.
     bool encodes_special() const {
         return encoding.rounds_special && !basis.forward && !basis.inverse;
     }
-    // Scales and rounds, and does no more to a tensor.
+    // True if the scheme only scales and rounds a tensor.
     bool only_encodes() const {
         return !memory.compensates() && !memory.updates() && !basis.transforms() && !basis.inverse;
     }
-    // Consists of a choice for all tensors and a float encoder: such schemes go through a block
-    // together (float_exchange.h).
+    // True if the scheme consists of a choice for all tensors and a float encoder. Such schemes
+    // process a block together (float_exchange.h).
     bool streams() const;
-    // What it needs of the agreed statistics, added to what others need.
+    // Adds the statistics that this scheme needs.
     void add_to(WantedStatistics& wanted) const;
 };
 
@@ -85,10 +92,10 @@ struct Scheme {
     std::string name;    // the registered name
     std::string family;  // its family: that of its definition, or of the scheme inside
     std::string format;  // format name as given in the spec; empty for grids that take keys only
-    std::string note;    // written into every row
+    std::string note;    // written into every result row
     std::map<std::string, std::string> keys;  // every key, including defaults
     SchemeParts parts;
-    Policy policy;  // its branches instead of parts; none of any other scheme
+    Policy policy;  // of a policy, which has branches instead of parts; otherwise empty
 
     bool is_policy() const { return !policy.branches.empty(); }
     // Throws std::invalid_argument for a policy, whose branches are schemes of their own.

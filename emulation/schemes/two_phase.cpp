@@ -26,7 +26,7 @@ struct PhaseNames {
 // One state per worker, and one per shard.
 using PhaseStates = TwoStates<PhaseNames>;
 
-// The parameters that every worker chose for its row.
+// The parameters and the measurements of each worker's row.
 struct Leaves {
     std::vector<Parameters> theta;
     Rows own;
@@ -34,7 +34,7 @@ struct Leaves {
     void fields(Fields&) {}
 };
 
-// The step for a scheme with one worker; `bucket` is that worker's, or null.
+// The same step with one worker. bucket: the bucket of that worker, or null.
 TrainingStep alone(const TrainingStep& step, const Bucket* bucket = nullptr) {
     TrainingStep one = step;
     one.workers = 1;
@@ -58,7 +58,7 @@ Chosen choose_alone(const SchemeParts& parts, const TrainingStep& step, State& s
     return chosen;
 }
 
-// Computes the sum before it is encoded again.
+// Adds the messages; phase 2 then encodes the sum.
 void add_up(const TwoPhase& phases, const std::optional<RowCast>& accumulator, const SentPieces& s,
             Row& sum) {
     if (phases.sum == "exact") return exact_sum(s.messages, sum);
@@ -72,14 +72,14 @@ void add_up(const TwoPhase& phases, const std::optional<RowCast>& accumulator, c
                    s.step.key, sum, scratch);
 }
 
-// The data of the encodings of all shards, and the moments of their draws.
+// Encodes the sums of the shards (phase 2), and appends the moments of these encodings.
 struct Finish {
     const SchemeParts& parts;
     TrainingStep step;  // of a shard
     Row finite;
     Message m;
     SumMoments* moments;  // null: not requested
-    bool drawn;           // the sum was drawn
+    bool drawn;           // true: the sum contains values that were rounded stochastically
 
     void encode(State& state, std::size_t owner, std::span<double> sum);
 
@@ -87,7 +87,7 @@ private:
     void add_moments(std::span<const double> sum);
 };
 
-// Encodes in place. Elements that are not finite bypass the scheme as in any exchange.
+// Encodes the sum of one shard in place. Elements that are not finite bypass the scheme.
 void Finish::encode(State& state, std::size_t owner, std::span<double> sum) {
     std::uint64_t special = 0;
     for (const double x : sum) special += x - x == 0.0 ? 0 : 1;
@@ -107,8 +107,8 @@ void Finish::encode(State& state, std::size_t owner, std::span<double> sum) {
         if (special == 0 || encodes || std::isfinite(sum[i])) sum[i] = m.values[i];
 }
 
-// Adds the moments of a shard of a sum. If the sum is itself drawn, this needs an encoding without
-// bias, so without saturation. After unknown moments no others are computed.
+// Appends the moments of a shard. If the sum is itself random, they are known only for an encoding
+// without bias, that is without saturation. After a shard with unknown moments none are computed.
 void Finish::add_moments(std::span<const double> sum) {
     const bool random = m.variance.size() == sum.size();
     if ((!random && (drawn || !m.certain)) || (drawn && !m.saturated.empty())) {
@@ -122,16 +122,17 @@ void Finish::add_moments(std::span<const double> sum) {
     }
 }
 
-// True if the variance of an exact sum of these messages is known, or is 0.
+// True if the variance of every message is known.
 bool have_moments(const std::vector<Message>& messages) {
     return std::ranges::all_of(
         messages, [](const Message& m) { return m.variance.size() == m.values.size(); });
 }
+// True if no random word decided anything in these messages.
 bool are_certain(const SchemeParts& leaf, const std::vector<Message>& messages) {
     return !leaf.draws() || std::ranges::all_of(messages, &Message::certain);
 }
 
-// Replaces the codes of the owner's shard by the owner's values, in fp32.
+// Replaces the decoded values of the worker's own shard by the unencoded values, rounded to fp32.
 void keep_own(const RowPiece& p, std::size_t workers, Message& m) {
     const Bucket* const bucket = p.step.bucket;
     const std::size_t first = bucket != nullptr ? bucket->first : 0,
@@ -152,7 +153,7 @@ Transport phased(const SchemeParts& leaf, const SchemeParts& second) {
     t.phased = true;
     t.code_bits = leaf.transport.code_bits;
     t.side_in_parts =
-        !leaf.encoding.float_encoder || leaf.encoding.encode;  // all but a tensor's scale
+        !leaf.encoding.float_encoder || leaf.encoding.encode;  // not if it is one scale per tensor
     if (&second == &leaf) return t;
     const int bits = second.transport.code_bits;
     t.second_width = t.code_bits > 0 && bits > 0 ? static_cast<double>(bits) / t.code_bits
@@ -197,9 +198,9 @@ bool has_two_phases(const SchemeParts& scheme) {
     const SchemeEncoding& encoding = scheme.encoding;
     const bool crosses = encoding.crosses_topologies();
     const bool gathers = scheme.topology == reductions::gather && !encoding.reduces() && !crosses;
-    const bool adds =
-        crosses && encoding.float_encoder->grid.division == Division{};  // a sum has none
-    // Memory of a row's choice belongs to the row; memory that an exchange updates does not.
+    const bool adds = crosses && encoding.float_encoder->grid.division ==
+                                     Division{};  // a shard's sum is not divided
+    // Each row can have its own state of a choice, but not a state that a whole exchange updates.
     const SchemeMemory& memory = scheme.memory;
     const bool remembers =
         memory.chooses_from_updates ||
@@ -253,7 +254,7 @@ SchemeParts in_two_phases(const Scheme& scheme, const Topology& topology,
             parts.needs.push_back(need);
     parts.choice = {.select = select_alone(leaf)};
     parts.memory.keeps = leaf->parts.keeps_state() || (phases.finishes && last.keeps_state());
-    // Variances of messages that share words do not add up.
+    // The variances of messages that share random words do not add up.
     const bool adds_variances = phases.sum == "exact" && !leaf->parts.choice.draw;
     const SchemeEncoding& one = leaf->parts.encoding;
     parts.encoding = {

@@ -44,7 +44,7 @@ struct ExchangeResult {
     std::vector<double> reduced;                ///< the sum over the workers, never divided
     std::string reduction;                      ///< the topology, or the scheme's own reduction
     std::vector<std::vector<double>> bias,
-        variance;  ///< variance of `sent` over the draws; empty if unknown
+        variance;  ///< E[sent] - intended, and Var[sent], over the draws; empty if unknown
     std::vector<std::vector<std::uint8_t>> payload;      ///< packed codes, if `packs` is true
     std::vector<std::uint64_t> payload_bits, side_bits;  ///< bits of the messages
     std::optional<int> scale_exponent;  ///< s if one scale 2^s applied to all elements

@@ -40,7 +40,7 @@ struct ReplayOptions {
     bool persistence = false;
     /// The optimizer of `SummaryRow::update_loss`, unless SummaryOptions names another.
     std::optional<std::string> optimizer = {};
-    std::size_t shard = 0, shards = 1;  ///< items shard, shard + shards, ...
+    std::size_t shard = 0, shards = 1;  ///< this shard has items shard, shard + shards, ...
     /// Receives the number of values visited so far, and the number of all values to visit.
     std::function<void(std::size_t done, std::size_t total)> progress = {};
 };
@@ -81,9 +81,10 @@ public:
     std::vector<std::string> schemes() const;  ///< canonical specs, in the order of the request
     std::vector<std::string> topologies() const;
 
-    /// Schemes ranked by error, one row per scheme and topology. `exact`, an ideal, comes last;
-    /// before that, schemes with gaps in their memory, then those with overflow, then those that
-    /// lose layers. All else equal, the order is that of `step_nmse`, then of `error_over_noise`.
+    /// Schemes ranked by error, one row per scheme and topology. `exact`, an ideal, comes last.
+    /// Schemes without gaps in their memory come before others; among equals, those without
+    /// overflow; then those without lost layers; then the order is by `step_nmse`, then by
+    /// `error_over_noise`.
     /// @throws std::invalid_argument  An impossible option.
     std::vector<SummaryRow> summary(const SummaryOptions& options = {}) const;
     /// Scheme `a` against scheme `b`: a row for all layers, then one per layer. Each is a spec, or

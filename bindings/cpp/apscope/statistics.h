@@ -13,10 +13,10 @@ namespace apscope {
 /// @{
 
 /// The errors of a cast of x to y: the columns of docs/definitions.md, section 3. Sums and means
-/// are over the counted pairs, in the unit of x, those of squares in its square; nmse,
-/// relative_bias, cosine and underflow_rate have no unit. NaN if a number does not exist: an empty
-/// array has no mean, an all-zero array no NMSE. With overflow no error is finite: mse, variance
-/// and nmse are infinite, sqnr_db is minus infinity, cosine 0 and rescaled_nmse 1.
+/// are over the counted pairs, in the unit of x, or in its square for squares; nmse, relative_bias,
+/// cosine and underflow_rate have no unit. NaN if a number does not exist: an empty array has no
+/// mean, an all-zero array no NMSE. With overflow no error is finite: mse, variance and nmse are
+/// infinite, sqnr_db is minus infinity, cosine 0 and rescaled_nmse 1.
 /// @tparam Count  The type of counts.
 /// @tparam Real   The type of the other numbers.
 template <class Count, class Real>

@@ -19,8 +19,8 @@
 namespace apscope {
 namespace {
 
-// Copies one cell of a row. The row of a cast has all counts; only rows of reductions and of other
-// grids lack some.
+// Copies one cell of a row. All counts of a cast exist; only rows of other stages and grids lack
+// some.
 void take(double& to, double from) { to = from; }
 void take(std::int64_t& to, const std::optional<std::int64_t>& from) { to = from.value_or(0); }
 

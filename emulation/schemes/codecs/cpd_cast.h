@@ -1,5 +1,5 @@
-// The cast of CPD, the published emulator of Auto Precision Scaling, as its code behaves and not as
-// IEEE 754 would have it. It rounds to nearest, ties to even (at m = 0, where the implicit bit
+// The cast of CPD, the published emulator of Auto Precision Scaling, with the behaviour of CPD's
+// code instead of IEEE 754's. It rounds to nearest, ties to even (at m = 0, where the implicit bit
 // decides, ties go up), but
 //
 // - overflow is decided before rounding: a number that rounds up past the largest one gives
@@ -22,8 +22,8 @@ void cpd_cast(std::span<const float> in, std::span<float> out, int exponent_bits
               int mantissa_bits);
 
 // CPD's exponent of a magnitude: ceil(fl32(log2 x)), the logarithm rounded once to fp32. It is
-// floor(log2 x), not one more, where x exceeds a power of two by less than the rounded logarithm
-// can represent. The result is -inf for 0, inf for inf, NaN for NaN.
+// floor(log2 x), not one more, if x exceeds a power of two by less than the rounded logarithm can
+// represent. The result is -inf for 0, inf for inf, NaN for NaN.
 float cpd_exponent(float x);
 
 }  // namespace apscope::detail

@@ -7,7 +7,7 @@ namespace apscope::detail {
 
 namespace {
 
-// The low `width` bits of k, high bit first: BitWriter's own order is the other way round.
+// Writes the low `width` bits of k, high bit first; BitWriter itself writes the low bit first.
 void put_high_first(BitWriter& bits, std::uint64_t k, int width) {
     for (int bit = width - 1; bit >= 0; --bit) bits.put(k >> bit & 1, 1);
 }

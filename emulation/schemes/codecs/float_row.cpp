@@ -37,7 +37,8 @@ struct Unscale {
         for (std::size_t i = 0; i < count; ++i) values[i] = codes[i] * divisor / scale[i];
     }
 };
-// The moments of rounding scaled numbers, in the units of the row; NaN where a draw can overflow.
+// The moments of rounding scaled numbers, in the units of the row; NaN if the rounding can
+// overflow.
 void state_moments(std::span<const double> scaled, const double* scale, const Cast<double>& cast,
                    double* bias, double* variance) {
     std::fill_n(bias, scaled.size(), 0.0);

@@ -1,7 +1,7 @@
-// The best i for a j is the one with the smallest exact total T[i, t - 1] + cost(i, j), the first
-// of equals; exact: the cost has about 100 bits, and the total is rounded once. In most cases
-// totals in fp64 decide, because no second total is within rounding errors of the smallest. Exact
-// totals are computed, and stored, only in the other cases.
+// For each j, the search finds the first i with the smallest exact total T[i, t - 1] + cost(i, j):
+// a cost has about 100 bits, and the total is rounded once. Usually totals in fp64 decide, because
+// no second total is within rounding errors of the smallest. Exact totals are computed, and stored,
+// only in the other cases.
 #include "emulation/schemes/codecs/level_search.h"
 
 #include <algorithm>

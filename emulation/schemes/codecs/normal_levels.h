@@ -2,7 +2,7 @@
 // which stochastic rounding adds least variance to N(0, 1) on [-T, T]; 0 and g are among them. T
 // leaves 1/32 of the distribution outside.
 //
-// They are found by dynamic programming over the points. Mirror images are equally good: where
+// They are found by dynamic programming over the points. Mirror images are equally good, so if
 // choices are equal except for rounding errors, the higher point is taken.
 #pragma once
 

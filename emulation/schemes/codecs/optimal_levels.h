@@ -12,7 +12,7 @@
 //      exact         every i for every j: O(k n^2)
 //      fast          the best i rises with j, as the costs satisfy the quadrangle inequality:
 //                    divide and conquer, O(k n log n)
-//      candidates    points from a subset alone: half of its elements evenly spaced in rank, half
+//      candidates    points from a subset only: half of its elements evenly spaced in rank, half
 //                    in value, both ends among them. Costs still count every element.
 //
 // fast and candidates first try a programme without layers, in which every level has a price

@@ -47,8 +47,8 @@ struct Paths {
     std::size_t count;
     double price, doubt;
     double* before;  // F[j] - bend[j]
-    // For every vector of j, the least i whose total may be within doubt of the best for one of
-    // them.
+    // For every vector of j, the least i that may give one of these j a total within doubt of the
+    // best.
     std::uint32_t* lowest;
 };
 

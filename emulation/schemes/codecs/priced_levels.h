@@ -32,7 +32,7 @@ private:
     Row before_;
     Buffer<std::uint32_t> lowest_;
     double price_ =
-        0.0;  // the last one found, in units of the cost without levels between the ends
+        0.0;  // the last price found, in units of the cost without levels between the ends
 };
 
 }  // namespace apscope::detail

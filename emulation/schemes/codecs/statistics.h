@@ -1,5 +1,5 @@
-// Statistics of a row from which a scheme chooses: sums of fixed shape, so that they depend only on
-// the values.
+// Statistics of a row, from which schemes choose parameters. Sums have a fixed shape, so they
+// depend only on the values.
 #pragma once
 
 #include <algorithm>
@@ -70,8 +70,8 @@ inline double amax_of(const Rows& rows) {
     return amax;
 }
 
-// Calls work(run, part) for every run of `length` elements of a row; the last run may be shorter.
-// The parts of a run have sum_block elements, counted from the run's start, or fewer.
+// Calls work(run, part) for every run of `length` elements of a row; the last run may be shorter. A
+// run is passed in parts of at most sum_block elements, counted from the run's start.
 template <class Work>
 void for_runs(const RowReader& row, std::size_t length, Work&& work) {
     if (length > sum_block) {

@@ -10,8 +10,9 @@
 //
 // Padding to a multiple of W lcm(W, 8) is part of every scale and has errors of its own. For the
 // first `warmup` steps the momentum is sent in a float format, without errors, and added exactly.
-// The variance, frozen after the warm-up, is the optimizer's affair. The payload is the first
-// phase's; the second moves as many bits again, as a ring does. Its own truth is m_w.
+// The variance, frozen after the warm-up, belongs to the optimizer. The payload is that of the
+// first phase; the second moves as many bits again, as a ring does. own_nmse and own_cosine compare
+// with m_w.
 #include <algorithm>
 #include <array>
 
@@ -46,7 +47,7 @@ struct Phases {
     bool warm = false;  // the momentum is sent in a float format
     Row scales;         // scale of each worker's v
     Row answers;
-    Row padding;  // v behind the tensor's end, worker by worker
+    Row padding;  // v after the tensor's end, worker by worker
 
     void fields(Fields& f) {
         f.numbers("warm", warm);
@@ -69,7 +70,7 @@ struct AddSigns {
     }
 };
 
-// The part of v behind the first `elements`, which consists only of errors.
+// The part of v after the first `elements`, which consists only of errors.
 class Padding {
 public:
     Padding(State& state, std::size_t workers, std::size_t elements)
@@ -91,7 +92,7 @@ public:
                     return std::span<const double>(whole);
                 }};
     }
-    // Updates the errors of the padding for the next step, because it belongs to no piece.
+    // Updates the errors of the padding, which no piece contains, for the next step.
     void keep(const Phases& phases) {
         const std::size_t chunk = server_.size() / workers_;
         for (std::size_t i = elements_; i < server_.size(); ++i) {
@@ -220,14 +221,15 @@ SchemeParts parts_of(const SchemeArguments& arguments) {
         const std::size_t padding = phases.padding.size() / phases.scales.size();
         if (p.place.first + p.x.size() < p.place.size || padding == 0) {
             encode_signs(m, p.x, scale, 0, p.packs());
-        } else {  // the last piece has the padding's signs behind it
+        } else {  // the signs of the padding follow the last piece
             Row whole(p.x.begin(), p.x.end());
             const double* tail = phases.padding.data() + p.worker * padding;
             whole.insert(whole.end(), tail, tail + padding);
             encode_signs(m, whole, scale, 0, p.packs());
             m.values.resize(p.x.size());
         }
-        m.side_bits = m.tensor_bits = 64;  // its scale, and that of the chunk it serves
+        m.side_bits = m.tensor_bits =
+            64;  // the scales of the worker's row and of the worker's chunk
     };
     scheme.encoding.reduce = [](const SentPieces& s, Row& sum) {
         exact_sum(s.messages, sum);

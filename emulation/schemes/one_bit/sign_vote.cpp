@@ -49,7 +49,7 @@ SchemeDefinition sign_vote_definition() {
                 scheme.transport.code_bits = 1;
                 scheme.transport.sum_bits = [tie](int workers) {
                     return tie == 0.0 && workers % 2 == 0 ? 2 : 1;
-                };  // of the answer
+                };  // bits of the answer
                 if (beta != 0.0) {
                     scheme.memory.compares_intended = true;
                     scheme.memory.begin = [](State& state, std::size_t workers, std::size_t size) {

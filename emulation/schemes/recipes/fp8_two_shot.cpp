@@ -1,7 +1,7 @@
 // fp8_two_shot: two phases of an 8-bit float format under real scales, the sum between them in
 // fp32.
 //
-//      a  = amax of the group           1 where it is 0 or NaN
+//      a  = amax of the group           1 if that is 0 or NaN
 //      S  = fl32(M fl32(1 / a))         M: the format's largest value
 //      c  = round(fl32(x S))            to nearest, ties to even
 //      x' = fl32(c fl32(1 / S))         the decoded value

@@ -7,18 +7,17 @@
 //      q = e2m1(x / (d / S))                     in fp32, clipped to 6
 //      y = fl32(fl32(q d) / S)                   gathered, added in fp32
 //
-// rht: 16 elements at a time, padded with zeros, are turned before by diag(signs) H16 / 4 and back
-// after; that spreads a spike over 16 elements. four_over_six: S aims at 256, each block also
-// tries 1.5 d, which puts its amax on 4, and keeps the result with the smaller squared (mse) or
-// absolute (mae) error; a tie keeps 6.
+// rht: each group of 16 elements, padded with zeros, is rotated by diag(signs) H16 / 4 before it is
+// rounded, and back afterwards; that spreads a spike over 16 elements. four_over_six: S has 256 in
+// place of 448, and each block also tries the scale 1.5 d, which maps its amax to 4 instead of 6.
+// It keeps the result with the smaller squared (mse) or absolute (mae) error, and d at a tie.
 //
-// bucket: tensor means the array of the tensor's bucket, whose amax and blocks these are. The words
-// of a neighbour's elements that are turned with the tensor's lie before its first one's and behind
-// its last one's.
+// bucket: amax and blocks are those of the array of the tensor's bucket. Elements of a neighbouring
+// tensor in the same group of 16 use the random words before the tensor's first or after its last.
 //
-// nonfinite=transformer_engine: NaNs and infinities take part as in Transformer Engine. apart: not
-// in amax (section 11 of docs/definitions.md); with rht, which would spread them, they bypass the
-// scheme.
+// nonfinite=transformer_engine: NaNs and infinities are treated as in Transformer Engine. apart:
+// they do not count in amax (section 11 of docs/definitions.md); with rht, which would spread them,
+// they bypass the scheme.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -42,7 +41,7 @@ void multiply_signs(std::span<double> whole_groups) {
     }
 }
 
-// Turns a piece of a row; the piece begins with a group.
+// Rotates a piece of a row; the piece begins with a group.
 Row turn(std::span<const double> x) {
     Row turned(x.begin(), x.end());
     turned.resize((x.size() + group - 1) / group * group, 0.0);
@@ -57,7 +56,7 @@ void turn_back(Row& turned, std::size_t size) {
     turned.resize(size);
 }
 
-// Every turned element is a sum of its group's 16, each times 1/4 or -1/4.
+// The inverse rotation makes each element a sum of its group's 16, each times 1/4 or -1/4.
 void turn_back_variance(Row& variance, std::size_t size) {
     for (std::size_t first = 0; first < variance.size(); first += group) {
         double sum = 0.0;
@@ -68,7 +67,7 @@ void turn_back_variance(Row& variance, std::size_t size) {
     variance.resize(size);
 }
 
-// The largest magnitude of the rounded numbers; NaNs do not count, infinities only with
+// The largest magnitude of the numbers to be rounded; NaNs do not count, infinities only with
 // `infinities`.
 double amax_of(const RowReader& row, bool turns, bool infinities) {
     double amax = 0.0;
@@ -124,7 +123,7 @@ struct Encoder {
         BlockRow six = rounded();
         settings.stretch = 1.5f;
         state(better(std::move(six), rounded(), x, metric == FourOverSix::mse));
-        // The chosen scale depends on the words, so the moments are unknown.
+        // The chosen scale depends on the random words, so the moments are unknown.
         std::ranges::fill(m.bias, std::nan(""));
         std::ranges::fill(m.variance, std::nan(""));
     }
@@ -168,7 +167,7 @@ SchemeParts parts_of(const SchemeArguments& arguments) {
         const std::span<const double> x = around.row.read(0, around.row.size);
         settings.first_element = p.place.first - around.lead;
         const Row turned = turns ? turn(x) : Row();
-        // The zeros that fill the last group are its own.
+        // The zeros that pad the last group belong to the message.
         const std::size_t end = turns && around.ends ? turned.size() : around.lead + p.x.size();
         encoder(m, turns ? turned : x,
                 {around.lead, end - around.lead, around.begun, around.starts}, p.packs(), settings);

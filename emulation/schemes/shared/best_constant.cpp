@@ -13,7 +13,7 @@ namespace apscope::detail {
 
 namespace {
 
-// With s the largest exponent that never saturates, the exponents s - below .. s + above are tried.
+// Exponents from s - below to at most s + above are tried; s is the largest that never saturates.
 constexpr int below = 2, above = 64;
 // The number of exponents evaluated together, because reading and the noise cost as much as
 // several.

@@ -1,8 +1,8 @@
 // Blocks that cross tensors. With the key `bucket`, a scheme encodes a bucket of gradients as one
 // array: tensors of the step, flattened, one after another in the order of the exchange
 // (tensor_units.h). Blocks are counted from the start of that array. An exchange is still for one
-// tensor; it also reads the elements of neighbouring tensors in the same blocks. Those that are not
-// finite are treated like others of a block that are not finite.
+// tensor; it also reads the elements of neighbouring tensors in the same blocks. Such an
+// element that is not finite is treated like one of the tensor itself.
 #pragma once
 
 #include <cstddef>
@@ -35,14 +35,14 @@ Bucket bucket_around(const SchemeParts& scheme, std::size_t tensor, std::size_t 
 // blocks.
 struct BlocksAround {
     RowReader row;                    // begins with a block
-    std::size_t lead = 0;             // elements before the tensor's own
+    std::size_t lead = 0;             // elements of the first block before the tensor's own
     std::size_t begun = 0;            // blocks that begin in the tensor, which sends their scales
     bool starts = true, ends = true;  // true: the array begins, ends in the tensor
 };
 BlocksAround blocks_around(const TrainingStep& step, const RowReader& x, std::size_t size,
                            std::size_t worker, std::size_t block);
 
-// The lead alone, equal for all workers: elements of the first block that lie before the tensor.
+// BlocksAround::lead, which is equal for all workers.
 std::size_t lead_of(const TrainingStep& step, std::size_t size, std::size_t block);
 
 // Reduces a message of all of these elements to the tensor's own.

@@ -1,5 +1,5 @@
 // Common parts of schemes with one dynamic loss scale for all tensors: found_inf of a step, and the
-// state machine of torch.amp.GradScaler, whose scale may be held above a scheduled minimum.
+// state machine of torch.amp.GradScaler, with an optional scheduled minimum of the scale.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ public:
     bool operator()(const SelectionInput& input, std::size_t step, double scale) const;
 
 private:
-    // Uses a bound, so that only steps whose sums could overflow are reduced ahead.
+    // From a bound, so that sums are computed in advance only for steps that could overflow.
     bool could_overflow(const AgreedStatistics& s, double scale, int workers,
                         const Topology& topology) const;
 

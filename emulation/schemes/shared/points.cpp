@@ -29,7 +29,7 @@ void append(BitWriter& to, const Message& m) {
     }
 }
 
-// The remainder of a row, with 0 where it is not finite.
+// residual -= values, with 0 if the difference is not finite.
 struct Subtract {
     static APSCOPE_INLINE void run(const double* values, std::size_t count, double* residual) {
         for (std::size_t i = 0; i < count; ++i) {
@@ -38,11 +38,11 @@ struct Subtract {
         }
     }
 };
-// The same, and adds the values to those of the points before, if there are any.
+// Adds a point to the values, which the first point sets, and subtracts it from the residual.
 struct TakePoint {
     static APSCOPE_INLINE void run(const double* point, bool first, std::size_t count,
                                    double* values, double* residual) {
-#pragma GCC ivdep  // rows of their own
+#pragma GCC ivdep  // the rows do not overlap
         for (std::size_t i = 0; i < count; ++i) values[i] = (first ? 0.0 : values[i]) + point[i];
         Subtract::run(point, count, residual);
     }
@@ -193,8 +193,8 @@ struct Points {
 SchemeParts in_points(const SchemeParts& inner, long max, double nmse) {
     const auto points = std::make_shared<const Points>(inner, max, nmse);
     SchemeParts scheme = inner;
-    scheme.transport.code_bits = 0;  // as many times those of a point as there are points
-    // The remainder may depend on draws; its pieces are then not independent.
+    scheme.transport.code_bits = 0;  // depends on the number of points
+    // If the inner scheme draws, the remainder depends on draws, and is computed for whole rows.
     scheme.run = inner.draws() ? whole_row : inner.run;
     scheme.block = 0;
     scheme.topology = reductions::gather;

@@ -59,7 +59,7 @@ void encode_buckets(const RowPiece& p, const Codebooks& books, Message& all) {
 
 void encode(const RowPiece& p, const Codebooks& books, Message& m) {
     if (p.x.empty()) m.prepare(0, true, true);
-    else if (books.bucket == 0)  // the codebook of the whole row was measured
+    else if (books.bucket == 0)  // measure() chose the codebook of the whole row
         encode_levels(m, p.x, LevelTable(Row(p.own.begin(), p.own.end())), 1.0,
                       LevelRule::stochastic, p.stream(books.random_bits), false, p.place.first);
     else encode_buckets(p, books, m);

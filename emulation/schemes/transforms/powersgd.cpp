@@ -97,7 +97,7 @@ Parameters select(const Selection& given, std::size_t wanted) {
     Row& q = state.of<Memory>().q;
     // A factor of zeros would stay zero forever.
     if (q.size() != m.columns * m.rank || amax_of(q) == 0.0) q = random_factor(step, m);
-    // Powers of two keep the products inside fp64's range whatever the gradient's size.
+    // The gradients are scaled by a power of two, so that products stay within fp64's range.
     auto& [own_p, own_q, p, exponent] = theta.own.of<Factors>();
     double amax = 0.0;
     for (const RowReader& row : x) amax = std::max(amax, amax_of(row));
