@@ -50,7 +50,7 @@ private:
     struct Step {
         bool lower_is_odd;
         bool exact;        // the magnitude is the lower neighbour itself
-        int against_half;  // sign of the magnitude less the midpoint; deterministic modes only
+        int against_half;  // sign of magnitude - midpoint; deterministic modes only
         Count up_count;    // stochastic modes only
     };
     // Sets lower_ and upper_ to the neighbours of magnitude_, with no upper limit to the exponent.

@@ -40,7 +40,7 @@ struct RatioProduct {
 };
 
 // The product over at most 128 noise blocks, without those where N is 0: block b multiplies lane b
-// mod 16, in order of b; lanes are joined as those of sums are.
+// mod 16, in order of b; lanes are combined in the same order as those of sums.
 APSCOPE_HD RatioProduct product_of_ratios(const double* errors, const double* noise,
                                           std::size_t count) {
     double lane[sum_lanes];

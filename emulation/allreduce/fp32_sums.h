@@ -40,7 +40,8 @@ struct Fp32Sums {
 std::optional<Fp32Sums> fp32_sums(const FloatFormat& sent, const FloatFormat& accumulate,
                                   const Projection& projection, int k, int workers);
 
-// The sums as a topology adds them (additions.h); its wide sums must be those of fp32.
+// Does the same for the additions of a topology (additions.h). Returns nothing if its wide
+// additions are not those of fp32.
 std::optional<Fp32Sums> fp32_sums(const Topology& topology, const FloatFormat& sent,
                                   const FloatFormat& accumulate, const Projection& projection,
                                   int k, int workers);

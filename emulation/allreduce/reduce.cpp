@@ -70,7 +70,7 @@ private:
 struct AddFp32 {
     static APSCOPE_INLINE void run(float* target, const float* a, const float* b, float sign,
                                    std::size_t count) {
-#pragma GCC ivdep  // the rows are separate, or the same
+#pragma GCC ivdep  // rows do not overlap, or are identical
         for (std::size_t i = 0; i < count; ++i) target[i] = a[i] + sign * b[i];
     }
 };
@@ -80,7 +80,7 @@ struct AddAndRound {
     static APSCOPE_INLINE void run(float* target, const float* a, const float* b, float sign,
                                    std::size_t count, const StepCast<float>* given) {
         const StepCast<float> step = *given;
-#pragma GCC ivdep  // the rows are separate, or the same
+#pragma GCC ivdep  // rows do not overlap, or are identical
         for (std::size_t i = 0; i < count; ++i) target[i] = round_step<S>(a[i] + sign * b[i], step);
     }
 };

@@ -1,5 +1,5 @@
-// All-reduce over rows of fp64 numbers, which are values of a format or about to be rounded to it:
-// the hops of a topology, each addition rounded once to the accumulator.
+// All-reduce over rows of fp64 numbers (values of a format, or numbers that are first rounded to
+// it): runs the hops of a topology and rounds every sum once to the accumulator.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Data that a call of reduce() (emulation/allreduce/reduce.h) leaves for the next call: scratch
-// rows, and the programs of topologies.
+// Data that calls of reduce() (emulation/allreduce/reduce.h) share: scratch rows, and the programs
+// of topologies.
 #pragma once
 
 #include <vector>

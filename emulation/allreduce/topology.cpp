@@ -18,8 +18,7 @@ namespace apscope::detail {
 
 struct TopologyForm {
     std::string_view name;
-    void (*program)(ReductionProgram& program, int workers,
-                    int group);  // appends the hops between rows
+    void (*program)(ReductionProgram& program, int workers, int group);  // appends hops of rows
     // The name of the topology's collective in docs/definitions.md, section 12; empty if it has no
     // cost model.
     std::string_view collective;

@@ -22,7 +22,7 @@ struct TopologyForm;  // an entry of the table in topology.cpp
 struct TwoPhase {
     std::string sum = "fp32";  // format of the owner's additions: fp32, exact or a format's name
     bool own_exact = false;    // the owner's values of its shard are not encoded
-    std::string phase2;        // the scheme that encodes the sums; empty: that of phase 1
+    std::string phase2;        // the scheme that encodes the sums; empty: the scheme of phase 1
     bool finishes = true;      // false: the sums stay with their owners (reduce_scatter)
 
     friend bool operator==(const TwoPhase&, const TwoPhase&) = default;

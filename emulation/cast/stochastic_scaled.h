@@ -58,7 +58,7 @@ APSCOPE_HD float draw_scaled(float x, const ScaledCast& s, AddedDigits<M, std::u
         next = static_cast<std::uint32_t>(static_cast<std::int32_t>(rest));
         rest -= static_cast<float>(static_cast<std::int32_t>(next));
     }
-    // A zero was scaled as the smallest normal number, so its rest does not count.
+    // A zero was replaced by the smallest normal number, whose rest must not count.
     if constexpr (asks_what_is_lost<M>) {
         (Few ? sum : next) |= static_cast<std::uint32_t>((rest != 0.0f) & ((bits << 1) != 0));
     }

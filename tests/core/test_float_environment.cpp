@@ -92,7 +92,7 @@ TEST(FloatEnvironment, TheOtherControlWordIsSetToo) {
     int inside = 0;
     {
         const FloatEnvironment environment;
-        inside = std::fegetround();  // the C library asks the x87's
+        inside = std::fegetround();  // the C library reads the x87's control word
     }
     const int after = std::fegetround();
     std::fesetround(FE_TONEAREST);

@@ -116,8 +116,7 @@ TEST(ItemQueue, WorkspacesAreUsedAgainAndGiveWay) {
     roomy.do_one(fill);
     roomy.do_one([&](std::size_t, Workspace& workspace) { held = workspace.buffers.held(); });
     EXPECT_GE(held, 800'000u);
-    ItemQueue tight({1'000'000, 999'999},
-                    1'000'000);  // the second item may use the memory that the pool holds
+    ItemQueue tight({1'000'000, 999'999}, 1'000'000);  // the second may use the pool's memory
     tight.do_one(fill);
     tight.do_one([&](std::size_t, Workspace& workspace) { held = workspace.buffers.held(); });
     EXPECT_GE(held, 800'000u);

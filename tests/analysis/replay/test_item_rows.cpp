@@ -85,8 +85,7 @@ TEST(ItemRows, OfSchemesThatSendTheSameCodesAreWorkedOutOnce) {
 
     std::vector<std::unique_ptr<Scheme>> schemes;
     std::vector<Streamed> streamed;
-    for (std::size_t place = 0; place < 3;
-         ++place) {  // so that neighbours are from different lines
+    for (std::size_t place = 0; place < 3; ++place) {  // neighbours differ in line
         for (const auto& line : lines) {
             if (place >= line.size()) continue;
             schemes.push_back(std::make_unique<Scheme>(parse_scheme(line[place].spec)));

@@ -158,8 +158,7 @@ TEST(SchemeCost, BlocksThatCrossTensorsAreCounted) {
                            told = static_cast<double>(most);
                 const std::string what = spec + " " + topology + ", elements " + std::to_string(n);
                 EXPECT_LE(bytes, 1.1 * told + 100'000) << what;
-                EXPECT_GE(2.5 * bytes + 100'000, told)
-                    << what;  // the prediction counts the whole bucket as the tensor
+                EXPECT_GE(2.5 * bytes + 100'000, told) << what;  // told: the bucket as one tensor
             }
         }
     }

@@ -60,7 +60,7 @@ struct Literal {
 
 using enum RoundingMode;
 constexpr Overflow ieee = Overflow::ieee, saturate = Overflow::saturate;
-// Worked out by hand from the definitions.
+// Results computed by hand from the definitions.
 const Literal literals[] = {
     {"e4m3", ties_to_even, ieee, 0x1.000002p-10f, 0x1p-9f},  // sticky bit below the subnormal tie
     {"e4m3", ties_to_even, ieee, 0x1p-10f, 0.0f},

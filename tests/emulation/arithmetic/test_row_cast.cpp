@@ -1,5 +1,5 @@
-// Rows rounded and added in every mode against the rule, element by element: values, midpoints,
-// their neighbours, sums far apart, infinities, NaNs and both zeros.
+// Rows rounded and added in every mode, compared with the rule, element by element: values,
+// midpoints, their neighbours, sums far apart, infinities, NaNs and both zeros.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -90,8 +90,7 @@ protected:
 TEST_P(OnEverySet, RowsAreRoundedByTheRule) {
     constexpr std::size_t count = 1300, first = 77;
     for_modes([&](const FloatFormat& format, const Projection& p, const std::string& what) {
-        if (p.rounding == RoundingMode::stochastic_exact)
-            return;  // not supported for rows of fp64 numbers
+        if (p.rounding == RoundingMode::stochastic_exact) return;  // not for fp64 rows
         const RowCast row(format, p);
         const RandomStream stream{{3, 5}, 1, stage_and_hop(Stage::wire, 0), p.drawn_bits()};
         const std::vector<double> x = numbers(format, count, 7);

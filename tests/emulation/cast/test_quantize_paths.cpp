@@ -192,7 +192,7 @@ TEST_P(QuantizePaths, CodesEqualTheScalarCodec) {
 }
 
 // Codes of numbers that must be rounded first: in one pass or two, with and without a number that
-// overflows near by.
+// overflows in the same buffer.
 TEST_P(QuantizePaths, CodesOfAnyNumberAreThoseOfTheRule) {
     for (const FloatFormat& f : formats()) {
         if (f.storage_bits() > 16) continue;

@@ -1,6 +1,6 @@
-// Stochastic casts of fp32 numbers are the rule with each element's own word, on every instruction
-// set: every number of random bits that comes in bulk, every length up to some buffers, arrays that
-// begin anywhere in a block of words.
+// Stochastic casts of fp32 numbers give the bits of the rule with each element's own word, on every
+// instruction set: every number of random bits that is drawn in bulk, every length up to a few
+// buffers, arrays that begin anywhere in a Philox block.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -239,9 +239,8 @@ TEST(CudaRule, CodesOfEveryNamedFormat) {
         expect_codes<float, std::uint32_t>(
             f, {RoundingMode::ties_to_even, Overflow::ieee, 32, Underflow::gradual, true}, nan);
     }
-    expect_codes<float, std::uint8_t>(
-        parse_format("e2m1fn"), {},
-        std::nullopt);  // the format has no NaN, and the input has none
+    expect_codes<float, std::uint8_t>(parse_format("e2m1fn"), {},
+                                      std::nullopt);  // no NaN in format or input
 }
 
 TEST(CudaRule, TheFirstCodeThatIsTooWideIsFound) {
