@@ -28,8 +28,8 @@ std::string format_spelling(std::string_view word);
 // The formats that an ambiguous word, such as FP8, may mean.
 struct SeveralFormats {
     std::string_view words;       // folded, separated by spaces
-    std::string_view one, other;  // the two usual ones
-    std::string_view all;         // all of them, as the text of a message
+    std::string_view one, other;  // the two most usual formats
+    std::string_view all;         // all formats, as the text of a message
 };
 const SeveralFormats* formats_meant(std::string_view word);  // null for other words
 

@@ -31,7 +31,7 @@ Count divided_up(Count a, Count b) { return (a + b - 1) / b; }
 
 // A message of n elements.
 struct Message {
-    Count channels, threads;  // the numbers that NCCL uses for it
+    Count channels, threads;  // the numbers that NCCL uses for the message
     Count bytes, element;
 };
 Message message_of(const Channels& given, bool trees, Count workers, Count n) {

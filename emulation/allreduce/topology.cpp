@@ -18,7 +18,7 @@ namespace apscope::detail {
 
 struct TopologyForm {
     std::string_view name;
-    void (*program)(ReductionProgram& program, int workers, int group);  // appends hops of rows
+    void (*program)(ReductionProgram& program, int workers, int group);  // appends the hops
     // The name of the topology's collective in docs/definitions.md, section 12; empty if it has no
     // cost model.
     std::string_view collective;
@@ -131,7 +131,7 @@ class Pat {
 public:
     Pat(std::vector<Hop>& hops, int workers) : hops_(hops), workers_(workers) {
         const std::int64_t power = std::bit_ceil(static_cast<std::uint64_t>(workers));
-        int together = 1;  // the number of steps that are made at once
+        int together = 1;  // the number of steps that NCCL combines
         for (int steps = 8; steps > 1 && together < workers / 2; steps /= 2) together *= 2;
         apart_ = power / together;
         power_ = power;

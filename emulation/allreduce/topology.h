@@ -21,7 +21,7 @@ struct TopologyForm;  // an entry of the table in topology.cpp
 // The keys of a reduction in two phases.
 struct TwoPhase {
     std::string sum = "fp32";  // format of the owner's additions: fp32, exact or a format's name
-    bool own_exact = false;    // the owner's values of its shard are not encoded
+    bool own_exact = false;    // the owner of a shard does not encode its own values
     std::string phase2;        // the scheme that encodes the sums; empty: the scheme of phase 1
     bool finishes = true;      // false: the sums stay with their owners (reduce_scatter)
 

@@ -26,7 +26,7 @@
 namespace apscope::detail {
 
 struct DrawnStep {
-    StepCast<double> step;   // its grid and its results beyond the largest number
+    StepCast<double> step;   // the grid, and the results for numbers beyond the largest
     double draws, per_draw;  // 2^N, 2^-N
 };
 

@@ -55,7 +55,7 @@ float encode_blocks(std::span<const double> in, std::span<std::uint8_t> codes,
 // ratio.
 struct BlockSettings {
     RandomStream stream;  // stream of the random words; element i draws word first_element + i
-    std::optional<float> amax;  // the amax that several arrays agreed on; absent: that of the array
+    std::optional<float> amax;  // the common amax of several arrays; absent: the array's own
     // The largest block scale for which the tensor scale is chosen; 0: the scale format's largest.
     float scale_range = 0;
     float stretch = 1;  // factor on the block's scale before it is rounded

@@ -117,8 +117,7 @@ bool prove_matmul();
 bool prove_replay();
 void print_timings();
 
-// Multiply-adds of fp32 numbers a second that the device does, as far as a plain kernel reaches its
-// peak.
+// The fp32 multiply-adds per second of the device, measured with a plain kernel.
 double multiply_adds_a_second();
 
 }  // namespace apscope::detail::gpu

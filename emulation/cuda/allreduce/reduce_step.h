@@ -20,7 +20,7 @@ struct ReduceStep {
     std::uint64_t first, last;  // the elements of one chunk: first .. last - 1
     double* out;                // `elements` values
     bool input_cast;
-    double scale;    // values are multiplied by it before they are rounded
+    double scale;    // values are multiplied by this before they are rounded
     double inverse;  // the sum is multiplied by this, or, if this is 0, divided by `scale`
     double divisor;  // then the sum is divided by this
     Cast<double> wire;

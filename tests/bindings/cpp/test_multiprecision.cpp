@@ -1,5 +1,5 @@
-// Boost.Multiprecision: exact values of codes; numbers of any precision rounded once, against a
-// search among exact values.
+// Boost.Multiprecision: exact values of codes; numbers of any precision are rounded once, as a
+// search among exact values shows.
 #include <apscope/multiprecision.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// The oracles against hand-written literals and against each other, then the rule and the array
-// path against the oracles for every named format.
+// The oracles are compared with hand-written literals and with each other, then the rule and the
+// array path with the oracles, for every named format.
 #ifdef APSCOPE_HAS_ORACLE
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Reduction programs against their definitions, written out.
+// Reduction programs compared with their definitions, written as formulas.
 #include <gtest/gtest.h>
 
 #include <stdexcept>

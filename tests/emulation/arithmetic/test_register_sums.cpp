@@ -1,6 +1,6 @@
 // Sums in registers against the general path, which rounds every exact result by the rule: the same
-// bits for all formats, orders, roundings, shapes and instruction sets, with operands on both sides
-// of every condition.
+// bits for all formats, orders, roundings, shapes and instruction sets, with operands that meet,
+// and operands that do not meet, each condition of the register path.
 #include <gtest/gtest.h>
 
 #include <cmath>
