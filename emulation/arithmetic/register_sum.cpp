@@ -190,7 +190,7 @@ bool with_kernels(const SumOptions& options, bool products, std::span<const floa
     if (!options.registers) return false;
     const auto fp64 = make_steps<double>(options);
     if (!fp64 || options.order.kind == SumOrder::Kind::exact) return false;
-    // If the fp32 path does not work for any fp32 numbers, it may work for the given ones.
+    // If the fp32 path is not possible for all fp32 numbers, it may be possible for the given ones.
     const ValueRange any = range_of(make_format(8, 23));
     SumPath path = sum_path(options, products, any, any);
     if (path != SumPath::fp32) path = sum_path(options, products, range_of(a), range_of(b));

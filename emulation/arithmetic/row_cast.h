@@ -45,7 +45,7 @@ public:
     void round(const double* in, double scale, double* out, std::size_t count,
                const RandomStream& stream, std::uint64_t first) const;
     // Sets out[i] = round(a[i] + sign b[i]), rounded once; `out` may be a or b. The operands must
-    // be such as add_rounded() takes.
+    // meet the conditions of add_rounded().
     void add(const double* a, const double* b, double sign, double* out, std::size_t count,
              const RandomStream& stream, std::uint64_t first) const;
 

@@ -18,9 +18,9 @@ MovableFormat<Real> movable(const FloatFormat& f, const Cast<Real>& cast) {
 }
 
 // The range of k by which a format may be moved: its quantum stays a normal number of Real, and c,
-// which is above its largest number, stays finite. The quantum stays `spare` binades larger still,
-// because stochastic rounding multiplies it by numbers of 24 bits, and these products are exact
-// from 2^-125 on.
+// which is above its largest number, stays finite. The quantum also stays at least `spare` binades
+// above the smallest normal number, because stochastic rounding multiplies it by numbers of 24
+// bits, and these products are exact from 2^-125 on.
 template <class Real>
 struct Moves {
     int lowest, highest;

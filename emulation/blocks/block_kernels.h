@@ -18,8 +18,8 @@ namespace apscope::detail {
 // Elements that share one scale are processed in steps of this many.
 inline constexpr std::size_t block_step = 16;
 
-// The limits of a format under the scale 1. Functions multiply them by 2^k; their parameter `shift`
-// is k, shifted to the exponent field.
+// The limits of a format for the scale 1. Functions multiply them by 2^k; their parameter `shift`
+// has k in the position of the exponent field.
 template <class Real>
 struct MovableFormat {
     using Bits = BitsOf<Real>;
