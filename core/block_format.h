@@ -48,7 +48,7 @@ struct BlockFormat {
     int block_size = 32;  // elements that share a scale; the last block of a line may be shorter
     ScaleRule rule = ScaleRule::floor;
     bool tensor_scale = false;  // one additional fp32 scale for the whole array (rule ratio only)
-    BlockNonfinite nonfinite = BlockNonfinite::apart;  // torchao's two are not for the rule ratio
+    BlockNonfinite nonfinite = BlockNonfinite::apart;  // no torchao rule if rule is ratio
 
     friend bool operator==(const BlockFormat&, const BlockFormat&) = default;
 

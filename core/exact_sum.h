@@ -2,9 +2,10 @@
 //
 // Fast path: the fp64 sum rounded to odd. TwoSum gives the rounded sum and its exact error; if the
 // error is not zero and the sum's last bit is even, the sum moves one ulp towards the error. A
-// round-to-odd intermediate with 2 spare bits (N + 2 for stochastic rounding with N bits) makes
-// every later rounding exact (Boldo and Melquiond, IEEE TC 57(4), 2008). General path: a wide
-// number, for the stochastic roundings that need more bits than fp64 has.
+// second rounding of the round-to-odd sum equals one rounding of the exact sum if fp64 has 2 bits
+// more than the format (N + 2 for stochastic rounding with N bits) (Boldo and Melquiond, IEEE TC
+// 57(4), 2008). General path: a wide number, for the stochastic roundings that need more bits than
+// fp64 has.
 #pragma once
 
 #include "core/wide_number.h"
@@ -19,7 +20,7 @@ APSCOPE_HD double add_to_odd(double a, double b) {
     const double error = (a - (sum - b_seen)) + (b - b_seen);
     const std::uint64_t bits = bits_cast<std::uint64_t>(sum);
     const std::uint64_t magnitude = bits & ~sign_bit<double>;
-    // Towards the error: away from zero if it has the sum's sign, else towards zero.
+    // The step goes away from zero if the error has the sum's sign, else towards zero.
     const bool same_sign = ((bits_cast<std::uint64_t>(error) ^ bits) >> 63) == 0;
     const bool step = error != 0.0 && (bits & 1) == 0 && magnitude < infinity_bits<double>;
     const std::uint64_t moved = same_sign ? bits + 1 : bits - 1;

@@ -19,7 +19,7 @@ namespace apscope::detail {
 inline constexpr std::size_t sum_block = 4096;
 inline constexpr std::size_t sum_lanes = 16;
 
-// Joins the lanes of a block, and overwrites them.
+// Returns the sum of a block's lanes, added in the order above, and overwrites the lanes.
 APSCOPE_HD double join_lanes(double* lane) {
     for (std::size_t width = sum_lanes / 2; width > 0; width /= 2) {
         for (std::size_t j = 0; j < width; ++j) lane[j] += lane[j + width];

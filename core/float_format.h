@@ -135,7 +135,7 @@ constexpr int floor_log2(double x) {
 
 // Throws with the message "the format NAME has no WHAT".
 [[noreturn]] void refuse_format(const FloatFormat& f, std::string_view what);
-// False if every value is outside fp64's range.
+// Returns whether a bias can be used: with any other, every value is outside fp64's range.
 constexpr bool is_bias(int bias) { return bias >= -2200 && bias <= 2200; }
 [[noreturn]] void refuse_bias(int bias);
 [[noreturn]] void refuse_p3109(int storage_bits, int precision, bool is_signed);
@@ -175,8 +175,8 @@ constexpr std::uint64_t FloatFormat::infinity_code() const {
 constexpr std::uint64_t FloatFormat::nan_code() const {
     if (nan_at_negative_zero) return magnitude_codes();
     if (nan_codes == 0) detail::refuse_format(*this, "NaN");
-    // Of IEEE 754's NaNs, the canonical one has the quiet bit alone. If there is one NaN per sign,
-    // it is that one.
+    // The canonical one of IEEE 754's NaNs has only the quiet bit set. A format with one NaN per
+    // sign has no other.
     return has_infinity ? infinity_code() + (nan_codes + 1) / 2 : magnitude_codes() - 1;
 }
 

@@ -10,8 +10,8 @@
 //
 //      up (down)      lifted + 1 (- 1) where r < x (r > x)
 //      to odd         down, then the last bit set where r is not x
-//      a tie up       of x with its last bit set: at a tie, and nowhere else, that passes one
-//      a tie down     of x less its last place, with its last bit set: likewise
+//      ties up        r of x with its last bit set, which is above a tie if x is that tie
+//      ties down      r of x less its last place, with its last bit set: below a tie likewise
 //
 // All loops that round in this way use these constants and steps: casts, blocks, arithmetic in
 // registers and statistics, on the host and on a GPU.
@@ -31,10 +31,10 @@ struct GridConstants {
 };
 
 template <class Real>
-// The fraction of 1.5.
+// The fraction field of 1.5.
 inline constexpr BitsOf<Real> grid_half = BitsOf<Real>{1} << (Layout<Real>::fraction_bits - 1);
 
-// In bits, c - c_above_quantum is the quantum, and c_times_inverse - c is one over the quantum.
+// Differences of bit patterns: c - c_above_quantum is the quantum, c_times_inverse - c its inverse.
 template <class Real>
 inline constexpr BitsOf<Real> c_above_quantum =
     (BitsOf<Real>{Layout<Real>::fraction_bits} << Layout<Real>::fraction_bits) + grid_half<Real>;
@@ -54,8 +54,8 @@ constexpr GridConstants<Real> make_grid(int emin, int mantissa_bits) {
 }
 
 // Returns whether the addition rounds to this format. It needs regular spacing down to a zero, ties
-// decided by the significand's parity if the mode uses a parity, room for x beside c (two bits),
-// exponents that leave room for c, and quanta that are normal numbers.
+// decided by the significand's parity if the mode uses a parity, two significand bits less than
+// Real has, a c that does not overflow, and quanta that are normal numbers.
 template <class Real>
 bool grid_serves(const FloatFormat& f, const Cast<Real>& cast) {
     constexpr int fraction_bits = Layout<Real>::fraction_bits, bias = Layout<Real>::bias;
@@ -72,8 +72,8 @@ APSCOPE_HD BitsOf<Real> grid_c(BitsOf<Real> field, const GridConstants<Real>& g)
     return (field > g.least ? field : g.least) + g.lift;
 }
 
-// The first magnitude that rounds beyond the largest, ties to even: largest + half a quantum,
-// including the tie if the largest is odd.
+// The smallest magnitude that ties_to_even rounds beyond the largest value: largest + half a
+// quantum if the largest is odd, else the next number of Real.
 template <class Real>
 APSCOPE_HD BitsOf<Real> first_overflow(const Cast<Real>& cast) {
     using Bits = BitsOf<Real>;
@@ -98,7 +98,8 @@ APSCOPE_HD OnGrid<Real> to_grid(Real x, Real c) {
 }
 
 // Rounds x in a deterministic mode, without an upper limit. The sign of a zero result is
-// unspecified. Results of comparisons are used as numbers, which vectorisers convert to masks.
+// unspecified. The code uses results of comparisons as numbers, because vectorisers convert these
+// to masks.
 template <RoundingMode M, class Real>
 APSCOPE_HD Real round_to_grid(Real x, Real c) {
     using Bits = BitsOf<Real>;

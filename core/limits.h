@@ -12,19 +12,21 @@ namespace apscope::detail::limits {
 // The deepest nesting of schemes in a spec, by parentheses: the parser recurses once per level.
 inline constexpr std::size_t spec_depth = 64;
 inline constexpr std::size_t spec_length = 1'000'000;  // bytes of a spec
-// Bytes of a regular expression: hybrid.exactly writes the names of many tensors into one.
+// Bytes of a regular expression. It is large because hybrid.exactly writes the names of many
+// tensors into one expression.
 inline constexpr std::size_t pattern_length = 100'000;
-// Bytes that one regular expression may take.
+// Bytes of memory that one compiled regular expression may use.
 inline constexpr std::int64_t pattern_memory = 1 << 26;
 inline constexpr std::size_t name_length = 4'096;  // bytes of a tensor's name in a manifest
-inline constexpr int json_depth = 64;  // levels of nesting; printing a value takes stack for each
-// Bytes, the limit of safetensors: a longer header has a damaged length.
+inline constexpr int json_depth = 64;  // levels of nesting; printing uses stack for each
+// Bytes. safetensors has the same limit: a larger length in a file is damaged.
 inline constexpr std::uint64_t safetensors_header = 100'000'000;
 inline constexpr std::uint64_t manifest_length = 1'000'000'000;  // bytes of a manifest.json
 inline constexpr std::int64_t workers = 1'000'000;
 inline constexpr std::size_t quoted = 100;  // bytes of foreign text quoted in a message
 
-// The text as a message quotes it: a long text is cut between two characters and ends in dots.
+// The text to quote in a message: a text of more than `quoted` bytes is cut between two characters
+// and ends in "...".
 inline std::string clipped(std::string_view text) {
     if (text.size() <= quoted) return std::string(text);
     std::size_t end = quoted - 3;

@@ -41,7 +41,8 @@ struct Tokens {
         rest.remove_prefix(word.size());
         return true;
     }
-    // Takes `word` and the number after it, or nothing.
+    // Removes `word` and the number after it, and returns the number; without both, removes
+    // nothing.
     template <class Integer = int>
     std::optional<Integer> take_number(std::string_view word) {
         Tokens ahead = *this;
@@ -149,8 +150,8 @@ std::optional<FloatFormat> parse_family(std::string_view name) {
     return make_format(*exponent_bits, *mantissa_bits, Specials::finite);
 }
 
-// Returns whether the table gives `name` another meaning than `f`: OCP's e2m1fn has no NaN, and
-// e8m0 is OCP's scale format.
+// Returns whether the table gives `name` to a format other than `f`: its e2m1fn is OCP's, without
+// NaN, and its e8m0 is OCP's scale format.
 bool means_another(std::string_view name, const FloatFormat& f) {
     for (const NamedFormat& row : named_format_table) {
         if (row.name == name || lists_word(row.aliases, name)) return row.format != f;
@@ -158,8 +159,8 @@ bool means_another(std::string_view name, const FloatFormat& f) {
     return false;
 }
 
-// Refuses a name such as e3m2fnb3: its bias is the usual one, so only its specials, which a reader
-// does not see, make it another format than e3m2fn.
+// Refuses a name such as e3m2fnb3. A reader takes it for e3m2fn, because 3 is the usual bias, but
+// the table gives that name to a format with other special values.
 void refuse_usual_bias(std::string_view name, const FloatFormat& f) {
     const std::size_t at = name.rfind('b');
     if (at == std::string_view::npos || name.find_first_not_of("0123456789", at + 1) != name.npos)

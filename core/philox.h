@@ -53,7 +53,7 @@ struct RandomStream {
                       key);
     }
 
-    // The top random_bits bits of slot `slot`, left-aligned in 64 bits.
+    // The random_bits highest bits of slot `slot`, left-aligned in 64 bits.
     APSCOPE_HD std::uint64_t slot(const PhiloxBlock& b, int slot) const {
         std::uint64_t value;
         if (random_bits <= 16) {
@@ -104,9 +104,9 @@ APSCOPE_HD PhiloxKey level_key(PhiloxKey key, std::uint32_t number) {
     return {b.word[0], b.word[1]};
 }
 
-// Keys: that of apscope.quantize is the seed. A replay computes philox(counter = (FNV-1a 64 of the
-// tensor's name, step), key = seed). Its first two words are the key of draw 0; its other two, with
-// the draw's number added to the first of them, are the key of any other draw.
+// Keys: apscope.quantize uses the seed as its key. A replay computes philox(counter = (FNV-1a 64 of
+// the tensor's name, step), key = seed). Its first two words are the key of draw 0; its other two,
+// with the draw's number added to the first of them, are the key of any other draw.
 APSCOPE_HD PhiloxKey seed_key(std::uint64_t seed) {
     return {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)};
 }

@@ -20,7 +20,7 @@ enum class Overflow {
     nan,        // always NaN
 };
 inline constexpr int overflow_count = 5;
-// True if finite numbers beyond the largest become the largest.
+// Returns whether a finite number beyond the largest value becomes the largest value.
 constexpr bool clamps(Overflow overflow) {
     return overflow == Overflow::saturate || overflow == Overflow::propagate;
 }

@@ -32,33 +32,34 @@ template <class Real>
 struct Cast {
     using Bits = BitsOf<Real>;
     RoundingMode rounding;
-    bool saturates;          // finite numbers beyond the largest become the largest
-    int mantissa_bits;       // stored significand bits of the target
-    int emin;                // exponent below which the quantum no longer shrinks
-    int bias;                // exponent bias, for the parity of codes at precision 1
-    int random_bits;         // N of stochastic rounding
-    bool even_code_ties;     // precision 1 rounds ties to the even code
-    bool is_signed;          // false: the format has no sign bit
-    Bits one;                // 1, unknown to the compiler: g++ makes no vector shift of a constant
-    Bits quantum;            // the quantum below 2^emin, 2^(emin - mantissa_bits)
-    Bits largest;            // largest finite magnitude
+    bool saturates;       // finite numbers beyond the largest become the largest
+    int mantissa_bits;    // stored significand bits of the target
+    int emin;             // exponent below which the quantum no longer shrinks
+    int bias;             // exponent bias, for the parity of codes at precision 1
+    int random_bits;      // N of stochastic rounding
+    bool even_code_ties;  // precision 1 rounds ties to the even code
+    bool is_signed;       // false: the format has no sign bit
+    Bits one;             // always 1, but not a constant: g++ vectorises `one << n`, not `1 << n`
+    Bits quantum;         // the quantum below 2^emin, 2^(emin - mantissa_bits)
+    Bits largest;         // largest finite magnitude
     Bits gap_low, gap_high;  // the one irregular gap between neighbours, if gap_high != 0
     bool gap_low_odd;        // parity of gap_low's code
-    Bits gap_up_positive, gap_up_negative;  // deterministic roundings: the first magnitude in the
-                                            // gap that rounds up, by sign
+    Bits gap_up_positive, gap_up_negative;  // deterministic modes: the smallest magnitude in the
+                                            // gap that rounds up, per sign
     Bits exact_zero;     // result for a zero, without its sign (formats without zero)
     Bits rounded_zero;   // result for a magnitude that rounds to zero
     Bits negative_zero;  // sign bit if the format has a -0
-    Bits overflow_positive, overflow_negative;  // finite overflow, by sign
-    Bits infinite_positive, infinite_negative;  // infinite input, by sign
+    Bits overflow_positive, overflow_negative;  // result of a finite overflow, per sign
+    Bits infinite_positive, infinite_negative;  // result for an infinity, per sign
     Bits below_zero;                            // result for a negative number in unsigned formats
     Bits input_floor;   // smaller inputs count as zero: the smallest normal number, or 0
     Bits result_floor;  // smaller results become zero: the smallest normal number, or 0
-    Bits nan_kept;      // the bits of a NaN that stay: sign and leading payload, or none
+    Bits nan_kept;      // mask of the bits that a NaN keeps: sign and leading payload, or none
 };
 
-// Most casts have no irregular gap, flush nothing and keep no payload. Loops take such a Cast by
-// assume_plain<true>(), whose zeros the compiler knows, so the vector code omits these steps.
+// Most casts have no irregular gap, flush nothing and keep no payload. For such a Cast,
+// assume_plain<true>() tells the compiler that these fields are 0, so the vector code omits these
+// steps.
 template <class Real>
 APSCOPE_HD bool is_plain(const Cast<Real>& c) {
     return c.gap_high == 0 && c.input_floor == 0 && c.result_floor == 0 && c.nan_kept == 0;
@@ -78,8 +79,8 @@ APSCOPE_HD bool round_up(Word one, Word rest, int shift, Word capped_shift, Word
                          int random_bits, const Random& random) {
     const bool inexact = rest != 0;
     if constexpr (is_nearest(M)) {
-        // Compares twice the rest with one unit. The unit, though capped, is above twice any rest;
-        // if the unit is 1, the rest is 0. (Vectorisers do not support >=.)
+        // Compares twice the rest with one unit. If the shift was capped, the unit is still larger
+        // than twice any rest; if the unit is 1, the rest is 0. (Vectorisers do not support >=.)
         const Word twice = static_cast<Word>(rest << 1);
         const Word unit = static_cast<Word>(one << capped_shift);
         return twice + tie_goes_up<M, Word>(one, odd, negative ? 1 : 0) > unit;
@@ -170,8 +171,8 @@ APSCOPE_HD BitsOf<Real> finish(BitsOf<Real> rounded, BitsOf<Real> magnitude, Bit
     result = select(magnitude == 0, cast.exact_zero | zero_sign, result);
     result = select(rounded > cast.largest,
                     select(negative, cast.overflow_negative, cast.overflow_positive), result);
-    // Without a sign, a negative result is not representable; -0 and values that round to it are
-    // zero.
+    // An unsigned format cannot represent a negative result; -0 and numbers that round to it become
+    // 0.
     const bool below = !cast.is_signed & negative &
                        ((rounded != 0) | ((cast.rounded_zero != 0) & (magnitude != 0)));
     result = select(below, cast.below_zero, result);
@@ -234,8 +235,8 @@ APSCOPE_HD GapPlace gap_place(BitsOf<Real> magnitude, const Cast<Real>& cast) {
     return place;
 }
 
-// Takes the next 64 binary digits of the position, which keeps the digits after them. `below` says
-// whether any of those is not zero.
+// Removes the next 64 binary digits from the position and returns them; `below` says whether any
+// digit after them is not zero.
 APSCOPE_HD Eta next_digits(GapPlace& place) {
     if (place.drop > 64) {  // below 2^-64, because the numerator is less than two denominators
         place.drop -= 64;

@@ -33,7 +33,7 @@ APSCOPE_HD RoundingMoments stochastic_moments(double v, const Cast<double>& cast
         const int quantum_exponent =
             (exponent > cast.emin ? exponent : cast.emin) - cast.mantissa_bits;
         gap = bits_cast<double>(static_cast<std::uint64_t>(quantum_exponent + 1023) << 52);
-        // `rest` is that of the rounding rule: the bits of v below the quantum.
+        // `rest`, as in core/rounding.h: the bits of v below the quantum.
         const int shift = quantum_exponent - (exponent - 52);
         const std::uint64_t significand =
             (magnitude & ((std::uint64_t{1} << 52) - 1)) | std::uint64_t{1} << 52;

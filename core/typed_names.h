@@ -8,8 +8,7 @@
 
 namespace apscope::detail {
 
-// The word in lower case, without the signs that people write between words: FP8-E4M3 and fp8_e4m3
-// become equal.
+// The word in lower case, without separators: FP8-E4M3 and fp8_e4m3 become equal.
 std::string folded(std::string_view word);
 // Returns whether a list of words separated by spaces contains `word`.
 bool lists_word(std::string_view words, std::string_view word);
@@ -18,7 +17,7 @@ bool lists_word(std::string_view words, std::string_view word);
 struct Words {
     std::string_view words, meant;
 };
-// The meaning of a word in the first row that lists it, folded; empty if no row does.
+// The meaning in the first row that lists the folded `word`; empty if no row does.
 std::string_view meant_by(std::span<const Words> rows, std::string_view word);
 
 // The name in the table of formats for another spelling of it, such as bf16 for BF16 and e5m2 for
@@ -29,8 +28,8 @@ std::string format_spelling(std::string_view word);
 // The formats that an ambiguous word, such as FP8, may mean.
 struct SeveralFormats {
     std::string_view words;       // folded, separated by spaces
-    std::string_view one, other;  // the two usual ones
-    std::string_view all;         // all of them, as the text of a message
+    std::string_view one, other;  // the two most usual formats
+    std::string_view all;         // all formats, as the text of a message
 };
 const SeveralFormats* formats_meant(std::string_view word);  // null for other words
 

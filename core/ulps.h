@@ -13,10 +13,10 @@ APSCOPE_HD Real absolute(Real x) {
     return bits_cast<Real>(bits_cast<BitsOf<Real>>(x) & ~sign_bit<Real>);
 }
 
-// The computation of an error e of a number x in ulps, where x stands for U x and is compared under
-// a scale S. `scaled` gives |e| U S 2^-q, multiplied in this order, with q = max(floor(log2(U S
-// |x|)), emin) - m; `shifted` gives the same for U = 1 and S = 2^k, by exponents alone; `none`
-// computes nothing.
+// How an error e of a number x is converted to ulps. x and e are in units of U, and the format
+// rounds S times the number. `scaled` gives |e| U S 2^-q, multiplied in this order, with q =
+// max(floor(log2(U S |x|)), emin) - m; `shifted` gives the same for U = 1 and S = 2^k, by exponents
+// alone; `none` computes nothing.
 enum class Ulps { none, shifted, scaled };
 
 // The constants from which 2^-q is formed in place: `top` minus the exponent field of U S |x|,

@@ -82,7 +82,7 @@ void add_code(Collector<Real>& inputs, const FloatFormat& f, std::uint64_t code)
     inputs.beside(midpoint);
 }
 
-// The codes at both ends, at the thirds and in the middle of every binade.
+// The codes near both ends, the thirds and the middle of every binade.
 std::set<std::uint64_t> boundary_codes(const FloatFormat& f) {
     std::set<std::uint64_t> codes;
     const std::uint64_t hidden = std::uint64_t{1} << f.mantissa_bits;
@@ -134,7 +134,7 @@ std::vector<Real> cases(const FloatFormat& format, std::size_t random_cases, std
     } else {
         for (const std::uint64_t code : boundary_codes(format)) add_code(inputs, format, code);
     }
-    // These are the limits, with more neighbours: near zero, at the largest value, and in the
+    // The limits of the format, with more neighbours: near zero, at the largest value, and in the
     // binades above it.
     const double smallest = value(format, format.zero == Zero::none ? 0 : 1);
     const double largest = value(format, format.top_finite_code());
@@ -144,8 +144,7 @@ std::vector<Real> cases(const FloatFormat& format, std::size_t random_cases, std
                               largest + (next - largest) / 2, next, 2 * next, 4 * next}) {
         inputs.around(edge, 8);
     }
-    // These are at a quarter and three quarters of a step, for the directed modes and stochastic
-    // rounding.
+    // A quarter and three quarters of a step, for the directed modes and stochastic rounding.
     for (std::uint64_t code = 0; code < 64 && code <= format.top_finite_code(); ++code) {
         const double low = value(format, code), step = value(format, code + 1) - low;
         inputs.around(low + step / 4, 1);
@@ -154,8 +153,8 @@ std::vector<Real> cases(const FloatFormat& format, std::size_t random_cases, std
         inputs.beside(low + step / 4);
         inputs.beside(low + step / 65536);
     }
-    // These are the powers of two of Real with their neighbours, subnormals included; in fp64, far
-    // from the format's range, every 16th only.
+    // The powers of two of Real with their neighbours, subnormals included; in fp64, only every
+    // 16th of those far from the format's range.
     const int low = std::ilogb(smallest) - 64, high = std::ilogb(largest) + 64;
     for (int exponent = narrow ? -149 : -1074; exponent <= (narrow ? 127 : 1023); ++exponent) {
         const bool far = !narrow && (exponent < low || exponent > high);

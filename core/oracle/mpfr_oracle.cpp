@@ -11,8 +11,8 @@
 namespace apscope::detail::oracle {
 namespace {
 
-// This precision is enough for every difference below: between a number of most_precision bits and
-// a neighbour of at most 53, one step or one irregular gap apart.
+// Enough bits for the exact difference between a number of most_precision bits and a neighbour of
+// at most 53 bits, which is at most one step or one irregular gap away.
 constexpr mpfr_prec_t working_precision = MpfrOracle::most_precision + 64;
 
 const double quiet_nan = std::bit_cast<double>(std::uint64_t{0x7FF8000000000000});
@@ -119,9 +119,9 @@ MpfrOracle::Step MpfrOracle::bracket(bool inexact) {
     return step;
 }
 
-// Computes the count from eta, which is scratch_ / width_, or a little more if `inexact`, and not
-// 0. Where the count is rounded to nearest, it follows from floor(2 eta 2^N), in halves, and from
-// whether anything was cut off.
+// Computes the count from eta > 0, which is scratch_ / width_, or slightly more if `inexact`. For a
+// count that is rounded to nearest, it computes floor(2 eta 2^N), that is the count in halves, and
+// whether any digit was cut off.
 MpfrOracle::Count MpfrOracle::count_of(bool inexact) {
     const RoundingMode mode = projection_.rounding;
     const int n = projection_.random_bits;

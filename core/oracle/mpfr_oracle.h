@@ -2,10 +2,9 @@
 //
 // MPFR supplies exact numbers and exact comparisons, never a rounding to the format: it has no ties
 // away, no round to odd and no stochastic rounding, and its own subnormal handling is easy to
-// misuse. A number is represented by MPFR's truncation (MPFR_RNDZ) and a flag that says whether
-// anything was cut off, which is enough for every mode when the truncation keeps N + 2 bits more
-// than the format. Nothing here shares code with core's rounding rule: the two must agree
-// independently.
+// misuse. A number is stored as MPFR's truncation (MPFR_RNDZ) and a flag that says whether any
+// digit was cut off. This is enough for every mode if the truncation has N + 2 bits more than the
+// format. Nothing here shares code with core's rounding rule: the two must agree independently.
 #pragma once
 
 #include <mpfr.h>
@@ -35,22 +34,23 @@ public:
 
     // Rounds x to the format. `random` has the N random bits of stochastic rounding in its top
     // bits; for stochastic_exact it is the first word of the random number, whose further words are
-    // zeros; the other modes ignore it. The type of x must have the format's values.
+    // zeros; the other modes ignore it. The type of x must be able to represent every value of the
+    // format.
     float project(float x, std::uint64_t random);
     double project(double x, std::uint64_t random);
     // Rounds a real number whose truncation towards zero is `truncated`; `inexact` says that the
     // number's magnitude is larger than that. The truncation has a precision of at least m + N + 3
     // (N = 64 for stochastic_exact) and at most most_precision. A NaN gives the canonical one.
     double project(mpfr_srcptr truncated, bool inexact, std::uint64_t random);
-    // The number of random integers that round |x| away from zero: the last `count` of the 2^N do,
-    // or the first `count` of the 2^64 words of stochastic_exact.
+    // The number of random integers with which |x| rounds away from zero: the largest `count` of
+    // the 2^N integers, or, for stochastic_exact, the smallest `count` of the 2^64 words.
     Count up_count(double x);
 
 private:
     struct Step {
         bool lower_is_odd;
         bool exact;        // the magnitude is the lower neighbour itself
-        int against_half;  // sign of the magnitude less the midpoint; deterministic modes only
+        int against_half;  // sign of magnitude - midpoint; deterministic modes only
         Count up_count;    // stochastic modes only
     };
     // Sets lower_ and upper_ to the neighbours of magnitude_, with no upper limit to the exponent.

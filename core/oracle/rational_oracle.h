@@ -1,10 +1,10 @@
 // The second reference: a cast to any format by search among the format's values.
 //
-// Every fp32 number is an integer multiple of 2^-149, every fp64 number one of 2^-1074, and so is
-// every value of a format that they can represent: exact rationals over that one denominator are
-// integers. A bisection of the codes, whose values grow with them, gives the two neighbours of x,
-// and one of the two is chosen. There are no exponents, quanta or kept bits here, so it cannot
-// share a mistake of the MPFR oracle.
+// Every fp32 number is an integer multiple of 2^-149, and every fp64 number of 2^-1074, so x and
+// the values of the format are stored exactly as integers in that unit. Values increase with their
+// codes, so a bisection of the codes gives the two neighbours of x, and one of the two is chosen.
+// This code uses no exponents, quanta or kept bits, so it cannot share a mistake of the MPFR
+// oracle.
 #pragma once
 
 #include <boost/multiprecision/cpp_int.hpp>

@@ -21,14 +21,14 @@ struct Additions {
     SumRounding narrow;               // for hops, and for rows rounded without an addition
     std::optional<SumRounding> wide;  // for hops with Hop::wide
     bool ends_wide = false;           // the last sum is rounded to `wide`
-    bool exact = false;               // instead of these: the exact sum is rounded once to `narrow`
+    bool exact = false;  // none of the above: the exact sum is rounded once, to `narrow`
 
     // The rounding of the last sum.
     const SumRounding& last() const { return ends_wide ? *wide : narrow; }
     // The magnitude that no sum exceeds unless an addition overflows.
     double largest() const;
-    // True if finite numbers have finite sums. An infinite partial sum is added to finite numbers
-    // only.
+    // True if sums of finite numbers are finite. (If a partial sum is infinite, later hops add only
+    // finite numbers to it.)
     bool clamps() const { return apscope::clamps(last().projection.overflow); }
     bool draws() const { return is_stochastic(narrow.projection.rounding); }
 };

@@ -20,8 +20,8 @@ struct SquaredDifferences {
             const double e = y[i] - static_cast<double>(x[i]), kept = e - e == 0.0 ? e : 0.0;
             return kept * kept;
         };
-        // Lanes are joined down to four, then across, in two loops that compilers turn into vector
-        // code.
+        // Reduces the lanes of each noise block to four partial sums, then adds these four, in two
+        // loops that compilers vectorise.
         double quarter[noise_blocks_a_sum][4];
         const std::size_t whole = count / noise_block;
         for (std::size_t b = 0; b < whole; ++b) {
@@ -100,8 +100,8 @@ BatchNoise batch_noise(std::span<const std::span<const float>> gradients, bool d
         }
         noise.sum += block_sum(blocks, [&](std::size_t b) { return n[b]; });
         if (noise.sum_without.empty()) continue;
-        NoiseRow least{},
-            known{};  // least: the least noise without one worker; known: n, or 0 in lone blocks
+        NoiseRow least{}, known{};  // least: the least noise that remains without any one worker;
+                                    // known: n, or 0 in lone blocks
         for (std::size_t b = 0; b < blocks; ++b) least[b] = n[b];
         for (NoiseRow& left : of_worker) {
             for (std::size_t b = 0; b < blocks; ++b) {

@@ -10,8 +10,8 @@
 //      q             max(E / N, 2^-30), E the sum over the block of the squared error of a result
 //
 // Sums of a noise block: element i adds to lane i mod 16 in order of i; lanes join as in
-// core/fixed_shape_sum.h. Sums of log2 q need no libm: exponents add up as integers, and
-// significands are multiplied.
+// core/fixed_shape_sum.h. Sums of log2 q call no logarithm of the C library: the exponents of q are
+// added as integers, and the significands are multiplied.
 #pragma once
 
 #include <cstddef>
@@ -40,7 +40,7 @@ struct RatioProduct {
 };
 
 // The product over at most 128 noise blocks, without those where N is 0: block b multiplies lane b
-// mod 16, in order of b; lanes are joined as those of sums are.
+// mod 16, in order of b; lanes are combined in the same order as those of sums.
 APSCOPE_HD RatioProduct product_of_ratios(const double* errors, const double* noise,
                                           std::size_t count) {
     double lane[sum_lanes];
@@ -72,7 +72,7 @@ struct OverNoise {
         sum_log2 += static_cast<double>(product.exponent) + fixed_log2(product.significand);
         blocks += product.blocks;
     }
-    // Adds one block of 4096 elements. Pairs that are not both finite have no error.
+    // Adds one block of 4096 elements. A pair counts as error 0 if either number is not finite.
     void add(std::span<const double> reference, std::span<const double> result,
              std::span<const double> noise);
     // Does the same for a result that is 0 everywhere.
@@ -83,8 +83,8 @@ struct OverNoise {
     }
 };
 
-// The noise of one tensor at one step, in units of the squared reference. Elements for which a
-// worker's gradient is not finite have no noise.
+// The noise of one tensor at one step, in units of the squared reference. An element counts as
+// noise 0 if any worker's gradient is not finite there.
 struct BatchNoise {
     bool known = false;  // true with two workers or more, also for a tensor without elements
     std::vector<double> blocks;      // N of every noise block
@@ -99,12 +99,12 @@ struct BatchNoise {
     // The sum of log2((N without w) / N) over the noisy blocks that are not lone.
     std::vector<double> log2_without;
 
-    // Extends the sums of a sample to the tensor, which has `elements` elements for each one of the
-    // sample. The noise of single blocks is then unknown.
+    // Scales the sums of a sample to the whole tensor, which has `elements` times as many elements.
+    // The noise per block is then unknown.
     void stand_for_whole(double elements);
 };
-// N of the noise blocks of elements first .. first + count - 1, which begin a block; empty if it is
-// unknown.
+// N of the noise blocks of elements first .. first + count - 1, where `first` begins a noise block;
+// empty if N is unknown.
 inline std::span<const double> noise_of(const BatchNoise* noise, std::size_t first,
                                         std::size_t count) {
     if (noise == nullptr || noise->blocks.empty()) return {};

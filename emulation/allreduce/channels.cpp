@@ -14,8 +14,8 @@ using Count = std::int64_t;
 constexpr std::array<std::string_view, 3> names{"simple", "ll", "ll128"};
 constexpr Count warp = 32;
 
-// The bytes that a channel sends in one step, the most threads of a block, and the bytes that
-// justify one more thread.
+// The bytes that a channel sends in one step, the most threads of a block, and the fewest bytes per
+// thread.
 struct Limits {
     Count step, threads, least_per_thread;
 };
@@ -31,7 +31,7 @@ Count divided_up(Count a, Count b) { return (a + b - 1) / b; }
 
 // A message of n elements.
 struct Message {
-    Count channels, threads;  // the numbers that NCCL uses for it
+    Count channels, threads;  // the numbers that NCCL uses for the message
     Count bytes, element;
 };
 Message message_of(const Channels& given, bool trees, Count workers, Count n) {
@@ -49,8 +49,8 @@ Message message_of(const Channels& given, bool trees, Count workers, Count n) {
     return {channels, std::max(threads, 3 * warp), bytes, given.element_bytes};
 }
 
-// The number of elements in a full chunk of a tree; a message shorter than a loop has shorter
-// chunks. Trees have one rank in each node, so their depth is floor(log2 W).
+// The number of elements in a full chunk of a tree; chunks are shorter if the message is shorter
+// than one loop. Trees have one rank in each node, so their depth is floor(log2 W).
 Count tree_chunk(const Message& m, Protocol protocol, Count workers) {
     const Count depth = std::bit_width(static_cast<std::uint64_t>(workers)) - 1;
     const auto halved = [&](Count chunk, double loops, Count least) {

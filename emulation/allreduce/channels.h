@@ -1,7 +1,7 @@
-// The division of a message by NCCL (2.19.3: src/enqueue.cc, src/device/all_reduce.h): into loops,
-// a loop into one part per channel, and a ring's part into one chunk per rank. The rank where a sum
-// starts, or its tree, depends on the chunk, so the bits of a sum depend on the length of the
-// message (docs/definitions.md, section 1).
+// How NCCL divides a message (2.19.3: src/enqueue.cc, src/device/all_reduce.h): into loops, each
+// loop into one part per channel, and in a ring each part into one chunk per rank. The rank at
+// which a ring's sum starts, or the tree that adds it, depends on the chunk, so the bits of a sum
+// depend on the length of the message (docs/definitions.md, section 1).
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ struct Channels {
     static constexpr int most = 64;
     int count = 0;  // channels of the communicator; 0: the message is not divided
     Protocol protocol = Protocol::simple;
-    int element_bytes = 0;  // bytes of a number that is added; set once its format is known
+    int element_bytes = 0;  // bytes of an added number; set once the format of sums is known
 
     friend bool operator==(const Channels&, const Channels&) = default;
     std::string text() const;  // the keys in a topology's name; empty without channels

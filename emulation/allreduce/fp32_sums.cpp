@@ -33,7 +33,7 @@ std::optional<Fp32Sums> fp32_sums(const FloatFormat& sent, const FloatFormat& ac
     // Below this limit neither a sum nor any step of a compensated sum overflows fp32.
     constexpr double room = 0x1p126;
     if (is_fp32_addition(accumulate, projection)) {
-        // Scaled sums are the same as long as they stay within fp32's range.
+        // Scaled sums round like unscaled ones if they stay within fp32's range.
         const double max_sum = 8.0 * workers * std::max(sent.largest(), terms->largest());
         if (k != 0 && max_sum > room) return std::nullopt;
         Fp32Sums sums;
@@ -46,8 +46,8 @@ std::optional<Fp32Sums> fp32_sums(const FloatFormat& sent, const FloatFormat& ac
     const int finest = std::min(quantum_exponent(*terms), quantum_exponent(*grid));
     const bool exact = std::max(terms->emax(), grid->emax()) + 2 - finest <= 24;
     const bool nearest = is_nearest(projection.rounding);
-    // An fp32 sum that overflows is an infinity, and in these formats so is the rounding of so
-    // large a sum.
+    // An fp32 sum that overflows becomes an infinity. In these formats, the exact sum would be
+    // rounded to an infinity too.
     const bool same_overflow =
         nearest && job.plan.cast.overflow_positive == infinity_bits<float> &&
         job.plan.cast.overflow_negative == (infinity_bits<float> | sign_bit<float>) &&

@@ -23,24 +23,25 @@ namespace apscope::detail {
 
 struct Fp32Sums {
     bool in_hardware = false;  // the addition is the only rounding
-    // Ties to even: the rounding after the addition, in the same registers.
+    // For ties_to_even: the rounding after the addition, on the sum in registers.
     std::optional<StepCast<float>> step;
     QuantizeJob<float> job{};  // the rounding after the addition, if `step` is empty
     std::uint32_t zero_sign = sign_bit<float>;  // the sign bit, if the accumulator has a -0
     int random_bits = 0;
-    bool ends_wide = false;  // the last sum is not rounded to the accumulator
+    bool ends_wide = false;  // true if the last sum is not rounded to the accumulator
     // For the moments of stochastic sums: the unscaled accumulator, and the scale 2^k.
     Cast<double> accumulator{};
     double scale = 1.0;
 };
 
 // The sums of up to `workers` rows of values of `sent`, with partial sums in `accumulate`, all
-// times 2^-k. Returns nothing if none of the cases above applies, and for toward_negative, whose x
-// - x is -0.
+// times 2^-k. Returns nothing if none of the cases above applies, and for toward_negative, in which
+// x - x is -0.
 std::optional<Fp32Sums> fp32_sums(const FloatFormat& sent, const FloatFormat& accumulate,
                                   const Projection& projection, int k, int workers);
 
-// The sums as a topology adds them (additions.h); its wide sums must be those of fp32.
+// Does the same for the additions of a topology (additions.h). Returns nothing if its wide
+// additions are not those of fp32.
 std::optional<Fp32Sums> fp32_sums(const Topology& topology, const FloatFormat& sent,
                                   const FloatFormat& accumulate, const Projection& projection,
                                   int k, int workers);

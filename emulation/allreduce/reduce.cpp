@@ -15,8 +15,8 @@ namespace apscope::detail {
 
 namespace {
 
-// Adds two rows with one rounding per element, and adds up the moments of the draws. `wide` is the
-// cast of hops with Hop::wide, which draw nothing; it may be null.
+// Adds two rows, rounding every sum once, and accumulates the moments of stochastic sums. `wide`
+// rounds the hops with Hop::wide, which are never stochastic; it is null if there are none.
 class RowAdder {
 public:
     RowAdder(const RowCast& accumulator, const RowCast* wide, PhiloxKey key, std::size_t first,
@@ -29,8 +29,8 @@ public:
              bool wide) {
         if (wide) return wide_->add(a, b, sign, target, count_, {}, first_);
         if (notes()) {
-            // A sum rounded to odd has every bit that a stochastic rounding depends on, and the
-            // sticky one.
+            // A sum rounded to odd has every bit on which a stochastic rounding depends, and a
+            // sticky bit.
             odd_.resize(count_);
             sums_to_odd(a, b, sign, odd_.data(), count_);
             note_moments(odd_.data());
@@ -70,7 +70,7 @@ private:
 struct AddFp32 {
     static APSCOPE_INLINE void run(float* target, const float* a, const float* b, float sign,
                                    std::size_t count) {
-#pragma GCC ivdep  // the rows are separate, or the same
+#pragma GCC ivdep  // rows do not overlap, or are identical
         for (std::size_t i = 0; i < count; ++i) target[i] = a[i] + sign * b[i];
     }
 };
@@ -80,7 +80,7 @@ struct AddAndRound {
     static APSCOPE_INLINE void run(float* target, const float* a, const float* b, float sign,
                                    std::size_t count, const StepCast<float>* given) {
         const StepCast<float> step = *given;
-#pragma GCC ivdep  // the rows are separate, or the same
+#pragma GCC ivdep  // rows do not overlap, or are identical
         for (std::size_t i = 0; i < count; ++i) target[i] = round_step<S>(a[i] + sign * b[i], step);
     }
 };
@@ -134,7 +134,7 @@ struct Canonicalize {
     }
 };
 
-// Computes the exact sums, each rounded once to nearest. A single row is copied.
+// Computes the exact sums and rounds each once, to nearest. Copies a single row.
 void sum_exactly(std::span<const double* const> rows, const Cast<double>& cast,
                  std::span<double> out) {
     if (rows.size() == 1) {
@@ -202,7 +202,7 @@ void reduce(const Topology& topology, std::span<const float* const> rows, std::s
                        [&](std::size_t at, std::size_t size) {
                            return Fp32Adder(sums, key, at, size, moments, at - first);
                        });
-    // The code of a single worker is unchanged: nothing was added.
+    // With a single worker nothing was added, so its values are not changed.
     if (rows.size() > 1 && (sums.in_hardware || sums.step || sums.ends_wide))
         simd::run<Canonicalize>(out.data(), count, sums.zero_sign);
 }

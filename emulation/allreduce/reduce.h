@@ -1,5 +1,5 @@
-// All-reduce over rows of fp64 numbers, which are values of a format or about to be rounded to it:
-// the hops of a topology, each addition rounded once to the accumulator.
+// All-reduce over rows of fp64 numbers (values of a format, or numbers that are first rounded to
+// it): runs the hops of a topology and rounds every sum once to the accumulator.
 #pragma once
 
 #include <cstddef>
@@ -20,21 +20,23 @@ namespace apscope::detail {
 // The cast that rounds partial sums to the accumulator.
 RowCast make_accumulator(const FloatFormat& format, const Projection& projection);
 
-// The message of one worker: out[i] = round(scale in[i]), drawn at element first + i of the wire's
-// stream. `scale` is an fp32 number or a power of two, so that the product is exact in fp64.
+// Computes the message of one worker, out[i] = round(scale in[i]); stochastic rounding uses word
+// first + i of the stream of Stage::wire. `scale` is an fp32 number or a power of two, so that the
+// product is exact in fp64.
 void encode_row(std::span<const float> in, double* out, double scale, const RowCast& cast,
                 PhiloxKey key, std::uint32_t worker, std::uint64_t first);
 
-// The contribution of the stochastic hops of the drawn path to the bias and the variance of the
-// sum, per element.
+// The bias and the variance that stochastic hops add to the sum, per element. A hop's moments are
+// computed for the partial sums that this run has drawn.
 struct HopMoments {
     std::span<double> bias, variance;
     bool defined = true;  // false once a draw could have overflowed
 };
 
 // Sums elements first .. first + count - 1 of rows of length n into `out` (count values). rows[w]
-// points to element `first` of worker w's row. Scratch grows as needed and may be reused.
-// Kind::exact adds in fp64 without rounding to a format. `moments`, unless null, is added to.
+// points to element `first` of worker w's row. `scratch` grows as needed and may be reused.
+// Kind::exact adds in fp64 without rounding to a format. Unless `moments` is null, the moments of
+// the hops are added to it.
 void reduce(const Topology& topology, std::span<const double* const> rows, std::size_t first,
             std::size_t count, std::size_t n, const RowCast& accumulator, PhiloxKey key,
             std::span<double> out, ReduceScratch<double>& scratch, HopMoments* moments = nullptr);

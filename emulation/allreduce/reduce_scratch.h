@@ -1,5 +1,5 @@
-// Data that a call of reduce() (emulation/allreduce/reduce.h) leaves for the next call: scratch
-// rows, and the programs of topologies.
+// Data that calls of reduce() (emulation/allreduce/reduce.h) share: scratch rows, and the programs
+// of topologies.
 #pragma once
 
 #include <vector>
@@ -24,7 +24,7 @@ public:
         if (rows_.size() < size) rows_.resize(size);
         return rows_.data();
     }
-    std::vector<const Real*> read;  // the place of each row
+    std::vector<const Real*> read;  // pointers to the rows that a tile reads
 
 private:
     struct Known {

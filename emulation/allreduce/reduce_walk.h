@@ -1,5 +1,5 @@
-// The loops of an all-reduce: chunks, tiles that stay in cache, hops. The caller defines the
-// addition.
+// The loops of an all-reduce over chunks, tiles that stay in cache, and hops. The caller defines
+// the addition.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +13,8 @@
 
 namespace apscope::detail {
 
-// The number of elements reduced at a time: the workers' rows stay in the first-level cache, and a
-// tile is never so small that calls dominate.
+// The number of elements reduced at a time: few enough that the workers' rows stay in the
+// first-level cache, and enough that the cost of calls does not dominate.
 template <class Real>
 std::size_t tile_of(std::size_t workers) {
     constexpr std::size_t cache = 24576, min = 256, max = 2048;
@@ -60,8 +60,9 @@ void reduce_tile(const Topology& topology, const ReductionProgram& program,
 // Reduces elements first .. first + count - 1 of rows of length n into `out`; make_adder(at, count)
 // returns the adder of elements at .. at + count - 1.
 //
-// All chunks run one program, each on other ranks (rank_of_row()). So they run it together, on rows
-// composed of their parts; in a ring:
+// All chunks run the same program, but the rank that fills a row depends on the chunk
+// (rank_of_row()). A tile that spans several chunks copies their parts to composed rows and runs
+// the program once. In a ring:
 //
 //      row r of the scratch   | rank r, chunk 0 | rank r + 1, chunk 1 | rank r + 2, chunk 2 | ...
 //
@@ -74,7 +75,7 @@ void reduce_walk(const Topology& topology, std::span<const Real* const> rows, st
     const std::size_t tile = tile_of<Real>(rows.size()),
                       stride = (std::min(tile, count) + 15) / 16 * 16;
     const ReductionProgram& program = scratch.program(topology, workers);
-    // This has the composed rows or the partial sums, and then Kahan's compensations, y and t.
+    // The composed rows or the partial sums, then (for Kahan sums) the compensations, y and t.
     Real* partial = scratch.rows((rows.size() + (topology.kahan ? rows.size() + 2 : 0)) * stride);
     std::vector<const Real*>& read = scratch.read;
     read.resize(rows.size());

@@ -18,8 +18,9 @@ namespace apscope::detail {
 
 struct TopologyForm {
     std::string_view name;
-    void (*program)(ReductionProgram& program, int workers, int group);  // adds the hops, on rows
-    // The name of its collective in docs/definitions.md, section 12; empty: it has no cost model.
+    void (*program)(ReductionProgram& program, int workers, int group);  // appends the hops
+    // The name of the topology's collective in docs/definitions.md, section 12; empty if it has no
+    // cost model.
     std::string_view collective;
     bool has_groups = false;         // the name is NAME:G
     bool keeps_accumulator = false;  // NAME+kahan exists too
@@ -57,7 +58,8 @@ void accumulated(ReductionProgram& program, int workers, int) {
     if (workers > 1) round_alone(program.hops, 0);
 }
 
-// The program of chunk 0 of a ring; chunk c has ranks that are c further on.
+// The program of chunk 0 of a ring; chunk c runs it with every rank increased by c, modulo the
+// number of workers.
 void ring(ReductionProgram& program, int workers, int) {
     std::vector<int> rows = all(workers);
     std::rotate(rows.begin(), rows.begin() + (workers > 1), rows.end());
@@ -121,14 +123,15 @@ void butterfly(ReductionProgram& program, int workers, int) {
 }
 
 // NCCL's reduce-scatter "PAT" of messages longer than a buffer's step (PatRSAlgorithm in NCCL's
-// src/include/collectives.h, with 8 steps). Row s is the rank s before the one that gets the chunk.
-// It sends to row s less its lowest bit, so it receives from rows s + 1, 2, 4, ... below that bit.
-// Every message is rounded; messages to row 0 are added in the wide format.
+// src/include/collectives.h, with 8 steps). Row s is the rank s places before the rank that
+// receives the chunk. Row s sends to row s without its lowest set bit, so it receives from rows s +
+// 1, s + 2, s + 4, ... below that bit. Every message is rounded; messages to row 0 are added in the
+// wide format.
 class Pat {
 public:
     Pat(std::vector<Hop>& hops, int workers) : hops_(hops), workers_(workers) {
         const std::int64_t power = std::bit_ceil(static_cast<std::uint64_t>(workers));
-        int together = 1;  // the number of steps that are made at once
+        int together = 1;  // the number of steps that NCCL combines
         for (int steps = 8; steps > 1 && together < workers / 2; steps /= 2) together *= 2;
         apart_ = power / together;
         power_ = power;
@@ -150,8 +153,8 @@ public:
     }
 
 private:
-    // The distances of the rows that send to `row`, in the order of arrival, also of rows without a
-    // rank.
+    // The distances to the rows that send to `row`, in the order of arrival. Some of these rows may
+    // be beyond the last rank.
     std::vector<std::int64_t> distances(std::int64_t row) const {
         const std::int64_t lowest = row == 0 ? power_ : row & -row;
         std::vector<std::int64_t> found;
@@ -173,8 +176,8 @@ void pat(ReductionProgram& program, int workers, int) { Pat(program.hops, worker
 
 int ranks_before(int row, int chunk, int workers) { return (chunk - row + workers) % workers; }
 
-// NCCL's double binary tree (src/graph/trees.cc) with one rank in each node. A rank adds to its own
-// values those of its lower child, then those of its upper one.
+// NCCL's double binary tree (src/graph/trees.cc) with one rank in each node. A rank adds the values
+// of its lower child to its own, then the values of its upper child.
 void add_children(std::vector<Hop>& hops, std::int64_t row, std::int64_t bit,
                   std::int64_t workers) {
     const std::int64_t half = bit / 2;
@@ -195,8 +198,9 @@ void double_tree(ReductionProgram& program, int workers, int) {
     add_children(program.hops, 0, above, workers);
 }
 
-// The ranks of the second tree, which adds the second half of the elements, are in reverse order or
-// one further on. With channels the two trees take turns.
+// The rank of a row. Even chunks use the first tree, odd chunks the second; without channels there
+// are two chunks, the halves of the elements. The ranks of the second tree are reversed if
+// `workers` is even, and shifted by one if it is odd.
 int other_tree(int row, int chunk, int workers) {
     if (chunk % 2 == 0) return row;
     return workers % 2 == 0 ? workers - 1 - row : (row + 1) % workers;
@@ -204,7 +208,7 @@ int other_tree(int row, int chunk, int workers) {
 
 int two_trees(int) { return 2; }
 
-// The only list of topologies, beside `exact` and `gather`.
+// The only list of topologies, except `exact` and `gather`.
 constexpr auto forms = std::to_array<TopologyForm>({
     {"sequential", sequential, "all_gather", false, true},
     {.name = "ring",
@@ -470,7 +474,7 @@ int chunk_count(const Topology& t, int workers) {
 std::size_t chunk_begin(const Topology& t, int workers, int chunk, std::size_t n) {
     if (t.channels.count > 0)
         return channel_begin(t.channels, t.form->program == double_tree, workers, chunk, n);
-    // floor(chunk n / chunks) without overflow of chunk * n.
+    // floor(chunk n / chunks), computed without the product chunk * n, which may overflow.
     const auto c = static_cast<std::size_t>(chunk),
                chunks = static_cast<std::size_t>(chunk_count(t, workers));
     return n / chunks * c + n % chunks * c / chunks;

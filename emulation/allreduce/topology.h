@@ -1,10 +1,10 @@
 // Reduction orders. A topology is a program: a list of hops `row[target] += row[source]`, run
 // element by element over rows that the workers fill, each addition rounded once. The program
 // depends on the number of workers; the worker that fills a row depends on the chunk of an element.
-// The table in topology.cpp has one row per topology; additions.h has the roundings of their
-// additions. two_phase and reduce_scatter are composed with a scheme if it encodes each row alone
-// (emulation/schemes/two_phase.h), and have a program for a scale that all workers share. A
-// hierarchy of two levels is always composed (emulation/schemes/levels.h).
+// The table in topology.cpp has one entry per topology; additions.h has the roundings of their
+// additions. A scheme that encodes each row alone is composed with two_phase and reduce_scatter
+// (emulation/schemes/two_phase.h); their programs are for schemes with a scale that all workers
+// share. A hierarchy of two levels is always composed (emulation/schemes/levels.h).
 #pragma once
 
 #include <cstddef>
@@ -16,13 +16,13 @@
 
 namespace apscope::detail {
 
-struct TopologyForm;  // a row of the table
+struct TopologyForm;  // an entry of the table in topology.cpp
 
 // The keys of a reduction in two phases.
 struct TwoPhase {
     std::string sum = "fp32";  // format of the owner's additions: fp32, exact or a format's name
-    bool own_exact = false;    // the owner's values of its shard are not encoded
-    std::string phase2;        // the scheme that encodes the sums; empty: that of phase 1
+    bool own_exact = false;    // the owner of a shard does not encode its own values
+    std::string phase2;        // the scheme that encodes the sums; empty: the scheme of phase 1
     bool finishes = true;      // false: the sums stay with their owners (reduce_scatter)
 
     friend bool operator==(const TwoPhase&, const TwoPhase&) = default;
@@ -31,9 +31,9 @@ struct TwoPhase {
 
 struct Topology {
     // The kind of reduction. exact: fp64 sums, not rounded to a format; gather: schemes that gather
-    // codes; ring: W chunks, each on ranks one further on; ordered: any other program; two_phase:
-    // two encodings with a sum between them; levels: a reduction inside groups of consecutive
-    // workers, then one of the groups' sums.
+    // codes; ring: W chunks, chunk c with every rank increased by c; ordered: any other program;
+    // two_phase: two encodings with a sum between them; levels: a reduction inside groups of
+    // consecutive workers, then a reduction of the groups' sums.
     enum class Kind { exact, gather, ring, ordered, two_phase, levels };
     Kind kind = Kind::exact;
     int group = 0;                       // ranks in a group, if the form has groups
@@ -81,14 +81,14 @@ struct ReductionProgram {
     int additions_per_hop = 1;  // roundings per hop: 4 with Kahan
 };
 
-// The program of one chunk, on ranks.
+// The program of one chunk, whose hops name ranks.
 ReductionProgram reduction_program(const Topology& topology, int workers, int chunk);
-// The program of any chunk, on rows: row r is filled by rank_of_row(r).
+// The program of any chunk, whose hops name rows: rank_of_row(r) fills row r.
 ReductionProgram reduction_program(const Topology& topology, int workers);
 int rank_of_row(const Topology& topology, int workers, int row, int chunk);
 
 // Elements chunk_begin(c) .. chunk_begin(c + 1) - 1 of n lie in chunk c. chunk_count() is for
-// topologies without channels; with channels there are as many chunks as cover the elements.
+// topologies without channels; with channels, the number of chunks depends on n.
 int chunk_count(const Topology& topology, int workers);
 std::size_t chunk_begin(const Topology& topology, int workers, int chunk, std::size_t n);
 

@@ -95,7 +95,7 @@ std::string format_name(const std::string& name) {
         try {
             parse_block_format(plain);
             return name;
-        } catch (const std::invalid_argument&) {  // the message about formats says more
+        } catch (const std::invalid_argument&) {  // the message about float formats is more precise
         }
         throw;
     }

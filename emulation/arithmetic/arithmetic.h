@@ -21,18 +21,18 @@ int operand_count(Operation operation);
 enum class ArithmeticPath {
     exact,  // the fp64 result is exact: a product of two fp32 numbers has 48 bits, its exponent is
             // -298 to 255
-    odd,    // the fp64 result of fp32 numbers rounded to odd (exponents stay far inside fp64's). A
-            // rounding to precision p with N random bits compares with numbers of p + N + 2 <= 53
-            // bits, none of which is odd in fp64
-    wide,   // 128-bit integers with a sticky bit below every number that a rounding compares with:
-            // any fp64 operands, any format
+    odd,    // the fp64 result, rounded to odd, for fp32 operands (exponents stay far inside fp64's
+          // range). A rounding to precision p with N random bits compares it with numbers of p + N
+          // + 2 <= 53 bits, none of which is odd in fp64
+    wide,  // 128-bit integers with a sticky bit, which is finer than any number that a rounding
+           // compares with: for any fp64 operands and any format
 };
 
 // One rounding, prepared for rows: a format and a projection.
 struct Rounder {
-    Cast<double> cast;         // for results: inputs are flushed by operand_floor
+    Cast<double> cast;         // for results; operand_floor flushes the operands
     bool narrow = true;        // operands are fp32 numbers, or products of two of them
-    double operand_floor = 0;  // operands below it count as zeros
+    double operand_floor = 0;  // operands of smaller magnitude count as zeros
 
     ArithmeticPath path(Operation operation) const;
     // Sets row[i] = round(a[i] op b[i] (op c[i])). Operands that the operation does not take are

@@ -12,7 +12,7 @@
 
 namespace apscope::detail {
 
-// The loops for one pair of roundings (of sums and of products), and these roundings.
+// The roundings of sums and of products, and the loops for this pair of roundings.
 template <class Real>
 struct SumKernels {
     StepCast<Real> sum, product;
@@ -116,8 +116,8 @@ private:
         kernels_->kahan(sum_.data(), lost_.data(), terms, stride, count, &kernels_->sum);
     }
 
-    // Sums of 2^level terms are on a stack and are merged like the digits of a binary counter.
-    // Complete runs of terms are added as one sum.
+    // Sums of 2^level terms are on a stack and are merged like the digits of a binary counter. A
+    // complete run of 64 terms is reduced first, and its sum is put on the stack.
     void add_pairwise(const Real* terms, std::size_t stride, std::size_t count) {
         constexpr std::size_t run = 64;
         while (count > 0) {

@@ -259,7 +259,7 @@ void sum_tiles(std::size_t rows, std::size_t columns, std::size_t terms, std::sp
     });
 }
 
-// Rounds sums that registers computed to the result's format.
+// Rounds the sums of the register path to the result's format.
 void round_results(std::span<float> out, const Rounders& rounders, int threads) {
     if (!rounders.result) return;
     constexpr std::size_t piece = std::size_t{1} << 12;

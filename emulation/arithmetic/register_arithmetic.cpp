@@ -68,8 +68,8 @@ struct OperateInFp32 {
     }
 };
 
-// Tests whether all numbers are values of the format with unbounded range above. `off` is then 0;
-// for a NaN or a huge number it may be nonzero in any case.
+// Sets `off` to 0 if all numbers are values of the format, extended without an upper limit. It may
+// be nonzero if one is NaN or huge.
 template <Step S>
 struct FindOffGrid {
     static APSCOPE_INLINE void run(const float* x, std::size_t count, StepOf32 given,
@@ -126,8 +126,8 @@ bool run_fp32(const float* a, const float* b, float* out, std::size_t count, Ste
     }
 }
 
-// Returns whether an operation of OperateInFp32 and the rounding after it are one rounding. Factors
-// must be numbers of the format.
+// Returns whether an operation of OperateInFp32 and the rounding after it give the result of one
+// rounding. Factors must be numbers of the format.
 bool runs_in_fp32(Operation operation, const FloatFormat& f, const StepCast<float>& step) {
     const ValueRange values = range_of(f);
     switch (operation) {

@@ -12,8 +12,8 @@ namespace apscope::detail {
 
 namespace {
 
-// The number of terms in a block, and the number of sums that share one. A block of fp64 terms
-// takes 128 KiB of the second-level cache.
+// The number of terms in a block, and the number of rows of sums that use the same block. A block
+// of fp64 terms takes 128 KiB of the second-level cache.
 constexpr std::size_t block_terms = 256, block_rows = 32;
 
 // The roundings of sums and of products.
@@ -43,7 +43,7 @@ ValueRange added_range(const SumOptions& options, bool products, const ValueRang
     return union_range(terms, range_of(options.accumulate.value_or(options.format)));
 }
 
-// Returns whether hardware sums followed by the rounding are one rounding.
+// Returns whether a hardware sum followed by the rounding equals one rounding.
 bool plain_sums_serve(const Hardware& hardware, const SumOptions& options,
                       const ValueRange& added) {
     const ValueRange sums = range_of(options.accumulate.value_or(options.format));
@@ -138,7 +138,7 @@ void multiply_matrices(const SumKernels<Real>& kernels, std::span<const float> a
                        std::span<const float> b, std::size_t batches, std::size_t rows,
                        std::size_t columns, std::size_t terms, std::span<float> out,
                        const SumOptions& options) {
-    // Few columns would leave lanes empty, so rows lie side by side then.
+    // If there are few columns, the lanes hold rows instead, because most lanes would be empty.
     const bool by_rows = columns < many_lanes && rows > columns;
     const std::size_t lanes = kernels.lanes;
     const std::size_t narrow = by_rows ? columns : rows, wide = by_rows ? rows : columns;
@@ -190,7 +190,7 @@ bool with_kernels(const SumOptions& options, bool products, std::span<const floa
     if (!options.registers) return false;
     const auto fp64 = make_steps<double>(options);
     if (!fp64 || options.order.kind == SumOrder::Kind::exact) return false;
-    // The numbers are inspected if that may help.
+    // If the fp32 path is not possible for all fp32 numbers, it may be possible for the given ones.
     const ValueRange any = range_of(make_format(8, 23));
     SumPath path = sum_path(options, products, any, any);
     if (path != SumPath::fp32) path = sum_path(options, products, range_of(a), range_of(b));

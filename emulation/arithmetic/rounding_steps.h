@@ -16,9 +16,10 @@
 namespace apscope::detail {
 
 enum class Step {
-    none,      // no rounding needed: exact, or fp32 by the hardware
-    addition,  // ties to even by the addition of c
-    bits,  // ties to even on the bits of fp32, for formats with fp32's emin, where c has no room
+    none,       // no rounding needed: exact, or fp32 by the hardware
+    addition,   // ties to even by the addition of c
+    bits,       // ties to even on the bits of fp32, for formats with fp32's emin, which c does not
+                // support
     threshold,  // up if more than a fraction of the quantum is discarded; it may depend on the sign
     odd,        // to the odd neighbour
 };
@@ -33,9 +34,10 @@ struct StepCast {
     Bits overflow_positive = 0, overflow_negative = 0, infinite_positive = 0, infinite_negative = 0;
     int shift = 0;  // for the step bits: the number of discarded bits
     Bits rest = 0;
-    // Thresholds: rounds up if more than this part of a quantum (as bits of Real) is discarded.
+    // For the step threshold: rounds up if more than this part of a quantum (as bits of Real) is
+    // discarded.
     Bits up_positive = 0, up_negative = 0;
-    Bits down_sign = 0;  // an exact zero of operands of two signs is -0: toward_negative
+    Bits down_sign = 0;  // the sign bit for toward_negative, in which x - x is -0
     Bits zero_sign = 0;  // the sign bit, if the format has a -0
 };
 
@@ -55,7 +57,7 @@ APSCOPE_HD Real round_step(Real x, const StepCast<Real>& s) {
         return bits_cast<Real>(rounded | sign);
     }
     const Real value = bits_cast<Real>(magnitude);
-    // This is a finite number also for an infinity or a NaN.
+    // c is finite even if x is infinite or NaN.
     const Bits c_bits = grid_c(magnitude & infinity, s.grid);
     const OnGrid<Real> g = to_grid(value, bits_cast<Real>(c_bits));
     const Real even = g.even;

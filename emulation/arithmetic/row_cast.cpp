@@ -17,7 +17,7 @@ struct RoundSteps {
     static APSCOPE_INLINE void run(const Real* in, double scale, double* out, std::size_t count,
                                    const StepCast<double>* given) {
         const StepCast<double> step = *given;
-#pragma GCC ivdep  // the rows are separate, or the same
+#pragma GCC ivdep  // rows do not overlap, or are identical
         for (std::size_t i = 0; i < count; ++i)
             out[i] = canonicalize_nan_and_zero(round_step<S>(in[i] * scale, step), step.zero_sign);
     }
@@ -27,7 +27,7 @@ struct AddSteps {
     static APSCOPE_INLINE void run(const double* a, const double* b, double sign, double* out,
                                    std::size_t count, const StepCast<double>* given) {
         const StepCast<double> step = *given;
-#pragma GCC ivdep  // the rows are separate, or the same
+#pragma GCC ivdep  // rows do not overlap, or are identical
         for (std::size_t i = 0; i < count; ++i) {
             out[i] = canonicalize_nan_and_zero(
                 round_step<S>(add_for_step<true, S>(a[i], sign * b[i], step), step),
@@ -53,7 +53,7 @@ struct RoundDrawn {
         const StepCast<double> s = d.step;
         const double largest = bits_cast<double>(s.largest),
                      infinity = bits_cast<double>(infinity_bits<double>);
-#pragma GCC ivdep  // the rows are separate, or the same
+#pragma GCC ivdep  // rows do not overlap, or are identical
         for (std::size_t i = 0; i < count; ++i) {
             const Bits bits = bits_cast<Bits>(in[i] * scale), sign = bits & sign_bit<double>,
                        magnitude = bits ^ sign, none = 0;
@@ -82,7 +82,7 @@ template <bool Down>
 struct SumToOdd {
     static APSCOPE_INLINE void run(const double* a, const double* b, double sign, double* out,
                                    std::size_t count) {
-#pragma GCC ivdep  // the rows are separate, or the same
+#pragma GCC ivdep  // rows do not overlap, or are identical
         for (std::size_t i = 0; i < count; ++i) out[i] = sum_to_odd(a[i], sign * b[i], Down);
     }
 };
@@ -90,7 +90,7 @@ struct SumToOdd {
 template <class Real>
 struct Scale {
     static APSCOPE_INLINE void run(const Real* in, double scale, double* out, std::size_t count) {
-#pragma GCC ivdep  // the rows are separate, or the same
+#pragma GCC ivdep  // rows do not overlap, or are identical
         for (std::size_t i = 0; i < count; ++i) out[i] = in[i] * scale;
     }
 };

@@ -9,8 +9,8 @@
 //                   below = x cut off to the grid
 //                   up where x - below >= (2^N - r) 2^-N quantum
 //
-//               floor(2^N eta) + r >= 2^N says the same, because 2^N - r is an integer
-//      rule     elsewhere: gaps, numbers without a sign, flushed numbers, kept payloads, other
+//               floor(2^N eta) + r >= 2^N is equivalent, because 2^N - r is an integer
+//      rule     all other casts: gaps, unsigned formats, flushed numbers, kept payloads, other
 //               stochastic modes
 #pragma once
 
@@ -26,7 +26,7 @@
 namespace apscope::detail {
 
 struct DrawnStep {
-    StepCast<double> step;   // its grid and its results beyond the largest number
+    StepCast<double> step;   // the grid, and the results for numbers beyond the largest
     double draws, per_draw;  // 2^N, 2^-N
 };
 
@@ -37,15 +37,15 @@ public:
     const FloatFormat& format() const { return format_; }
     const Projection& projection() const { return projection_; }
 
-    // Sets out[i] = round(scale in[i]), with the draw of element first + i of the stream. The
-    // products must be exact in fp64, as those of two fp32 numbers and those with a power of two
-    // are. `in` may be `out`.
+    // Sets out[i] = round(scale in[i]), with word first + i of the stream. The products must be
+    // exact in fp64; those of two fp32 numbers and those with a power of two are. `in` may be
+    // `out`.
     void round(const float* in, double scale, double* out, std::size_t count,
                const RandomStream& stream, std::uint64_t first) const;
     void round(const double* in, double scale, double* out, std::size_t count,
                const RandomStream& stream, std::uint64_t first) const;
-    // Sets out[i] = round(a[i] + sign b[i]), rounded once; `out` may be one of them. Operands are
-    // those that add_rounded() takes.
+    // Sets out[i] = round(a[i] + sign b[i]), rounded once; `out` may be a or b. The operands must
+    // meet the conditions of add_rounded().
     void add(const double* a, const double* b, double sign, double* out, std::size_t count,
              const RandomStream& stream, std::uint64_t first) const;
 

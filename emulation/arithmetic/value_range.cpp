@@ -13,8 +13,8 @@ namespace apscope::detail {
 
 namespace {
 
-// The data collected in a pass over an array: all fraction bits, the largest finite magnitude, and
-// the smallest exponent of a last significant bit (plus 277, to be positive).
+// The data collected in a pass over an array: the union (or) of all fraction bits, the largest
+// finite magnitude, and the smallest exponent of a last significant bit (plus 277, to be positive).
 struct Collected {
     std::uint32_t fractions = 0, largest = 0;
     std::int32_t last_bit = 1 << 20;
@@ -25,8 +25,8 @@ struct CollectRange {
         std::int32_t fractions = 0, largest = 0, last_bit = 1 << 20;
         for (std::size_t i = 0; i < count; ++i) {
             const std::int32_t bits = bits_cast<std::int32_t>(values[i]) & 0x7FFFFFFF;
-            // This is a mask because g++ makes no vector code of a selection whose result the
-            // maximum below uses.
+            // A mask, because g++ does not vectorise a selection whose result is used by the
+            // maximum below.
             const std::int32_t magnitude = bits & -static_cast<std::int32_t>(bits < 0x7F800000),
                                fraction = magnitude & 0x007FFFFF;
             const std::int32_t significand = fraction | (magnitude > 0x007FFFFF ? 0x00800000 : 0);

@@ -1,5 +1,5 @@
-// Properties of a set of numbers: significant bits, quantum, size. The theorems for sums or
-// products in fp32 or fp64 registers need nothing else.
+// Properties of a set of numbers: significant bits, quantum, size. The theorems below, about sums
+// and products in fp32 or fp64 registers, need nothing else.
 #pragma once
 
 #include <span>

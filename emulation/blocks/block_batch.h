@@ -22,7 +22,7 @@ struct SpreadScales {
     BlockScales<Real> view() const { return {shift, multiply, value}; }
 };
 
-// A thread's buffers; their contents belong to the current batch.
+// A thread's buffers for its current batch.
 template <class Real>
 struct BatchRoom {
     BitsOf<Real> maxima[batch_blocks], shift[batch_blocks];
@@ -38,7 +38,8 @@ struct BatchRoom {
     }
 };
 
-// Out is Real for values, or std::uint8_t for codes, with the codes of the scales in `scales`.
+// Out is Real for values, or std::uint8_t for codes; then `scales` receives the codes of the
+// scales.
 template <class Real, class Out>
 class BatchRounder {
     static constexpr bool encodes = std::is_same_v<Out, std::uint8_t>;

@@ -18,9 +18,9 @@ MovableFormat<Real> movable(const FloatFormat& f, const Cast<Real>& cast) {
 }
 
 // The range of k by which a format may be moved: its quantum stays a normal number of Real, and c,
-// which is above its largest number, stays finite. `spare` is a number of binades that stay free
-// below, because products of the quantum with 24 bits in stochastic rounding are exact from 2^-125
-// on.
+// which is above its largest number, stays finite. The quantum also stays at least `spare` binades
+// above the smallest normal number, because stochastic rounding multiplies it by numbers of 24
+// bits, and these products are exact from 2^-125 on.
 template <class Real>
 struct Moves {
     int lowest, highest;
@@ -32,7 +32,8 @@ struct Moves {
     bool at_rest() const { return lowest <= 0 && highest >= 0; }
 };
 
-// True for even spacing down to a zero and ties that the significand's parity decides.
+// Returns whether the format is evenly spaced down to a zero and the significand's parity decides
+// ties.
 template <class Real>
 bool is_even(const FloatFormat& f, const Cast<Real>& cast) {
     const int emax = f.emax();

@@ -24,9 +24,9 @@ struct BlockJob {
 template <class Real>
 BlockJob<Real> make_block_job(BlockEncoder encoder);
 
-// These round and encode `count` elements that the loops support: those of blocks of `steps` times
-// block_step elements, with one scale per block, or, with steps = 0, any elements, with one scale
-// per element. block_loops.h chooses the loop.
+// These round or encode `count` elements of blocks that the loops support. If steps > 0, the blocks
+// have `steps` times block_step elements each, and there is one scale per block; if steps = 0,
+// there is one scale per element. block_loops.h chooses the loop.
 template <class Real>
 void round_block_elements(const BlockJob<Real>& job, const Real* in, Real* out, std::size_t count,
                           std::size_t steps, const BlockScales<Real>& scales,

@@ -1,8 +1,8 @@
 // The loops of the block casts, one struct each with a static run(), compiled per instruction set
 // by simd::run(). They round elements unscaled, by the addition of core/grid.h: the limits are
 // moved by the block's scale 2^k, never the elements, so nothing is multiplied. (Rule ratio
-// multiplies, by its definition, and rounds with k = 0.) Blocks that they do not support use
-// block_rule.h.
+// multiplies, by its definition, and rounds with k = 0.) block_rule.h rounds the blocks that the
+// loops do not support.
 #pragma once
 
 #include <cfloat>
@@ -18,12 +18,12 @@ namespace apscope::detail {
 // Elements that share one scale are processed in steps of this many.
 inline constexpr std::size_t block_step = 16;
 
-// A format to which values are rounded, before it is moved by 2^k; functions take k as `shift`, in
-// the place of the exponent field.
+// The limits of a format for the scale 1. Functions multiply them by 2^k; their parameter `shift`
+// has k in the position of the exponent field.
 template <class Real>
 struct MovableFormat {
     using Bits = BitsOf<Real>;
-    GridConstants<Real> grid;  // for k = 0, as are all members
+    GridConstants<Real> grid;
     Bits largest;
     Bits code_offset;  // offset of the codes of normal numbers
     int code_shift;    // f - m, the number of discarded bits
@@ -34,8 +34,8 @@ template <class Real>
 struct BlockCast {
     using Bits = BitsOf<Real>;
     MovableFormat<Real> element;
-    Bits over_positive, over_negative;  // results for larger numbers
-    // All ones if that result is a number, which moves with the scale; else 0.
+    Bits over_positive, over_negative;  // results for numbers beyond the largest
+    // All ones if that result is finite, so that the scale applies to it; else 0.
     Bits moves_positive, moves_negative;
     Bits negative_zero;
     Bits flip, add, mask, zero_code;  // a negative element's code: ((code ^ flip) + add) & mask
@@ -220,14 +220,14 @@ struct ColumnMaxima {
     }
 };
 
-// A power-of-two rule on the bits of amax, and the limits of the blocks that the loops above
-// support.
+// A power-of-two rule, applied to the bits of amax, and the limits of k and amax within which the
+// loops above support a block.
 template <class Real>
 struct PowerScaleRule {
     using Bits = BitsOf<Real>;
-    std::int64_t offset;           // k = exponent field - offset, or one more
-    Bits more_from;                // one more from this fraction on
-    std::int64_t min, max;         // the scale format's exponents
+    std::int64_t offset;           // k = exponent field - offset, or that plus 1
+    Bits more_from;                // k is larger by 1 if the fraction is at least this
+    std::int64_t min, max;         // the smallest and the largest exponent of the scale format
     std::int64_t lowest, highest;  // the supported k
     Bits limit;                    // the first unsupported amax
 };
@@ -255,14 +255,15 @@ struct PowerScales {
             const bool inside = (amax >= Bits{1} << fraction_bits) & (amax < rule.limit) &
                                 (k >= lowest) & (k <= highest);
             served[b] = static_cast<std::uint8_t>(inside | (amax == 0));
-            k = k < lowest ? lowest : k;  // zeros are zeros under any scale
+            k = k < lowest ? lowest : k;  // for a block of zeros any k will do
             k = k > highest ? highest : k;
             shifts[b] = static_cast<Bits>(k) << fraction_bits;
         }
     }
 };
 
-// The rule ratio, in NVFP4's order of fp32 operations (see choose_scale in block_rule.cpp).
+// The scale rule `ratio`, in NVFP4's order of fp32 operations (see choose_scale() in
+// block_rule.cpp).
 struct RatioScaleRule {
     MovableFormat<float> scale;
     float element_largest, scale_largest, tensor_scale, tensor_scale_inverse, stretch;
@@ -325,8 +326,8 @@ struct DecodeIntegers {
     }
 };
 
-// The value element * scale / tensor scale, as combine_block_value() computes it. The product's one
-// rounding is fp32's own; without `divides` the tensor scale is 1.
+// The value element * scale / tensor scale, as combine_block_value() computes it. The product is
+// rounded once, by the hardware; without `divides` the tensor scale is 1.
 template <bool divides>
 APSCOPE_INLINE float block_value(float element, float scale, float tensor_scale) {
     const float product = element * scale, value = divides ? product / tensor_scale : product;

@@ -23,7 +23,7 @@ struct Scale {
     float multiply;  // rule ratio: fl32(x * multiply), clipped
 };
 
-// The contents of a block: amax of its finite elements, and whether it has others.
+// The contents of a block: amax of its finite elements, and whether it has NaNs or infinities.
 struct Content {
     double amax = 0;
     bool has_nan = false, has_infinity = false;
@@ -40,7 +40,7 @@ bool scale_is_nan(const BlockFormat& f, const Content& content) {
     return false;
 }
 
-// The scale's exponent for a block with an infinity that counts.
+// The scale's exponent for a block with an infinity that affects the scale.
 int infinite_exponent(const BlockFormat& f, double amax) {
     return f.nonfinite == BlockNonfinite::transformer_engine || f.rule == ScaleRule::rceil
                ? f.scale.emax()
@@ -71,8 +71,8 @@ Scale choose_scale(const BlockEncoder& e, const Content& content) {
 
 // x in units of the block's scale, before it is rounded to an element.
 inline double scaled(const BlockEncoder& e, const Scale& s, double x) {
-    // Under a scale that is a number, a NaN that elements do not have becomes the largest element,
-    // as cvt.satfinite converts it.
+    // If the scale is not NaN and the element format has no NaN, a NaN becomes the largest element,
+    // as with cvt.satfinite.
     if (x != x && e.format.nonfinite == BlockNonfinite::transformer_engine &&
         !e.format.element.has_nan())
         return e.largest;
@@ -80,8 +80,8 @@ inline double scaled(const BlockEncoder& e, const Scale& s, double x) {
         if (x != x) return x;
         return std::clamp(static_cast<float>(x) * s.multiply, -e.largest, e.largest);
     }
-    // The product is exact, except for fp64 inputs hundreds of binades below every element. Only
-    // their sign can matter, and that they are not zero.
+    // The product is exact, except for fp64 inputs hundreds of binades below every element. Of
+    // those, only the sign and the fact that they are not zero can matter.
     const double result = x * s.inverse;
     if (x != 0 && std::abs(result) < DBL_MIN) return std::copysign(DBL_MIN, x);
     return result;
@@ -118,7 +118,7 @@ void round_block(const Real* in, const BlockPlace& place, const BlockEncoder& e,
 }
 
 // The values of all codes of a format of at most 8 bits. A thread keeps the last few tables,
-// because short arrays come one after another.
+// because consecutive calls often have the same format.
 const std::vector<double>& value_table(const FloatFormat& format) {
     constexpr std::size_t kept = 8;
     thread_local std::vector<std::pair<FloatFormat, std::vector<double>>> tables;
@@ -199,8 +199,8 @@ void encode_block_by_rule(const Real* in, std::uint8_t* codes, std::uint8_t* sca
 std::vector<double> element_values(const BlockFormat& format) {
     std::vector<double> values = value_table(format.element);
     if (!format.twos_complement) return values;
-    // Magnitudes are at the positive codes; -half is the only integer without a positive
-    // counterpart.
+    // The table has the magnitudes at the positive codes; -half is the only integer without a
+    // positive counterpart.
     const std::size_t half = values.size() / 2;
     for (std::size_t code = half + 1; code < values.size(); ++code)
         values[code] = -values[values.size() - code];

@@ -32,7 +32,8 @@ struct BlockEncoder {
     float largest, tensor_scale, tensor_scale_inverse;
 
     BlockEncoder(const BlockFormat& f, const Projection& p, const BlockSettings& given);
-    // `amax` is the array's largest magnitude, of its finite elements unless infinities count.
+    // `amax` is the largest magnitude of the array's finite elements, or of all its numbers if
+    // infinities count.
     void set_tensor_scale(float amax);
     // The code of an element; `value` is its fp32 value.
     std::uint8_t element_code(float value) const;

@@ -38,7 +38,7 @@ struct BlockBatch {
     }
 };
 
-// Fills a batch with as many blocks as it takes, from block b to at most end - 1 (b < end).
+// Fills a batch with as many blocks as fit, from block b to at most end - 1 (b < end).
 inline void take_batch(BlockBatch& batch, BlockShape shape, std::size_t size, std::size_t b,
                        std::size_t end) {
     const std::size_t line = shape.length / size + (shape.length % size != 0);  // blocks per line
@@ -76,7 +76,8 @@ inline void take_batch(BlockBatch& batch, BlockShape shape, std::size_t size, st
     }
 }
 
-// Calls work(batch) for all blocks, over threads, and done() after each thread's groups of batches.
+// Calls work(batch) for all blocks, and done() after each group of batches; threads share the
+// groups.
 template <class Work, class Done>
 void for_batches(BlockShape shape, const BlockFormat& format, int threads, Work&& work,
                  Done&& done) {

@@ -23,7 +23,8 @@ void check(bool agrees, const char* what, std::size_t given, std::size_t wanted)
                                 "; they must agree");
 }
 
-// The largest magnitude of the finite elements, or of all but NaNs, in pieces over threads.
+// The largest magnitude of the finite elements, or of all elements except NaNs; threads share the
+// pieces.
 float largest_magnitude(std::span<const float> in, bool with_infinities, int threads) {
     constexpr std::size_t piece = std::size_t{1} << 16;
     const std::size_t pieces = in.size() / piece + (in.size() % piece != 0);

@@ -51,10 +51,11 @@ float encode_blocks(std::span<const double> in, std::span<std::uint8_t> codes,
                     std::span<std::uint8_t> scales, BlockShape shape, const BlockFormat& format,
                     const Projection& projection, std::uint64_t seed = 0, int threads = 1);
 
-// Further options of an encoder. All except `stream` and `first_element` are for the rule ratio.
+// Further options of an encoder. All except `stream` and `first_element` apply only to the rule
+// ratio.
 struct BlockSettings {
     RandomStream stream;  // stream of the random words; element i draws word first_element + i
-    std::optional<float> amax;  // the amax that several arrays agreed on; absent: that of the array
+    std::optional<float> amax;  // the common amax of several arrays; absent: the array's own
     // The largest block scale for which the tensor scale is chosen; 0: the scale format's largest.
     float scale_range = 0;
     float stretch = 1;  // factor on the block's scale before it is rounded
@@ -76,8 +77,7 @@ void decode_blocks(std::span<const std::uint8_t> codes, std::span<const std::uin
                    float tensor_scale, std::span<float> out, BlockShape shape,
                    const BlockFormat& format, int threads = 1);
 
-// These apply the rounding rule block by block and element by element, to check the functions
-// above.
+// These apply the rounding rule element by element, as a reference for the functions above.
 void quantize_blocks_by_rule(std::span<const float> in, std::span<float> out, BlockShape shape,
                              const BlockFormat& format, const Projection& projection,
                              std::uint64_t seed = 0);

@@ -1,14 +1,14 @@
 // Stochastic rounding with a random integer R of N bits as a sum of two numbers below 1:
 //
-//      eta's first 16, 32 or 64 digits    d d d d d d d d ... d s   s: 1 too where a digit behind
-//                                                                   it is, if that may decide
+//      eta's first 16, 32 or 64 digits    d d d d d d d d ... d s   s: also 1 if a lower digit is
+//                                                                   1 and may decide
 //      R                                  R R R R h 0 0 0 ... 0 0   h: half of R's last place, if
 //                                                                   the count is rounded
 //
 // A carry rounds up. For StochasticB, floor(eta 2^N + 1/2) + R >= 2^N is the same as eta 2^N + R +
 // 1/2 >= 2^N. StochasticC differs only where eta 2^N is a tie, k + 1/2, and that sum is exactly
 // 2^N: R = 2^N - 1 - k, so k is even if R is odd. Its count is then k, and k + R does not reach
-// 2^N; the word of an odd R is made one less in its last place, so that the sum does not carry
+// 2^N; the word of an odd R is reduced by one in its last place, so that the sum does not carry
 // either.
 #pragma once
 

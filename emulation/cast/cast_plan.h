@@ -34,7 +34,8 @@ struct CastPlan {
     AdditionCast<Real> addition{};
     SplitCast split{};  // for the paths split and scaled
     ScaledCast scaled{};
-    // Stochastic modes: random integers of at most 32 bits are drawn a buffer at a time.
+    // Stochastic modes: true if random integers, of at most 32 bits, are drawn one buffer at a
+    // time.
     bool words_in_bulk = false;
 
     std::string_view how() const;     // describes the loops

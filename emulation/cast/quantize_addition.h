@@ -28,8 +28,8 @@ APSCOPE_INLINE AdditionCast<Real> make_addition_cast(const Cast<Real>& cast) {
                 (grid.lift - grid_half<Real>)};
 }
 
-// The bits of the rounded x. Limited handles overflow, infinities and NaN; without it, |x| is at
-// most the largest number, or the result is discarded.
+// The bits of the rounded x. Limited handles overflow, infinities and NaN; without it, the result
+// is valid only if |x| is at most the largest number.
 template <RoundingMode M, bool Limited, class Real>
 APSCOPE_HD BitsOf<Real> rounded_by_addition(Real x, const AdditionCast<Real>& a) {
     using Bits = BitsOf<Real>;

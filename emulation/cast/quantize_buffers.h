@@ -31,8 +31,8 @@ APSCOPE_INLINE void round_buffer(const Real* in, Out* out, std::size_t n, BitsOf
     for (std::size_t i = 0; i < n; ++i) out[i] = round.template operator()<true>(in[i]);
 }
 
-// Applies round_buffer() to any number of elements. `out` may be `in`; a copy of the numbers is
-// then made for the second pass.
+// Applies round_buffer() to any number of elements. `out` may be `in`; the second pass then reads a
+// copy of the numbers.
 template <class Real, class Round>
 APSCOPE_INLINE void round_buffers(const Real* in, Real* out, std::size_t count,
                                   BitsOf<Real> largest, Round&& round) {

@@ -1,4 +1,4 @@
-// The cast of one array, as its pieces need it, and the functions that round a piece.
+// The data that the pieces of one array need to be rounded, and the functions that round a piece.
 #pragma once
 
 #include "emulation/cast/cast_plan.h"

@@ -39,7 +39,7 @@ void quantize_array(std::span<const Real> in, std::span<Real> out, double scale,
     const ArrayQuantizer<Real> plain(format, projection);
     const ArrayQuantizer<double> wide(format, projection);
     if (in.size() != out.size() || (random.words && random.words->size() != in.size()))
-        return plain(in, out, random, threads);  // which throws with the reason
+        return plain(in, out, random, threads);  // throws, and the message gives the reason
     const auto round_part = [&](std::size_t begin, std::size_t count) {
         std::array<double, part> scaled;
         std::array<Real, part> nans;

@@ -1,8 +1,8 @@
 // Rounds fp32 numbers to a common format in two halves, both as vector code (stochastic modes:
 // stochastic_split.h):
 //
-//      from 2^emin on    the discarded bits are the low s = 23 - m of x's own: add what the mode
-//                        adds, cut them off
+//      from 2^emin on    the low s = 23 - m bits of x are discarded: add the addend of the mode,
+//                        then cut them off
 //
 //                        sign | exponent | kept m bits | rest: s bits      a carry runs into the
 //                                                                          exponent
@@ -11,7 +11,7 @@
 //
 // The rounding rule (core/rounding.h) gives the same results for both halves at three times the
 // cost. cast_plan.h decides which casts are rounded in this way. Formats whose emin is fp32's have
-// no second half: fp32's subnormal numbers are cut off at the same place as its normal ones.
+// no second half: fp32's subnormal numbers are cut off at the same bit as its normal ones.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@
 
 namespace apscope::detail {
 
-// A format and a projection as the two halves need them.
+// A format and a projection, prepared for the two halves.
 struct SplitCast {
     Cast<float> cast;
     int shift;                   // s, the number of discarded bits
@@ -44,8 +44,8 @@ inline SplitCast make_split_cast(const Cast<float>& cast) {
     return s;
 }
 
-// The number that the mode adds to the bits of a magnitude, of which the bits `rest` are then cut
-// off. `negative` is 0 or 1.
+// The number that the mode adds to the bits of a magnitude before the bits `rest` are cut off.
+// `negative` is 0 or 1.
 template <RoundingMode M>
 APSCOPE_HD std::uint32_t addend(std::uint32_t magnitude, std::uint32_t negative,
                                 std::uint32_t rest) {
@@ -81,9 +81,9 @@ APSCOPE_HD float rounded_part(float v, std::uint32_t negative) {
     return r != 0.0f ? whole + 1.0f : whole;  // away_from_zero
 }
 
-// A magnitude below 2^emin in quanta, exactly; for other magnitudes the result has no meaning.
-// fp32's subnormal numbers are less than the step of any random number, so the smallest normal
-// number replaces them.
+// A magnitude below 2^emin in quanta, exactly; for other magnitudes the result has no meaning. The
+// smallest normal number replaces fp32's subnormal numbers, because they are so small that only the
+// fact that they are not zero can matter (see split_serves()).
 APSCOPE_HD float quanta_below_normal(std::uint32_t magnitude, const SplitCast& s) {
     std::uint32_t part = select(magnitude < s.first_normal, magnitude, 0u);
     part = select(part - 1 < 0x007FFFFFu, 0x00800000u, part);

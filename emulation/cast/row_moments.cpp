@@ -16,9 +16,10 @@ namespace {
 //
 //      |x| = (k + eta) quantum        P(up) = floor(eta 2^N) / 2^N
 //
-// The operations and their numbers are the same, but k and eta come from exact arithmetic in fp64
-// instead of bits; quanta are powers of two, which change no rounding. Magnitudes of at most
-// `inside` are scaled to at most the largest number, so none of their draws overflows or saturates.
+// The results have the same bits: k and eta are exact, but are computed by fp64 arithmetic instead
+// of from bits, and factors that are quanta, which are powers of two, change no rounding. A
+// magnitude of at most `inside`, times `scale`, is at most the largest number, so its rounding
+// cannot overflow.
 template <class Real>
 struct AddMoments {
     static APSCOPE_INLINE void run(const Real* row, std::size_t count, double scale,
@@ -87,7 +88,7 @@ template <class Real>
 bool add_moments(const Real* row, std::size_t count, double scale, const Cast<double>& cast,
                  double* bias, double* variance) {
     bool defined = true;
-    // Under these conditions, one over the quantum and 2^N are normal fp64 numbers.
+    // Under these conditions, the inverse of the quantum and 2^N are normal fp64 numbers.
     const bool serves = cast.rounding == RoundingMode::stochastic && cast.gap_high == 0 &&
                         cast.random_bits <= 48 && cast.mantissa_bits <= 23 &&
                         cast.emin - cast.mantissa_bits >= -149;

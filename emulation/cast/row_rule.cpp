@@ -11,7 +11,7 @@ struct RoundByRule {
     static APSCOPE_INLINE void run(const double* in, double* out, std::size_t count,
                                    const Cast<double>* given, const std::uint64_t* words) {
         const Cast<double> cast = assume_plain<Plain>(*given);
-#pragma GCC ivdep  // the rows are separate, or the same
+#pragma GCC ivdep  // rows do not overlap, or are identical
         for (std::size_t i = 0; i < count; ++i)
             out[i] = round_to_format<M, double>(in[i], cast, is_stochastic(M) ? words[i] : 0);
     }

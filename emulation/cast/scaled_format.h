@@ -16,7 +16,8 @@ std::optional<FloatFormat> scaled_format(const FloatFormat& format, int k);
 
 // A cast of fp32 numbers, prepared for round_row().
 QuantizeJob<float> make_row_job(const FloatFormat& format, const Projection& projection);
-// Sets out[i] to the rounded in[i], which draws element first + i of the stream. `in` may be `out`.
+// Sets out[i] to the rounded in[i]; stochastic rounding uses word first + i of the stream. `in` may
+// be `out`.
 void round_row(QuantizeJob<float>& job, const float* in, float* out, std::size_t count,
                const RandomStream& stream, std::uint64_t first);
 

@@ -17,8 +17,8 @@ namespace apscope::detail {
 
 struct ScaledCast {
     Cast<float> cast;
-    std::uint32_t top;    // bits of the power of two above the largest number; greater numbers
-                          // overflow as it does
+    std::uint32_t top;    // bits of the power of two above the largest number; replaces greater
+                          // numbers, which overflow too
     std::uint32_t least;  // bits of 2^emin
     // `up` minus the bits of 2^e gives the bits of 2^(16 + m - e); the bits of 2^e minus `down` are
     // those of 2^(e - m).
@@ -43,8 +43,8 @@ APSCOPE_HD float draw_scaled(float x, const ScaledCast& s, AddedDigits<M, std::u
     const std::uint32_t bits = bits_cast<std::uint32_t>(x);
     std::uint32_t magnitude = bits & 0x7FFFFFFFu;
     magnitude = magnitude > 0x00800000u ? magnitude : 0x00800000u;
-    // Unlimited casts need this too: the conversion of a NaN or of 2^40 to an integer is undefined
-    // in C++.
+    // This is needed without Limited too: in C++ the conversion of a NaN or of 2^40 to an integer
+    // is undefined.
     magnitude = magnitude < s.top ? magnitude : s.top;
     std::uint32_t e = magnitude & 0x7F800000u;
     e = e > s.least ? e : s.least;
@@ -58,7 +58,7 @@ APSCOPE_HD float draw_scaled(float x, const ScaledCast& s, AddedDigits<M, std::u
         next = static_cast<std::uint32_t>(static_cast<std::int32_t>(rest));
         rest -= static_cast<float>(static_cast<std::int32_t>(next));
     }
-    // A zero was scaled as the smallest normal number, so its rest does not count.
+    // A zero was replaced by the smallest normal number, whose rest must not count.
     if constexpr (asks_what_is_lost<M>) {
         (Few ? sum : next) |= static_cast<std::uint32_t>((rest != 0.0f) & ((bits << 1) != 0));
     }

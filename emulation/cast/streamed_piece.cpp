@@ -38,8 +38,8 @@ void stream_lines(const void* from, void* to, std::size_t bytes) {
 
 }  // namespace
 
-// Random words are drawn for whole blocks of elements, so steps end at the end of a block; the rest
-// of a line waits for the next step.
+// Random words are drawn for whole Philox blocks, so a step ends at the end of a block; numbers
+// that do not fill a cache line wait for the next step.
 template <class Real>
 void streamed_piece(const QuantizeJob<Real>& job, const Real* in, Real* out, std::size_t begin,
                     std::size_t count) {
@@ -50,9 +50,9 @@ void streamed_piece(const QuantizeJob<Real>& job, const Real* in, Real* out, std
     const std::size_t before = reinterpret_cast<std::uintptr_t>(out) / sizeof(Real) % line;
     const std::size_t first = before > 0 ? line - before : 0;  // elements in that line
     std::size_t held = before, skipped = before + first;
-    // Random words, and long sums of digits, keep a core from running ahead to the next step's
-    // numbers, so they are prefetched. Words in bulk prefetch theirs (random_words.h); fp64 numbers
-    // arrive in time.
+    // Drawing random words, or adding long sums of digits, takes so many instructions that the
+    // processor does not load the next step's numbers ahead of time, so they are prefetched. Words
+    // in bulk prefetch their own numbers (random_words.h); fp64 numbers do not need it.
     const bool fetches = std::is_same_v<Real, float> && is_stochastic(job.plan.cast.rounding) &&
                          !job.plan.words_in_bulk;
     for (std::size_t i = 0; i < count;) {

@@ -37,8 +37,8 @@ ReadNext read_next(const float* numbers, std::size_t in_block) {
 }
 
 // Slot j of a block is its j-th run of bits, least significant word first, which is their order in
-// memory. So the slots of several blocks follow one another; this has at most random_group of them,
-// from `first` on.
+// memory. So the slots of several blocks follow one another. `first` points to the first of at most
+// random_group slots.
 template <class Slot>
 struct Slots {
     static constexpr std::size_t in_block = 16 / sizeof(Slot);
@@ -61,8 +61,8 @@ void draw_words(const RandomStream& stream, std::uint64_t first, std::size_t cou
     simd::run<WordsOfSlots<Word, Slot>>(slots.first, count, stream.random_bits, out);
 }
 
-// If the elements run past 2^64 to 0, as those from before a row's first one do, draws them in two
-// parts and returns true.
+// If the elements' numbers wrap from 2^64 - 1 to 0, as they do if the range begins before element 0
+// of a row, draws the words in two parts and returns true.
 template <class Word>
 bool drawn_over_zero(const RandomStream& stream, std::uint64_t first, std::size_t count, Word* out,
                      const float* numbers) {

@@ -34,7 +34,7 @@ thread_local BufferPool* current = nullptr;
 UsesBuffers::UsesBuffers(BufferPool& pool) : before_(current) { current = &pool; }
 UsesBuffers::~UsesBuffers() { current = before_; }
 
-// Mappings of a huge page or more begin at one.
+// A mapping of at least one huge page begins at the start of a huge page.
 BufferPool::Block* BufferPool::map(std::size_t size) {
     const std::size_t extra = size < huge_page ? 0 : huge_page;
     void* mapping =

@@ -12,9 +12,9 @@
 
 namespace apscope::detail {
 
-// Memory blocks for one thread at a time. A pool keeps at most as much memory as was in use at
-// once, or 8 MiB, so blocks of many lengths remain for small tensors. It uses huge pages if the
-// system provides them.
+// Memory blocks for one thread at a time. A pool keeps at most as much memory as was ever in use at
+// once, or 8 MiB if that is more, so that blocks of many lengths remain for small tensors. It uses
+// huge pages if the system provides them.
 class BufferPool {
 public:
     BufferPool() = default;
@@ -64,7 +64,7 @@ private:
     BufferPool* before_;
 };
 
-// Throws std::bad_alloc. Any thread may give a buffer back.
+// Throws std::bad_alloc. Any thread may call give_buffer().
 void* take_buffer(std::size_t bytes);
 void give_buffer(void* buffer, std::size_t bytes) noexcept;
 

@@ -209,8 +209,8 @@ std::array<Real, 3> Operands<Real>::near_tie(Draws& draws, bool of_format) const
     return x;
 }
 
-// Operands whose sum is at, just above or just below the point of a step at which the random
-// integer R decides: eta = (2^N - R) 2^-N, and up to two units of 2^-(N+1) more or less.
+// Operands whose sum lies in a step at, just above or just below the point from which R rounds it
+// up: eta = (2^N - R) 2^-N, plus or minus up to two units of 2^-(N+1).
 template <class Real>
 std::array<Real, 3> Operands<Real>::at_the_turn(Draws& draws, std::uint64_t word) const {
     __extension__ using Wide = unsigned __int128;
@@ -221,7 +221,7 @@ std::array<Real, 3> Operands<Real>::at_the_turn(Draws& draws, std::uint64_t word
     // `part` is in units of 2^-(N+1) of the step.
     const Wide part = std::clamp<Wide>(most - 2 * Wide{word >> (64 - n)} + halves, 2, most + 2) - 2;
     const double sign = format_.is_signed && draws.below(2) != 0 ? -1 : 1;
-    // `a` has the digits that fit Real together with the value, and `b` has the rest.
+    // `a` is the value plus as many digits of `part` as fit Real; `b` has the other digits.
     const int together =
         std::clamp(std::numeric_limits<Real>::digits - format_.mantissa_bits - 2, 0, n + 2);
     const Wide rest = part & ((Wide{1} << (n + 2 - together)) - 1);
@@ -230,8 +230,8 @@ std::array<Real, 3> Operands<Real>::at_the_turn(Draws& draws, std::uint64_t word
     if (operation_ != Operation::fma)
         return {static_cast<Real>(a), static_cast<Real>(operation_ == Operation::subtract ? -b : b),
                 Real{}};
-    // The complete part is a product of two numbers of Real if there are such factors; else the
-    // rest is a product with 1.
+    // For fma: if `part` has two factors that are numbers of Real, their product is added to the
+    // value; else the product is b * 1, and it is added to `a`.
     const Wide one = Wide{1} << std::numeric_limits<Real>::digits, least = part / one + 2;
     for (Wide divisor = least; divisor < least + 512 && divisor < one && step >= 0x1p-60;
          ++divisor) {

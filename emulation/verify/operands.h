@@ -22,8 +22,8 @@ public:
     // boundary values); they come first.
     std::uint64_t listed() const { return listed_; }
     // The operands of a case; from listed() on they are random, the same for the same seed. Some
-    // are chosen for the random word that will be drawn, so that the result is where the decision
-    // changes.
+    // are chosen to fit the random word that will be drawn: the exact result is at the point from
+    // which this word rounds up.
     std::array<Real, 3> at(std::uint64_t number, std::uint64_t word) const;
 
 private:

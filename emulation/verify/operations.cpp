@@ -58,7 +58,7 @@ public:
         const std::size_t count = last - first;
         for (std::vector<Real>& row : rows_) row.resize(count);
         out_.resize(count);
-        const std::uint64_t seed = options_.seed + first;  // other random words for every array
+        const std::uint64_t seed = options_.seed + first;  // gives every array other random words
         const RandomStream words = array_stream(seed, projection_.drawn_bits());
         const auto word = [&](std::size_t i) {
             return is_stochastic(projection_.rounding) ? words.at(i) : 0;

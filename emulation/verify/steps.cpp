@@ -18,8 +18,7 @@ namespace {
 
 constexpr std::uint32_t sign_bit = 0x80000000, infinity_bits = 0x7F800000;
 
-// As many inputs and expected results are written as the array path writes, so these loops are
-// vector code too.
+// These loops write as many numbers as the array path, so they are vectorised too.
 struct WriteInputs {
     static APSCOPE_INLINE void run(std::uint32_t first, float* in, std::size_t count) {
         for (std::size_t i = 0; i < count; ++i)
@@ -52,7 +51,7 @@ private:
     std::uint32_t result(std::uint32_t magnitude) const {
         return bits_of(oracle_.project(std::bit_cast<float>(magnitude | sign_), 0));
     }
-    // Adds the steps of a stretch of magnitudes over which results are in order.
+    // Adds the steps of the magnitudes from `first` to `last`, over which results are in order.
     void stretch(std::uint32_t first, std::uint32_t last) {
         const std::size_t before = steps_.size();
         steps_.push_back({first | sign_, result(first)});

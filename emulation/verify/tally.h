@@ -17,8 +17,8 @@ BitsOfReal<Real> bits_of(Real x) {
     return std::bit_cast<BitsOfReal<Real>>(x);
 }
 
-// A comparison has a place in the order of the work, so that the first mismatch does not depend on
-// the threads: first the cases, then array elements, codes and all inputs.
+// Every comparison has a fixed number, its place, so that the first mismatch does not depend on the
+// threads. The order is: selected cases, array elements, codes, all inputs.
 inline constexpr std::uint64_t first_code_place = std::uint64_t{1} << 40;
 inline constexpr std::uint64_t first_exhaustive_place = std::uint64_t{1} << 41;
 

@@ -35,8 +35,8 @@ std::uint64_t mix(std::uint64_t x) {  // SplitMix64: random words from case numb
 
 constexpr std::size_t most_words = 5;
 
-// Writes the random words to try at x: one drawn, all zeros, all ones, and the last before and the
-// first after the point where the decision changes.
+// Writes the random words to try at x: a drawn word, all zeros, all ones, and the two neighbouring
+// words between which the rounding changes.
 void random_words(MpfrOracle& oracle, double x, const Projection& projection, std::uint64_t drawn,
                   std::vector<std::uint64_t>& words) {
     using Count = MpfrOracle::Count;
@@ -82,9 +82,9 @@ private:
     bool stochastic() const { return is_stochastic(projection_.rounding); }
     RandomStream stream() const { return array_stream(options_.seed, projection_.drawn_bits()); }
 
-    // The values and midpoints of formats of fp32 numbers are all compared in fp32, so in fp64 as
-    // many as a format of 12 bits has are enough. The result is coprime to the ten cases around a
-    // value, so that each of them occurs.
+    // All values and midpoints of a format of fp32 numbers are compared in fp32, so in fp64 it is
+    // enough to compare as many as a format of 12 bits has. The result is coprime to the ten cases
+    // around a value, so that each of them occurs.
     std::size_t fp64_thinning() const {
         const int more = std::min(format_.storage_bits(), full_storage_bits) - 12;
         if (!fp64 || !format_.fits_fp32() || more <= 0) return 1;
@@ -145,8 +145,8 @@ private:
         });
     }
 
-    // One of the words from random_words() for every input; nothing for stochastic_exact, which
-    // takes no words.
+    // One of the words from random_words() for every input; empty for stochastic_exact, to which a
+    // caller cannot give words.
     std::vector<std::uint64_t> turning_words(std::span<const Real> inputs) const {
         if (!stochastic() || projection_.rounding == RoundingMode::stochastic_exact) return {};
         MpfrOracle mpfr(format_, projection_);
@@ -160,8 +160,9 @@ private:
         return result;
     }
 
-    // Compares the complete array: on one thread with the words of a seed, as the compiler's loop
-    // over the rule, and on all threads, from an odd start, in place, with words of the caller.
+    // Compares three runs over a complete array with single calls of the rule: the array path on
+    // one thread with words from the seed; quantize_by_rule(), a plain loop over the rule; and the
+    // array path on all threads, in place, from the second element, with words from the caller.
     Tally array_against_rule(const std::vector<Real>& inputs) {
         Tally tally;
         const RandomStream words_of_seed = stream();
@@ -195,7 +196,7 @@ private:
         return tally;
     }
 
-    // The code that encode() gives to the decoded NaN of a code.
+    // The code that encode() gives to the NaN to which `code` decodes.
     std::uint64_t nan_code_again(std::uint64_t code) const {
         const std::uint64_t canonical = format_.nan_code(),
                             sign = std::uint64_t{1} << (format_.storage_bits() - 1);
@@ -208,8 +209,8 @@ private:
         return (code & sign) | canonical;
     }
 
-    // Compares every code, alone and in arrays; for wide formats, as many random codes as there are
-    // random inputs.
+    // Compares every code, in single calls and in arrays; for wide formats, as many random codes as
+    // there are random inputs.
     Tally codes() {
         Tally tally;
         auto codec = make_codec<Real>(format_);
@@ -229,7 +230,7 @@ private:
             const Bits code = all[i];
             const Real value = oracle.decode(code);
             const std::uint64_t place = first_code_place + i;
-            // Two codes are this zero.
+            // Two codes decode to this zero.
             const bool second_zero = value == 0 && format_.zero == Zero::single;
             const std::uint64_t back = std::isnan(value) ? nan_code_again(code)
                                        : second_zero     ? 0
@@ -259,8 +260,8 @@ private:
         return tally;
     }
 
-    // Compares the 2^32 bit patterns in chunks. Each is a separate array, so its random words are
-    // counted from 0.
+    // Compares the 2^32 bit patterns in chunks. Each chunk is a separate array, whose random words
+    // are counted from 0.
     Tally all_inputs_against_rule()
         requires(!fp64)
     {
@@ -282,8 +283,8 @@ private:
             });
     }
 
-    // `rule` has the results of the compiler's loop over the rule; `single_calls` checks that loop
-    // too.
+    // `rule` has the results of quantize_by_rule(); with `single_calls`, these are compared with
+    // single calls of the rule.
     Tally compare_chunk(std::uint64_t first, std::span<const float> in, std::span<const float> out,
                         std::span<const float> rule, bool single_calls, MpfrOracle* mpfr) const
         requires(!fp64)

@@ -1,6 +1,6 @@
 // Verifies one format with one projection on this machine: compares the rounding rule with both
 // oracles, the array path with the rule, and encode and decode with the values that the oracle
-// gives the codes; in fp32 if the format's values are fp32 numbers, and in fp64.
+// gives the codes. It does so in fp64, and also in fp32 if the format's values are fp32 numbers.
 #pragma once
 
 #include <cstddef>
@@ -26,9 +26,9 @@ struct VerifyOptions {
     std::size_t random_cases = 1'000'000;
     // The slower oracle, of rationals, computes one case in this many; MPFR computes all of them.
     std::size_t rational_stride = 1;
-    // Away from zero, the smallest normal and the largest value, only one case in this many is
-    // used. (In fp64, formats of more than 12 bits whose values are fp32 numbers have fewer cases
-    // anyway, because all of them are compared in fp32.)
+    // Uses only one case in this many, except near zero, the smallest normal and the largest value.
+    // (In fp64, formats of more than 12 bits whose values are fp32 numbers have fewer cases anyway,
+    // because all of them are compared in fp32.)
     std::size_t thinning = 1;
 };
 

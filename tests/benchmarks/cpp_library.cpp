@@ -27,7 +27,7 @@ void name_it(benchmark::State& state, const Projection& projection) {
     state.SetLabel(std::string(to_string(projection.rounding)));
 }
 
-// Numbers that do not wait for each other: what a loop over an array of the caller's pays.
+// Independent numbers: the cost per call in a caller's loop over an array.
 void quantizer_one(benchmark::State& state) {
     const Projection& projection = projections[state.range(0)];
     const Quantizer q(format("e4m3"), projection);
@@ -41,7 +41,7 @@ void quantizer_one(benchmark::State& state) {
 }
 BENCHMARK(quantizer_one)->DenseRange(0, 2);
 
-// The rule itself at its run-time mode, as it stands in the folders' own code.
+// The rule itself with a run-time mode, as the project's own code calls it.
 void rule_one(benchmark::State& state) {
     const Projection& projection = projections[state.range(0)];
     const detail::Cast<float> cast = detail::make_cast<float>(format("e4m3"), projection);

@@ -1,8 +1,8 @@
 // The kernels as Google Benchmark programs, for its tools (filters, repetitions, JSON, compare.py).
 // The casts' names end with the number of fp32 elements: 65536 lie in the second-level cache,
-// 16777216 in main memory. bytes/s counts what is read and written; memcpy is the yardstick.
-// `apscope bench` times the same kernels interleaved with their floors and prints ratios: take
-// those where a machine's speed drifts.
+// 16777216 in main memory. bytes/s counts reads and writes; compare it with memcpy's. `apscope
+// bench` times the same kernels interleaved with their floors and prints ratios; use those if a
+// machine's speed drifts.
 #include <benchmark/benchmark.h>
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Entry points give the same bits in a caller's float environment, and put it back.
+// Entry points give the same bits in any float environment of the caller, and restore it.
 #include <gtest/gtest.h>
 
 #include <cfenv>
@@ -18,7 +18,7 @@ using namespace apscope::detail;
 
 namespace {
 
-// Everything an array call gives, as bits.
+// All results of an array call, as bits.
 std::vector<std::uint32_t> results() {
     std::vector<float> x;
     for (std::uint32_t bits = 1; bits < 0x7F800000; bits = bits * 2 + 12345)
@@ -92,7 +92,7 @@ TEST(FloatEnvironment, TheOtherControlWordIsSetToo) {
     int inside = 0;
     {
         const FloatEnvironment environment;
-        inside = std::fegetround();  // the C library asks the x87's
+        inside = std::fegetround();  // the C library reads the x87's control word
     }
     const int after = std::fegetround();
     std::fesetround(FE_TONEAREST);

@@ -1,4 +1,4 @@
-// Numbers out of text: what is one, what is none, and what a refusal says.
+// Parsing of numbers: texts that are numbers, texts that are not, and error messages.
 #include <gtest/gtest.h>
 
 #include <bit>

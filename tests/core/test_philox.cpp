@@ -46,7 +46,7 @@ TEST(RandomStream, AnElementsWordDependsOnItsIndexAlone) {
             EXPECT_EQ(stream.at(i) & ~(~std::uint64_t{0} << (64 - bits)), 0u)
                 << "bits below the top " << bits;
         }
-        // Beyond 2^32 blocks the index goes on in the second counter word.
+        // From 2^32 blocks on, the second counter word has the high half of the index.
         const std::uint64_t far = (std::uint64_t{1} << 33) * static_cast<std::uint64_t>(slots);
         EXPECT_NE(stream.at(far), stream.at(0));
     }

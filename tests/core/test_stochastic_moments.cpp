@@ -1,4 +1,5 @@
-// Expected bias and variance of a stochastic rounding against all 2^N random integers.
+// Expected bias and variance of a stochastic rounding compared with their values over all 2^N
+// random integers.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -203,7 +203,7 @@ TEST(WideArithmetic, QuotientsBarelyPastAMiddleRoundUp) {
     EXPECT_GT(even_counts, 300);
 }
 
-// Digit by digit, as by hand: 122 binary digits of the root, and whether anything is left.
+// Computes 122 binary digits of the root one by one, and whether a remainder is left.
 WideNumber root_by_hand(double x) {
     using Wide = unsigned __int128;
     const Significand53 s = significand53(bits_cast<std::uint64_t>(x));

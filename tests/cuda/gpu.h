@@ -1,5 +1,5 @@
-// Shared by the GPU's tests: arrays on the device, work in parts on all processors, times by
-// events.
+// Shared by the GPU's tests: arrays on the device, work shared by all threads of the host, times
+// measured by events.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -56,10 +56,10 @@ void in_parts(std::size_t count, const std::function<void(std::size_t, std::size
 // The median time of a call that puts work on the default stream, in seconds, after a warm-up.
 double median_seconds(const std::function<void()>& call, int repeats = 21);
 
-// Fewer numbers for every proof, for tools that slow a kernel down: --small.
+// --small: fewer numbers in every proof, for tools that slow a kernel down.
 inline bool small = false;
 
-// Seconds after which no further rounding mode of quantize is begun: --seconds.
+// --seconds: after this many seconds, no further rounding mode of quantize is begun.
 inline double quantize_seconds = 1e9;
 
 // The results of the program, for --json.
@@ -80,7 +80,8 @@ inline Found found;
 void count_proof(const std::string& what, std::uint64_t values, bool right);
 void write_json(const std::string& path);
 
-// One line a proof; false, with the first difference, if the arrays' bits differ.
+// Prints one line per proof; returns false and prints the first difference if the arrays' bits
+// differ.
 template <class T>
 bool report(const std::string& what, const std::vector<T>& expected, const std::vector<T>& got) {
     std::size_t wrong = 0, first = 0;
@@ -116,8 +117,7 @@ bool prove_matmul();
 bool prove_replay();
 void print_timings();
 
-// Multiply-adds of fp32 numbers a second that the device does, as far as a plain kernel reaches its
-// peak.
+// The fp32 multiply-adds per second of the device, measured with a plain kernel.
 double multiply_adds_a_second();
 
 }  // namespace apscope::detail::gpu

@@ -17,7 +17,7 @@ __global__ void multiply_add(float* out, float factor) {
     }
     float sum = 0;
     for (int c = 0; c < chains; ++c) sum += value[c];
-    if (sum == 0.0f) *out = sum;  // never: keeps the chains alive
+    if (sum == 0.0f) *out = sum;  // never true, but the compiler must keep the chains
 }
 
 }  // namespace

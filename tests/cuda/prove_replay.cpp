@@ -54,7 +54,7 @@ RowTask make_task(const Asked& a) {
     return task;
 }
 
-// Every number of the totals; the sign and payload of a NaN, which no result shows, left out.
+// Every number of the totals, without the signs and payloads of NaNs, which no result shows.
 std::vector<double> numbers(const std::vector<RowTotals>& totals) {
     std::vector<double> all;
     const auto add = [&](double v) {

@@ -1,5 +1,5 @@
-// Medians of kernels beside a device-to-device copy of as many bytes, and of matrix products beside
-// the device's fp32 multiply-adds.
+// Median times of kernels compared with a device-to-device copy of as many bytes, and of matrix
+// products compared with the device's fp32 multiply-adds.
 #include <chrono>
 
 #include "analysis/cuda/error_cuda.h"
@@ -32,7 +32,7 @@ void beside_copy(const std::string& what, double bytes, const std::function<void
     std::fflush(stdout);
 }
 
-// A whole item as replay() gives it, the rows' way to the GPU and the sums' way back included.
+// A complete item of replay(), including the copies of the rows to the GPU and of the sums back.
 void time_replay() {
     constexpr std::size_t workers = 8, n = std::size_t{1} << 22;
     std::vector<std::vector<float>> rows;

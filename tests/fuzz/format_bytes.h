@@ -1,4 +1,4 @@
-// Formats and projections out of bytes, valid or not.
+// Makes formats and projections, valid or not, from bytes.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace apscope::detail::fuzz {
 
-// Takes bytes off a front; zeros where none is left.
+// Reads bytes from the front; gives zeros if none are left.
 class ByteReader {
 public:
     explicit ByteReader(Bytes bytes) : rest_(bytes) {}
@@ -23,7 +23,7 @@ public:
         rest_ = rest_.subspan(count);
         return value;
     }
-    // An integer from 0 on, below `count`.
+    // An integer from 0 to count - 1.
     int below(int count) { return take<std::uint8_t>() % count; }
     bool flag() { return below(2) != 0; }
     std::string_view line() {
@@ -37,7 +37,7 @@ private:
     Bytes rest_;
 };
 
-// The presets, with some fields changed: fields alone would hardly ever be a format.
+// The presets with some fields changed, because random fields are hardly ever a valid format.
 inline FloatFormat format_of(ByteReader& bytes) {
     const int exponent_bits = bytes.below(14) - 1, mantissa_bits = bytes.below(56) - 1;
     FloatFormat f = make_format(exponent_bits, mantissa_bits, static_cast<Specials>(bytes.below(7)),

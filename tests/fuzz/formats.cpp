@@ -12,8 +12,8 @@
 namespace apscope::detail::fuzz {
 namespace {
 
-// The value of a code, and the code of that value: itself, but that codes of one number, and NaNs,
-// are not distinguished.
+// Checks that the code of a code's value is the code itself, or another code of the same number or
+// of a NaN.
 void code_round_trips(const FloatFormat& f, std::uint64_t code) {
     const auto codec = make_codec<double>(f);
     const double value = decode_one<double>(code, codec);
@@ -70,7 +70,7 @@ void formats(Bytes input) {
     ByteReader bytes(input);
     const std::string_view name = bytes.line();
     FloatFormat f, scale;
-    // A name, else the fields; what is taken by its name is valid.
+    // A name, else the fields; a format that is accepted by its name must be valid.
     if (taken([&] { f = parse_format(name); })) {
         require(taken([&] { validate(f); }), "'" + std::string(name) + "' is taken, but not valid");
         of_format(f, bytes);

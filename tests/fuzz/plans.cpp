@@ -14,8 +14,8 @@ namespace {
 template <class Real>
 using Pattern = std::conditional_t<sizeof(Real) == 4, std::uint32_t, std::uint64_t>;
 
-// The planned cast gives the rule's bits; codes of what it gives are codes of the format, and mean
-// it.
+// The planned cast gives the rule's bits; the codes of its results are codes of the format and
+// decode to the results.
 template <class Real>
 void casts_alike(const FloatFormat& f, const Projection& p, Bytes bytes, std::uint64_t seed) {
     using Bits = Pattern<Real>;

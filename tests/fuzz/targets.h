@@ -1,6 +1,6 @@
-// The fuzzed functions: readers of texts and files from elsewhere. A target takes any bytes; it
-// throws, or a sanitizer ends the program, where what reads them does anything but take them or
-// refuse them in one sentence.
+// The fuzzed functions: readers of texts and files from outside. A target takes any bytes. The
+// reader must accept them or refuse them in one sentence; otherwise the target throws, or a
+// sanitizer ends the program.
 #pragma once
 
 #include <cstdint>

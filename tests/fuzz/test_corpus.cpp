@@ -1,5 +1,4 @@
-// The targets of the fuzzer on its corpus: every file, what is left where one ends early, and with
-// bytes changed.
+// The targets of the fuzzer on its corpus: every file, complete, cut short, and with changed bytes.
 #include <gtest/gtest.h>
 
 #include <filesystem>

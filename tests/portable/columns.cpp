@@ -1,5 +1,5 @@
 // Replays a trace through schemes and prints every column of every row, numbers as the bits of
-// their fp64 values: what two builds agree in byte for byte where they agree at all.
+// their fp64 values, so that the output of two builds can be compared byte for byte.
 #include <apscope/apscope.h>
 
 #include <bit>
@@ -26,7 +26,7 @@ std::vector<std::string> specs_of(const std::string& path) {
     return specs;
 }
 
-// Any NaN is an empty cell: the bits of NaNs differ between processors.
+// All NaNs are printed alike, because their bits differ between processors.
 std::uint64_t bits_of(double x) {
     return std::bit_cast<std::uint64_t>(std::isnan(x) ? std::numeric_limits<double>::quiet_NaN()
                                                       : x);

@@ -36,7 +36,7 @@ inline std::vector<float> random_floats(std::size_t n, int spread, std::uint32_t
     return values;
 }
 
-// Runs every item of a step, the last first, because threads run in any order.
+// Runs every item of a step, the last first, because a step must not depend on the order.
 template <class Step>
 void run_on_cpu(const Step& step) {
     for (std::uint64_t i = step.count(); i-- > 0;) step(i);

@@ -1,6 +1,6 @@
 // The queue that analysis/cuda/device_rows.h needs, in the host's memory: steps run item by item,
-// the last first, because threads run in any order. Tests use it instead of a GPU, and on a GPU as
-// the reference.
+// the last first, because a step must not depend on the order. Tests use it instead of a GPU, and
+// on a GPU as the reference.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// A test with an instruction set as its parameter, which it uses; the previous one is restored.
+// A test whose parameter is an instruction set: the test runs on it, and the previous one is
+// restored afterwards.
 #pragma once
 
 #include <gtest/gtest.h>

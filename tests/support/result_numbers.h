@@ -1,4 +1,4 @@
-// Every number of a result's row, reals as bits: rows are equal exactly if these lists are.
+// All numbers of a result row, reals as bits: two rows are equal if and only if these lists are.
 #pragma once
 
 #include <cstdint>

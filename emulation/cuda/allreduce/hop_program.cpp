@@ -9,11 +9,11 @@ namespace {
 
 struct NumberedHop {
     Hop hop;
-    std::uint32_t number;  // the number of its first addition
+    std::uint32_t number;  // the number of the hop's first addition
 };
 
-// Orders the hops so that, of two sums that are added, the one whose computation stores more sums
-// comes first.
+// Orders the hops so that, of the two sums that a hop adds, the one whose computation stores more
+// sums is computed first.
 std::vector<std::size_t> deeper_first(const ReductionProgram& program, int workers) {
     const std::size_t none = program.hops.size();
     // The hop that computed each row.

@@ -1,11 +1,11 @@
 // The hops of a reduction (emulation/allreduce/topology.h) as instructions that a GPU thread runs
-// element by element. Every addition has the number of its hop, which selects its random stream,
-// and its operands in their order. So the bits of a sum are those of emulation/allreduce/reduce.h,
+// element by element. Every addition keeps the number of its hop, which selects the random stream,
+// and the order of its two operands. So a sum has the same bits as in emulation/allreduce/reduce.h,
 // in whatever order the hops run.
 //
 //      target = round(target + source)          operand:  w >= 0   worker w's value
-//                                                         -1       the result just before
-//                                                         -2 - s   what was kept in slot s
+//                                                         -1       the previous result
+//                                                         -2 - s   the value in slot s
 //
 // A chain of hops stores no sum. A tree stores the sums of a level, or log2 W sums if the deeper
 // ones are computed first.
@@ -28,13 +28,13 @@ inline constexpr std::int32_t operand_slot(std::int32_t slot) { return -2 - slot
 struct HopInstruction {
     std::int32_t target, source;  // operands
     std::int32_t keep;            // the slot for the result, or -1
-    std::uint32_t hop;            // the number of its first addition
+    std::uint32_t hop;            // the number of the hop's first addition
     std::int32_t starts;          // Kahan: the target's compensation starts at 0
 };
 
 struct HopProgram {
     std::vector<HopInstruction> instructions;
-    std::int32_t result = 0;  // the operand that is the sum
+    std::int32_t result = 0;  // the operand that holds the sum
     int slots = 0;
 };
 
@@ -47,8 +47,8 @@ enum class HopOrder {
 // Host only.
 HopProgram hop_program(const ReductionProgram& program, int workers, HopOrder order);
 // The hops in their own order; gather runs those of sequential. All chunks of a ring run one
-// program, that of the chunk whose order begins with worker 0: worker w of it is worker (w + c + 1)
-// mod W in chunk c.
+// program, that of the chunk whose order begins with worker 0; for chunk c, worker w of this
+// program is worker (w + c + 1) mod W.
 HopProgram hop_program(const Topology& topology, int workers);
 
 // The chunk of a ring in which an element lies, for elements from `first` on in ascending order.
@@ -74,7 +74,7 @@ struct HopValue {
 };
 using HopSlot = HopValue<double>;
 
-// The bias and variance that the hops' draws add to a sum.
+// The bias and variance that the hops' stochastic roundings add to a sum.
 struct HopSumMoments {
     double bias = 0.0, variance = 0.0;
     bool defined = true;
@@ -125,7 +125,8 @@ struct HopRunner {
     int count;
     std::int32_t result;
 
-    // leaf(w) is the value of worker w; `slots` are those of this thread, `pitch` apart.
+    // leaf(w) is the value of worker w; `slots` points to this thread's slots, which are `pitch`
+    // apart.
     template <class Leaf>
     APSCOPE_HD Number operator()(std::uint64_t element, const Leaf& leaf, HopSlot* slots,
                                  std::uint64_t pitch, HopSumMoments* moments) const {

@@ -10,7 +10,7 @@ struct CUstream_st;
 
 namespace apscope::detail {
 
-// The scale of values when they are rounded, and the divisor of the sum.
+// The factor of the values before they are rounded, and the divisor of the sum.
 struct ReduceScale {
     double scale = 1.0;    // an fp32 number or a power of two: the products are exact in fp64
     double divisor = 1.0;  // divides the sum after it is scaled back

@@ -20,12 +20,12 @@ struct ReduceStep {
     std::uint64_t first, last;  // the elements of one chunk: first .. last - 1
     double* out;                // `elements` values
     bool input_cast;
-    double scale;    // values are multiplied by it before they are rounded
-    double inverse;  // the sum is multiplied by it; 0: it is divided by the scale
-    double divisor;  // and then divided by this
+    double scale;    // values are multiplied by this before they are rounded
+    double inverse;  // the sum is multiplied by this, or, if this is 0, divided by `scale`
+    double divisor;  // then the sum is divided by this
     Cast<double> wire;
     PhiloxKey key;
-    HopRunner<RuleAdder> hops;  // no instructions: the fp64 sum in the workers' order
+    HopRunner<RuleAdder> hops;  // without instructions: computes the fp64 sum in the workers' order
 
     APSCOPE_HD std::uint64_t count() const { return last - first; }
 

@@ -1,7 +1,7 @@
 // Matrix products with a rounding after every operation, one output per thread, in the orders of
-// emulation/arithmetic/ordered_sum.h, element by element. A step takes some fifty instructions of
-// rounding for two loads that neighbouring threads share, so the caches are fast enough and no tile
-// is stored in shared memory.
+// emulation/arithmetic/ordered_sum.h, element by element. A term takes some fifty instructions for
+// its roundings and two loads, which neighbouring threads share, so the caches are fast enough and
+// no tile is stored in shared memory.
 #pragma once
 
 #include <cstddef>
@@ -17,10 +17,10 @@
 
 namespace apscope::detail {
 
-// The rounding of operations on fp32 numbers or products of two of them.
+// A rounding, for operations on fp32 numbers or on products of two fp32 numbers.
 struct StepRounder {
     Cast<double> cast;
-    double operand_floor;  // operands below it count as zeros
+    double operand_floor;  // operands of smaller magnitude count as zeros
     bool wide;             // sums need more bits than a number rounded to odd has
 };
 
@@ -38,8 +38,8 @@ APSCOPE_HD_CALL double operate_by_mode(double x, double y, double z, const Cast<
     return result;
 }
 
-// Nearest means that every rounding is to nearest, ties to even, by plain casts without flushed
-// operands.
+// Nearest means that every rounding is ties_to_even, by a plain cast, and that operands are not
+// flushed.
 template <bool Nearest>
 struct MatmulStep {
     const float *a, *b;  // (batches, rows, terms) and (batches, terms, columns)

@@ -22,10 +22,10 @@ struct BlockRounding {
     BlockNonfinite nonfinite;
     bool tensor_scale, element_has_nan, twos_complement;
     int block_size;
-    int exponent_offset;  // k = amax's exponent - this, or one more from round_up_from on:
-                          // scale_step()
+    int exponent_offset;  // k = exponent of amax - this, plus 1 if the significand is at least
+                          // round_up_from (scale_step())
     double round_up_from;
-    int min_exponent, max_exponent, infinite_exponent;  // range of the scales; exponent for 2^128
+    int min_exponent, max_exponent, infinite_exponent;  // range of k; k for an infinite amax
     float largest, range;  // the largest element; the largest element times the largest scale
     RandomStream stream;
 };

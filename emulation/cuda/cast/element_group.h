@@ -46,8 +46,8 @@ template <class T, int Size>
 APSCOPE_HD bool is_aligned(const T* p) {
     return reinterpret_cast<std::uintptr_t>(p) % alignof(Packed<T, Size>) == 0;
 }
-// A GPU's compiler makes one access for a cast pointer, and one per byte for a memcpy; on the host,
-// types must not be aliased.
+// nvcc compiles the cast pointer to one access, but memcpy to one access per byte. On the host, the
+// cast would break the aliasing rules of C++.
 template <class T, int Size>
 APSCOPE_HD Packed<T, Size> load_packed(const T* p) {
 #if defined(__CUDA_ARCH__)
@@ -103,8 +103,8 @@ APSCOPE_HD void note_first(unsigned long long* min, std::uint64_t index) {
 #endif
 }
 
-// Sets *largest to the largest of the threads' numbers; most threads see by a read that theirs is
-// not.
+// Sets *largest to the largest of the threads' numbers; a read first spares most threads the atomic
+// operation.
 APSCOPE_HD void note_largest(std::uint32_t* largest, std::uint32_t number) {
 #if defined(__CUDA_ARCH__)
     if (number > cuda::atomic_ref<std::uint32_t, cuda::thread_scope_device>(*largest).load(

@@ -27,7 +27,7 @@ private:
 // size.
 void* allocate_on_device(std::size_t bytes);
 void release_on_device(void* memory) noexcept;  // waits until no kernel uses it
-// The device to which a pointer of CUDA's belongs; -1 for other memory.
+// The device on which CUDA has allocated the memory; -1 for other memory.
 int device_of(const void* memory);
 void copy_to_host(const void* device, void* host, std::size_t bytes);  // waits for the copy
 

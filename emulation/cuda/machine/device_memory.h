@@ -45,7 +45,8 @@ public:
     }
     DeviceMemory(const std::vector<T>& values, cudaStream_t stream)
         : DeviceMemory(values.size(), stream) {
-        // Pageable memory is staged before the call returns.
+        // CUDA copies pageable memory to a buffer before the call returns, so `values` may be
+        // destroyed then.
         if (size_ != 0)
             APSCOPE_CUDA(
                 cudaMemcpyAsync(data_, values.data(), bytes(), cudaMemcpyHostToDevice, stream_));

@@ -1,5 +1,5 @@
-// Replays with a device, run here on the CPU with what GPU threads do, item by item: every row is,
-// bit for bit, the row of the replay without one.
+// Replays with a device. The CPU runs the work of the GPU's threads, item by item. Every row has
+// the bits of a replay without a device.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -37,7 +37,7 @@ ReplayOptions asked(const Trace& trace, const std::vector<const char*>& schemes,
     return o;
 }
 
-// A device that counts what it is given.
+// A device that counts its tasks.
 class CountedRows : public RowDevice {
 public:
     explicit CountedRows(HostRows& rows) : rows_(rows) {}
@@ -130,7 +130,7 @@ float many_binades(int w, std::size_t k, std::size_t i) {
            numbers[(i * 31 + static_cast<std::size_t>(w) * 977 + k * 131) % numbers.size()];
 }
 
-// The same values, with the edges of fp32 between them.
+// The same values, and between them the numbers at the edges of fp32's binades.
 float with_specials(int w, std::size_t k, std::size_t i) {
     if (k == 1 && i % 7 == 3)
         return edge_inputs()[(i * 79 + static_cast<std::size_t>(w) * 4099) % edge_inputs().size()];
@@ -237,7 +237,7 @@ TEST_F(CudaReplay, WhatADeviceDoesNotServeRunsHere) {
     options.device = &device;
     replay(t, options);
     EXPECT_EQ(device.tasks(), 1u);
-    options.topologies.push_back(parse_topology("pat"));  // not a plain one: nothing is left there
+    options.topologies.push_back(parse_topology("pat"));  // not plain, so the device gets no task
     replay(t, options);
     EXPECT_EQ(device.tasks(), 1u);
 }
@@ -282,7 +282,8 @@ TEST_F(CudaReplay, AddsUpNoErrorsOverSteps) {
 }
 
 TEST_F(CudaReplay, FastRoundingsAndSumsServeWhereTheyDoOnTheCpu) {
-    // The tasks state the path: e4m3 at a power of two adds in fp32, at another scale by the rule.
+    // The tasks have the path: with a power of two as scale, e4m3 is added in fp32, with another
+    // scale by the rule.
     class Noted : public RowDevice {
     public:
         std::vector<RowTotals> run(std::span<const std::span<const float>>, double,

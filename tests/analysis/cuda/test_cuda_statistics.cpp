@@ -1,5 +1,5 @@
-// The steps of GPU threads for error statistics, run on the CPU: the lanes, the blocks and the
-// total give the bits of analysis/error_statistics.
+// The steps of GPU threads for error statistics, run on the CPU: the sums of lanes, of blocks and
+// of all elements have the bits of analysis/error_statistics.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -92,7 +92,7 @@ void expect_statistics(const std::vector<float>& in, const FloatFormat& format,
     EXPECT_EQ(differing(quantized, out), 0u) << what;
     if (projection.rounding == RoundingMode::stochastic_exact) return;
 
-    // As a scheme's wire has it: scaled, and drawn from the wire's stream.
+    // As in a scheme's message: scaled, with words from the stream of Stage::wire.
     const RandomStream wire{seed_key(5), 3, stage_and_hop(Stage::wire, 0), projection.random_bits};
     for (const double scale : {0.125, 3.7265625, 4096.0}) {
         const FloatScale float_scale = make_float_scale(format, projection, scale);

@@ -1,6 +1,6 @@
-// Schemes that run piece by piece give the rows and the memory that they have with the whole tensor
-// as the piece, bit by bit: lengths about a block's, workers 1 to 5, special values, several
-// topologies, several steps, one draw and three.
+// Schemes that run piece by piece give the same rows and memory, bit for bit, as with the whole
+// tensor as one piece: lengths near a block's, workers 1 to 5, special values, several topologies,
+// several steps, one draw and three.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -21,7 +21,7 @@ using namespace apscope::detail::test;
 
 namespace {
 
-// Magnitudes over many binades, zeros of both signs, and where `special` NaNs and infinities.
+// Magnitudes over many binades, zeros of both signs and, if `special`, NaNs and infinities.
 std::vector<float> gradients(std::size_t n, std::uint64_t seed, bool special) {
     std::mt19937_64 random(seed);
     std::normal_distribution<float> normal;
@@ -156,8 +156,8 @@ constexpr const char* specs[] = {
     "error_feedback(aps:e5m2,unit=64,hop_rounding=stochastic)",
 };
 
-// These, and of every other scheme of the registry the first in the list `all`, if it runs by
-// pieces.
+// The specs above, and for every other scheme of the registry its first spec in the list `all`, if
+// it runs piece by piece.
 std::vector<std::string> tested() {
     std::vector<std::string> found(std::begin(specs), std::end(specs));
     std::set<std::string> names;

@@ -1,5 +1,5 @@
-// Items in threads: each once, in order where there is room, never more memory at once than
-// allowed.
+// Items on threads: each is run once, in order if memory is free, and the memory in use never
+// exceeds the limit.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -116,7 +116,7 @@ TEST(ItemQueue, WorkspacesAreUsedAgainAndGiveWay) {
     roomy.do_one(fill);
     roomy.do_one([&](std::size_t, Workspace& workspace) { held = workspace.buffers.held(); });
     EXPECT_GE(held, 800'000u);
-    ItemQueue tight({1'000'000, 999'999}, 1'000'000);  // the second item has room for what is held
+    ItemQueue tight({1'000'000, 999'999}, 1'000'000);  // the second may use the pool's memory
     tight.do_one(fill);
     tight.do_one([&](std::size_t, Workspace& workspace) { held = workspace.buffers.held(); });
     EXPECT_GE(held, 800'000u);

@@ -1,5 +1,5 @@
-// Schemes that send and add the same codes are worked out once, on the CPU and on a device, and
-// each has the rows that it has by itself.
+// Schemes that send and add the same codes are computed once, on the CPU and on a device, and each
+// has the same rows as in a replay without the others.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -49,7 +49,7 @@ Decision skipped(int exponent) {
 }
 
 TEST(ItemRows, OfSchemesThatSendTheSameCodesAreWorkedOutOnce) {
-    // The schemes of a line have the same sums. A device does all lines but the last.
+    // The schemes of a line have the same sums. A device runs all lines except the last.
     const std::vector<std::vector<Asked>> lines{
         {{"aps:e4m3", power_of_two(5)},
          {"loss_scaling:e4m3,scale=32", power_of_two(5)},
@@ -85,7 +85,7 @@ TEST(ItemRows, OfSchemesThatSendTheSameCodesAreWorkedOutOnce) {
 
     std::vector<std::unique_ptr<Scheme>> schemes;
     std::vector<Streamed> streamed;
-    for (std::size_t place = 0; place < 3; ++place) {  // neighbours are not of one line
+    for (std::size_t place = 0; place < 3; ++place) {  // neighbours differ in line
         for (const auto& line : lines) {
             if (place >= line.size()) continue;
             schemes.push_back(std::make_unique<Scheme>(parse_scheme(line[place].spec)));

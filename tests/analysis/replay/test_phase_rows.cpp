@@ -1,6 +1,7 @@
 // The fast path of two phases on float grids gives the rows of the composition that defines them,
-// bit by bit: workers 1 to 64, lengths about a block's and not multiples of W, numbers that are
-// ordinary, subnormal, overflow or are not finite, both signs of zero, other schemes in phase 2.
+// bit for bit: workers 1 to 64, lengths near a block's and not multiples of W, ordinary and
+// subnormal numbers, numbers that overflow, infinities and NaNs, both signs of zero, other schemes
+// in phase 2.
 #include <gtest/gtest.h>
 
 #include <cmath>

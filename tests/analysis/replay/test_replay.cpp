@@ -1,5 +1,5 @@
-// Replay end to end on a small trace: threads and shards give the same rows. Run under the thread
-// sanitizer (cmake --workflow --preset tsan) this is also the test of the data's sharing.
+// Replay end to end on a small trace: threads and shards give the same rows. Under the thread
+// sanitizer (cmake --workflow --preset tsan) this test also finds data races.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Rows of items that end in any order: given out in the order of the table, each once, and never
-// many of them held.
+// Items may end in any order: RowStream gives each row once, in the order of the table, and never
+// holds many rows.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,7 +25,8 @@ ResultRow row(std::size_t step, std::size_t tensor, std::uint32_t scheme, int pl
     return made;
 }
 
-// A tensor's items of one scheme through all steps, then those of the others at one step.
+// For every tensor, the item of one scheme over all steps, then the items of the other schemes at
+// one step each.
 std::vector<WorkItem> all_items() {
     std::vector<WorkItem> items;
     for (std::size_t k = 0; k < tensors; ++k) items.push_back({k, {}, in_order_scheme});
@@ -87,7 +88,7 @@ TEST(RowStream, GivesRowsInTheOrderOfTheTableWhateverEndsFirst) {
     }
 }
 
-// Its plain form streams, and what it is in two phases has memory.
+// A scheme that streams in one topology, but has memory in two phases, has two items.
 TEST(RowStream, RowsOfASchemeFromTwoItemsComeInTheOrderOfTheTopologies) {
     const std::vector<WorkItem> items{{0, {}, 0}, {0, 0, 0}};
     const auto rows = [](const WorkItem& item) {

@@ -1,5 +1,5 @@
-// Schemes allocate the memory that was predicted for them: every scheme of the registry on a tensor
-// that is larger than those it was tried on, with more workers, at two steps.
+// Schemes allocate the predicted memory: every scheme of the registry, on a larger tensor and with
+// more workers than in the trial runs of the prediction, at two steps.
 #include <gtest/gtest.h>
 
 #include <future>
@@ -38,7 +38,7 @@ Bucket bucket_of_three(const SchemeParts& scheme, const std::vector<std::vector<
         [](std::size_t) { return std::make_shared<ArrayTotals>(); });
 }
 
-// beside: elements of each of two other tensors of the bucket, of a scheme whose blocks cross
+// `beside` is the length of each of two other tensors in the bucket, if the scheme's blocks cross
 // tensors.
 Found allocated(const SchemeParts& scheme, std::span<const Topology> topologies, int draws,
                 std::size_t n, std::size_t beside) {
@@ -125,7 +125,8 @@ TEST(SchemeCost, IsWhatSchemesAllocate) {
     EXPECT_GT(seen, 15);
 }
 
-// Where the sums of a bucket's shards are encoded together, a small tensor needs their memory.
+// If the sums of a bucket's shards are encoded together, even a small tensor needs the memory of
+// all of them.
 TEST(SchemeCost, BlocksThatCrossTensorsAreCounted) {
     for (const std::string topology : {"ring", "two_phase", "two_phase,phase2=(top_k)"}) {
         for (const std::string spec :
@@ -157,7 +158,7 @@ TEST(SchemeCost, BlocksThatCrossTensorsAreCounted) {
                            told = static_cast<double>(most);
                 const std::string what = spec + " " + topology + ", elements " + std::to_string(n);
                 EXPECT_LE(bytes, 1.1 * told + 100'000) << what;
-                EXPECT_GE(2.5 * bytes + 100'000, told) << what;  // as if all of it were the tensor
+                EXPECT_GE(2.5 * bytes + 100'000, told) << what;  // told: the bucket as one tensor
             }
         }
     }

@@ -1,4 +1,4 @@
-// Rows of exchanges whose parts are written here: what a sum's moments are made of.
+// Rows of exchanges with schemes written in this file: how the moments of a sum are computed.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -14,7 +14,8 @@ namespace {
 constexpr int workers = 3;
 constexpr std::size_t n = 400;
 
-// Twice the value or nothing, by a coin per element: no bias, and the variance x^2.
+// A scheme that sends twice the value x or 0, by a coin per element: its bias is 0 and its variance
+// x^2.
 SchemeParts coins(bool shared) {
     SchemeParts scheme;
     scheme.encoding.draws = true;
@@ -31,8 +32,7 @@ SchemeParts coins(bool shared) {
     return scheme;
 }
 
-// The rows of all workers having the same `n` ones: the wire's, that of the exact sum and the
-// gathered one.
+// The rows if every worker has the same `n` ones: the wire, the exact sum and the gathered sum.
 std::vector<ResultRow> rows_of(const SchemeParts& scheme, int draws) {
     const std::vector<float> ones(n, 1.0f);
     const std::vector<std::span<const float>> gradients(workers, ones);
@@ -62,7 +62,8 @@ TEST(TensorRows, VariancesOfIndependentDrawsAddUp) {
 TEST(TensorRows, SharedDrawsMoveASumTogether) {
     EXPECT_EQ(rows_of(coins(true), 1)[0].expected_variance, 1.0);
     EXPECT_TRUE(std::isnan(rows_of(coins(true), 1)[1].expected_variance));
-    // Sampled: equal terms under one coin make a sum of variance W^2.
+    // Sampled: with one coin for all workers, the terms are equal and the variance of the sum is
+    // W^2.
     const std::vector<ResultRow> rows = rows_of(coins(true), 16);
     for (const std::size_t r : {std::size_t{1}, std::size_t{2}})
         EXPECT_NEAR(rows[r].expected_variance, workers * workers, 0.25) << r;

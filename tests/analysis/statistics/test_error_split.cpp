@@ -1,5 +1,5 @@
-// The split of an error against its definition, element by element, on every instruction set of
-// this machine: one term per element, blocks that end anywhere, pairs that are not finite.
+// The split of an error compared with its definition, element by element, on every instruction set
+// of this machine: one term per element, blocks of any length, pairs that are not finite.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -22,7 +22,7 @@ struct Sent {
     std::vector<double> x, y, codes;
 };
 
-// Numbers and what became of them: near, lost, clipped at the largest code, infinite, NaN.
+// Numbers and their results: near the number, lost (0), clipped at the largest code, infinite, NaN.
 Sent sent_values(std::size_t count, std::uint64_t seed, bool specials) {
     const RandomStream stream = array_stream(seed, 64);
     Sent s;
@@ -41,7 +41,7 @@ Sent sent_values(std::size_t count, std::uint64_t seed, bool specials) {
             case 3:
                 x = sign * largest / scale;
                 y = x;
-                break;  // the largest, not beyond it
+                break;  // the largest value itself, not beyond it
             default: break;
         }
         if (specials && word % 11 == 0) y = word % 2 != 0 ? infinity : nan;

@@ -1,5 +1,5 @@
-// A cast to nearest and its statistics in the same registers, against the cast first and the
-// statistics after it: every result and sum bit for bit, on every instruction set of this machine.
+// A cast to nearest with its statistics in one loop, compared with the cast followed by the
+// statistics: every result and sum, bit for bit, on every instruction set of this machine.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -164,7 +164,7 @@ TEST(NearestStatistics, OfRandomBits) {
         if (std::abs(v) <= largest) x.push_back(v);
     }
     expect_nearest(parse_format("e5m2"), 0, {}, x, "random bits");
-    EXPECT_FALSE(make_nearest_cast(f, {}));  // no room for c
+    EXPECT_FALSE(make_nearest_cast(f, {}));  // the exponents of e8m3 leave no room for c
 }
 
 TEST(NearestStatistics, LeaveOtherNumbersAlone) {

@@ -1,5 +1,5 @@
-// Shannon's lower bound: entropies that are known, the same bits with any number of threads, and
-// what is refused.
+// Shannon's lower bound: known entropies, the same bits with any number of threads, and inputs that
+// are refused.
 #include "analysis/statistics/rate_limit.h"
 
 #include <gtest/gtest.h>

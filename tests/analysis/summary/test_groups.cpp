@@ -1,4 +1,5 @@
-// Groups of rows: numbered in order of appearance, by a table or, with many codes, by hashes.
+// Groups of rows are numbered in order of appearance, by a table or, if there are many codes, by
+// hashing.
 #include <gtest/gtest.h>
 
 #include <cstdint>

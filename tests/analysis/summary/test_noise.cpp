@@ -1,5 +1,5 @@
-// The noise's intervals: quantiles, the bias of a logarithm, the jackknife by hand, and what has
-// none.
+// The noise's intervals: quantiles, the bias of a logarithm, the jackknife computed by hand, and
+// cases without an interval.
 #include "analysis/summary/noise.h"
 
 #include <gtest/gtest.h>
@@ -71,7 +71,7 @@ TEST(Noise, TheJackknifeByHand) {
     const Interval pooled = noise_of(table).pooled({{3, 2.0}});
     EXPECT_EQ(pooled.low, std::fmax(3 * 2.0 - 2 * 2.0 - half, 0.0));
     EXPECT_DOUBLE_EQ(pooled.high, 2.0 + half);
-    // Logs per block 0.1, 0.3, 0.5: their mean is above 0, so there is no bias to take back.
+    // Logs per block 0.1, 0.3, 0.5: their mean is above 0, so no bias is subtracted.
     const double spread = student_t(2) * std::sqrt(2.0 / 3 * 0.08);
     const Interval typical = noise_of(table).typical();
     EXPECT_NEAR(typical.low, std::exp2(-spread), 1e-12);

@@ -24,7 +24,7 @@ protected:
         return SafetensorsFile::open(path());
     }
     std::filesystem::path path() const { return folder_.path() / "x.safetensors"; }
-    // Every refusal is one sentence with the file's name in it.
+    // Every error message is one sentence that contains the file's name.
     void expect_refused(const std::string& bytes, const std::string& words) {
         const std::string message = test::message_of([&] { open(bytes); });
         EXPECT_NE(message.find(words), std::string::npos) << "got: " << message;
@@ -209,7 +209,7 @@ TEST_F(Safetensors, NamesAFileThatIsNotThere) {
               std::string::npos);
 }
 
-// Files of a trace: the same tensors behind metadata of their own.
+// Files of a trace: the same tensors, each file with its own metadata.
 TEST_F(Safetensors, HeadersSeenBeforeGiveWhatParsingGives) {
     const std::string tensors =
         R"("a":{"dtype":"F32","shape":[2,1],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[],"data_offsets":[8,12]}})";

@@ -1,5 +1,5 @@
-// Block formats, arithmetic and all-reduce through the public headers: known results, what agrees
-// with what, what is refused.
+// Block formats, arithmetic and all-reduce through the public headers: known results, calls that
+// must agree, and calls that are refused.
 #include <apscope/apscope.h>
 #include <gtest/gtest.h>
 
@@ -123,7 +123,7 @@ TEST(CppAllreduce, HopsRoundOnceEach) {
     EXPECT_EQ(allreduce(rows, f, {.topology = "exact"}), (std::vector<double>{19.0, 6.1015625}));
     EXPECT_EQ(allreduce(rows, f, {.topology = "sequential", .accumulate = format("fp32")}),
               (std::vector<double>{19.0, 6.1015625}));
-    // Rows anywhere, and one after another.
+    // Rows at any addresses, and rows one after another.
     const std::vector<float> x = ramp(4 * 33);
     std::vector<std::span<const float>> spans;
     for (std::size_t w = 0; w < 4; ++w) spans.emplace_back(x.data() + w * 33, 33);

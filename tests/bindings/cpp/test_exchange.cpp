@@ -1,5 +1,6 @@
 // Exchanges, schemes and modelled times through the public headers: memory from step to step, all
-// tensors of a step, lists, what is refused. tests/python compares exchanges with Python's.
+// tensors of a step, lists, and calls that are refused. tests/python compares exchanges with
+// Python's.
 #include <apscope/apscope.h>
 #include <gtest/gtest.h>
 
@@ -56,7 +57,7 @@ TEST(CppExchange, AllTensorsOfAStepAreExchangesOfEach) {
             rows.push_back(gradients(4, size, step));
         for (const auto& tensor : rows) given.gradients.emplace_back(tensor.begin(), tensor.end());
         for (std::vector<float>& row : out) given.out.emplace_back(row);
-        if (step == 2) {  // another one goes on
+        if (step == 2) {  // another object continues with the memory of the first
             TrainingExchange next("error_feedback(aps:e3m0)", tensors, 4, "tree", 9);
             next.set_memory(all.memory());
             all = std::move(next);
@@ -140,7 +141,8 @@ TEST(CppCost, ARing) {
 }
 
 TEST(CppCost, AnAllToAllOnNodes) {
-    // Section 12: of 8 parts of 100 bytes, 4 leave the node of 4 workers; a ring's leave it once.
+    // Section 12: of 8 parts of 100 bytes, 4 leave the node of 4 workers; in a ring, each leaves it
+    // once.
     const CollectiveCost flat = collective("shards", 800.0, 8, {}, {}, 0.0, 2);
     EXPECT_EQ(flat.messages, 4);
     EXPECT_EQ(flat.intra_messages, 3);

@@ -1,5 +1,5 @@
-// Boost.Multiprecision: exact values of codes; numbers of any precision rounded once, against a
-// search among exact values.
+// Boost.Multiprecision: exact values of codes; numbers of any precision are rounded once, as a
+// search among exact values shows.
 #include <apscope/multiprecision.h>
 #include <gtest/gtest.h>
 
@@ -28,8 +28,8 @@ TEST(CppMultiprecision, ExactValues) {
     EXPECT_THROW(exact_value(format("e4m3"), 0x100), std::invalid_argument);
 }
 
-// The nearest value of a format by comparing with all of them, ties to the even code; nothing of
-// the rule.
+// The nearest value of a format, found by comparing with all values, ties to the even code; it uses
+// no code of the rounding rule.
 double nearest(const std::vector<cpp_rational>& values, const cpp_rational& x) {
     const cpp_rational magnitude = abs(x);
     std::size_t above = 0;
@@ -68,8 +68,8 @@ TEST(CppMultiprecision, OneRoundingWhateverThePrecision) {
             const cpp_rational middle = (values[i] + values[i + 1]) / 2;
             check(values[i]);
             check(middle);
-            // So close to the middle that fp64, and 126 bits, hold the middle itself: through
-            // either, these would round wrongly.
+            // So close to the middle that fp64 and numbers of 126 bits would round them to the
+            // middle, which would give wrong results.
             check(middle + cpp_rational(1, far));
             check(middle - cpp_rational(1, far));
             check(values[i] +
@@ -105,7 +105,7 @@ void floats_round_as_rationals() {
         for (const Quantizer* q : {&even, &odd, &up})
             ASSERT_EQ(round(x, *q), round(exact, *q)) << exact;
     }
-    // 1 + 2^-4 is a tie in e4m3; what a number's last bit adds decides.
+    // 1 + 2^-4 is a tie in e4m3, so the last bit of a longer number decides.
     Float x = 1;
     x += ldexp(Float(1), -4);
     EXPECT_EQ(round(x, even), 1.0);
@@ -133,7 +133,7 @@ TEST(CppMultiprecision, BinaryFloats) {
     mpfr_float::default_precision(100);
     floats_round_as_rationals<mpfr_float>();
     mpfr_float::default_precision(
-        10);  // fewer bits than the number below: its own precision counts
+        10);  // fewer bits than the number below, whose own precision must be used
     mpfr_float x(1, 200);
     x += ldexp(mpfr_float(1, 200), -4);
     x += ldexp(mpfr_float(1, 200), -150);

@@ -1,5 +1,5 @@
-// Boost.Multiprecision: integers and rationals of every backend, and expressions, round as cpp_int,
-// cpp_rational and their values do.
+// Boost.Multiprecision: integers and rationals of every backend round like cpp_int and
+// cpp_rational, and expressions like their values.
 #include <apscope/multiprecision.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ using namespace apscope;
 using boost::multiprecision::cpp_int;
 using boost::multiprecision::cpp_rational;
 
-// An expression is one where the type has them, else a number.
+// If the type has expression templates, the arguments are expressions, else numbers.
 template <class Integer>
 void integers_round_as_cpp_int() {
     const Quantizer q(format("e4m3"), {.rounding = RoundingMode::toward_positive});
@@ -76,7 +76,7 @@ TEST(CppMultiprecision, NumbersOfEveryBackend) {
     expressions_of_floats_are_evaluated<mpfr_float_50>();
     expressions_of_floats_are_evaluated<number<mpfr_float_backend<50>, et_off>>();
     expressions_of_floats_are_evaluated<mpf_float_50>();
-    mpfr_float::default_precision(10);  // the operands' precision counts
+    mpfr_float::default_precision(10);  // the precision of the operands must be used
     const mpfr_float a(17, 60), b(16, 60), tiny = ldexp(mpfr_float(1, 60), -150);
     EXPECT_EQ(round(a / b, Quantizer(format("e4m3"))), 1.0);
     EXPECT_EQ(round(a / b + tiny, Quantizer(format("e4m3"))), 1.125);

@@ -1,4 +1,5 @@
-// Quantizer: one number, arrays, strided views and codes agree, in every rounding; what is refused.
+// Quantizer: single numbers, arrays, strided views and codes agree in every rounding mode; wrong
+// calls are refused.
 #include <apscope/apscope.h>
 #include <gtest/gtest.h>
 
@@ -127,11 +128,11 @@ TEST(CppQuantizer, TheCallersFloatEnvironmentChangesNothing) {
     }
 }
 
-// The rule for one fp64 number, between a product and a quotient.
+// Compares with the definition: an fp64 product, the rule for one fp64 number, an fp64 quotient.
 template <class Real>
 void scaled_arrays_follow_the_rule(const FloatFormat& f, const Projection& p, double scale) {
     const Quantizer q(f, p, 5, 2);
-    const std::vector<Real> x = numbers<Real>(70'000);  // two threads' pieces
+    const std::vector<Real> x = numbers<Real>(70'000);  // enough for two threads
     std::vector<Real> y(x.size()), plain(x.size());
     q.scaled(scale, x, y, 11);
     q(std::span<const Real>(x), std::span<Real>(plain), 11);

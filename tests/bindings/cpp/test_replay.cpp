@@ -1,5 +1,5 @@
-// Traces and replays through the public headers: what is read, rows and summary hold together,
-// selections, what is refused.
+// Traces and replays through the public headers: the contents of a trace, rows that agree with the
+// summary, selections, and calls that are refused.
 #include <apscope/apscope.h>
 #include <gtest/gtest.h>
 
@@ -107,7 +107,7 @@ TEST(CppReplay, SummariesRank) {
     for (std::size_t i = 0; i < rows.size(); ++i) EXPECT_EQ(rows[i].topology == "exact", i >= 3);
     for (const SummaryRow& row : rows) {
         EXPECT_TRUE(row.topology == "ring" || row.topology == "exact")
-            << row.topology;  // also for the policy, whose last layer gathers
+            << row.topology;  // also for the policy, although its last layer gathers
         EXPECT_GE(row.worst_nmse, row.step_nmse);
         EXPECT_FALSE(row.worst_layer.empty());
         EXPECT_GT(row.layer_cosine, 0.0);
@@ -210,7 +210,7 @@ TEST(CppReplay, TheOptimizerIsTheGivenOneElseTheTraces) {
     };
     const double sgd = loss({}, "sgd"), adam = loss({}, "adam");
     EXPECT_NE(sgd, adam);
-    EXPECT_EQ(loss({}, {}), sgd);  // the trace's metadata say so
+    EXPECT_EQ(loss({}, {}), sgd);  // the optimizer of the trace's metadata
     EXPECT_EQ(loss("adam", {}), adam);
     EXPECT_EQ(loss("adam", "sgd"), sgd);
 }

@@ -1,5 +1,5 @@
-// Statistics of a cast against counting element by element; what lies along an axis; what is
-// refused. Python's numbers are compared in tests/python/repository/test_cpp_library.py.
+// Statistics of a cast compared with a count element by element; statistics along an axis; calls
+// that are refused. Python's numbers are compared in tests/python/repository/test_cpp_library.py.
 #include <apscope/apscope.h>
 #include <apscope/xtensor.h>
 #include <gtest/gtest.h>
@@ -181,7 +181,7 @@ TEST(CppStatistics, LinesAlongAnAxis) {
             }
         }
     }
-    // A lazy expression, doubles that floats hold; one line, no lines, lines of nothing.
+    // A lazy expression, doubles that are fp32 numbers; one line, no lines, empty lines.
     const CastStatisticsArrays halves = cast_statistics(xt::cast<double>(x) * 0.5, q, 1);
     EXPECT_TRUE(xt::all(xt::equal(halves.sum_error, cast_statistics(x * 0.5f, q, 1).sum_error)));
     const xt::xtensor<float, 1> row = {1.0f, 1.05f};

@@ -1,5 +1,5 @@
-// xtensor in and out: containers, views and lazy expressions give what arrays give; expressions are
-// evaluated once.
+// xtensor arguments and results: containers, views and lazy expressions give the results of arrays;
+// expressions are evaluated once.
 #include <apscope/xtensor.h>
 #include <gtest/gtest.h>
 
@@ -34,7 +34,7 @@ TEST(CppXtensor, ContainersViewsAndExpressions) {
     const auto z = quantize(dynamic, q);
     static_assert(std::is_same_v<decltype(z), const xt::xarray<float>>);
     EXPECT_TRUE(xt::all(xt::equal(z, y)));
-    // Elements count in C order all the same.
+    // Elements are numbered in C order here too.
     const xt::xtensor<float, 2, xt::layout_type::column_major> turned = x;
     EXPECT_TRUE(xt::all(xt::equal(quantize(turned, q), y)));
 
@@ -108,7 +108,7 @@ TEST(CppXtensor, AllreduceOverAnAxisOfWorkers) {
     EXPECT_THROW(allreduce(x, f, 2), std::invalid_argument);
 }
 
-// The summary's first number again, by axis sums over tables.
+// Computes the summary's first number again, from sums over axes of the tables.
 TEST(CppXtensor, TablesOfAReplay) {
     const Results results =
         replay(open_trace(APSCOPE_ROOT "/notebooks/data/digits"), {"none:e4m3", "aps:e4m3"},

@@ -1,5 +1,5 @@
-// The oracles against hand-written literals and against each other, then the rule and the array
-// path against the oracles for every named format.
+// The oracles are compared with hand-written literals and with each other, then the rule and the
+// array path with the oracles, for every named format.
 #ifdef APSCOPE_HAS_ORACLE
 
 #include <gtest/gtest.h>
@@ -60,7 +60,7 @@ struct Literal {
 
 using enum RoundingMode;
 constexpr Overflow ieee = Overflow::ieee, saturate = Overflow::saturate;
-// Worked out by hand from the definitions.
+// Results computed by hand from the definitions.
 const Literal literals[] = {
     {"e4m3", ties_to_even, ieee, 0x1.000002p-10f, 0x1p-9f},  // sticky bit below the subnormal tie
     {"e4m3", ties_to_even, ieee, 0x1p-10f, 0.0f},
@@ -160,7 +160,7 @@ TEST(Oracle, BothGiveTheHandWrittenResults) {
     }
 }
 
-// Every mode and overflow rule, with some underflow rule, at a sample of the format's cases.
+// Every mode and overflow rule, with one of the underflow rules, at a sample of the format's cases.
 template <class Real>
 void expect_agreement(const FloatFormat& f, std::mt19937_64& random, std::size_t samples) {
     validate(f);
@@ -303,9 +303,9 @@ TEST(Oracle, CasesHoldEveryValueAndMidpointOfASmallFormat) {
 }
 
 // The rule, the array path and the codes against the oracles in every mode and overflow rule; up to
-// 8 bits at every value and midpoint under ieee, else at a sample of them beside the edges, at
-// which alone the overflow rules differ, each in every other mode. `apscope verify` leaves less
-// out.
+// 8 bits at every value and midpoint under ieee, else at a sample of these and near the edges.
+// Overflow rules differ only at the edges, so each is tested in every other mode only. `apscope
+// verify` tests more.
 void expect_verified(const FloatFormat& f) {
     oracle::VerifyOptions options;
     options.threads = 1;

@@ -1,5 +1,5 @@
-// The proofs can fail: the chosen inputs and random words distinguish every two rules, and errors
-// put into an operation are found and named.
+// The oracle tests can fail: the chosen inputs and random words distinguish every two rules, and an
+// error put into an operation is found and described.
 #ifdef APSCOPE_HAS_ORACLE
 
 #include <gtest/gtest.h>
@@ -79,7 +79,7 @@ TEST(OraclePower, TheCasesTellEveryTwoOverflowAndUnderflowRulesApart) {
     EXPECT_NE(results<float>("e4m3fn", keep), results<float>("e4m3fn", {}));  // the sign alone
 }
 
-// arithmetic() by another projection than the one to be verified.
+// Verifies the projection `asked` against an arithmetic() that applies the projection `done`.
 OperationResult with_rounding(Operation operation, const char* format, const Projection& asked,
                               const Projection& done, std::size_t samples) {
     OperationOptions options;
@@ -151,7 +151,7 @@ TEST(OraclePower, OneWrongResultIsFoundAndNamed) {
         "expected 0x3FC00000 (1.5), got 0x3FD00000 (1.625)");
 }
 
-// Worked out by hand from IEEE 754.
+// Results computed by hand from IEEE 754.
 TEST(OracleOperation, SpecialOperandsAndZeros) {
     const float inf = std::numeric_limits<float>::infinity(),
                 nan = std::numeric_limits<float>::quiet_NaN();

@@ -1,5 +1,5 @@
-// The oracles against results worked out by hand from the definitions: the roundings, overflow and
-// underflow rules beside IEEE 754's, payloads of NaNs, and formats beyond fp32.
+// The oracles compared with results computed by hand from the definitions: the roundings, overflow
+// and underflow rules that are not IEEE 754's, payloads of NaNs, and formats beyond fp32.
 #ifdef APSCOPE_HAS_ORACLE
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// The noise of the batch against its definition, written out in long double; 2^x against libm.
+// The noise of the batch compared with its definition in long double; 2^x compared with the C
+// library's.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -31,8 +32,8 @@ Gradients some(std::size_t workers, std::size_t n) {
     return g;
 }
 
-// N of the noise block that begins at element `first`, without one of the workers if it is given:
-// still of a mean over all.
+// N of the noise block that begins at element `first`. With `without`, that worker's gradient is
+// left out, but N is still that of a mean over all workers.
 long double noise_at(const Gradients& g, std::size_t first, bool divide,
                      std::size_t without = ~std::size_t{0}) {
     std::vector<const float*> rows;

@@ -1,4 +1,4 @@
-// Reduction programs against their definitions, written out.
+// Reduction programs compared with their definitions, written as formulas.
 #include <gtest/gtest.h>
 
 #include <stdexcept>
@@ -51,13 +51,13 @@ TEST(Topology, OrdersAreTheDefinitions) {
     EXPECT_EQ(formula("fp32_accumulate", 1), "0");
     EXPECT_EQ(formula("fp32_accumulate", 3), "[{{0+1}+2}]");
     EXPECT_EQ(formula("nccl:symmetric", 2), "[{0+1}]");
-    // Chunk c belongs to rank c; what rank c - s adds to comes s ranks later.
+    // Chunk c belongs to rank c, and row s is rank c - s.
     EXPECT_EQ(formula("pat", 1, 0), "0");
     EXPECT_EQ(formula("pat", 2, 0), "{0+[1]}");
     EXPECT_EQ(formula("pat", 3, 2), "{{2+[0]}+[1]}");
     EXPECT_EQ(formula("pat", 4, 0), "{{0+(2+[1])}+[3]}");
     EXPECT_EQ(formula("pat", 8, 0), "{{{0+(6+[5])}+((4+(2+[1]))+[3])}+[7]}");
-    // The second tree is the first on the ranks in reverse, or one further on.
+    // The second tree is the first with the ranks reversed, or increased by one.
     EXPECT_EQ(formula("nccl:tree", 1, 0), "0");
     EXPECT_EQ(formula("nccl:tree", 2, 1), "(1+0)");
     EXPECT_EQ(formula("nccl:tree", 4, 0), "(0+((2+1)+3))");

@@ -2,8 +2,8 @@
 // ones, every root, in every mode.
 //
 // The check represents a format as a sorted table of integers, its magnitudes in units of
-// 2^-unit_bits, and an exact result as a fraction of two integers; it shares nothing with the rule
-// but the table.
+// 2^-unit_bits, and an exact result as a fraction of two integers; it shares only the table with
+// the rule.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -62,7 +62,7 @@ struct Table {
     }
 };
 
-// How the exact number compares with t units: -1, 0, 1.
+// Compares the exact number with t units: -1, 0 or 1.
 int compare(const Exact& x, std::int64_t t) {
     const Wide right = x.root ? static_cast<Wide>(t) * t : static_cast<Wide>(t) * x.denominator;
     return x.numerator < right ? -1 : x.numerator > right ? 1 : 0;
@@ -163,7 +163,7 @@ bool same(double a, double b) {
            std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
 }
 
-// Compares operands (element by element) in one mode; the first difference fails.
+// Compares results element by element in one mode, and fails at the first difference.
 void check(Operation op, const Table& table, RoundingMode mode, int random_bits,
            const std::vector<float>& a, const std::vector<float>& b, const std::vector<float>& c) {
     if (mode == RoundingMode::stochastic_exact) return;  // refused

@@ -1,6 +1,6 @@
 // Sums in registers against the general path, which rounds every exact result by the rule: the same
-// bits for all formats, orders, roundings, shapes and instruction sets, with operands on both sides
-// of every condition.
+// bits for all formats, orders, roundings, shapes and instruction sets, with operands that meet,
+// and operands that do not meet, each condition of the register path.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -24,8 +24,8 @@ namespace {
 
 using Random = std::mt19937_64;
 
-// Numbers that meet sums' difficult cases: of a format and of few exponents, so that they cancel
-// and tie; now and then any fp32 number, a special one, or the extremes.
+// Numbers for the difficult cases of sums: values of a format with few exponents, so that sums
+// cancel and tie, and some arbitrary fp32 numbers, special values and extremes.
 std::vector<float> operands(Random& random, std::size_t count, const FloatFormat& format, bool wild,
                             bool extremes = true) {
     std::vector<float> x(count);
@@ -72,7 +72,7 @@ std::string differing(const std::vector<float>& got, const std::vector<float>& w
     return "";
 }
 
-// Can these formats do what the projection asks?
+// Returns whether all formats support the projection.
 bool has_all(const SumOptions& options) {
     try {
         for (const auto& f : {std::optional(options.format), options.accumulate, options.product}) {
@@ -172,7 +172,7 @@ TEST_F(RegisterSums, AreTheGeneralPathsForRandomCombinations) {
     for (const int count : served) EXPECT_GT(count, 50);  // every path was met
 }
 
-// The formats people use, ties to even, at length: all orders on all instruction sets, on fp32's
+// The usual formats with ties to even, many terms, all orders, all instruction sets, on the fp32
 // path.
 TEST_F(RegisterSums, ServeTheUsualFormatsInFp32) {
     Random random(2);
@@ -279,8 +279,8 @@ TEST(ValueRange, IsThatOfTheNumbersThereAre) {
     }
 }
 
-// The widest set whose sums are exact has one with all of the hardware's bits; one bit more is too
-// much.
+// In the widest set whose sums are exact, one sum has all bits of the hardware; with one more bit,
+// the sums are not exact.
 TEST(ValueRange, SumsAreExactUpToTheLastBit) {
     for (const int quantum : {-149, -30, 0, 60}) {
         for (const int bits : {24, 25}) {

@@ -1,5 +1,5 @@
-// Rows rounded and added in every mode against the rule, element by element: values, midpoints,
-// their neighbours, sums far apart, infinities, NaNs and both zeros.
+// Rows rounded and added in every mode, compared with the rule, element by element: values,
+// midpoints, their neighbours, sums far apart, infinities, NaNs and both zeros.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -15,8 +15,8 @@
 namespace apscope::detail {
 namespace {
 
-// With signed zeros, gaps, no zero, no sign, one NaN, no infinity, saturation, fp32's exponents,
-// and beyond them.
+// Formats with signed zeros, gaps, no zero, no sign, one NaN, no infinity, saturation, fp32's
+// exponents and wider exponents.
 const char* const formats[] = {
     "e4m3",        "e5m2",        "fp16",     "bf16",         "tf32",      "fp32",      "e3m0",
     "e4m3fn",      "e4m3fnuz",    "e5m2fnuz", "e2m1",         "dlfloat16", "e4m3nosub", "e8m0fnu",
@@ -90,7 +90,7 @@ protected:
 TEST_P(OnEverySet, RowsAreRoundedByTheRule) {
     constexpr std::size_t count = 1300, first = 77;
     for_modes([&](const FloatFormat& format, const Projection& p, const std::string& what) {
-        if (p.rounding == RoundingMode::stochastic_exact) return;  // no row of fp64 draws so
+        if (p.rounding == RoundingMode::stochastic_exact) return;  // not for fp64 rows
         const RowCast row(format, p);
         const RandomStream stream{{3, 5}, 1, stage_and_hop(Stage::wire, 0), p.drawn_bits()};
         const std::vector<double> x = numbers(format, count, 7);

@@ -1,5 +1,5 @@
-// Fixed-shape sums walked literally; rounded additions against 128-bit integers; decibels against
-// libm.
+// Fixed-shape sums compared with their definition, rounded additions with 128-bit integers,
+// decibels with the C library's.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -59,7 +59,7 @@ TEST(AddRounded, OddSumAndWideIntegersAgreeInEveryMode) {
                 if (!std::isfinite(a) || !std::isfinite(b) || a == -b || a == 0 || b == 0) continue;
                 const std::uint64_t word = random() << 56;
                 if (projection.rounding == RoundingMode::stochastic_exact)
-                    continue;  // no sum draws so
+                    continue;  // sums do not support this mode
                 const double right = dispatch(projection.rounding, [&]<RoundingMode M>() {
                     return wide_to_format<M>(add_aligned(wide(a), wide(b)), cast, word);
                 });
@@ -118,7 +118,7 @@ TEST(AddRounded, AGapElsewhereKeepsProbabilitiesExact) {
     const Cast<double> cast = make_cast<double>(parse_format("hfp8_forward"),
                                                 {RoundingMode::stochastic, Overflow::ieee, 60});
     const std::uint64_t max_word = ~std::uint64_t{0}
-                                   << 4;  // the word that rounds up wherever anything can
+                                   << 4;  // with this word every sum rounds up that can
     EXPECT_EQ(add_rounded<RoundingMode::stochastic>(1.0, 0x1p-70, cast, max_word),
               1.0);  // eta = 2^-67: below 2^-60
     EXPECT_EQ(add_rounded<RoundingMode::stochastic>(1.0, 0x1p-62, cast, max_word),

@@ -61,7 +61,7 @@ std::vector<BlockFormat> formats() {
             f.rule = static_cast<ScaleRule>(rule);
             if ((f.rule == ScaleRule::ratio) != (base.rule == ScaleRule::ratio)) continue;
             all.push_back(f);
-            // One rule for non-finite elements beside the default, in turn.
+            // Besides the default, one of the other rules for non-finite elements, in turn.
             f.nonfinite = f.rule == ScaleRule::ratio
                               ? BlockNonfinite::transformer_engine
                               : static_cast<BlockNonfinite>(1 + all.size() / 2 % 3);
@@ -237,8 +237,7 @@ TEST_P(BlockPaths, EveryShapeEqualsTheRule) {
     }
 }
 
-// Fractions of a quantum next to the one at which the element's own random integer begins to round
-// up.
+// Fractions of a quantum next to the smallest one that the element's random integer rounds up.
 TEST_P(BlockPaths, DrawsDecideAtTheLastBit) {
     const BlockFormat f = parse_block_format("mxfp8_e4m3");
     for (const int bits : {1, 8, 16, 23, 24, 25, 26, 31, 32}) {

@@ -1,6 +1,6 @@
-// All 2^32 fp32 inputs: the array path gives what the rounding rule gives, bit for bit, and codes
-// that stand for it. The rule runs here as the loop that the compiler makes of round_to_format(),
-// and as single calls, compiled for the baseline processor, on every sixteenth chunk.
+// All 2^32 fp32 inputs: the array path gives the bits of the rounding rule, and encode() gives the
+// codes of these values. The rule is a loop over round_to_format(), which the compiler vectorises;
+// on every sixteenth chunk also single calls, compiled for the baseline processor.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -50,7 +50,7 @@ TEST_P(AllFp32, ArrayPathEqualsTheRule) {
             encode(std::span<const float>(in), std::span<std::uint16_t>(codes), format, projection,
                    std::uint64_t{0});
             decode(std::span<const std::uint16_t>(codes), std::span<float>(decoded), format);
-            const bool has_nan = format.has_nan();  // else its code is 0
+            const bool has_nan = format.has_nan();  // without NaN, the code for NaN is 0
             for (std::uint64_t i = 0; i < chunk; ++i) {
                 wrong += !same_bits(out[i], expected[i]) ||
                          !same_bits(decoded[i],

@@ -1,6 +1,6 @@
 // Tensors of more than 2^32 elements, by arithmetic on indices: streams, orders, blocks, counts and
 // files at offsets around 2^32 and 2^33 (and 2^35, where the blocks of a stream pass 2^32), without
-// allocating what lies before.
+// allocating the elements before them.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -139,7 +139,7 @@ TEST(LargeIndices, WorkersDrawWhereTheElementLies) {
     }
 }
 
-// Three workers, around the boundary of two chunks beyond 2^32, each hop drawn.
+// Three workers, elements around the boundary of two chunks beyond 2^32, stochastic hops.
 TEST(LargeIndices, RingsChangeTheirOrderWhereTheChunksMeet) {
     constexpr int workers = 3;
     const std::uint64_t n = 4 * bit32 + 1;
@@ -248,7 +248,7 @@ TEST(LargeIndices, LengthsOfPayloadsAre64Bits) {
     EXPECT_EQ(place_bits(bit32 + 1, true), 33);
     EXPECT_EQ(place_bits(5, true), 3);
     EXPECT_EQ(place_bits(2, true), 1);
-    EXPECT_EQ(place_bits(1, true), 0);  // there is nothing to tell
+    EXPECT_EQ(place_bits(1, true), 0);  // a single place needs no bits
     EXPECT_EQ(place_bits(0, true), 0);
 }
 

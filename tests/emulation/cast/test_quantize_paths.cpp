@@ -1,7 +1,7 @@
 // Every path of quantize() and the code loops against the rule and the scalar codec, bit for bit:
-// every named format that fp32 holds and some more, every counted rounding, every instruction set
-// here, at every value and midpoint with their neighbours, and at random patterns inside and
-// outside the format's range.
+// every named format of fp32 numbers and some more, every rounding except stochastic_exact, every
+// instruction set of this machine, at every value and midpoint with their neighbours, and at random
+// patterns inside and outside the format's range.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -87,7 +87,8 @@ class QuantizePaths : public OnLevel {};
 TEST_P(QuantizePaths, EqualTheRule) {
     for (const FloatFormat& f : formats()) {
         std::vector<float> in = inputs(f, 4000);
-        // And by magnitude: loops look at whole buffers, with and without a number that overflows.
+        // Also sorted by magnitude: the loops treat whole buffers differently if a number
+        // overflows.
         std::vector<float> sorted = in;
         std::stable_sort(sorted.begin(), sorted.end(), [](float a, float b) {
             return (bits_of(a) & 0x7FFFFFFF) < (bits_of(b) & 0x7FFFFFFF);
@@ -122,7 +123,7 @@ TEST_P(QuantizePaths, EqualTheRule) {
     }
 }
 
-// fp64 numbers: the fp32 inputs, and the same with bits that fp32 has no room for.
+// fp64 numbers: the fp32 inputs, and the same with additional low bits.
 TEST_P(QuantizePaths, Fp64EqualsTheRule) {
     std::vector<FloatFormat> all = formats();
     for (const char* name :
@@ -191,7 +192,7 @@ TEST_P(QuantizePaths, CodesEqualTheScalarCodec) {
 }
 
 // Codes of numbers that must be rounded first: in one pass or two, with and without a number that
-// overflows near by.
+// overflows in the same buffer.
 TEST_P(QuantizePaths, CodesOfAnyNumberAreThoseOfTheRule) {
     for (const FloatFormat& f : formats()) {
         if (f.storage_bits() > 16) continue;
@@ -274,8 +275,8 @@ TYPED_TEST(Streaming, LargeResultsAreThoseOfSmallOnes) {
     for (std::size_t i = 0; i < in.size(); ++i)
         in[i] = std::ldexp(static_cast<Real>(i % 1013) - 500, static_cast<int>(i % 17) - 12);
     for (const std::size_t offset :
-         {std::size_t{0},
-          std::size_t{3}}) {  // one of them starts at no cache line, wherever the vectors lie
+         {std::size_t{0}, std::size_t{3}}) {  // one of the two does not start at a cache line,
+                                              // whatever the vectors' addresses
         for (const RoundingMode mode : {RoundingMode::ties_to_even, RoundingMode::stochastic}) {
             const FloatFormat f = parse_format("e4m3");
             Projection p;

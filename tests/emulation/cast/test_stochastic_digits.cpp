@@ -1,6 +1,6 @@
 // Stochastic casts by sums of digits (stochastic_digits.h) are the rule in every mode and number of
-// random bits, in fp32 and fp64, on every instruction set: with words drawn, and with the two words
-// between which the rule's answer turns.
+// random bits, in fp32 and fp64, on every instruction set: with drawn words, and with the two
+// neighbouring words between which the rule's result changes.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -15,8 +15,8 @@
 namespace apscope::detail {
 namespace {
 
-// Magnitudes from 2^-80 of the least one to past the largest, of few binary digits one and of many:
-// ties, one more digit far behind them, and all between.
+// Magnitudes from 2^-80 times the smallest value to beyond the largest, with few or many one bits:
+// ties, ties with one more low bit, and numbers between.
 template <class Real>
 std::vector<Real> numbers(const FloatFormat& f, std::size_t count) {
     std::mt19937_64 random(5);
@@ -94,8 +94,8 @@ void expect_the_rule(const char* name) {
     }
 }
 
-// Exponents of single digits that lie beyond the 32nd and the 64th digit of eta; formats without
-// -0, without a sign, of precision 1, with an irregular gap (by the rule).
+// Numbers whose last digit lies beyond the 32nd or the 64th digit of eta; formats without -0,
+// without a sign, of precision 1, with an irregular gap (by the rule).
 template <RoundingMode M>
 void expect_the_rule_everywhere() {
     for (const char* name :

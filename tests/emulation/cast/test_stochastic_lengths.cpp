@@ -1,6 +1,6 @@
-// Stochastic casts of fp32 numbers are the rule with each element's own word, on every instruction
-// set: every number of random bits that comes in bulk, every length up to some buffers, arrays that
-// begin anywhere in a block of words.
+// Stochastic casts of fp32 numbers give the bits of the rule with each element's own word, on every
+// instruction set: every number of random bits that is drawn in bulk, every length up to a few
+// buffers, arrays that begin anywhere in a Philox block.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -15,8 +15,8 @@
 namespace apscope::detail {
 namespace {
 
-// Numbers over a format's range, some of them beyond it, some zeros, infinities and NaN, with long
-// runs of neither.
+// Numbers over a format's range, with some numbers beyond it, zeros, infinities and NaNs, and long
+// runs without these.
 std::vector<float> numbers(const FloatFormat& f, std::size_t count) {
     std::mt19937 random(3);
     std::normal_distribution<double> normal(0.0, 1.0);
@@ -69,8 +69,8 @@ void expect_the_rule(const char* name, const std::vector<std::size_t>& lengths) 
     }
 }
 
-// The formats stand for the loops: integers with -0 and without, of more kept bits than random
-// ones, the split with a second half and without, the rule.
+// One format per loop: the path scaled with and without -0, a format with more kept than random
+// bits, the path split with and without a second half, the rule.
 TEST_P(StochasticLengths, EveryLengthAndNumberOfBits) {
     std::vector<std::size_t> lengths;
     for (std::size_t n = 0; n <= 1100; ++n) lengths.push_back(n);

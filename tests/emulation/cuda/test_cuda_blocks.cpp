@@ -1,4 +1,4 @@
-// A GPU thread's work on a block, run here on the CPU: the results are those of emulation/blocks.
+// A GPU thread's work on a block, run here on the CPU, gives the results of emulation/blocks.
 #include <gtest/gtest.h>
 
 #include <vector>

@@ -1,5 +1,5 @@
-// A GPU thread's work in a matrix product, run here on the CPU: output by output it gives what
-// emulation/ordered_sum gives.
+// A GPU thread's work in a matrix product, run here on the CPU: every output has the bits of
+// emulation/arithmetic/ordered_sum.h.
 #include <gtest/gtest.h>
 
 #include <vector>

@@ -1,5 +1,5 @@
-// A GPU thread's work in an all-reduce, run here on the CPU: element by element it gives what the
-// rows of emulation/reduce give.
+// A GPU thread's work in an all-reduce, run here on the CPU: every element has the bits of
+// emulation/allreduce/reduce.h.
 #include <gtest/gtest.h>
 
 #include <cmath>

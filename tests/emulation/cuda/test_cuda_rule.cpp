@@ -1,5 +1,5 @@
-// A GPU thread's work in quantize, encode and decode, run here on the CPU: group by group it gives
-// what the array path gives.
+// A GPU thread's work in quantize, encode and decode, run here on the CPU: every group of elements
+// has the bits of the array path.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -97,7 +97,7 @@ TEST(CudaRule, SixteenMillionInputsSpreadOverAllBitPatterns) {
     constexpr std::uint32_t count = 1 << 24;
     std::vector<float> in(count), expected(count), out(count);
     for (std::uint32_t i = 0; i < count; ++i)
-        in[i] = bits_cast<float>(i * 2654435769u);  // odd: no two alike
+        in[i] = bits_cast<float>(i * 2654435769u);  // an odd factor, so all numbers differ
     for (const char* name : {"e4m3", "bf16"}) {
         const FloatFormat format = parse_format(name);
         for (const Projection& p :
@@ -117,8 +117,8 @@ TEST(CudaRule, SixteenMillionInputsSpreadOverAllBitPatterns) {
 }
 
 TEST(CudaRule, EveryRoundingServesWhatItShould) {
-    // The fast roundings are taken where their conditions hold: else the tests above would prove
-    // the rule only.
+    // The fast roundings are chosen if their conditions hold. If they were not, the tests above
+    // would test only the rule.
     const auto chosen = [](const char* name, const Projection& p) {
         std::string path;
         with_rounding<float>(parse_format(name), p, seed,
@@ -240,7 +240,7 @@ TEST(CudaRule, CodesOfEveryNamedFormat) {
             f, {RoundingMode::ties_to_even, Overflow::ieee, 32, Underflow::gradual, true}, nan);
     }
     expect_codes<float, std::uint8_t>(parse_format("e2m1fn"), {},
-                                      std::nullopt);  // without NaN, and none there
+                                      std::nullopt);  // no NaN in format or input
 }
 
 TEST(CudaRule, TheFirstCodeThatIsTooWideIsFound) {

@@ -1,5 +1,5 @@
-// Words in bulk are those of core/philox.h, one by one, on every instruction set: any number of
-// them, from any place.
+// Words drawn in bulk equal the words that core/philox.h draws one by one: on every instruction
+// set, any number of words, from any element.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -25,7 +25,7 @@ TEST_P(RandomWords, BlocksAreThoseOfTheGenerator) {
             philox_words(stream, first, blocks, words.data());
             for (std::size_t b = 0; b < blocks; ++b) {
                 const PhiloxBlock wanted =
-                    stream.block(first + b);  // the index counts on from 0 behind 2^64 - 1
+                    stream.block(first + b);  // the index wraps from 2^64 - 1 to 0
                 ASSERT_EQ(std::memcmp(&words[4 * b], wanted.word, 16), 0)
                     << first << " + " << b << " of " << blocks;
             }
@@ -49,7 +49,7 @@ void expect_words(int most_bits, Wanted&& wanted) {
             ASSERT_EQ(std::memcmp(words.data(), one_by_one.data() + first, count * sizeof(Word)), 0)
                 << bits << " bits, " << count << " from " << first;
         }
-        // From places before the first, which count down from 2^64.
+        // From elements before element 0, whose numbers count down from 2^64.
         for (const std::uint64_t before : {1, 3, 8, 600}) {
             for (const std::size_t count : {1, 2, 5, 70, 1300}) {
                 random_words(stream, std::uint64_t{0} - before, count, words.data());

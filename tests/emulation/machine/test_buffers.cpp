@@ -1,5 +1,5 @@
-// Buffers of a pool: used again, never more held than was in use at once, given back by anybody;
-// and limits of control groups.
+// Buffers of a pool: they are used again, a pool never holds more than was in use at once, and any
+// thread may return a buffer. Limits of control groups.
 #include <gtest/gtest.h>
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// A tensor's row among its neighbours in a bucket: blocks from the start of the bucket, and what
-// the tensor owns of them.
+// A tensor's row among its neighbours in a bucket: blocks are counted from the start of the bucket,
+// and a block belongs to the tensor in which it begins.
 #include <gtest/gtest.h>
 
 #include <stdexcept>

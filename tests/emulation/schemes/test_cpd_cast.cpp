@@ -1,4 +1,4 @@
-// CPD's cast over a row has the bits of its algorithm written down plainly: every exponent, on
+// CPD's cast over a row has the bits of a plain implementation of its algorithm: every exponent, on
 // every instruction set.
 #include <gtest/gtest.h>
 
@@ -41,8 +41,8 @@ TEST_P(CpdCast, OfARowIsTheAlgorithm) {
     std::vector<float> x;
     for (std::uint32_t field = 0; field < 256; ++field) {
         for (std::uint32_t k = 0; k < 150; ++k) {
-            // All bits at random, or a run of ones or one bit alone, near the ends of the fraction
-            // too: ties and what lies beside them.
+            // Random bits, a run of ones, or a single bit, also near the ends of the fraction: ties
+            // and their neighbours.
             auto fraction = static_cast<std::uint32_t>(random());
             if (k < 24) fraction = 1u << k;
             else if (k < 48) fraction = (1u << (k - 24)) - 1;

@@ -68,7 +68,7 @@ std::vector<Row> codebooks(std::mt19937_64& random) {
         for (int i = 0; i < size; ++i) row.push_back(first + i);
         all.push_back(row);
     }
-    Row almost = all.back();  // integers but for one
+    Row almost = all.back();  // integers, except one
     almost[100] += 0.25;
     all.push_back(almost);
     return all;
@@ -95,8 +95,7 @@ TEST_P(EncodeLevels, HasThePlainBits) {
                 Row x;
                 for (std::size_t i = 0; i < n; ++i) {
                     double v = normal(random) * (range == 0.0 ? 1.0 : range) * unit;
-                    if (i % 4 == 1)
-                        v = levels[random() % levels.size()] * unit;  // on a level, and beside it
+                    if (i % 4 == 1) v = levels[random() % levels.size()] * unit;  // on a level
                     if (i % 8 == 1) v = std::nextafter(v, random() % 2 == 0 ? DBL_MAX : -DBL_MAX);
                     if (i % 16 == 2) v = random() % 2 == 0 ? 0.0 : -0.0;
                     if (i % 16 == 6) v = (random() % 2 == 0 ? 1.0 : -1.0) * FLT_MAX;

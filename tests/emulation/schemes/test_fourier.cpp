@@ -1,5 +1,5 @@
-// The Fourier transform of any length is the sum it is written down as, is taken back, and has the
-// same bits on every instruction set; its roots of unity are the nearest numbers.
+// The Fourier transform of any length equals its defining sum, its inverse restores the input, and
+// it has the same bits on every instruction set. Its roots of unity are rounded to nearest.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -39,8 +39,8 @@ Coefficients transformed(const Row& x) {
     return f;
 }
 
-// Factors 2, 3, 4, 5, 7 and larger ones, primes, odd and even, below and above those that are
-// convolutions; more than sixteen columns and rows and fewer.
+// Lengths with factors 2, 3, 4, 5, 7 and larger; primes below and above the length from which they
+// are computed by convolution; more and fewer than sixteen columns and rows.
 const std::vector<std::size_t> lengths{
     1,   2,   3,   4,   5,   6,   7,   8,    9,    10,  12,  14,  15,  16,   17,  18,
     20,  24,  25,  27,  30,  31,  32,  33,   36,   37,  48,  49,  64,  97,   100, 128,
@@ -117,7 +117,7 @@ TEST(RootsOfUnity, AreTheNearestNumbers) {
             const auto [re, im] = roots(k);
             const long double angle = 2 * std::numbers::pi_v<long double> *
                                       static_cast<long double>(k) / static_cast<long double>(n);
-            // Half a unit in the last place, and what the long double cosine is off by at a zero.
+            // Half a unit in the last place, plus the error of the long double cosine near a zero.
             ASSERT_LE(std::abs(static_cast<long double>(re) - std::cos(angle)),
                       0x1.01p-54L * std::max(std::abs(2 * re), 0x1p-8))
                 << k << " of " << n;

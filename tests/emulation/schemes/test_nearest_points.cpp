@@ -1,4 +1,4 @@
-// The line search's inner products have the bits of the plain ones, level by level: on every
+// The line search's inner products have the bits of a plain search, level by level: on every
 // instruction set, with ties.
 #include <gtest/gtest.h>
 
@@ -38,7 +38,8 @@ double product(const Row& x, const Row& y) {
 
 class NearestPoints : public OnLevel {};
 
-// Around the middle of two levels, to the last bit, and on levels themselves; or anywhere.
+// A number at most three ulps from a level or from the middle of two levels; for kind 0, any
+// number.
 double value(std::mt19937_64& random, int largest, double unit, int kind) {
     const int step =
         static_cast<int>(random() % static_cast<std::uint64_t>(4 * largest + 5)) - 2 * largest - 2;

@@ -1,5 +1,5 @@
-// The levels for a normal distribution are those of least variance among all choices, of mirror
-// images the higher ones.
+// The levels for a normal distribution have the least variance among all choices; of two mirror
+// images, the higher one is chosen.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,6 +1,6 @@
-// The search of variance-optimal levels chooses the very points that the plain dynamic programme
-// chooses, which looks at the exact cost of every i: on every instruction set, with ties,
-// duplicates and numbers of every size.
+// The search of variance-optimal levels chooses the same points as a plain dynamic programme, which
+// computes the exact cost of every i: on every instruction set, with ties, duplicates and numbers
+// of every size.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,8 +24,8 @@
 namespace apscope::detail {
 namespace {
 
-// Prefix sums and the programme as optimal_levels.h writes it down; of equal totals the first i
-// counts.
+// Prefix sums and the programme as optimal_levels.h writes it down; the first i of several with the
+// same total is taken.
 struct Plain {
     Row at;
     std::vector<Pair> count, sum, squares;
@@ -89,7 +89,7 @@ Row distinct(Row sorted) {
     return sorted;
 }
 
-// Kinds of data that search may stumble on, ascending.
+// Ascending data of kinds that are difficult for the search.
 struct Data {
     std::string name;
     Row sorted;
@@ -179,7 +179,8 @@ TEST_P(OptimalLevels, AmongCandidatesToo) {
     }
 }
 
-// Without layers: the same points wherever it gives any, and of ordinary data it does.
+// The search without layers (PricedLevels) gives the same points or none; for normal data it nearly
+// always gives points.
 TEST_P(OptimalLevels, ByAPrice) {
     std::mt19937_64 random(10);
     int asked = 0, found = 0;
@@ -228,7 +229,7 @@ TEST_P(OptimalLevels, RowsAreSortedByTheirBits) {
     }
 }
 
-// The bound that fp64 totals are trusted to: far above what they are off by.
+// The error bound that the search assumes for fp64 totals is far above their actual errors.
 TEST_P(OptimalLevels, CostsInFp64KeepWithinTheirError) {
     std::mt19937_64 random(9);
     for (const Data& d : data(200, random)) {

@@ -1,5 +1,5 @@
-// Regular expressions of specs: found anywhere, in bounded time and memory, or refused in one
-// sentence.
+// Regular expressions of specs match anywhere in a name, in bounded time and memory, or are refused
+// in one sentence.
 #include "emulation/schemes/shared/pattern.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Loops of the schemes against the same rule written down element by element, on every instruction
-// set.
+// Loops of the schemes compared with plain implementations, element by element, on every
+// instruction set.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -65,8 +65,8 @@ TEST_P(SchemeLoops, SumsAndLargestMagnitudes) {
     }
 }
 
-// A power of two is multiplied by: the same bits as a division, subnormal and too large quotients
-// too.
+// A division by a power of two is computed as a multiplication: the bits are those of a division,
+// also for quotients that are subnormal or overflow.
 TEST_P(SchemeLoops, RowsAreDivided) {
     std::mt19937_64 random(5);
     Row x = numbers(500, random);

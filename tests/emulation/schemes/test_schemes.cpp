@@ -92,9 +92,10 @@ TEST(Headroom, LargestShiftIsTheLargest) {
 }
 
 TEST(DynamicLossScaling, FollowsTheGoldenSequence) {
-    // A sum of 10 in fp16 overflows iff 10 S >= 65520: 32768, 16384, 8192 at steps 0, 1, 2
-    // are halved away, 4096 holds; then one growth and one skip an interval. Each of the four
-    // workers sends a quarter of it, which overflows at 32768 alone.
+    // A sum of 10 in fp16 overflows if and only if 10 S >= 65520. So the scales 32768, 16384 and
+    // 8192 of steps 0, 1 and 2 are halved, and 4096 does not overflow; then every interval has one
+    // growth and one skipped step. Each of the four workers sends a quarter of the sum, which
+    // overflows only at 32768.
     const Scheme scheme = parse_scheme("dynamic_loss_scaling:fp16,init=32768,growth_interval=3");
     const float quarter[] = {2.5f};
     const SumsAhead ahead(parse_topology("ring"), 1, [&](std::size_t, std::size_t) {
@@ -131,7 +132,7 @@ TEST(Aps, ScalesTheTensorsSumIntoTheTopBinade) {
     EXPECT_EQ(d[1].exponent, 7 - 4);
     EXPECT_EQ(d[2].exponent, 0);            // all zero
     EXPECT_EQ(d[3].exponent, 7 + 126 - 3);  // below fp32's normal numbers: as if 2^-126
-    // The format's own largest value counts: e4m3fn reaches 448, E = 8.
+    // E depends on the format's largest value: for e4m3fn this is 448, so E = 8.
     EXPECT_EQ(decide(parse_scheme("aps:e4m3fn"), one_tensor({1.0}, 8))[0].exponent, 8 - 3);
 }
 

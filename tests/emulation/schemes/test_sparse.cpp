@@ -1,5 +1,5 @@
-// The choice of the largest elements, of equals the first, compared with sorting: ties, zeros and
-// numbers of one binade.
+// The choice of the largest elements (of equal elements the first) compared with sorting: ties,
+// zeros and numbers of one binade.
 #include <gtest/gtest.h>
 
 #include <algorithm>

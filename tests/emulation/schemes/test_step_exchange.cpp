@@ -1,5 +1,5 @@
-// All tensors of a step at once, on any number of threads: the bits of exchange(), tensor by
-// tensor, over several steps; what a training loop cannot run is refused.
+// All tensors of a step at once, on any number of threads, over several steps: the bits are those
+// of exchange() for each tensor. Schemes that a training loop cannot run are refused.
 #include "emulation/schemes/step_exchange.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ namespace {
 constexpr int workers = 3;
 constexpr std::uint64_t seed = 11;
 
-// Lengths about a block's and a thread's share of one.
+// Lengths near a block's and near a thread's share of a block.
 const std::vector<StepTensor> tensors{{"embed", "embedding", {5, 60000}},
                                       {"norm", "norm", {1}},
                                       {"fc", "linear", {64, 64}},
@@ -102,7 +102,7 @@ INSTANTIATE_TEST_SUITE_P(Schemes, StepExchanges,
                              return name;
                          });
 
-// Schemes on a float grid give the same bits on their faster path and by the parts that define
+// Schemes on a float grid give the same bits on their fast path as by the composition that defines
 // them.
 TEST(StepExchange, InTwoPhasesIsTheComposition) {
     for (const auto& [spec, topology] :

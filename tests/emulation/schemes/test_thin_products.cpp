@@ -1,5 +1,5 @@
-// Products with thin matrices have the bits of their formulas' sums, term after term from 0, on
-// every instruction set.
+// Products with thin matrices have the bits of the sums in their formulas, added term by term from
+// 0, on every instruction set.
 #include <gtest/gtest.h>
 
 #include <cmath>

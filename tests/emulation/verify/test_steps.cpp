@@ -1,5 +1,5 @@
-// The staircase of a cast against a direct evaluation, a wrong step caught, and operations against
-// MPFR and by hand.
+// The staircase of a cast compared with a direct evaluation; a wrong step is detected; operations
+// compared with MPFR and with results computed by hand.
 #ifdef APSCOPE_HAS_ORACLE
 #include <gtest/gtest.h>
 
@@ -89,7 +89,7 @@ TEST(Operations, EveryPairOfE4m3AndSamplesOfFma) {
     }
 }
 
-// Products and sums that are rounded twice on the way through fp32.
+// Products and sums that fp32 arithmetic followed by a cast would round twice.
 TEST(Operations, TheTrapsOfDoubleRounding) {
     const auto apply = [](Operation operation, float a, float b, float c, const char* format,
                           RoundingMode mode) {

@@ -1,4 +1,4 @@
-// Signals, which wasm32-wasi has not: handlers are set and never called.
+// Signals, which wasm32-wasi does not have: handlers are set and never called.
 #pragma once
 
 using siginfo_t = struct {

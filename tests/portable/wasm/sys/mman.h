@@ -1,5 +1,5 @@
-// Mappings, which wasm32-wasi has not: memory of the heap, into which a file is read. What is
-// unmapped of a mapping but its beginning stays until that goes.
+// Mappings, which wasm32-wasi does not have: memory from the heap, into which a file is read.
+// munmap() of the beginning frees the complete mapping; munmap() of another part does nothing.
 #pragma once
 
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// Limits of a process, which wasm32-wasi has not.
+// Limits of a process, which wasm32-wasi does not have.
 #pragma once
 
 struct rlimit {
