@@ -6,7 +6,6 @@ the others. It is compared with the best single scheme within the budget: the on
 the same steps as the plan, and the one that turns out to be best on the held-out steps.
 """
 
-import time
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -40,7 +39,6 @@ class Case(NamedTuple):
     single: float  # of the scheme that is best by the same steps
     hindsight: float  # of the scheme that is best on the held-out steps
     hindsight_spec: str
-    seconds: float  # that the choice from the table took
 
 
 def cases(name: str) -> list[Case]:
@@ -49,17 +47,13 @@ def cases(name: str) -> list[Case]:
     plans = []
     for figure in FIGURES:
         whole = apscope.recommend(results, minimize=figure, max_volume=1.1)
-        for budget in BUDGETS:
-            start = time.perf_counter()
-            plans.append(
-                (figure, budget, whole.solve(max_volume=budget), time.perf_counter() - start)
-            )
+        plans += [(figure, budget, whole.solve(max_volume=budget)) for budget in BUDGETS]
     held_out = plans[0][2]._table.held_out.steps
     # A mixture counts as it is replayed: what looks at several layers does something else there
     # than alone.
     both = [
         results,
-        apscope.replay(DATA / name, [plan for _, _, plan, _ in plans], topology="ring"),
+        apscope.replay(DATA / name, [plan for _, _, plan in plans], topology="ring"),
     ]
     frame = pd.concat([one.frame for one in both]).drop_duplicates(
         ["step", "tensor", "scheme", "stage", "topology"]
@@ -70,9 +64,7 @@ def cases(name: str) -> list[Case]:
     return [_case(name, *plan, rows) for plan in plans]
 
 
-def _case(
-    name: str, figure: str, budget: float, plan: Any, seconds: float, rows: pd.DataFrame
-) -> Case:
+def _case(name: str, figure: str, budget: float, plan: Any, rows: pd.DataFrame) -> Case:
     units = len(plan.layers)
     problem = Problem(plan._table, plan.wish, np.full(units, -1))
     within = [spec for k, spec in enumerate(plan.candidates) if problem.holds(np.full(units, k))]
@@ -86,7 +78,6 @@ def _case(
         rows.at[plan.single, figure],
         rows.at[best, figure],
         best,
-        seconds,
     )
 
 

@@ -33,24 +33,41 @@ BlockGrid::BlockGrid(const BlockFormat& f, const Projection& p) : format(f), pro
     limits = limits_of(format.element, make_cast<double>(format.element, projection));
 }
 
-BlockRow encode_block_row(std::span<const double> x, const BlockGrid& grid,
-                          const BlockSettings& settings, std::size_t line) {
+namespace {
+
+// Encodes a part of a row from its element `first` and its scale `scale` on.
+void encode_part(BlockRow& row, std::span<const double> x, std::size_t first, std::size_t scale,
+                 BlockShape shape, const BlockGrid& grid, BlockSettings settings) {
     const BlockFormat& format = grid.format;
-    const Projection& projection = grid.projection;
-    const BlockLines blocks{static_cast<std::size_t>(format.block_size), line};
-    const BlockShape shape = blocks.shape(x.size());
-    BlockRow row{std::vector<std::uint8_t>(x.size()),
-                 std::vector<std::uint8_t>(shape.scales(format)), 1.0f,
-                 std::vector<float>(x.size()), blocks};
+    const std::span<const double> part = x.subspan(first, shape.size());
+    const auto codes = std::span(row.codes).subspan(first, shape.size());
+    const auto scales = std::span(row.scales).subspan(scale, shape.scales(format));
+    settings.first_element += first;
     if (format.rule == ScaleRule::ratio) {
-        const std::vector<float> narrow = narrow_row(x);
-        row.tensor_scale = encode_blocks(std::span<const float>(narrow), row.codes, row.scales,
-                                         shape, format, projection, settings);
+        const std::vector<float> narrow = narrow_row(part);
+        row.tensor_scale = encode_blocks(std::span<const float>(narrow), codes, scales, shape,
+                                         format, grid.projection, settings);
     } else {
         row.tensor_scale =
-            encode_blocks(x, row.codes, row.scales, shape, format, projection, settings);
+            encode_blocks(part, codes, scales, shape, format, grid.projection, settings);
     }
-    decode_blocks(row.codes, row.scales, row.tensor_scale, row.values, shape, format);
+    decode_blocks(codes, scales, row.tensor_scale,
+                  std::span(row.values).subspan(first, shape.size()), shape, format);
+}
+
+}  // namespace
+
+BlockRow encode_block_row(std::span<const double> x, const BlockGrid& grid,
+                          const BlockSettings& settings, std::size_t line) {
+    const BlockLines blocks{static_cast<std::size_t>(grid.format.block_size), line};
+    const BlockShape complete = blocks.complete(x.size()), last = blocks.last(x.size());
+    BlockRow row{std::vector<std::uint8_t>(x.size()),
+                 std::vector<std::uint8_t>(blocks.scales(x.size(), grid.format)), 1.0f,
+                 std::vector<float>(x.size()), blocks};
+    if (complete.outer != 0) encode_part(row, x, 0, 0, complete, grid, settings);
+    if (complete.outer == 0 || last.length != 0) {
+        encode_part(row, x, complete.size(), complete.scales(grid.format), last, grid, settings);
+    }
     return row;
 }
 

@@ -12,7 +12,8 @@
 
 namespace apscope::detail {
 
-// The blocks of a row that consists of lines. No block crosses the end of a line.
+// The blocks of a row that consists of lines. No block crosses the end of a line; the last line of
+// a shard may be shorter than the others.
 struct BlockLines {
     std::size_t block = 1;
     std::size_t line = std::numeric_limits<std::size_t>::max();  // elements; by default one line
@@ -26,8 +27,11 @@ struct BlockLines {
                           whole = line / block, blocks = whole + (whole * block != line ? 1 : 0);
         return {i / line * blocks + place, begin + std::min((place + 1) * block, line)};
     }
-    BlockShape shape(std::size_t elements) const {
-        return line >= elements ? BlockShape{1, elements, 1} : BlockShape{elements / line, line, 1};
+    // The complete lines, as one array, and the shorter last line.
+    BlockShape complete(std::size_t elements) const { return {elements / line, line, 1}; }
+    BlockShape last(std::size_t elements) const { return {1, elements % line, 1}; }
+    std::size_t scales(std::size_t elements, const BlockFormat& format) const {
+        return complete(elements).scales(format) + last(elements).scales(format);
     }
 };
 

@@ -74,7 +74,7 @@ SchemeDefinition mx_definition() {
                 BlockSettings settings{p.stream(grid.projection.random_bits), {}};
                 settings.first_element = p.place.first - around.lead;
                 const std::uint64_t scales =
-                    by_rows ? BlockLines{block, line}.shape(p.place.size).scales(grid.format)
+                    by_rows ? BlockLines{block, line}.scales(p.place.size, grid.format)
                             : around.begun;
                 state_blocks(m, encode_block_row(x, grid, settings, line), x,
                              {around.lead, p.x.size(), scales}, grid, p.packs());

@@ -30,7 +30,6 @@ def test_a_plan_is_no_worse_than_the_best_single_scheme_or_says_so(name):
                 words in case.plan.verdict()
                 for words in ("indistinguishable", "less than a hundredth", "no mixture")
             ), case.plan.verdict()
-        assert case.seconds < 5  # far less than one where nothing else runs
     assert set(advice.lines(cases)) <= set(page.read(page.DOCS / "advice.md", "plans"))
 
 

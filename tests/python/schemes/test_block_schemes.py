@@ -247,3 +247,19 @@ def test_a_scale_that_is_no_fp32_number_is_refused_with_the_nearest_one():
     apscope.exchange(spec + "0.0009765625", x)
     with pytest.raises(ValueError, match="min_scale=-1 must be a positive fp32 number"):
         apscope.exchange(spec + "-1", x)
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (5, 37), (2, 64), (1, 3)])
+@pytest.mark.parametrize("block_format", ["mxfp8_e4m3", "mxint8"])
+def test_lines_of_a_shard_in_two_phases_begin_at_the_shard(block_format, shape):
+    """A shard that was no number of rows was refused; its last line is shorter."""
+    x = np.nan_to_num(gradients(4, shape=(8, 64))[:, : shape[0], : shape[1]], posinf=2, neginf=-2)
+    spec = f"mx:block_format={block_format},along=row"
+    total = fp32_sum(apscope.quantize_blocks(x, block_format)).ravel()
+    length = -(-total.size // 4)
+    for first in range(0, total.size, length):
+        shard = total[first : first + length]
+        for at in range(0, shard.size, shape[1]):
+            line = shard[at : at + shape[1]]
+            line[:] = apscope.quantize_blocks(line, block_format)
+    same(apscope.exchange(spec, x, topology="two_phase").reduced.ravel(), total)
