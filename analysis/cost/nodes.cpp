@@ -137,9 +137,9 @@ Rounds halving_rounds(const Nodes& nodes) {
     return rounds;
 }
 
-// PAT has one tree per chunk, and every worker has each place in one of the W trees. The parent of
-// a place is the worker further on by the place's lowest set bit, so all nodes send the same number
-// of bytes.
+// PAT has one tree per chunk, and every worker has each place in one of the W trees. A place sends
+// to the worker whose rank is larger by the place's lowest set bit, so all nodes send the same
+// number of bytes.
 void take_pat(Cost& cost, const Nodes& nodes, double partial, double result) {
     double levels = 0.0, crossing = 0.0;
     std::vector<double> up(static_cast<std::size_t>(nodes.each)), down = up;

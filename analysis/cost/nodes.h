@@ -13,12 +13,13 @@ namespace apscope::detail {
 
 // The cost with its traffic divided into `inter` and `intra`; inter.bytes is a worker's share of
 // the bytes that its node sends. None for a hierarchy whose groups are not the nodes, unless there
-// is one node. Without nodes it is that of collective_cost(). Throws std::invalid_argument for
-// nodes that do not divide the workers, and for more than 2^20 workers on nodes.
+// is one node. Without nodes the cost is that of collective_cost(). Throws std::invalid_argument
+// for nodes that do not divide the workers, and for more than 2^20 workers on nodes.
 std::optional<Cost> cost_on_nodes(CollectiveAlgorithm collective, const MessageBytes& bytes,
                                   int workers, int group, std::optional<int> nodes);
 
-// The same for a way; in a hierarchy of two levels the groups must be the nodes.
+// The cost of a way. None for a hierarchy, also of two levels, whose groups are not the nodes,
+// unless there is one node.
 std::optional<Cost> cost_on_nodes(const Way& way, int workers, std::optional<int> nodes);
 
 // The cost of a collective by name; by default the group of a hierarchy is a node. Throws
@@ -33,17 +34,18 @@ struct Link {
 
 // The links between nodes and inside them. With nodes, the workers of a node share `interfaces`
 // network interfaces with the bandwidth of `inter`; without nodes, or if a node has fewer workers
-// than that, each worker has its own interface.
+// than interfaces, each worker has its own interface.
 struct Links {
     Link inter, intra;
     double pass_cost = 0.0;  // seconds per byte of one local pass over memory
     std::optional<int> nodes, interfaces;
 };
 
-// The seconds that the latencies of messages take; that the transfer of their bytes takes; and the
-// sum of both and of the additions' passes over memory.
+// The seconds of all latencies of messages.
 double latency_seconds(const Cost& cost, const Links& links);
+// The seconds of the transfer of all bytes.
 double transfer_seconds(const Cost& cost, const Links& links);
+// The sum of both, plus the additions' passes over memory.
 double seconds_of(const Cost& cost, const Links& links);
 
 }  // namespace apscope::detail

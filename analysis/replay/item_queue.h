@@ -15,15 +15,16 @@ namespace apscope::detail {
 
 class ItemQueue {
 public:
-    // The bytes that each item needs, and the limit for all items that run at once. An item that
-    // needs more runs alone.
+    // needs: the bytes of each item. budget: the most bytes of all items that run at once; an item
+    // that needs more runs alone.
     ItemQueue(std::vector<std::size_t> needs, std::size_t budget);
 
-    // Takes one item, waits for its memory, and processes it in a workspace, whose buffers the
+    // Waits until an item fits into the budget, and processes it in a workspace whose buffers the
     // thread uses meanwhile. Call it once per item, from any number of threads.
     void do_one(const std::function<void(std::size_t item, Workspace&)>& work);
-    // Items from `end` on wait until a later call names a larger `end`; that call must not depend
-    // on them. Initially, and after an exception of `work`, no item waits for such a call.
+    // Holds back item `end` and all later ones until a call with a larger `end`. The caller must
+    // not wait for these items before it makes that call. Initially, and after an exception of
+    // `work`, no item is held back.
     void open_until(std::size_t end);
 
 private:
@@ -36,10 +37,10 @@ private:
     std::mutex mutex_;
     std::condition_variable changed_;
     std::vector<char> taken_;
-    std::size_t first_ = 0;  // all items before it are taken
-    std::size_t open_;       // items before this one may begin
-    bool failed_ = false;
-    std::size_t running_ = 0;  // items
+    std::size_t first_ = 0;    // all items before this one are taken
+    std::size_t open_;         // items before this one may begin
+    bool failed_ = false;      // `work` threw
+    std::size_t running_ = 0;  // number of items
     std::size_t used_ = 0;     // bytes of the running items, including their workspaces
     std::vector<std::unique_ptr<Workspace>> idle_;
 };

@@ -141,8 +141,8 @@ private:
         bool is_order;
     };
     std::vector<Requested> requested_;  // the requested topologies, without exact
-    // The topologies for schemes whose two-phase reductions are separate schemes; for all others.
-    std::vector<Topology> orders_, common_;
+    std::vector<Topology> orders_,  // for schemes whose two-phase reductions are separate schemes
+        common_;                    // for all other schemes
     WantedStatistics wanted_;
     // By resolved scheme, then by topology as in select(); empty for schemes that do not stream.
     std::vector<std::vector<std::vector<Decision>>> decisions_;
@@ -248,7 +248,7 @@ ItemContext Replay::context(std::size_t t, std::size_t k, const ItemViews& item,
     context.reduces = manifest_.stage == "local";
     context.seed = options_.seed;
     context.draws = options_.draws;
-    // A scheme uses the part of them that orders_of() returns.
+    // For every scheme, orders_of() replaces them.
     if (context.reduces) context.topologies = orders_;
     context.gradients = item.rows;
     context.noise = &noise;
@@ -262,8 +262,7 @@ State& Replay::state_of(const ResolvedScheme& resolved, std::size_t k,
     const std::string key = resolved.name + "|" + tensor(k).name;
     const auto found = states.find(key);
     if (found != states.end()) return found->second;
-    const auto earlier =
-        options_.states.find(key);  // only this item uses the entry, so threads do not share it
+    const auto earlier = options_.states.find(key);  // an entry that no other item uses
     return states
         .emplace(key, earlier == options_.states.end() ? State{} : std::move(earlier->second))
         .first->second;
@@ -327,7 +326,8 @@ void Replay::select(std::vector<AgreedStatistics> statistics) {
     for (std::size_t s = 0; s < schemes_.size(); ++s) {
         const ResolvedScheme& resolved = schemes_[s];
         if (!resolved.streams()) continue;
-        // exact, then the topologies, for which a scheme that looks ahead may decide differently.
+        // The first decisions are for the exact sum. A scheme that looks ahead may decide
+        // differently for each topology, so those follow.
         std::vector<Topology> paths{Topology{}};
         if (resolved.parts().choice.looks_ahead && manifest_.stage == "local")
             paths.insert(paths.end(), common_.begin(), common_.end());
@@ -422,8 +422,8 @@ ReplayResult Replay::run() {
     }
     ItemQueue queue(std::move(needs.items),
                     options_.memory - std::min(options_.memory, needs.kept));
-    // Threads are at most a group of steps ahead of the step whose rows come next, which bounds
-    // memory if rows are made faster than they are taken.
+    // Threads run at most one group of steps ahead of the step whose rows are passed on next. This
+    // bounds the memory if rows are made faster than they are taken.
     const std::vector<std::size_t> ends = ends_of_groups(items);
     const auto begun = [&](std::size_t t) {
         queue.open_until(ends[std::min(t / work_.group() + 1, ends.size() - 1)]);
@@ -473,7 +473,7 @@ ReplayResult Replay::run() {
     return result;
 }
 
-// Compares the manifest's shapes with a file before anything is computed from them.
+// Compares the manifest's shapes with those in a file before anything is computed from them.
 void check_files(const Trace& trace, const ReplayOptions& options) {
     if (!options.steps.empty()) trace.check_shapes(options.steps.front(), options.tensors);
 }

@@ -14,8 +14,8 @@ namespace apscope::detail {
 
 namespace {
 
-// The items of pass 1, in groups of steps whose files stay open meanwhile; in each group, the
-// largest tensors first. Consecutive items belong to different steps, so threads rarely need the
+// All (step, tensor) pairs, in groups of steps whose files stay open meanwhile; in each group, the
+// largest tensors first. Consecutive pairs belong to different steps, so threads rarely need the
 // same file at once.
 std::vector<std::size_t> in_groups(std::span<const std::size_t> by_size, std::size_t steps,
                                    std::size_t group) {
@@ -155,8 +155,8 @@ WorkList::Needs WorkList::needs(std::span<const WorkItem> items, std::size_t bud
         return needs;
     }
     find_costs();
-    // The gradients, mapped or widened, and the weights and the full-batch gradient if the scheme
-    // needs them. Reused buffers may be a quarter longer than requested.
+    // The rows are the gradients, mapped or widened, and the weights and the full-batch gradient if
+    // the scheme needs them. Reused buffers may be a quarter longer than requested.
     const auto need_of = [&](std::size_t s, std::size_t n) {
         const SchemeParts& parts = schemes_[s].parts();
         const std::size_t rows = static_cast<std::size_t>(options_.workers) + parts.needs.size();

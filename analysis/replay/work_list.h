@@ -25,27 +25,27 @@ struct WorkItem {
 
 class WorkList {
 public:
-    // The arguments must outlive it.
+    // The arguments must outlive the list.
     WorkList(const Manifest& manifest, const ReplayOptions& options,
              std::span<const ResolvedScheme> schemes);
 
-    // The items of the shard in the order in which they should begin: longest first. It is the same
-    // on every machine.
+    // The items of the shard in the order in which they should begin: longest first. The order is
+    // the same on every machine.
     const std::vector<WorkItem>& items() const { return items_; }
-    // Items of single steps are in groups of this number of steps.
+    // The items of single steps are ordered in groups of this many consecutive steps.
     std::size_t group() const { return group_; }
     // All pairs step * tensors + tensor, in the order of pass 1.
     const std::vector<std::size_t>& order() const { return order_; }
 
     bool includes(const WorkItem& item, const ResolvedScheme& scheme, std::size_t step) const;
-    // The sum of the item's values over the schemes that visit them.
+    // The number of values that all schemes together visit in the item.
     std::size_t visits(const WorkItem& item) const;
 
     // The following functions first run every scheme on small tensors (scheme_cost.h).
     struct Needs {
-        // The most bytes of each item at once; empty if no item can come near the budget.
+        // The peak memory of each item, in bytes; all 0 if no item can come near the budget.
         std::vector<std::size_t> items;
-        std::size_t kept = 0;  // bytes of all schemes' memory at the end, if it is returned
+        std::size_t kept = 0;  // bytes of the schemes' memory that the replay returns
     };
     // The memory that items need. Throws std::invalid_argument if the budget is too small for one
     // of them.
@@ -77,10 +77,10 @@ private:
     std::vector<std::size_t> order_;
     std::size_t group_ = 1;
     std::vector<WorkItem> items_;
-    std::vector<SchemeCost> costs_;  // per scheme, once measured
+    std::vector<SchemeCost> costs_;  // one per scheme; empty before find_costs()
 };
 
-// In the form of the command line: 3.2G.
+// A number of bytes in the form that the command line takes, such as 3.2G.
 std::string memory_text(std::size_t bytes);
 
 }  // namespace apscope::detail

@@ -26,11 +26,12 @@ CollectiveAlgorithm parse_side_collective(std::string_view name);  // ring, tree
 struct TimeOptions {
     Links links;
     std::optional<double> elements;  // elements of the model; all tensors are scaled by one factor
-    std::optional<double> bucket_bytes;  // bytes of fp32 per bucket; 0: one message per tensor
+    // Bytes of fp32 values per bucket. 0: one message per tensor. None: one message per step.
+    std::optional<double> bucket_bytes;
     SideMessages side = SideMessages::fused;
     CollectiveAlgorithm side_collective = CollectiveAlgorithm::ring;
     std::string baseline = "ring";  // a topology
-    // The text with which the note begins if a row has no numbers because the trace lacks an input.
+    // How the note of a row begins that has no numbers because the trace lacks an input.
     std::string not_measurable;
 };
 
@@ -40,7 +41,7 @@ class SideBits {
 public:
     void add(double bits);
     bool is_one_number() const { return narrowest_ == widest_ && widest_ <= 64; }
-    // The bytes if all tensors were larger by this factor.
+    // The bytes of side information if all tensors were larger by this factor.
     double bytes(double factor) const { return (is_one_number() ? 1.0 : factor) * sum_ / 8; }
 
 private:
@@ -48,8 +49,8 @@ private:
     double narrowest_ = infinite, widest_ = -infinite, sum_ = 0;
 };
 
-// Tensors of one scheme and topology that share messages. The figures are means over the steps, in
-// bytes except for `values`.
+// Tensors of one scheme and topology that share messages. The numbers are means over the steps:
+// `values` and `buckets` are counts, all others bytes.
 struct TimedPart {
     double values = 0, payload = 0, agreed = 0, travelling = 0, buckets = 0;
     std::string reduction, grid;
@@ -65,7 +66,7 @@ std::optional<StepTime> time_of(std::span<const TimedPart> parts, const std::str
                                 SideMessages side, CollectiveAlgorithm side_collective);
 
 // One row per trace, scheme and topology of the reduced rows, in order of appearance. NaN for
-// `exact`, which is not an algorithm, for a hierarchy whose groups are not the nodes, and a row
+// `exact`, which is not an algorithm, for a hierarchy whose groups are not the nodes, and for a row
 // without numbers. Throws std::invalid_argument for an impossible option, also for nodes that do
 // not divide the workers of a trace.
 struct StepTimes {

@@ -89,7 +89,7 @@ struct SchemeRows {
     }
 };
 
-// The topologies of both sides if at least one of them names its own.
+// The topologies to compare, if at least one side names its own.
 std::pair<std::string, std::string> sides_topologies(const SchemeRows& a, const SchemeRows& b,
                                                      const Reductions& wanted) {
     if (a.topologies.empty() || b.topologies.empty()) return {"wire", "wire"};

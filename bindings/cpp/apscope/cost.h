@@ -15,15 +15,16 @@ namespace apscope {
 
 /// Links between the workers, and memory, in seconds and bytes per second.
 struct Network {
-    double latency = 5e-6;                                           ///< per message between nodes
-    double bandwidth = 10e9;                                         ///< per worker between nodes
-    std::optional<double> intra_latency = {}, intra_bandwidth = {};  ///< inside a node; by default
-                                                                     ///< as between nodes
+    double latency = 5e-6;    ///< per message between nodes
+    double bandwidth = 10e9;  ///< per worker between nodes
+    /// The same inside a node; by default as between nodes.
+    std::optional<double> intra_latency = {}, intra_bandwidth = {};
     double pass_cost = 1e-12;       ///< per byte of one local pass over memory
     std::optional<int> nodes = {};  ///< number of nodes, with neighbours on one node; must divide
                                     ///< the workers. None: every worker is a node
-    std::optional<int> interfaces = {};  ///< interfaces per node, each with this bandwidth, shared
-                                         ///< by its workers; by default, and at most, one each
+    /// Network interfaces per node, each of `bandwidth`, shared by the node's workers; at most one
+    /// per worker, which is the default.
+    std::optional<int> interfaces = {};
 };
 
 /// A network of links of known hardware, the same as `apscope.cost.Network.of` in Python: nvlink4,
@@ -45,8 +46,8 @@ struct CollectiveCost {
     double busiest = 0;             ///< bytes that the busiest worker sends between nodes
     double node_bytes = 0;          ///< bytes that the busiest node sends to the others
     int workers_of_node = 1;        ///< more than 1 if the workers are placed on nodes
-    /// Bytes between nodes and inside a node, for stages that follow each other; in a stage both
-    /// kinds of links work at once, and the slower kind determines the time.
+    /// Bytes between nodes and bytes inside a node, for each of the stages that follow each other.
+    /// In a stage both kinds of links work at once, and the slower kind determines the time.
     std::vector<std::pair<double, double>> stages = {};
 };
 
@@ -57,7 +58,8 @@ struct CollectiveCost {
 ///                 hierarchical_shards.
 /// @param sent     The bytes of one worker's message.
 /// @param workers  At least one.
-/// @param group    Workers in a node; for hierarchies only. By default those of a node, or one.
+/// @param group    Workers in a group; for hierarchies only. By default all workers of a node;
+///                 without nodes, one.
 /// @param partial  Bytes of a sent partial sum; by default `sent`.
 /// @param result   Bytes of the result; by default `sent`.
 /// @param nodes    The number of nodes; `bytes` and `busiest` are then a worker's share of the
@@ -71,7 +73,7 @@ APSCOPE_API CollectiveCost collective(std::string_view name, double sent, int wo
                                       std::optional<int> nodes = {});
 
 /// The modelled seconds: latencies and transfers, and the passes of the additions, but not encoding
-/// and decoding. The nodes are those of the cost.
+/// and decoding. The placement on nodes is that of `cost`; `network.nodes` is not used.
 APSCOPE_API double seconds(const CollectiveCost& cost, const Network& network = {});
 
 /// @}
