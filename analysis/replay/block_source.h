@@ -24,10 +24,10 @@ namespace apscope::detail {
 struct RowFacts {
     std::string topology;  // empty at the wire
     bool exact = false;    // the reduced row that is the fp64 sum of the messages
-    // Its moments are the sums of the messages' moments, plus those of its hops.
+    // The row's moments are the sums of the messages' moments, plus those of the row's hops.
     bool adds_moments = false;
-    bool hops_draw = false;
-    bool sampled = false;  // its moments are estimated from K draws
+    bool hops_draw = false;  // the hops round stochastically
+    bool sampled = false;    // the row's moments are estimated from K draws
     Moments moments = Moments::none;
     bool float_grid = false;         // the statistics count limits and ulps of a float format
     std::optional<BlockUse> blocks;  // of the wire row, if each block has its own scale
@@ -40,8 +40,8 @@ struct SourceFacts {
     // The message is the gradient, rounded element by element to a float grid, so its error can be
     // split by cause (error_split.h).
     bool splits = false;
-    // The workers mean to send something other than the gradient (a momentum). Results are compared
-    // with that, too (SentBlock::meant).
+    // The workers mean to send something other than the gradient, such as a momentum. Results are
+    // also compared with the values that they mean to send (SentBlock::meant).
     bool has_own = false;
     // The scale for errors in units in the last place, if all elements of a result share one on a
     // float grid.
@@ -63,7 +63,8 @@ struct SentBlock {
     std::variant<Floats, Doubles, MarkedDoubles> values;
     bool saturates = false;
     std::span<const double> bias, variance;  // of each element's random rounding; may be empty
-    std::span<const double> meant, sent;     // only used if SourceFacts::has_own
+    // Only used if SourceFacts::has_own: the values that the worker meant to send, and those sent.
+    std::span<const double> meant, sent;
 };
 
 class BlockSource {

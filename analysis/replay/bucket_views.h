@@ -1,5 +1,5 @@
 // The bucket of a tensor at a step, as a replay reads it, for a scheme whose blocks cross tensors.
-// It has only selected tensors that the scheme encodes at this step.
+// The bucket has only selected tensors that the scheme encodes at this step.
 #pragma once
 
 #include <cstddef>
@@ -30,8 +30,8 @@ private:
 
 class BucketViews {
 public:
-    // t, tensor: places in the selection. The arguments must outlive it; a neighbour's file is
-    // mapped when its elements are read.
+    // t, tensor: indices into ReplayOptions::steps and ReplayOptions::tensors. The arguments must
+    // outlive the views. The file of another tensor is mapped when its elements are read.
     BucketViews(const Trace& trace, const ReplayOptions& options, const ResolvedScheme& resolved,
                 std::size_t t, std::size_t tensor, BucketTotals& totals);
     BucketViews(const BucketViews&) = delete;

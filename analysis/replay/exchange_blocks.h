@@ -1,6 +1,6 @@
 // ExchangeBlocks: the BlockSource of an exchange of any scheme (emulation/schemes/exchange_run.h)
-// on one item. It takes an exchange of the whole tensor or of one piece after another, with the
-// same results bit for bit.
+// on one item. It takes an exchange of the whole tensor, or the exchanges of its pieces one after
+// another; the results are the same bit for bit.
 #pragma once
 
 #include <cstddef>
@@ -43,16 +43,19 @@ private:
 
     const SchemeParts& scheme_;
     ItemContext item_;
-    std::optional<GridLimits> limits_;  // of the float encoder's grid; none without a float encoder
-    // True if all messages so far have known moments, are not random, are on a float grid, and are
-    // in blocks; has_scales_: true if some exchange had scales.
-    bool known_ = true, certain_ = true, float_grid_ = true, in_blocks_ = true, has_scales_ = false;
+    // Limits of the float encoder's grid; none without a float encoder.
+    std::optional<GridLimits> limits_;
+    bool known_ = true,       // the moments of all messages so far are known
+        certain_ = true,      // no message so far is random
+        float_grid_ = true,   // all messages so far are on a float grid
+        in_blocks_ = true,    // all messages so far have block scales
+        has_scales_ = false;  // some exchange had scales
     std::vector<BlockUse> blocks_;
     std::vector<std::uint64_t> payload_bits_, side_bits_, tensor_bits_;
     // The current exchange, and the tensor's element at which it begins.
     const Exchange* e_ = nullptr;
     std::size_t first_ = 0;
-    bool sum_moments_ = false;  // it has the moments of the reduction's own draws
+    bool sum_moments_ = false;  // the exchange has the moments of the reduction's own draws
     Row truth_, bias_, nothing_;
     Row marked_;  // 1 for an element that saturated
 };

@@ -25,7 +25,7 @@ public:
     // The same work as a task for a device; only for formats of fp32 numbers and plain topologies.
     bool serves_device() const;
     RowTask task() const;
-    // The facts about the messages of `scheme`: this scheme, or another with the same sums.
+    // The facts about the messages of `scheme`, which is this scheme or another with the same sums.
     SentItem sent(const SchemeParts& scheme, const Decision& decision) const;
 
 private:
@@ -38,7 +38,8 @@ private:
     FloatExchange exchange_;
     bool hops_draw_;  // some topology rounds its sums stochastically
     FloatSender sender_;
-    PhiloxKey first_key_, key_;  // of draw 0, and of the current draw
+    PhiloxKey first_key_,  // key of draw 0
+        key_;              // key of the current draw
 };
 
 }  // namespace apscope::detail

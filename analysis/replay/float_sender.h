@@ -18,7 +18,8 @@ namespace apscope::detail {
 struct BlockBuffers {
     explicit BlockBuffers(int workers) : exchange(workers), ahead(workers) {}
 
-    FloatBuffers exchange, ahead;  // for the current block; for blocks ahead of it
+    FloatBuffers exchange,  // for the current block
+        ahead;              // for blocks ahead of the current block
     // One worker's values, and the moments of their rounding in the values' units.
     Buffer<double> x, bias, variance;
     AccountBuffers account;
@@ -27,14 +28,14 @@ struct BlockBuffers {
 class FloatSender {
 public:
     // sums_draw: some partial sums are rounded stochastically, so the moments of the messages are
-    // needed too. wide: codes are stored, too, if the decoded values are fp32 numbers.
+    // needed too. wide: codes are stored even if the decoded values are fp32 numbers.
     FloatSender(const FloatGrid& grid, const FloatWire& wire, bool sums_draw, bool wide);
 
     // Worker w's message, by `wire`, for the block x that begins at element `first`. It is stored
     // in row w of the buffers.
     SentBlock send(FloatWire& wire, std::size_t w, std::span<const float> x, std::size_t first,
                    PhiloxKey key, BlockBuffers& buffers) const;
-    // The scale for counts of limits and errors in ulps at the wire.
+    // The scale by which wire rows count limits and measure errors in ulps.
     const FloatScale& scale() const { return scale_; }
     Moments moments() const;
 
@@ -46,11 +47,13 @@ private:
     bool find_moments(const FloatWire& wire, std::size_t w, std::span<const float> x,
                       BlockBuffers& buffers) const;
 
-    bool draws_, divides_, finds_moments_, wide_;  // a division rounds again: moments unknown
+    bool draws_,   // rounding is stochastic
+        divides_,  // the scheme divides, which rounds once more, so moments are unknown
+        finds_moments_, wide_;
     FloatScale scale_;
     // The cast fused with its statistics, if decoded values are fp32 numbers.
     std::optional<NearestCast> nearest_;
-    float smallest_normal_ = 0.0f, largest_ = 0.0f;  // in x's units
+    float smallest_normal_ = 0.0f, largest_ = 0.0f;  // in the units of x
 };
 
 // Converts moments of scaled numbers to the gradients' units, in place.

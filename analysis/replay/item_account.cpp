@@ -178,7 +178,7 @@ void ItemAccount::add_result(std::size_t r) {
     y.resize(count());
     if (!is_wanted(r)) {
         if (facts().splits && r == 0)
-            source_->reduce(r, first_, y, nullptr);  // other rows' splits need it
+            source_->reduce(r, first_, y, nullptr);  // the last row's split needs the exact sum
         return;
     }
     Buffer<double>&bias = buffers_.result_bias, &variance = buffers_.result_variance;

@@ -6,11 +6,11 @@
 // BlockSource (block_source.h), which supplies messages and sums. A GPU computes the same totals
 // (analysis/cuda/row_step.h); take() takes them in place of blocks.
 //
-//      add(first, reference)       a block, in order
-//      take_draw(d, first, count)  K times, then add_draws(): of sources that do not draw themselves
-//      rows(sent)                  wire, exact, then the scheme's own reduction or the topologies
-//                                  that it crosses with; or the wire and the last of these
-//                                  (ItemContext::last_alone)
+//      add(first, reference)       adds a block; blocks come in order
+//      take_draw(d, first, count)  K times, then add_draws(): only if the caller draws, not add()
+//      rows(sent)                  the rows of the wire, of exact, and of the scheme's own
+//                                  reduction or the item's topologies; with
+//                                  ItemContext::last_alone only the first and the last of these
 #pragma once
 
 #include <cstddef>
@@ -34,38 +34,41 @@ namespace apscope::detail {
 // The facts about a scheme's messages that result rows contain.
 struct SentItem {
     const Transport& transport;
-    std::uint64_t wire_bits = 0, side_bits = 0;  // of one worker
+    std::uint64_t wire_bits = 0,  // bits of one worker's payload
+        side_bits = 0;            // bits of one worker's side information
     // The part of side_bits that does not depend on the tensor's length.
     std::uint64_t tensor_bits = 0;
     std::optional<int> scale_exponent;
-    bool skipped = false;  // statistics then compare the reference with itself
+    bool skipped = false;  // the step sends nothing: statistics compare x with itself
 };
 
 // The sums of one row.
 struct RowSums {
     ErrorStatistics statistics;
-    ErrorStatistics own;  // compared with what the workers meant to send
+    ErrorStatistics own;  // compares with the values that the workers meant to send
     DrawSamples samples;  // empty if the row is not sampled
 };
 
 // The buffers for one block. All items of a thread may use them one after another.
 struct AccountBuffers {
-    Buffer<double> lost, clipped;   // the exact sum's error due to underflow; due to saturation
-    Buffer<double> bias, variance;  // of the messages, added up
-    Buffer<double> own;             // the sum of what the workers meant to send, divided
-    Buffer<double> exact, y;        // the result of the exact row; of another row
-    Buffer<double> result_bias, result_variance;
+    Buffer<double> lost,            // the exact sum's error due to underflow
+        clipped;                    // the exact sum's error due to saturation
+    Buffer<double> bias, variance;  // sums over the workers of their messages' moments
+    Buffer<double> own;             // the divided sum of the values that the workers meant to send
+    Buffer<double> exact,           // the result of the exact row
+        y;                          // the result of another row
+    Buffer<double> result_bias, result_variance;  // the moments of a result
     // K draws of every worker's messages, then of every reduced row.
     std::vector<Buffer<double>> drawn;
 };
 
 class ItemAccount {
 public:
-    // The arguments must outlive it.
+    // `buffers` and the data to which `item` refers must outlive the account.
     ItemAccount(const ItemContext& item, AccountBuffers& buffers,
                 std::unique_ptr<BlockSource> source);
 
-    // Adds the block that begins at `first`. reference: its values of R (ItemContext::add_up).
+    // Adds the block that begins at `first`. reference: R of its elements (ItemContext::add_up).
     void add(std::size_t first, std::span<const double> reference);
     // Adds elements first .. first + count - 1, where `first` begins a block.
     void add(std::size_t first, std::size_t count);
@@ -111,9 +114,10 @@ private:
     std::size_t first_ = 0;
     std::span<const double> reference_, noise_;
     ReferenceSums known_;
-    std::size_t drawn_ = 0;  // elements of the current draws
-    bool classed_ = false;   // some worker's value underflowed or saturated
-    bool has_moments_ = false, moments_defined_ = true;  // of the messages
+    std::size_t drawn_ = 0;       // number of elements of the current draws
+    bool classed_ = false;        // some worker's value underflowed or saturated
+    bool has_moments_ = false,    // buffers_.bias and variance have the messages' moments
+        moments_defined_ = true;  // no draw of a message could overflow
 };
 
 }  // namespace apscope::detail

@@ -27,12 +27,13 @@ struct ItemContext {
     int draws = 1;
     std::span<const Topology> topologies;               // the requested ones, without exact
     std::span<const std::span<const float>> gradients;  // one row per worker, as recorded
-    // Only the last topology's row is wanted; the wire row has its name, too.
+    // True if only the last topology's row and the wire row are wanted; the wire row then has the
+    // topology's name, too.
     bool last_alone = false;
     double stands_for = 1.0;  // elements of the whole tensor per element of a sample
-    // The noise of these gradients, or null if rows do not have it.
+    // The noise of these gradients; null if the rows have no columns about noise.
     const BatchNoise* noise = nullptr;
-    ReductionWindows* windows = nullptr;  // to which errors over several steps are added, or null
+    ReductionWindows* windows = nullptr;  // receives the errors for windows of steps, or null
 
     int workers() const { return static_cast<int>(gradients.size()); }
     std::size_t elements() const { return gradients[0].size(); }

@@ -24,8 +24,8 @@ struct Streamed {
     const SchemeParts* scheme;
     const Decision* decision;
     std::span<const Topology> topologies;
-    // The decision is for the last of these topologies alone, or for `exact` if there are none;
-    // only that topology's row and its wire row are wanted.
+    // The decision is only for the last of `topologies`, or for `exact` if `topologies` is empty;
+    // only that topology's row and the wire row are wanted.
     bool for_last = false;
 
     const FloatEncoder& encoder() const { return scheme->encoding.float_encoder.value(); }

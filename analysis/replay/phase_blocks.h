@@ -1,5 +1,5 @@
 // The result rows of a two-phase reduction on float grids (emulation/schemes/float_phases.h) for
-// one item, block by block. They are the rows that tensor_rows() computes for it.
+// one item, block by block.
 #pragma once
 
 #include <vector>
@@ -11,7 +11,7 @@ namespace apscope::detail {
 
 // True if the scheme is such a reduction and all its columns can be computed without further draws.
 bool serves_phases(const SchemeParts& scheme, const ItemContext& item);
-// scheme: one with float_phases. step: the item's, as in tensor_rows().
+// The rows that tensor_rows() returns for a scheme and item for which serves_phases() is true.
 std::vector<ResultRow> phase_rows(const SchemeParts& scheme, const TrainingStep& step,
                                   const ItemContext& item, BlockBuffers& buffers);
 

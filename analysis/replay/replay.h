@@ -42,7 +42,7 @@ struct ReplayOptions {
     // The results of read_statistics() for the whole selection: pass 1 is left out, and no
     // histograms are returned.
     std::optional<std::vector<AgreedStatistics>> statistics;
-    std::size_t memory = 0;  // bytes that tensors may take at once; 0: half of the machine's
+    std::size_t memory = 0;  // bytes that tensors may take at once; 0: half of the machine's memory
     // The schemes' memory from an earlier replay, as in ReplayResult::states.
     std::map<std::string, State> states;
     // True if ReplayResult::states is wanted; otherwise a tensor's memory is freed after its last
@@ -58,8 +58,8 @@ struct ReplayOptions {
     // the replay runs; the last call comes after everything was read. Any thread calls it, one at a
     // time; it may throw. If it is empty, the rows are returned in ReplayResult::rows.
     std::function<void(std::vector<ResultRow>)> rows;
-    std::function<void(std::size_t done, std::size_t total)>
-        progress;  // values visited so far: by pass 1 and by every scheme
+    // Receives the number of values visited so far, by pass 1 and by every scheme, and their total.
+    std::function<void(std::size_t done, std::size_t total)> progress;
 };
 
 struct ItemHistogram {
@@ -119,7 +119,7 @@ SelectionStatistics read_statistics(const Trace& trace, ReplayOptions options,
 struct WorkCost {
     std::optional<std::size_t> step;  // index into ReplayOptions::steps; none: all steps, in order
     std::size_t tensor;               // index into ReplayOptions::tensors
-    std::size_t values;               // number that its schemes visit, as progress counts them
+    std::size_t values;               // number of values that its schemes visit, as in progress
     double seconds;                   // on one thread of this machine
 };
 std::vector<WorkCost> work_costs(const Trace& trace, const ReplayOptions& options);

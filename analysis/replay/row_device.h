@@ -19,20 +19,20 @@
 
 namespace apscope::detail {
 
-// One scheme that rounds to a format of fp32 numbers. Every worker sends round(scale x), which
-// decodes to itself times `inverse`, or divided by the scale.
+// One scheme that rounds to a format of fp32 numbers. Every worker sends round(scale x); decoding
+// multiplies it by `inverse` or divides it by the scale.
 struct RowTask {
     FloatScale wire;        // the cast and the scale
     Projection projection;  // of the cast
-    // If the decoded values are fp32 numbers: the format of such values, whose cast includes the
-    // scale; and if their sums can be added in fp32, each rounded by a step
-    // (emulation/allreduce/fp32_sums.h), the step.
+    // The format of the decoded values if they are fp32 numbers; its cast includes the scale.
     std::optional<FloatFormat> narrow;
+    // If the decoded values can also be added in fp32: the step that rounds each partial sum
+    // (emulation/allreduce/fp32_sums.h).
     std::optional<StepCast<float>> step;
     double inverse = 1.0;        // 1 / scale for a power of two; 0 for other scales
     Cast<double> accumulator;    // of the hops, also if `step` is given
     bool wire_draws = false;     // wire rows have moments
-    bool wants_moments = false;  // some reduced row's moments, in closed form, include random ones
+    bool wants_moments = false;  // the sums of the messages' moments are needed for reduced rows
     // The key of draw 0, which the rows describe; if some row is sampled, the keys of all K draws.
     std::vector<PhiloxKey> keys;
 
@@ -51,8 +51,8 @@ struct RowTotals {
 
     struct Reduced {
         ErrorStatistics statistics;
-        // DrawSamples: per draw the sum of errors, and the sum of variances with that draw left
-        // out; then the sum of variances.
+        // The sums of DrawSamples: for every draw the sum of its errors and the sum of the
+        // variances without it; then the sum of the variances.
         std::vector<double> draw_error, left_out;
         double variance_sum = 0.0;
     };
@@ -64,8 +64,8 @@ public:
     virtual ~RowDevice() = default;
     // Runs every task on an item. gradients: one row per worker. divisor: of sums and the
     // reference. noise: the noise of every noise block (batch_noise.h), or empty. Several threads
-    // may call it at once. Throws std::bad_alloc if the device has no memory for one block of 4096
-    // elements, std::runtime_error if it fails.
+    // may call run() at once. Throws std::bad_alloc if the device has no memory for one block of
+    // 4096 elements, std::runtime_error if it fails.
     virtual std::vector<RowTotals> run(std::span<const std::span<const float>> gradients,
                                        double divisor, std::span<const double> noise,
                                        std::span<const RowTask> tasks) = 0;

@@ -42,9 +42,9 @@ void RowStream::add(const WorkItem& item, std::vector<std::vector<ResultRow>> ro
     giving_ = false;
 }
 
-// Sorts by pointers: a row is hundreds of bytes. The rows of a scheme at a step may come from two
-// items, which end in any order: the item of the step, and the item of all steps for its
-// compositions with memory.
+// Sorts pointers, because a row has hundreds of bytes. The rows of a scheme at a step may come from
+// two items, which end in any order: the item of the step, and the item of all steps for the
+// scheme's compositions with memory.
 void RowStream::gather(std::vector<std::vector<ResultRow>> parts) {
     std::vector<ResultRow*> order;
     for (std::vector<ResultRow>& part : parts) {

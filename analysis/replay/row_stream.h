@@ -16,10 +16,10 @@ class RowStream {
 public:
     using Take = std::function<void(std::vector<ResultRow>)>;
 
-    // `take` receives rows by step, tensor, scheme and topology, at least `batch` at a time except
-    // for the last; the thread whose item completes a step calls it, one thread at a time; it may
-    // throw. `begun(t)` is called at once for the first step t that has items, and for every later
-    // t when all rows of the steps before it were passed on.
+    // `take` receives the rows in order of step, tensor, scheme and topology, at least `batch` per
+    // call except for the last. A thread whose item completes a step calls `take`, one thread at a
+    // time; `take` may throw. `begun(t)` is called at once for the first step t that has items, and
+    // for every later t when all rows of the steps before it were passed on.
     RowStream(const std::vector<WorkItem>& items, std::size_t steps, std::size_t batch, Take take,
               std::function<void(std::size_t)> begun);
 
@@ -39,7 +39,7 @@ private:
     std::vector<std::size_t> left_;  // per step, the number of items whose rows are missing
     std::size_t next_ = 0;           // the first step that was not passed on
     bool giving_ = false;            // a thread passes on steps, or failed to
-    std::vector<ResultRow> ready_;   // rows for the next call of `take`; used only by that thread
+    std::vector<ResultRow> ready_;   // rows for the next call of `take`; for that thread alone
     bool taken_ = false;             // `take` was called
 };
 

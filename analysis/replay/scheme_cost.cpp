@@ -69,9 +69,9 @@ Probe probe(std::size_t n, int ranks, const Run& run) {
     return found;
 }
 
-// The bilinear function through four measurements.
+// The bilinear function through four measurements: found[r][w] for rows[r] and workers[w].
 Bytes through(const std::array<std::array<double, 2>, 2>& found,
-              const std::array<std::int64_t, 2>& rows) {  // by rows, by workers
+              const std::array<std::int64_t, 2>& rows) {
     const double n0 = static_cast<double>(rows[0] * columns),
                  dn = static_cast<double>((rows[1] - rows[0]) * columns);
     const double w0 = workers[0], dw = workers[1] - workers[0];

@@ -18,7 +18,7 @@ struct Bytes {
 };
 
 struct SchemeCost {
-    // The most at once on a tensor at a step, including the scheme's memory, but not the tables
+    // The peak memory on a tensor at a step, including the scheme's memory, but not the tables
     // whose bytes the scheme itself states.
     Bytes most;
     Bytes state;                   // the scheme's memory of the tensor

@@ -56,7 +56,7 @@ std::vector<std::size_t> steps_between(const Manifest& manifest, std::optional<s
         if (low <= number && (!end || number < *end)) chosen.push_back(i);
     }
     if (!chosen.empty()) return chosen;
-    // The number after the last step, which may be the largest of an int64, fits into a uint64.
+    // The last step may be the largest int64; the number after it fits into a uint64.
     const std::string high =
         end ? std::to_string(*end)
             : std::to_string(static_cast<std::uint64_t>(manifest.steps.back().number) + 1);

@@ -40,7 +40,8 @@ std::vector<ResultRow> tensor_rows(const SchemeParts& scheme, const TrainingStep
 
     if (!blocks.may_draw() || !account.sample_lacking(rows)) return rows;
     const auto draws = static_cast<std::size_t>(item.draws);
-    // Every part of its exchange may draw, so each draw repeats the exchange.
+    // If whole rows are exchanged, every part of the exchange may draw, so each draw repeats all of
+    // it. Otherwise each draw repeats only send().
     if (scheme.run == whole_row) {
         take_draw(0, run.at_hand(), 0);
         for (std::size_t d = 1; d < draws; ++d) {

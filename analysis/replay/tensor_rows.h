@@ -1,4 +1,5 @@
-// The rows of a scheme's exchange of one item (emulation/schemes/exchange_run.h), piece by piece.
+// The result rows of a scheme for one item, from its exchange (emulation/schemes/exchange_run.h),
+// which runs piece by piece.
 #pragma once
 
 #include <string>
@@ -13,14 +14,15 @@
 
 namespace apscope::detail {
 
-// Advances `state` by one step. item.key(d) is the key of draw d; that of draw 0 is the step's key.
+// Advances `state` by one step. item.key(d) is the key of draw d; step.key must be item.key(0).
 std::vector<ResultRow> tensor_rows(const SchemeParts& scheme, const TrainingStep& step,
                                    State& state, const ItemContext& item, BlockBuffers& buffers);
 
 // The inputs of a scheme that the trace lacks at a step; empty if it has all.
 std::string missing_at(const SchemeParts& scheme, const Trace& trace, std::size_t step);
 
-// The same rows without numbers: only names, and a note that names the missing inputs.
+// The rows of tensor_rows() without numbers: only names, counts of elements, and a note that names
+// the missing inputs.
 std::vector<ResultRow> unmeasurable_rows(const SchemeParts& scheme, const std::string& missing,
                                          const ItemContext& item);
 

@@ -1,6 +1,6 @@
-// Arithmetic in any format: every operation is computed exactly and rounded once; sums, dot
-// products and matrix products in a stated order, with separate formats for products and partial
-// sums.
+// Arithmetic in any format. Every operation is computed exactly and rounded once. Sums, dot
+// products and matrix products add in a stated order, with separate formats for products and
+// partial sums.
 #pragma once
 
 #include <concepts>
@@ -23,7 +23,7 @@ namespace apscope {
 /// The rounding of results.
 struct Rounding {
     FloatFormat format = {};     ///< format of the results
-    Projection projection = {};  ///< all except stochastic_exact, which is only for casts
+    Projection projection = {};  ///< any except stochastic_exact, which is only for casts
     std::uint64_t seed = 0;      ///< seed of stochastic rounding: element i uses word i
     int threads = 1;             ///< 0 uses all of the machine's; their number never changes a bit
 };

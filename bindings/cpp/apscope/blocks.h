@@ -27,8 +27,8 @@ struct BlockCodes {
 /// Rounds to nearest, ties to even; values that are too large become the largest value.
 inline constexpr Projection saturating = {RoundingMode::ties_to_even, Overflow::saturate};
 
-/// Rounds arrays to a block format: blocks are runs of elements along one axis, the last of a line
-/// may be shorter. Results are those of `apscope.quantize_blocks` in Python, bit for bit;
+/// Rounds arrays to a block format. A block is a run of elements along one axis; the last block of
+/// a line may be shorter. Results are those of `apscope.quantize_blocks` in Python, bit for bit;
 /// docs/definitions.md, section 11.
 class APSCOPE_API BlockQuantizer {
 public:

@@ -39,12 +39,13 @@ struct ExchangeInputs {
 
 /// The result: one row per worker.
 struct ExchangeResult {
-    std::vector<std::vector<double>> intended;  ///< before encoding: gradients, perhaps compensated
-    std::vector<std::vector<double>> sent;      ///< the decoded messages
-    std::vector<double> reduced;                ///< the sum over the workers, never divided
-    std::string reduction;                      ///< the topology, or the scheme's own reduction
-    std::vector<std::vector<double>> bias,
-        variance;  ///< E[sent] - intended, and Var[sent], over the draws; empty if unknown
+    /// The values before encoding: the gradients, or gradients combined with the scheme's memory.
+    std::vector<std::vector<double>> intended;
+    std::vector<std::vector<double>> sent;  ///< the decoded messages
+    std::vector<double> reduced;            ///< the sum over the workers, never divided
+    std::string reduction;                  ///< the topology, or the scheme's own reduction
+    /// E[sent] - intended, and Var[sent], over the draws; empty if unknown.
+    std::vector<std::vector<double>> bias, variance;
     std::vector<std::vector<std::uint8_t>> payload;      ///< packed codes, if `packs` is true
     std::vector<std::uint64_t> payload_bits, side_bits;  ///< bits of the messages
     std::optional<int> scale_exponent;  ///< s if one scale 2^s applied to all elements
@@ -58,7 +59,7 @@ struct ExchangeResult {
 /// @param gradients  One row per worker, equally long. A float grid rounds elements that
 ///                   are not finite (with saturation, to the largest value); other schemes return
 ///                   them unchanged. They count as 0 in the choice of a scale; a dynamic loss scale
-///                   drops a step that has any.
+///                   drops a step that has such elements.
 /// @param inputs     Topology, step, tensor, draws.
 /// @param memory     The scheme's memory after the step before, empty at first; it becomes the
 ///                   memory after this step.
@@ -109,7 +110,8 @@ public:
     /// Exchanges a step; fills `step.out`.
     /// @param step     The gradients of the step, and the rows that receive the sums.
     /// @param threads  0 uses all of the machine's; their number changes no bit.
-    /// @returns for each tensor, true if the scheme dropped the step; its row of `out` is then 0.
+    /// @returns for each tensor, true if the scheme dropped the step; the tensor's row of `out` is
+    ///          then 0.
     /// @throws std::invalid_argument  Rows of other lengths, a missing input of the scheme.
     std::vector<bool> run(const TrainedStep& step, int threads = 0);
 

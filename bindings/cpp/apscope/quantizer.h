@@ -72,8 +72,8 @@ public:
     double operator()(double x, std::uint64_t element = 0) const {
         return round_double_(*prepared_, x, element);
     }
-    /// A number beyond fp64, rounded once; `<apscope/multiprecision.h>` makes them from Boost's
-    /// numbers.
+    /// A number that fp64 may not contain, rounded once; `<apscope/multiprecision.h>` makes such
+    /// numbers from Boost's.
     /// @throws std::invalid_argument  An inexact number with fewer than 122 bits, or of more than
     ///                                126; the rounding is stochastic_exact, which needs all
     ///                                digits.
@@ -96,8 +96,8 @@ public:
                 std::uint64_t first = 0) const;
     void scaled(double scale, std::span<const double> in, std::span<double> out,
                 std::uint64_t first = 0) const;
-    /// The same as without a scale for arrays of any layout; elements count in C order. `out` has
-    /// the layout of `in` at the same place, or does not overlap it.
+    /// Rounds arrays of any layout, without a scale; elements count in C order. `out` is `in`, with
+    /// the same strides, or does not overlap it.
     /// @throws std::invalid_argument  As above; shapes that differ; a shape and strides of
     ///                                different length.
     void operator()(const StridedView<const float>& in, const StridedView<float>& out) const;
@@ -110,8 +110,8 @@ public:
     /// @param codes     As many unsigned integers, of 8, 16 or 32 bits; for doubles also 64.
     /// @param nan_code  The code of a NaN in a format without NaN.
     /// @param first     The element of values[0].
-    /// @throws std::invalid_argument  As for values; codes that are too narrow; a NaN that has no
-    ///                                code.
+    /// @throws std::invalid_argument  As operator() for arrays; codes that are too narrow; a NaN
+    ///                                that has no code.
     template <std::ranges::contiguous_range Values, std::ranges::contiguous_range Codes>
     void encode(const Values& values, Codes&& codes, std::optional<std::uint64_t> nan_code = {},
                 std::uint64_t first = 0) const {

@@ -27,13 +27,14 @@ struct ReplayOptions {
     std::vector<std::string> topologies = {"ring", "two_phase", "tree", "hierarchical:4",
                                            "sequential"};
     std::optional<int> workers = {};  ///< ranks 0..workers-1; by default all
-    std::optional<std::int64_t> first_step = {}, end_step = {};  ///< recorded steps, half open
+    /// The range of recorded steps, without end_step; by default all.
+    std::optional<std::int64_t> first_step = {}, end_step = {};
     /// A regular expression in RE2's syntax; tensors are selected if their names contain a match.
     /// Empty: all.
     std::string tensors = {};
     std::uint64_t seed = 0;  ///< seed of all draws
     int threads = 0;         ///< 0 uses all of the machine's; their number changes no bit
-    std::size_t memory = 0;  ///< limit on the bytes of tensors; 0: half of the machine's
+    std::size_t memory = 0;  ///< limit on the bytes of tensors; 0: half of the machine's memory
     int draws = 1;           ///< 3 or more: moments without a closed form are estimated from draws
     /// True: errors and updates are also added up over consecutive steps, for
     /// `SummaryRow::persistence` and `update_loss`; these sums count as memory.
@@ -87,12 +88,13 @@ public:
     /// `error_over_noise`.
     /// @throws std::invalid_argument  An impossible option.
     std::vector<SummaryRow> summary(const SummaryOptions& options = {}) const;
-    /// Scheme `a` against scheme `b`: a row for all layers, then one per layer. Each is a spec, or
-    /// `SPEC@TOPOLOGY` for its own reduction, such as `aps:e3m4@two_phase` against `aps:e3m4@ring`.
+    /// Scheme `a` against scheme `b`: a row for all layers, then one per layer. `a` and `b` are
+    /// specs, or `SPEC@TOPOLOGY` to choose the reduction, such as `aps:e3m4@two_phase` against
+    /// `aps:e3m4@ring`.
     /// @param topology  The topology of a side that names none; by default the other side's,
     ///                  otherwise the first that both have and that is not `exact`. A scheme that
-    ///                  has only its own reduction uses that, except if `topology` is `exact`, or
-    ///                  `wire`, which compares the messages before any sum.
+    ///                  has only its own reduction uses its own, except if `topology` is `exact`,
+    ///                  or `wire`, which compares the messages before any sum.
     /// @throws std::invalid_argument  A scheme or topology that the results do not have, or schemes
     ///                                without a common topology.
     std::vector<ComparisonRow> compare(std::string_view a, std::string_view b,

@@ -21,7 +21,7 @@ struct SchemeKey {
 
 /// A registered scheme: docs/schemes.md has them all.
 struct SchemeDefinition {
-    std::string_view name;      ///< its name in specs, such as aps
+    std::string_view name;      ///< the name in specs, such as aps
     std::string_view family;    ///< the family; empty for a combinator
     std::string_view summary;   ///< one line
     std::string_view source;    ///< the origin of the algorithm
@@ -38,12 +38,12 @@ APSCOPE_API std::vector<SchemeDefinition> scheme_definitions();
 struct Scheme {
     std::string spec;    ///< canonical, without keys at their defaults
     std::string name;    ///< the registered name
-    std::string family;  ///< its family; summaries may show the best of each family
+    std::string family;  ///< the family; summaries may show the best scheme of each family
     std::string format;  ///< the format's name; empty without one
     std::string grid;    ///< the column `format`: a float format or another grid
     std::map<std::string, std::string> keys;  ///< every key, including defaults
-    std::vector<std::string> needs;           ///< some of weights, full_batch, loss, learning_rate
-    bool keeps_state = false;                 ///< true: it has a memory from step to step
+    std::vector<std::string> needs;  ///< inputs: some of weights, full_batch, loss, learning_rate
+    bool keeps_state = false;        ///< true: the scheme has a memory from step to step
 };
 
 /// @throws std::invalid_argument  An unknown name, key or value.

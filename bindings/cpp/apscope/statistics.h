@@ -13,7 +13,7 @@ namespace apscope {
 /// @{
 
 /// The errors of a cast of x to y: the columns of docs/definitions.md, section 3. Sums and means
-/// are over the counted pairs, in the unit of x, or in its square for squares; nmse, relative_bias,
+/// are over the counted pairs, in the unit of x, or its square for squares; nmse, relative_bias,
 /// cosine and underflow_rate have no unit. NaN if a number does not exist: an empty array has no
 /// mean, an all-zero array no NMSE. With overflow no error is finite: mse, variance and nmse are
 /// infinite, sqnr_db is minus infinity, cosine 0 and rescaled_nmse 1.
@@ -21,28 +21,28 @@ namespace apscope {
 /// @tparam Real   The type of the other numbers.
 template <class Count, class Real>
 struct BasicCastStatistics {
-    Count count{};          ///< elements
-    Count counted{};        ///< pairs of a finite x and a finite y
-    Count nonzero{};        ///< finite x that is not 0
-    Count underflow{};      ///< finite x that is not 0 and became 0
-    Real underflow_rate{};  ///< underflow / nonzero
-    Count subnormal{};      ///< finite x, not 0, below the format's smallest normal number
-    Count saturated{};      ///< finite x above the largest value that became it
-    Count overflow{};       ///< finite x that became infinite or NaN
-    Count nan{};            ///< NaN in x
-    Count infinite{};       ///< infinities in x
-    Real bias{};            ///< mean of y - x
-    Real relative_bias{};   ///< sum_signed_error / sum_absolute_reference: below 0 if magnitudes
-                            ///< shrink
-    Real variance{};        ///< mse - bias^2, not below 0
-    Real expected_bias{};   ///< mean of E[y] - x over the draws of stochastic rounding; NaN if one
-                            ///< may overflow
-    Real expected_variance{};  ///< mean of Var[y], NaN likewise
+    Count count{};             ///< elements
+    Count counted{};           ///< pairs of a finite x and a finite y
+    Count nonzero{};           ///< finite x that is not 0
+    Count underflow{};         ///< finite x that is not 0 and became 0
+    Real underflow_rate{};     ///< underflow / nonzero
+    Count subnormal{};         ///< finite x, not 0, below the format's smallest normal number
+    Count saturated{};         ///< finite x above the largest value, rounded to the largest value
+    Count overflow{};          ///< finite x that became infinite or NaN
+    Count nan{};               ///< NaN in x
+    Count infinite{};          ///< infinities in x
+    Real bias{};               ///< mean of y - x
+    Real relative_bias{};      ///< sum_signed_error / sum_absolute_reference: below 0 if magnitudes
+                               ///< shrink
+    Real variance{};           ///< mse - bias^2, not below 0
+    Real expected_bias{};      ///< mean of E[y] - x over the draws of stochastic rounding; NaN if a
+                               ///< draw may overflow
+    Real expected_variance{};  ///< mean of Var[y] over these draws; NaN if a draw may overflow
     Real mse{};                ///< mean of (y - x)^2
     Real nmse{};               ///< sum_squared_error / sum_squared_reference
     Real sqnr_db{};            ///< -10 log10 nmse, in decibels; infinite without an error
     Real cosine{};             ///< cosine of the angle between y and x
-    Real rescaled_nmse{};      ///< the least nmse of a y over all factors a
+    Real rescaled_nmse{};      ///< the least nmse of f y over all factors f
     Real max_ulp{};            ///< the largest error, in units of the last place of the format at x
     Real sum_error{};          ///< sum of y - x
     Real sum_squared_error{};  ///< sum of (y - x)^2

@@ -33,10 +33,10 @@ struct SummaryOptions {
 /// Errors added up over windows of consecutive steps: docs/definitions.md, section 16.
 struct Persistence {
     int steps = 0;  ///< steps of a window
-    /// Squared sums of the errors over the sums of the noise, for all windows and layers, and the
-    /// ends of the 95 % interval over the windows; and the same for the typical block, the
-    /// geometric mean over blocks of 32. NaN without windows of this length or if the noise is
-    /// unknown.
+    /// `pooled` is the squared sums of the errors divided by the sums of the noise, over all
+    /// windows and layers; `low` and `high` are the ends of its 95 % interval over the windows.
+    /// `typical` is the geometric mean of this quotient over blocks of 32 elements. NaN without
+    /// windows of this length or if the noise is unknown.
     double pooled = 0, low = 0, high = 0, typical = 0;
 };
 
@@ -53,7 +53,7 @@ struct UpdateLoss {
 /// inputs of the scheme.
 struct SummaryRow {
     std::string scheme, family, format, topology;
-    // Every figure is described in the list.
+    // summary_figures.inc describes every figure.
 #define APSCOPE_FIGURE(name, unit, section, page, value, says) double name = 0;
 #define APSCOPE_COUNT(name, unit, section, page, value, says) std::int64_t name = 0;
 #include "analysis/summary/summary_figures.inc"
@@ -84,12 +84,12 @@ struct BreakdownRow {
 struct NoiseFacts {
     std::vector<std::string> group;  ///< the cells of the group's columns
     std::int64_t workers = 0, steps = 0;
-    /// Blocks of 32 elements over all layers and steps: all, those in which no worker differs, and
-    /// those in which only one worker adds noise.
+    /// Numbers of blocks of 32 elements over all layers and steps: all blocks, those in which the
+    /// workers do not differ, and those in which only one worker adds noise.
     std::int64_t blocks = 0, blocks_without_noise = 0, lone_blocks = 0;
     double noise_ratio = 0;    ///< mean over the steps of the noise over the squared gradient
     double noise_scale = 0;    ///< gradient noise scale in batches of all workers
-    double low = 0, high = 0;  ///< factors from an error over this noise to its interval's ends
+    double low = 0, high = 0;  ///< ends of the interval of an error over this noise, divided by it
 };
 
 /// Student's t at 0.975, for intervals of 95 %; NaN below one degree of freedom.
@@ -111,10 +111,10 @@ struct ComparedScheme {
 };
 
 /// Scheme a against scheme b in one layer, or in all: docs/definitions.md, section 14. A ratio
-/// below 1, and a win, mean less error of a.
+/// below 1, and a win, mean that a has the smaller error.
 struct ComparisonRow {
     std::string layer;   ///< `all` for all layers
-    bool whole = false;  ///< true for all layers: a layer may be called `all`
+    bool whole = false;  ///< true for all layers; a single layer may also be named `all`
     std::int64_t steps = 0, wins = 0, losses = 0, ties = 0;
     double median_ratio = 0, worst_ratio = 0;  ///< over the steps
     double geometric_ratio = 0;                ///< over layers and steps
@@ -131,7 +131,7 @@ struct AgainstRow {
 /// Errors pooled by groups of rows: a row per group, in order of appearance.
 struct APSCOPE_API PooledTable {
     std::vector<std::string> by;                   ///< columns that name a group
-    std::vector<std::vector<std::string>> groups;  ///< per row, their cells
+    std::vector<std::vector<std::string>> groups;  ///< per row, the cells of the columns in `by`
     std::vector<std::string> columns;  ///< columns of numbers: docs/definitions.md, section 14
     std::vector<std::vector<double>> values;  ///< per column, a number per row; NaN: empty
 
@@ -145,10 +145,12 @@ struct APSCOPE_API PooledTable {
 /// Options of modelled times.
 struct StepTimeOptions {
     Network network = {};
-    std::optional<double> elements = {};      ///< of the model; one factor scales all tensors
+    /// Number of parameters of the model; one factor scales all tensors to it.
+    std::optional<double> elements = {};
     std::optional<double> bucket_bytes = {};  ///< fp32 bytes per message; 0: one message per tensor
-    std::string side = "fused";  ///< values agreed before encoding: fused, bucket or delayed
-    std::string side_collective = "ring";  ///< their collective: ring, tree or halving
+    /// When the values are sent on which workers agree before encoding: fused, bucket or delayed.
+    std::string side = "fused";
+    std::string side_collective = "ring";  ///< collective of these values: ring, tree or halving
     std::string baseline = "ring";         ///< the topology of the fp32 all-reduce
 };
 

@@ -29,7 +29,7 @@ struct TraceTensor {
     std::vector<std::int64_t> shape;
 };
 
-/// Recorded fp32 numbers in C order. They stay valid as long as a copy of this lives.
+/// Recorded fp32 numbers in C order. They stay valid as long as a copy of this object lives.
 struct TraceValues {
     std::span<const float> values;
     std::vector<std::int64_t> shape;
@@ -45,8 +45,8 @@ public:
     const std::string& model() const;
     int workers() const;
     const std::string& stage() const;  ///< `local`, `reduced` or `clipped`
-    const std::string& reduction()
-        const;  ///< `sum` or `mean`: the way in which training combined the workers' gradients
+    /// `sum` or `mean`: the way in which training combined the workers' gradients.
+    const std::string& reduction() const;
     std::vector<std::int64_t> steps() const;   ///< recorded training steps, ascending
     std::vector<TraceTensor> tensors() const;  ///< in the manifest's order
 

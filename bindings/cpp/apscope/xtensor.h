@@ -61,7 +61,7 @@ using Container = std::conditional_t<
     rank_of<E> == any_rank, xt::xarray<Number, xt::layout_type::row_major>,
     xt::xtensor<Number, rank_of<E> == any_rank ? 0 : rank_of<E>, xt::layout_type::row_major>>;
 
-// The numbers of an expression: evaluated, in C order.
+// Evaluates an expression; the numbers are in C order.
 template <class E>
 auto evaluated(const xt::xexpression<E>& expression) {
     using Number = std::remove_const_t<typename E::value_type>;
@@ -193,7 +193,7 @@ xt::xarray<double> allreduce(const xt::xexpression<E>& x, const FloatFormat& for
 /// per line in each array.
 using CastStatisticsArrays = BasicCastStatistics<xt::xarray<std::int64_t>, xt::xarray<double>>;
 
-/// The errors of rounding all elements of an expression; they count in C order, whatever the
+/// The errors of rounding all elements of an expression; elements count in C order, whatever the
 /// layout.
 /// @param x  Any xtensor expression of floats, or of doubles that are float values.
 /// @param q  The format, whose values must be fp32 numbers, and how to round to it.
@@ -205,7 +205,8 @@ CastStatistics cast_statistics(const xt::xexpression<E>& x, const Quantizer& q) 
     return cast_statistics(detail::span_of(values), q);
 }
 
-/// The same for every line along `axis`, each a separate array, whose element i uses word i.
+/// The errors of rounding every line along `axis`; a line is a separate array, whose element i uses
+/// word i.
 /// @param x     As above.
 /// @param q     As above.
 /// @param axis  The axis of the lines; negative ones count from the last.
