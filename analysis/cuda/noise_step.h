@@ -29,8 +29,9 @@ struct Piece {
     }
 };
 
-// One lane's part of the squared errors of noise blocks: the sum of squares of every two of its
-// elements, for the last block perhaps of one. Successive sums are `pitch` apart in `out`.
+// One lane's part of the squared errors of noise blocks: for each block the sum of the squares of
+// the lane's two elements, or of one in an incomplete last block. Successive sums are `pitch` apart
+// in `out`.
 struct NoiseLane {
     double* out;
     std::uint64_t pitch;

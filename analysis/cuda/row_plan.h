@@ -19,11 +19,11 @@ public:
     struct Task {
         WireCast cast;
         FloatScale scale;  // scale of the results
-        // Places in rows(): first all reduced rows of the task, then its sampled rows a second
-        // time.
+        // The index in rows() of the task's first row. The task has all its reduced rows there,
+        // then its sampled rows a second time.
         std::uint64_t first_row;
         std::uint64_t row_count = 0, sampled_count = 0;
-        std::uint64_t draws = 0;  // 0: no draws are compared
+        std::uint64_t draws = 0;  // number of draws that are compared; 0 without sampled rows
         // The number of the task's first quantity; its sums begin at this number times the blocks
         // of a piece.
         std::uint64_t first_quantity = 0;
@@ -34,9 +34,8 @@ public:
         std::uint64_t row_quantities(int workers) const {
             return RowQuantities::size * all_rows(workers);
         }
-        std::uint64_t noise_quantities() const {
-            return 3 * row_count;
-        }  // the quantities of RatioProduct, if the noise is known
+        // The quantities of RatioProduct, if the noise is known.
+        std::uint64_t noise_quantities() const { return 3 * row_count; }
         std::uint64_t draw_quantities() const {
             return draws == 0 ? 0 : (2 * draws + 1) * sampled_count;
         }

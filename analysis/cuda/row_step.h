@@ -118,7 +118,7 @@ struct WireStep {
     WireCast cast;
     PhiloxKey key;
     bool moments;   // true: sums up the moments of the roundings, for the wire's row
-    float* kept;    // laid out as `rows`
+    float* kept;    // in the layout of `rows`
     double* lanes;  // worker w's place p at w * places + p; null: only values are kept
     std::uint64_t pitch;
 

@@ -48,7 +48,7 @@ void DrawSamples::fill(ResultRow& row) const {
     if (empty() || !row.count || row.counted != row.count || *row.count == 0) return;
     const double n = static_cast<double>(*row.count), k = static_cast<double>(draw_error.size());
     // The mean over the draws of sums over the tensor, each divided by n, and the sum of squared
-    // deviations from it.
+    // deviations from this mean.
     const auto mean_and_squares = [&](const std::vector<double>& values) {
         double mean = 0.0, squares = 0.0;
         for (const double v : values) mean += v / n;

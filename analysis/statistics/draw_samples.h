@@ -1,4 +1,4 @@
-// DrawSamples: estimates from K draws of one row of the expectation and the variance of its error,
+// DrawSamples: estimates the expectation and the variance of the error of one row from K draws,
 // with standard errors (docs/definitions.md, section 5, `--draws`). The row's other columns
 // describe draw 0.
 #pragma once

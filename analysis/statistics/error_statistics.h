@@ -18,10 +18,11 @@ namespace apscope::detail {
 struct FloatScale {
     Cast<double> cast;
     double scale = 1.0;  // S
-    // W if the reference was divided, else 1; the scaled number is units * scale * x.
+    // The number in the format is units * scale * x. units is W / D if x was divided by W and the
+    // scheme divides by D before it rounds; W or D is 1 without such a division.
     double units = 1.0;
-    double smallest_normal = 0.0;  // the format's, in scaled units
-    double largest = 0.0;
+    double smallest_normal = 0.0;  // smallest normal number of the format, in scaled units
+    double largest = 0.0;          // largest number of the format
 };
 
 // The results of add_block() that depend only on x, for callers that compare several results with
@@ -65,7 +66,7 @@ struct ErrorStatistics {
     // For the wire only; `codes` are the scaled, rounded values.
     void count_limits(std::span<const double> x, std::span<const double> codes,
                       const FloatScale& scale);
-    // The same for values y and limits in the units of x.
+    // The same counts for values y and limits in the units of x.
     void count_limits(std::span<const float> x, std::span<const float> y, float smallest_normal,
                       float largest);
     // Adds the statistics of the next worker, in rank order.

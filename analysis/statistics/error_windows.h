@@ -1,7 +1,7 @@
 // ErrorWindows: the errors of one reduction of a tensor, added up element by element over windows
 // of consecutive steps (docs/definitions.md, section 16). The squared sum of k errors is k times
-// the square of one step's error if errors average out, and k^2 times if they persist. Also the
-// updates of optimizers over the same windows, from the results and from the exact references.
+// the square of one step's error if errors average out, and k^2 times if they persist. It also
+// compares the updates of optimizers over these windows, from the results and from the references.
 //
 //      run      steps whose numbers follow one another
 //      window   k steps of a run, counted from its start; a rest shorter than k is not used
@@ -54,7 +54,7 @@ public:
     static std::size_t bytes(std::size_t elements);
 
     // Adds elements first .. first + result.size() - 1 of `elements` at a step, in blocks in order;
-    // steps ascend. Where a pair is not finite, both numbers are 0. noise: one value per noise
+    // steps ascend. A pair that is not finite counts as two zeros. noise: one value per noise
     // block of these elements; empty if it is unknown. overflows: true if a result is not finite
     // although its reference is.
     void add(std::int64_t step, std::size_t elements, std::size_t first,
@@ -66,8 +66,8 @@ public:
 private:
     // The windows of one length.
     struct Length {
-        int done = 0;  // finished steps of the current window
-        // Sums over these steps, per element or noise block.
+        int done = 0;  // number of finished steps of the current window
+        // Sums over the steps of the window, per element or noise block.
         Buffer<double> error, reference, noise;
         bool overflows = false;
         WindowSums sums;

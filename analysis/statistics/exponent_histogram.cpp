@@ -6,8 +6,8 @@ namespace apscope::detail {
 
 namespace {
 
-// Counts by exponent field. Four tables take turns, because consecutive values often share a
-// binade, and an increment of the same counter waits for the previous one.
+// Counts by exponent field. Consecutive values are counted in four different tables, because they
+// often share a binade, and an increment of the same counter waits for the previous one.
 using Fields = std::array<std::array<std::uint32_t, 256>, 4>;
 constexpr std::size_t piece = std::size_t{1} << 16;
 

@@ -1,5 +1,5 @@
-// ExponentHistogram: the number of values in each binade of fp32; zeros, infinities and NaNs
-// separately. Mergeable: counts add up. Also the largest finite magnitude.
+// ExponentHistogram: counts the values in each binade of fp32, and zeros, infinities and NaNs
+// separately, and keeps the largest finite magnitude. Merging adds the counts.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ struct ExponentHistogram {
     float amax = 0.0f;
 
     void add(std::span<const float> values);
-    void add_each(std::span<const float> values);  // the same, value by value
+    void add_each(std::span<const float> values);  // like add(), but value by value
     void merge(const ExponentHistogram& other) {
         for (std::size_t i = 0; i < finite.size(); ++i) finite[i] += other.finite[i];
         zero += other.zero;

@@ -33,8 +33,9 @@ enum class StoreMode { unused, stored, streamed };
 
 struct NearestFound {
     double sums[error_sums];
-    std::uint32_t zero, lost, below;  // x = 0, y = 0, |x| < 2^emin
-    std::uint32_t max, ulps;          // the largest |x|, and |e| in quanta: bits of fp32
+    std::uint32_t zero, lost, below;  // numbers of pairs with x = 0, with y = 0, with |x| < 2^emin
+    // Bits of fp32 numbers: the largest |x|, and the largest |e| in quanta.
+    std::uint32_t max, ulps;
 };
 
 template <bool Fused, StoreMode Store>

@@ -9,11 +9,11 @@
 
 namespace apscope::detail {
 
-// The cast, if this path supports it; projection and format are those of round_row(), in fp32.
+// The constants of the cast; none if add_nearest() does not support the format or the projection.
 std::optional<NearestCast> make_nearest_cast(const FloatFormat& format,
                                              const Projection& projection);
 
-// Rounds out[i] = in[i] (`out` is not read if the result is unused) and adds the statistics of the
+// Rounds out[i] = in[i] (`out` is ignored with StoreMode::unused) and adds the statistics of the
 // pairs, as add_block() and count_limits() do, for one block of at most 4096 numbers; the arrays do
 // not overlap. Returns false, and adds nothing, if a number is not finite or exceeds the format's
 // largest; the content of `out` is then undefined.

@@ -16,7 +16,8 @@ namespace apscope::detail {
 // If all numbers are finite and no larger than fp32 numbers or sums of them, all sums are finite.
 struct PairsFound {
     double sums[error_sums];
-    std::uint64_t zero, lost;  // pairs with x = 0; pairs with y = 0 and x != 0
+    std::uint64_t zero,  // number of pairs with x = 0
+        lost;            // number of pairs with y = 0 and x != 0
     double max_ulp;
 };
 
@@ -90,9 +91,10 @@ struct AddFinitePairs {
 // Copies a block with zeros in place of pairs that are not both finite, and counts these pairs. A
 // pair of zeros changes no sum: lanes start at +0 and x + (-x) is +0, so no lane is ever -0.
 struct LeftOut {
-    // All pairs left out; those with x NaN; those with x infinite.
+    // Numbers of pairs left out: all pairs, those with x NaN, those with x infinite, and those with
+    // x finite and not zero.
     std::uint64_t pairs, nan, infinite;
-    std::uint64_t nonzero;  // x is finite and not zero
+    std::uint64_t nonzero;
 };
 template <class Real>
 struct LeaveOut {

@@ -16,8 +16,8 @@ inline constexpr int error_sums = 7;
 struct PairTraits {
     bool fuses = false;  // the products x^2, x y, y^2 are exact: fusing them with the addition
                          // changes no bit
-    bool fuses_error = false;      // the same for e^2
-    bool knows_reference = false;  // the sums over x are known
+    bool fuses_error = false;      // the product e^2 is exact, too
+    bool knows_reference = false;  // the sums that depend only on x are known
 };
 
 template <bool Fused>

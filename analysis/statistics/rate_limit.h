@@ -30,7 +30,7 @@ std::vector<double> blur_widths();
 std::vector<double> blurred_entropies(std::span<const double> values,
                                       std::span<const double> widths, int threads);
 
-// L(R); NaN without a width.
+// L(R) for R = bits; NaN if there are no widths.
 double rate_limit(std::span<const double> entropies, std::span<const double> widths, double bits);
 
 // The sum of x^2 over every `block` consecutive elements; the last block may be shorter. An element

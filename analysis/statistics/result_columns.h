@@ -5,8 +5,8 @@
 //
 // One line per column: KIND(name, unit, section, pools).
 // - KIND: COUNT, an integer that may be empty; BITS, an integer; REAL, a number that may be empty.
-// - unit: that of the column; "x" is the unit of the gradient.
-// - section: of docs/definitions.md, which has the formula.
+// - unit: the unit of the column; "x" is the unit of the gradient.
+// - section: the section of docs/definitions.md that has the formula.
 // - pools: Pools::NAME, how rows are combined.
 #pragma once
 
@@ -24,7 +24,7 @@ enum class Pools {
 
 }  // namespace apscope::detail
 
-// The columns that a single cast has, too.
+// The columns that the statistics of a single cast have, too.
 #define APSCOPE_STATISTICS_COLUMNS(COUNT, REAL)      \
     COUNT(count, "pairs", 3, nothing)                \
     COUNT(counted, "pairs", 3, sum)                  \

@@ -42,8 +42,8 @@ double sqnr_of(const ErrorStatistics& s) {
                : fixed_decibel(s.sums[S::squared_reference] / s.sums[S::squared_error]);
 }
 
-// The least NMSE of a y over all factors a: 1 - cosine^2, from the sums over the error, so no
-// digits cancel where it is small.
+// The least NMSE of f y over all factors f, which is 1 - cosine^2, computed from the sums over the
+// error, so that no digits cancel if it is small.
 double rescaled_nmse_of(const ErrorStatistics& s) {
     using S = ErrorStatistics;
     if (s.overflow > 0) return 1.0;

@@ -16,7 +16,7 @@ namespace apscope::detail {
 struct ResultRow {
     // Indices of the row's names; the replay has the texts, so rows stay small.
     std::uint32_t step_index = 0, tensor_index = 0, scheme_index = 0, topology_index = 0;
-    std::string format;    // the float format, or else the grid
+    std::string format;    // the float format, or the name of another grid
     std::string topology;  // empty for the wire
     bool wire = false;
 
@@ -54,7 +54,7 @@ void fill_skipped(ResultRow& row, const ErrorStatistics& reference);
 void fill_split(ResultRow& row, const ErrorStatistics& statistics);
 
 // Fills the error in units of the batch's noise for a reduced row whose other columns are filled
-// in. noise: the sum of its noise.
+// in. noise: the sum of the noise over the row's elements.
 void fill_noise(ResultRow& row, const OverNoise& over_noise, double noise);
 
 // Scales a row of a sample of a tensor to the complete tensor: counts, which are rounded to

@@ -12,8 +12,9 @@
 
 namespace apscope::detail {
 
-// Predicates that select the saturated elements of a block: no element; elements with |scale x|
-// above the largest code and with that code; marked elements.
+// Predicates that select the saturated elements of a block. NoneSaturated selects no element,
+// Marked the marked ones, and BeyondLargest those with |scale x| above the largest code and with
+// this code.
 struct NoneSaturated {
     APSCOPE_INLINE bool operator()(std::size_t) const { return false; }
 };

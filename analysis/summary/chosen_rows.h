@@ -1,8 +1,8 @@
 // The choice of rows for summaries, pools and comparisons: docs/definitions.md, section 14.
 //
 // In a policy some tensors may have their own reduction. A topology covers all tensors, so the rows
-// of such tensors are included under each topology that other tensors of the scheme have and they
-// lack. If all tensors have their own reduction, but not the same one, the rows count under the
+// of such a tensor are included under each topology that only other tensors of the scheme have. If
+// all tensors have their own reduction, but not the same one, the rows count under the
 // joined names (`gather+vote`).
 #pragma once
 
@@ -43,8 +43,8 @@ std::vector<std::string> topologies_in_order(const RowTable& table);
 std::string headline_topology(std::span<const std::string> in_order);
 
 ChosenRows all_rows(const RowTable& table);
-// Marks the rows that are the wire's for this topology: rows that name it, and for tensors without
-// such rows the rows that name no topology.
+// Marks the wire rows of a topology: those with its name, and for tensors that have none the wire
+// rows without a name.
 std::vector<std::uint8_t> sent_for(const RowTable& table, std::string_view topology);
 std::vector<std::uint32_t> wire_rows(const RowTable& table, std::span<const std::uint32_t> rows,
                                      std::string_view topology);
@@ -57,10 +57,10 @@ ChosenRows compared_rows(const RowTable& table);
 // one, otherwise that of `headline_topology`, of another topology, or of `exact`; for traces
 // without reduced rows the wire's.
 ChosenRows headline_rows(const RowTable& table);
-// The rows for pooling by some columns. With the topology: all topologies, each with all tensors;
-// without it: `headline_rows`. by_topology or by_stage puts wire rows before them: with both, those
-// of every topology that has its own wire rows; with one, those of the headline topology, without
-// its name.
+// The rows for pooling by some columns. If by_topology, these are the reduced rows of all
+// topologies, each with all tensors; otherwise those of `headline_rows`. If by_topology or
+// by_stage, wire rows precede the reduced rows: all wire rows if both are true; otherwise those of
+// the headline topology, without its name.
 ChosenRows pooled_rows(const RowTable& table, bool by_stage, bool by_topology);
 // Keeps one topology per trace and scheme: `topology` if the scheme has it, otherwise its own
 // reduction, its first other topology, `exact`, or the wire, in this order. If `topology` is

@@ -80,19 +80,19 @@ struct NamedSide {
 };
 NamedSide named_side(std::string_view text);
 
-// Pairs schemes of one table, or of two. The tables must outlive it.
+// Pairs schemes of one table, or of two. The tables must outlive the pairing.
 class Pairing {
 public:
     explicit Pairing(const RowTable& table) : Pairing(table, table) {}
     Pairing(const RowTable& first, const RowTable& second);
 
     // Pairs scheme `a` of the first table with `b` of the second, in every trace with both. Traces
-    // of two tables are matched by name, or if each table has only one; layers and steps that occur
-    // in only one are omitted. By default the reduction is the first topology that both have and
-    // that is not `exact`. If only one side names a reduction, the other side takes the same, or
-    // its first topology if it lacks that one. `wire`, for both sides, compares the messages before
-    // any sum. Throws std::invalid_argument if no trace has both schemes, and for an unknown
-    // topology.
+    // of two tables are matched by name, or if each table has only one trace; layers and steps that
+    // occur in only one table are omitted. By default the reduction is the first topology that both
+    // have and that is not `exact`. If only one side names a reduction, the other side takes the
+    // same, or its first topology if it lacks that one. `wire`, for both sides, compares the
+    // messages before any sum. Throws std::invalid_argument if no trace has both schemes, and for
+    // an unknown topology.
     std::vector<Pair> pairs(std::string_view a, std::string_view b,
                             const Reductions& reductions = {}) const;
 
@@ -122,8 +122,8 @@ private:
     std::vector<std::pair<std::int32_t, std::int32_t>> matched() const;
 
     Side first_, second_;
-    std::vector<std::int32_t> tensor_,
-        step_;  // the first table's code for each code of the second; -1: none
+    // For each code of the second table, the first table's code; -1: none.
+    std::vector<std::int32_t> tensor_, step_;
 };
 
 }  // namespace apscope::detail

@@ -12,7 +12,7 @@ namespace apscope::detail {
 
 struct Groups {
     std::vector<std::uint32_t> of_row;
-    std::vector<std::uint32_t> first;  // row of each group
+    std::vector<std::uint32_t> first;  // for each group, its first row
 
     // All rows are in one group; without rows there is no group.
     explicit Groups(std::size_t rows) : of_row(rows, 0), first(rows ? 1 : 0, 0) {}

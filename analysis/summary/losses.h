@@ -58,7 +58,8 @@ struct Loss {
         product += other.product;
         orthogonal += other.orthogonal;
     }
-    // False if the reference is zero. A row that was not measured has a loss, which is NaN.
+    // False if the reference is zero and nothing overflowed. A row that was not measured has a
+    // loss, which is NaN.
     bool exists() const { return overflow > 0 || reference != 0; }
     // At least 1 with overflow, because the sums omit values that are not finite.
     double nmse() const {
@@ -118,7 +119,7 @@ public:
     double signed_error(std::size_t row) const {
         return table_.skipped[row] ? -absolute_[row] : signed_error_[row];
     }
-    // 0 for a row that was skipped, overflowed or is all zero.
+    // The row's cosine; 0 for a row that was skipped, overflowed or is all zero.
     double cosine(std::size_t row, const Loss& loss, const Cells& cosine) const {
         if (table_.skipped[row] || loss.overflow > 0) return 0.0;
         return std::isnan(cosine[row]) && !std::isnan(loss.error) ? 0.0 : cosine[row];

@@ -125,7 +125,7 @@ std::optional<StepTime> time_of(std::span<const TimedPart> parts, const std::str
         if (part.agreed != 0) {
             agreed_bytes += part.agreed;
             agreed_buckets += part.buckets;
-            passes += 4 * part.values;  // the scan for the statistic
+            passes += 4 * part.values;  // the pass that computes the agreed statistics
         }
     }
     if (agreed_bytes != 0) {

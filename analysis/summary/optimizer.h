@@ -13,11 +13,12 @@ inline constexpr std::array<std::string_view, 3> optimizer_names{"sgd", "adam", 
 
 // Throws std::invalid_argument for another name.
 Optimizer parse_optimizer(std::string_view name);
-// The same for an optional name.
+// parse_optimizer() of an optional name.
 std::optional<Optimizer> asked_optimizer(const std::optional<std::string>& name);
 
-// The optimizer in a trace's metadata, such as "AdamW, weight decay 0.1" or "torch.optim.SGD": the
-// first word counts, with AdamW as Adam, in upper or lower case. None for any other optimizer.
+// The optimizer in a trace's metadata, such as "AdamW, weight decay 0.1" or "torch.optim.SGD". Its
+// name is the first word, after the last point, in upper or lower case; AdamW is treated like Adam.
+// None for any other optimizer.
 std::optional<Optimizer> optimizer_told(std::string_view text);
 
 }  // namespace apscope::detail

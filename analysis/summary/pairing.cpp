@@ -33,7 +33,8 @@ struct SchemeRows {
     std::string spec;
     const RowTable* table;
     ChosenRows reduced;
-    // topologies: those of the reduced rows. crossing: these without the scheme's own and `exact`.
+    // `topologies` has all topologies of the reduced rows; `crossing` has those other than `exact`
+    // and the scheme's own reduction.
     std::vector<std::string> topologies, crossing;
     Rows all;
 

@@ -34,9 +34,9 @@ struct WindowTable {
 
 // Adds columns for every length k of windows and every group of these rows, which has all steps of
 // some layers: persistence_k, its interval over the windows (persistence_k_low, _high), and
-// typical_persistence_k; NaN without windows of this length. `noise_factor` multiplies them. For k
-// > 1 also update_loss_k and its interval, for this optimizer, by default the trace's; NaN without
-// an optimizer.
+// typical_persistence_k; NaN without windows of this length. `noise_factor` multiplies these
+// columns. For k > 1 also adds update_loss_k and its interval, for `optimizer`, by default the
+// trace's; NaN without an optimizer.
 void add_persistence(Figures& figures, const RowTable& table, const ChosenRows& rows,
                      const Groups& groups, const WindowTable* windows, double noise_factor,
                      std::optional<Optimizer> optimizer);

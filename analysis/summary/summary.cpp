@@ -44,7 +44,7 @@ Groups by_columns(const RowTable& table, std::initializer_list<const Codes*> col
     return groups;
 }
 
-// Sums over wire rows: of underflows, and of nonzero elements.
+// The columns `underflow` and `nonzero`, summed over wire rows.
 struct Underflow {
     PresentSum underflow, nonzero;
     double rate() const { return quotient(underflow.value(), nonzero.value()); }
@@ -113,8 +113,7 @@ struct StepSums {
     double nmse = 0, losses = 0, pooled = 0, noisy = 0, skipped = 0, overflowed = 0, gaps = 0;
 };
 
-// The sum over the layers of a summary's row of each layer's lost gain (Loss::lost_gain) over all
-// steps.
+// The lost gains (Loss::lost_gain) of the layers of a summary's row, each over all steps, added up.
 struct LostGain {
     double sum = 0, layers = 0,
            lost = 0;  // lost: the number of layers with a gain below one half

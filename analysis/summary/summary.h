@@ -15,8 +15,7 @@
 
 namespace apscope::detail {
 
-// The numbers of layers and steps with gradients that are NaN or infinite, and of all layers and
-// steps.
+// The number of (layer, step) pairs with gradients that are NaN or infinite, and that of all pairs.
 struct NonfinitePlaces {
     std::size_t odd = 0, all = 0;
 };
@@ -27,8 +26,8 @@ enum class Part { layer, role, step };
 std::optional<Part> parse_part(std::string_view name);
 const Codes& part_of(const RowTable& table, Part part);
 
-// Which of a figure the report's page shows: that of the rows that a filter keeps, or that of the
-// whole trace.
+// Which value of a figure the report's page shows: that of the rows that a filter keeps, that of
+// the whole trace, or none.
 enum class OnPage { part, whole, none };
 
 // One row per trace, scheme, topology and part, in order of appearance.
@@ -36,7 +35,7 @@ struct Summary {
     std::vector<std::uint32_t> first;  // for each row, a row of the table with its names
     std::vector<std::string> topology, format;
     Figures figures;  // summary_figures.inc, without those of models and places
-    std::vector<std::optional<std::uint32_t>> worst;  // the row of worst_nmse
+    std::vector<std::optional<std::uint32_t>> worst;  // for each row, the table's row of worst_nmse
 };
 
 // `batch_factor`: the noise is that of a batch larger by this factor. Without a table of noise, the
@@ -49,7 +48,7 @@ Summary summarized(const RowTable& table, const ChosenRows& rows, std::optional<
 // A summary by layer, role or step, of the rows of one reduction for every scheme.
 struct Breakdown {
     Summary summary;
-    // Indices of its rows: schemes by rank, then parts in order of appearance.
+    // Indices of the summary's rows: schemes by rank, then parts in order of appearance.
     std::vector<std::size_t> order;
 };
 // topology: for schemes without their own reduction; by default headline_topology(). Throws

@@ -1,6 +1,6 @@
-// A file in memory: a large one mapped, a small one read. Another program may change or truncate a
-// file that is being read: the missing part then reads as zeros, although the system would end the
-// process with SIGBUS, and `check_file_unchanged` throws.
+// A file in memory: large files are mapped, small files read. If another program truncates a mapped
+// file, the missing part reads as zeros; without a handler, the system would end the process with
+// SIGBUS. `check_file_unchanged` throws if a file was changed or truncated.
 #pragma once
 
 #include <sys/stat.h>
@@ -24,7 +24,7 @@ struct FileStamp {
     bool operator==(const FileStamp&) const = default;
 };
 
-// A file in the state of its first opening; it outlives its mappings.
+// The state of a file when it was first opened. It outlives all mappings of the file.
 struct FileState {
     FileStamp stamp;
     std::atomic<bool> cut{false};  // true once a missing part of the file was read
@@ -35,8 +35,8 @@ void check_file_unchanged(const std::filesystem::path& path, const FileState& st
 
 class MappedFile {
 public:
-    // Throws std::invalid_argument if it is not a regular file, or not the file of `known`, and
-    // std::system_error if it cannot be opened.
+    // Throws std::invalid_argument if `path` is not a regular file, or not the file of `known`, and
+    // std::system_error if the file cannot be opened.
     explicit MappedFile(const std::filesystem::path& path,
                         std::shared_ptr<FileState> known = nullptr);
     ~MappedFile();
@@ -48,7 +48,8 @@ public:
     const std::byte* data() const { return data_; }
     std::size_t size() const { return size_; }
     bool mapped() const { return small_.empty() && size_ > 0; }
-    // Releases the pages that lie between these bytes; they are loaded again when they are read.
+    // Releases the pages that lie completely in this range; they are loaded again when they are
+    // read.
     void drop_pages(const std::byte* begin, std::size_t length) const;
 
 private:
@@ -56,7 +57,7 @@ private:
     std::shared_ptr<FileState> state_;
     const std::byte* data_ = nullptr;
     std::size_t size_ = 0;
-    std::vector<double> small_;  // doubles, so that it is aligned for any tensor
+    std::vector<double> small_;  // a small file; doubles, to be aligned for any tensor
 };
 
 }  // namespace apscope::detail

@@ -8,8 +8,8 @@
 
 namespace apscope::detail {
 
-// Until forget_range(), the handler replaces missing pages of the range and sets `*cut` when it
-// does; `*cut` must live until then. The first call installs the handler.
+// Until forget_range(), the handler replaces missing pages of the range, and then sets `*cut`,
+// which must live until forget_range(). The first call installs the handler.
 void remember_range(const void* begin, std::size_t length, std::atomic<bool>* cut);
 void forget_range(const void* begin);
 

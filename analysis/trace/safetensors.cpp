@@ -20,8 +20,8 @@ static_assert(std::endian::native == std::endian::little,
               "safetensors bytes are little-endian and are used in place");
 
 // A view of at least this many bytes releases its pages when it is destroyed. Smaller views release
-// them together, per file, once this many bytes, or the complete file, were read: one by one they
-// would take more time in page faults than they save.
+// them together, per file, once this many bytes, or the complete file, were read, because releasing
+// them one by one would cause too many page faults.
 constexpr std::size_t drop_pages_from = std::size_t{1} << 18;
 
 [[noreturn]] void refuse(const std::filesystem::path& path, const std::string& what) {

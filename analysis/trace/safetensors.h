@@ -50,9 +50,9 @@ public:
 
     // The tensor as fp32: F32 without a copy if its bytes are aligned; F16 and BF16 widened, which
     // is exact; F64 only if every value is an fp32 value. Throws std::invalid_argument for other
-    // dtypes and for a missing tensor. When the last copy of a view is destroyed, its pages are
-    // released, those of small views later, so that at most about 256 KiB of a file stay in memory.
-    // Safe to call from several threads.
+    // dtypes and for a missing tensor. When the last copy of a large view is destroyed, its pages
+    // are released; small views release theirs together, so that at most about 256 KiB of a file
+    // stay in memory. Safe to call from several threads.
     TensorView read(const std::string& name) const;
 
 private:
@@ -65,8 +65,8 @@ private:
     MappedFile file_;
     const std::byte* data_ = nullptr;  // begins after the header
     SafetensorsHeader header_;
-    mutable std::atomic<std::size_t> small_views_{
-        0};  // bytes of destroyed small views since pages were last released
+    // Bytes of the small views that were destroyed after pages were last released.
+    mutable std::atomic<std::size_t> small_views_{0};
 };
 
 }  // namespace apscope::detail

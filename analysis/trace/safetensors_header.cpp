@@ -103,8 +103,8 @@ std::map<std::string, std::string> parse_metadata(const nlohmann::json& json,
 // A header's text before its tensors, and the rest:
 //
 //      {"__metadata__":{"step":"0","worker":"3"}  |  ,"conv.weight":{...}}
-// If the first part is not a JSON object, because a string in it has a brace, all of the text
-// counts as the tensors'.
+// If the first part is not a JSON object, because a string in it has a brace, all of the text is in
+// `tensors`.
 struct Split {
     std::string_view metadata, tensors;
 };

@@ -17,8 +17,9 @@ namespace apscope::detail {
 struct SafetensorsEntry {
     std::string dtype;                // in the header's spelling: "F32"
     std::vector<std::int64_t> shape;  // row-major; empty for a scalar
-    std::size_t size = 0;             // elements
-    std::uint64_t begin = 0;          // bytes, from the end of the header
+    std::size_t size = 0;             // number of elements
+    // The tensor's range of bytes, counted from the end of the header.
+    std::uint64_t begin = 0;
     std::uint64_t end = 0;
 };
 

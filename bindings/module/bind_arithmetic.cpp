@@ -1,5 +1,5 @@
 // Arithmetic on contiguous NumPy arrays. The package's arithmetic.py checks and broadcasts before
-// it calls these.
+// it calls these functions.
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>

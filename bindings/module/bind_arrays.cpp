@@ -1,5 +1,5 @@
 // Casts, codes, allreduce and the level of vector instructions, on contiguous NumPy arrays. The
-// package's _arrays/ checks shapes, dtypes and contiguity before it calls these.
+// package's _arrays/ checks shapes, dtypes and contiguity before it calls these functions.
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>

@@ -60,7 +60,7 @@ NamedRows spread(Parameters theta, std::size_t elements) {
 void set_parts(SchemeParts& parts, const py::dict& functions, int bits) {
     if (!functions.empty()) {
         parts.run = whole_row;
-        parts.encoding.mixes_elements = true;  // the Python parts may mix them
+        parts.encoding.mixes_elements = true;  // the Python parts may mix elements
     }
     if (parts.choice.choose) {  // Python parts get one tensor at a time
         const WantedStatistics wanted{.sums = parts.choice.wants_sums};
@@ -123,7 +123,7 @@ void set_parts(SchemeParts& parts, const py::dict& functions, int bits) {
                 m.values = to_row(made.cast<Array>());
             }
         };
-        parts.encoding.draws = true;  // it may round randomly, with unknown moments
+        parts.encoding.draws = true;  // the Python part may round randomly, with unknown moments
         parts.encoding.rounds_special = false;
         parts.encoding.decode_sum = {};
         parts.encoding.float_encoder.reset();

@@ -99,7 +99,7 @@ py::dict summary_dict(const Summary& s, const std::vector<std::size_t>& order) {
 }
 
 // The list of a summary's figures: name, columns, unit, section of docs/definitions.md, what the
-// report's page shows of it, documentation, and whether a model of the whole step tells it.
+// report's page shows of it, documentation, and whether it comes from a model of the whole step.
 py::tuple summary_figures() {
     py::list list;
     const auto add = [&](const char* name, const std::vector<std::string>& columns,
@@ -183,7 +183,7 @@ void add_compared(const Pair& pair, const RowTable& table, bool layers, py::dict
     out["figures"] = to_dict(rows.figures);
 }
 
-// Two tables whose schemes are compared; it keeps them alive.
+// A pairing of the schemes of two tables, with the tables, so that they stay alive.
 struct TablePair {
     std::shared_ptr<ArrayTable> first, second;
     Pairing pairing;

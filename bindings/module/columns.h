@@ -50,8 +50,8 @@ private:
     const std::pair<const std::string, py::str>* last_ = nullptr;
 };
 
-// Columns of rows, filled a few rows at a time to stay in cache. get, of every column, is called
-// with a row, or is a pointer to a member of one.
+// Columns of rows, filled a few rows at a time to stay in cache. Each column has a `get`: a
+// function that is called with a row, or a pointer to a member of a row.
 template <class Row>
 class Columns {
 public:
@@ -78,7 +78,7 @@ public:
             mask[i] = !v;
         });
     }
-    // get returns a string object that lives as long as this object.
+    // `get` returns a string object, which must live as long as the columns.
     template <class Get>
     void texts(const char* name, Get get) {
         py::array objects(py::dtype("O"), py::array::ShapeContainer{length()});

@@ -1,6 +1,6 @@
-// The optional module behind arrays in a GPU's memory. Arrays are addresses, streams are CUDA's
-// handles as numbers; the package's cuda.py checks shapes and dtypes before it calls these. Formats
-// are passed by name, so this module does not need _core.
+// The optional module for arrays in a GPU's memory. Arrays are passed as addresses, streams as
+// CUDA's handles, which are numbers; the package's cuda.py checks shapes and dtypes before it calls
+// these functions. Formats are passed by name, so this module does not need _core.
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>

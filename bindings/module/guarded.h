@@ -1,7 +1,7 @@
 // Modules and classes like pybind11's, but every function, method and property computes in a
 // FloatEnvironment, whatever rounding mode, flushing of subnormals or traps the caller has set.
-// pybind11 converts arguments and results outside of it: no entry point takes or returns a C++
-// float, whose conversion could flush it.
+// pybind11 converts arguments and results outside of this environment, so no entry point takes or
+// returns a C++ float, whose conversion could flush a subnormal number to zero.
 #pragma once
 
 #include <pybind11/pybind11.h>

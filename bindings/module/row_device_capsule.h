@@ -1,6 +1,6 @@
 // Passes a RowDevice from the module _cuda, which makes it, to _core, which replays with it. The
-// two are built separately: a capsule has the version of apscope that made it, and the sizes of the
-// shared structures.
+// modules are built separately, so a capsule also has the version of apscope that made it and the
+// sizes of the shared structures, which _core compares with its own.
 #pragma once
 
 #include <pybind11/pybind11.h>

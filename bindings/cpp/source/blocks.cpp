@@ -14,8 +14,8 @@
 namespace apscope {
 namespace {
 
-// The elements along the axes before the axis of the blocks, along that axis, and along those
-// after.
+// The numbers of elements along the axes before the axis of the blocks, along this axis, and along
+// the axes after it.
 detail::BlockShape around(std::size_t size, std::span<const std::size_t> shape, int axis) {
     if (shape.empty()) shape = std::span<const std::size_t>(&size, 1);
     const int axes = static_cast<int>(shape.size());
