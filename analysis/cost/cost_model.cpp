@@ -169,7 +169,7 @@ std::optional<Way> levels_way(const Transport& t, const Topology& topology, doub
     if (way->inside) return way;
     if (has_format && t.over->code_bits == 0) return std::nullopt;
     const double wide = has_format ? values * t.over->code_bits / 8.0 : payload;
-    // If the groups do not agree on scales beforehand, they send them with their sums.
+    // If the groups do not agree on scales beforehand, they send the scales with their sums.
     const double sent = t.over->agreed_bits > 0 ? side : side + agreed;
     std::optional<Way> over = way_of(*t.over, levels[1].name(), values, wide, sent, 0.0, groups);
     if (!over) return over;

@@ -29,15 +29,16 @@ struct Cost {
     // The traffic between nodes and, for hierarchies and for collectives placed on nodes (nodes.h),
     // inside a node. Otherwise every worker counts as a node.
     Traffic inter, intra;
-    std::array<CostStage, 2> stages;  // the bytes of both, by stages that run one after another
+    std::array<CostStage, 2> stages;  // bytes of inter and intra, in stages one after another
     double added = 0.0;               // bytes that one worker adds up; for votes, counts
     double decoded = 0.0;  // bytes that one worker decodes: the result, or the others' messages
     // Bytes that the busiest worker sends between the nodes. `inter` counts messages that must be
     // sent one after another, in a tree by several workers.
     double busiest = 0.0;
-    double busiest_inside = 0.0;  // bytes that it sends inside a node, for a hierarchy
-    double node = 0.0;            // bytes that the busiest node sends to the others
-    int workers_of_node = 1;      // more than 1 if workers are placed on nodes
+    double busiest_inside =
+        0.0;                  // bytes that the busiest worker sends inside a node, in hierarchies
+    double node = 0.0;        // bytes that the busiest node sends to the others
+    int workers_of_node = 1;  // more than 1 if workers are placed on nodes
 };
 
 // The bytes of one worker's message, of a partial sum and of the result. The side information has

@@ -9,15 +9,15 @@
 
 namespace apscope::detail {
 
-// The transport of the rows with these columns `format` and `topology`. For a policy it is that of
-// the first branch with the format. A scheme that another process made, which is unknown here, has
-// none.
+// The transport of a scheme's rows whose columns `format` and `topology` are `grid` and `topology`.
+// For a policy it is the transport of the first branch with this format. For a scheme that another
+// process made, and that is unknown here, it is an empty Transport.
 Transport transport_of(std::string_view spec, std::string_view grid, std::string_view topology,
                        const MadeSchemes* made = nullptr);
 
 using TransportOf = std::function<Transport(const std::string& spec, const std::string& grid,
                                             const std::string& topology)>;
-// A transport_of() that parses each scheme only once. `made` must outlive it.
+// A transport_of() that parses each scheme only once. `made` must outlive the function.
 TransportOf transports(const MadeSchemes* made = nullptr);
 
 }  // namespace apscope::detail

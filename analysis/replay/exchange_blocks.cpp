@@ -174,8 +174,8 @@ void ExchangeBlocks::read_sent(std::size_t w, std::size_t first, std::span<doubl
     std::copy_n(e_->sent[w].values.data() + (first - first_), y.size(), y.begin());
 }
 
-// The moments of the reduction's own draws if the messages are given: its variance, and its
-// expected value minus the sum of the messages.
+// The moments of the reduction's own draws if the messages are given: the variance of the result,
+// and its expected value minus the sum of the messages.
 void ExchangeBlocks::add_sum_moments(std::size_t first, HopMoments& moments) {
     const std::size_t n = moments.bias.size(), at = first - first_;
     const SumMoments& given = e_->moments;

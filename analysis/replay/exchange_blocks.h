@@ -19,9 +19,9 @@ class ExchangeBlocks final : public BlockSource {
 public:
     ExchangeBlocks(const SchemeParts& scheme, const ItemContext& item);
 
-    // Makes `e` the current exchange and collects facts about the tensor's result rows from it. Its
-    // rows begin at element `first` of the tensor, which is the start of a block. Calls must be in
-    // order of `first`.
+    // Makes `e` the current exchange and collects facts about the tensor's result rows from it. The
+    // rows of `e` begin at element `first` of the tensor, which is the start of a block. Calls must
+    // be in order of `first`.
     void look_at(const Exchange& e, std::size_t first);
     // Makes another draw of an exchange the current exchange, without collecting facts.
     void draw_at(const Exchange& e, std::size_t first);

@@ -31,8 +31,8 @@ public:
     // needed too. wide: codes are stored even if the decoded values are fp32 numbers.
     FloatSender(const FloatGrid& grid, const FloatWire& wire, bool sums_draw, bool wide);
 
-    // Worker w's message, by `wire`, for the block x that begins at element `first`. It is stored
-    // in row w of the buffers.
+    // Worker w's message, by `wire`, for the block x that begins at element `first`. The message is
+    // stored in row w of the buffers.
     SentBlock send(FloatWire& wire, std::size_t w, std::span<const float> x, std::size_t first,
                    PhiloxKey key, BlockBuffers& buffers) const;
     // The scale by which wire rows count limits and measure errors in ulps.

@@ -10,7 +10,7 @@ namespace apscope::detail {
 
 namespace {
 
-// The computation of one of an item's schemes, and of all schemes with the same sums.
+// The computation of one scheme on an item, which all schemes with the same sums share.
 struct Run {
     Run(const Streamed& scheme, const ItemContext& item, BlockBuffers& buffers)
         : Run(item, buffers,

@@ -248,7 +248,7 @@ ItemContext Replay::context(std::size_t t, std::size_t k, const ItemViews& item,
     context.reduces = manifest_.stage == "local";
     context.seed = options_.seed;
     context.draws = options_.draws;
-    // For every scheme, orders_of() replaces them.
+    // For every scheme, orders_of() replaces these topologies.
     if (context.reduces) context.topologies = orders_;
     context.gradients = item.rows;
     context.noise = &noise;

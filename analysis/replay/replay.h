@@ -55,8 +55,8 @@ struct ReplayOptions {
     bool persistence = false;
     RowDevice* device = nullptr;  // computes a part of pass 2; null: the CPU computes all of it
     // Receives the rows in order of step, tensor, scheme, stage and topology, many per call, while
-    // the replay runs; the last call comes after everything was read. Any thread calls it, one at a
-    // time; it may throw. If it is empty, the rows are returned in ReplayResult::rows.
+    // the replay runs; the last call comes after everything was read. Any thread calls `rows`, one
+    // at a time; `rows` may throw. If it is empty, the rows are returned in ReplayResult::rows.
     std::function<void(std::vector<ResultRow>)> rows;
     // Receives the number of values visited so far, by pass 1 and by every scheme, and their total.
     std::function<void(std::size_t done, std::size_t total)> progress;

@@ -39,8 +39,8 @@ struct RowTask {
     struct Reduced {
         Topology topology;
         bool exact = false;        // decoded values are added in fp64
-        bool closed_form = false;  // its moments are those of the messages and the hops
-        bool sampled = false;      // its moments are estimated from K draws
+        bool closed_form = false;  // the row's moments are those of the messages and the hops
+        bool sampled = false;      // the row's moments are estimated from K draws
     };
     std::vector<Reduced> reduced;
 };

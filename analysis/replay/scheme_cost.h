@@ -27,7 +27,7 @@ struct SchemeCost {
 
 // draws: K of the replay. largest: elements of the largest tensor for which Bytes::of() will be
 // called. A scheme whose blocks cross tensors is run on tensors that are complete buckets. A scheme
-// with parts that the caller defined is not run; it counts as copying its rows a few times.
+// with parts that the caller defined is not run; its cost is that of copying its rows a few times.
 SchemeCost cost_of(const ResolvedScheme& scheme, std::span<const Topology> topologies, bool reduces,
                    int draws, std::size_t largest);
 

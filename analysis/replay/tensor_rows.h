@@ -18,7 +18,7 @@ namespace apscope::detail {
 std::vector<ResultRow> tensor_rows(const SchemeParts& scheme, const TrainingStep& step,
                                    State& state, const ItemContext& item, BlockBuffers& buffers);
 
-// The inputs of a scheme that the trace lacks at a step; empty if it has all.
+// The inputs of a scheme that the trace lacks at a step; empty if the trace has all of them.
 std::string missing_at(const SchemeParts& scheme, const Trace& trace, std::size_t step);
 
 // The rows of tensor_rows() without numbers: only names, counts of elements, and a note that names

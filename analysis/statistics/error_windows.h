@@ -39,8 +39,8 @@ struct WindowSums {
     double log2_over_noise = 0.0;
     std::int64_t noise_blocks = 0;
     // For windows of several steps: the updates of SGD, which are the sums of the results over the
-    // steps, and those of Adam, which are these sums over the root of the element's mean square
-    // over all steps so far.
+    // steps, and those of Adam, which are these sums divided by the root of the element's mean
+    // square over all steps so far.
     UpdateSums sgd, adam;
 
     // Scales the sums of a sample of a tensor to the complete tensor. elements: the number of

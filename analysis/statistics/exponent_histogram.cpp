@@ -24,7 +24,8 @@ void count_fields(std::span<const float> values, Fields& fields) {
 
 struct LargestFinite {
     static APSCOPE_INLINE void run(const float* values, std::size_t count, std::uint32_t* largest) {
-        // Compared as signed integers, one binade up, non-finite values are negative.
+        // With one binade added, the bits of non-finite values are negative as signed integers, so
+        // these values are never the maximum.
         constexpr std::uint32_t binade = 0x00800000;
         std::int32_t max = binade;
         for (std::size_t i = 0; i < count; ++i) {

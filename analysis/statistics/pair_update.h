@@ -26,9 +26,9 @@ APSCOPE_HD void add_product(double& sum, double a, double b) {
     else sum += a * b;
 }
 
-// x and y are finite, e = y - x; sum(k) is the sum of ErrorStatistics::Sum k. is_zero: x = 0; false
-// is allowed where e is 0 for such x, because its sign then changes no sum: a sum starts at +0 and
-// x + (-x) is +0, so it is never -0.
+// x and y are finite, e = y - x; sum(k) is the sum of ErrorStatistics::Sum k. is_zero: x = 0. If e
+// is 0 for every x = 0, is_zero may be false, because the sign of such an e changes no sum: a sum
+// starts at +0 and x + (-x) is +0, so a sum is never -0.
 template <PairTraits T, class SumOf>
 APSCOPE_HD void update_sums(double x, double y, double e, bool is_zero, const SumOf& sum) {
     using S = ErrorStatistics;

@@ -28,7 +28,7 @@ std::vector<std::uint8_t> with_reduced(const RowTable& table) {
 
 // Assigns the rows of a scheme's own reductions to topologies: those that other tensors of the
 // scheme have and the row's tensor lacks. If every tensor has its own reduction, the rows count
-// under its name.
+// under the joined names of these reductions.
 class Covering {
 public:
     Covering(const RowTable& table, std::span<const std::uint32_t> rows, ChosenRows& out)
@@ -110,8 +110,8 @@ std::vector<std::uint32_t> every_row(const RowTable& table) {
     return rows;
 }
 
-// Chooses the reduced rows among these, and the wire's rows of traces that `has_reduced` does not
-// contain.
+// Chooses the reduced rows among `rows` and, if `has_reduced` is given, the wire rows of traces
+// that it does not mark.
 ChosenRows covered(const RowTable& table, std::span<const std::uint32_t> rows,
                    const std::vector<std::uint8_t>* has_reduced) {
     ChosenRows out;

@@ -64,8 +64,8 @@ struct Against {
     std::optional<Pair> pair;  // if both tables contain it
 };
 
-// The reductions of the two sides, a and b, of a comparison. `both` applies to a side without a
-// name; a scheme that has only its own reduction keeps it.
+// The reductions that the caller names for the two sides of a comparison. `both` is for a side
+// without `a` or `b`; a scheme that has only its own reduction keeps that reduction.
 struct Reductions {
     using Name = std::optional<std::string_view>;
     Name both, a, b;

@@ -44,7 +44,7 @@ struct Loss {
     double error = 0, reference = 0, overflow = 0, skipped = 0;
     double noise = 0, log2_over_noise = 0, noise_blocks = 0;  // NaN if the noise is unknown
     // The sum of x y, and the sum over the rows of the squared error orthogonal to x; NaN in tables
-    // without them.
+    // without the column `sum_product`.
     double product = 0, orthogonal = 0;
 
     void add(const Loss& other) {

@@ -70,7 +70,7 @@ std::optional<StepTime> time_of(std::span<const TimedPart> parts, const std::str
 // without numbers. Throws std::invalid_argument for an impossible option, also for nodes that do
 // not divide the workers of a trace.
 struct StepTimes {
-    std::vector<std::uint32_t> first;  // for each row, one of its rows in the table
+    std::vector<std::uint32_t> first;  // for each row, a row of the table that it includes
     std::vector<std::string> topology;
     Figures figures;
 };

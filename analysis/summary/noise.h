@@ -40,11 +40,11 @@ class Noise {
 public:
     explicit Noise(const std::vector<const NoiseRow*>& rows);
 
-    // The factors from an `error_over_noise` of these rows to its corrected value and to both ends
-    // of its 95 % interval. The error is taken as exact; only the noise, estimated from few
-    // workers, is uncertain. The jackknife over the workers, per step, gives the spread; the mean
-    // log of estimates is below the log of the true value, which `bias_of_log_variance` corrects.
-    // NaN for fewer than three workers.
+    // The factors by which an `error_over_noise` of these rows is multiplied to get its corrected
+    // value and both ends of its 95 % interval. The error is taken as exact; only the noise,
+    // estimated from few workers, is uncertain. The jackknife over the workers, per step, gives the
+    // spread; the mean log of estimates is below the log of the true value, which
+    // `bias_of_log_variance` corrects. NaN for fewer than three workers.
     Interval typical() const;
 
     // The 95 % interval of a `pooled_error_over_noise`, by the jackknife over the workers, from the

@@ -17,8 +17,8 @@ Optimizer parse_optimizer(std::string_view name);
 std::optional<Optimizer> asked_optimizer(const std::optional<std::string>& name);
 
 // The optimizer in a trace's metadata, such as "AdamW, weight decay 0.1" or "torch.optim.SGD". Its
-// name is the first word, after the last point, in upper or lower case; AdamW is treated like Adam.
-// None for any other optimizer.
+// name is the part of the first word after the last point, in upper or lower case; AdamW is treated
+// like Adam. None for any other optimizer.
 std::optional<Optimizer> optimizer_told(std::string_view text);
 
 }  // namespace apscope::detail

@@ -50,8 +50,9 @@ std::vector<std::uint8_t> rows_of_zero_layers(const RowTable& table) {
     const Groups traces = divided(Groups(table.rows), table.trace);
     const Groups layers = divided(traces, table.tensor);
     const Groups places = divided(layers, table.step);
-    // The largest sums over a place's rows. The reference of a row with overflow lacks the pairs
-    // that overflow; if all rows have some, the gradient is larger than any rounding error.
+    // The largest sums among the rows of a layer at a step. The reference of a row with overflow
+    // lacks the pairs that overflow; if all rows overflow, the gradient is larger than any rounding
+    // error.
     struct Place : LayerSums {
         bool whole = false, overflowed = false;
     };

@@ -45,7 +45,7 @@ public:
     const Projection& projection() const { return projection_; }
 
     /// @param in     An array of `shape` in C order.
-    /// @param out    The same shape; `in` itself, or not overlapping it.
+    /// @param out    An array of the same shape: `in` itself, or one that does not overlap it.
     /// @param shape  Empty: one line of all elements.
     /// @param axis   The axis of the blocks; negative ones count from the last.
     /// @throws std::invalid_argument  Lengths or the axis do not fit the shape; doubles for a

@@ -42,7 +42,7 @@ APSCOPE_API Network network_of(std::string_view inside, std::string_view between
 struct CollectiveCost {
     double messages = 0, bytes = 0;              ///< sent between nodes, one after another
     double intra_messages = 0, intra_bytes = 0;  ///< sent inside a node
-    double added = 0, decoded = 0;  ///< bytes that the worker adds up; bytes that it decodes
+    double added = 0, decoded = 0;  ///< bytes that the worker adds up, and bytes that it decodes
     double busiest = 0;             ///< bytes that the busiest worker sends between nodes
     double node_bytes = 0;          ///< bytes that the busiest node sends to the others
     int workers_of_node = 1;        ///< more than 1 if the workers are placed on nodes

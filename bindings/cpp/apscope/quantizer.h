@@ -63,7 +63,7 @@ public:
 
     /// One number, rounded once.
     /// @param x        Any number.
-    /// @param element  Its index among the numbers of the same seed.
+    /// @param element  The index of x among the numbers that are rounded with the same seed.
     /// @throws std::invalid_argument  The number is a float and the format's values are not fp32
     ///                                numbers.
     float operator()(float x, std::uint64_t element = 0) const {

@@ -100,7 +100,7 @@ public:
     std::vector<ComparisonRow> compare(std::string_view a, std::string_view b,
                                        std::optional<std::string_view> topology = {}) const;
     /// Scheme `a` against scheme `b` of other results, such as those of another seed, recording or
-    /// version. Layers and steps that only one of them has are omitted.
+    /// version. Layers and steps that only one of the results has are omitted.
     /// @throws std::invalid_argument  As above; no layer and step in common.
     std::vector<ComparisonRow> compare(std::string_view a, std::string_view b, const Results& other,
                                        std::optional<std::string_view> topology = {}) const;

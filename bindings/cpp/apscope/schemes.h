@@ -27,7 +27,7 @@ struct SchemeDefinition {
     std::string_view source;    ///< the origin of the algorithm
     std::string_view needs;     ///< records that a trace must have
     bool takes_format = false;  ///< true: the spec is NAME:FORMAT
-    std::string_view body;      ///< the content of its parentheses: scheme, policy or nothing
+    std::string_view body;      ///< the content of the parentheses: scheme, policy or nothing
     std::vector<SchemeKey> keys;
 };
 

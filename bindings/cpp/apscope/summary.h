@@ -87,9 +87,11 @@ struct NoiseFacts {
     /// Numbers of blocks of 32 elements over all layers and steps: all blocks, those in which the
     /// workers do not differ, and those in which only one worker adds noise.
     std::int64_t blocks = 0, blocks_without_noise = 0, lone_blocks = 0;
-    double noise_ratio = 0;    ///< mean over the steps of the noise over the squared gradient
-    double noise_scale = 0;    ///< gradient noise scale in batches of all workers
-    double low = 0, high = 0;  ///< ends of the interval of an error over this noise, divided by it
+    double noise_ratio = 0;  ///< mean over the steps of the noise over the squared gradient
+    double noise_scale = 0;  ///< gradient noise scale in batches of all workers
+    /// Factors by which an error over this noise is multiplied to get the ends of its 95 %
+    /// interval.
+    double low = 0, high = 0;
 };
 
 /// Student's t at 0.975, for intervals of 95 %; NaN below one degree of freedom.
@@ -125,7 +127,7 @@ struct ComparisonRow {
 struct AgainstRow {
     std::string scheme;
     std::string held_by;  ///< the results with the scheme: `both`, `first` or `second`
-    std::optional<ComparisonRow> compared;  ///< all layers together, if both have it
+    std::optional<ComparisonRow> compared;  ///< all layers together, if both have the scheme
 };
 
 /// Errors pooled by groups of rows: a row per group, in order of appearance.
