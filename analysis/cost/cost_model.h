@@ -30,7 +30,7 @@ struct Cost {
     // inside a node. Otherwise every worker counts as a node.
     Traffic inter, intra;
     std::array<CostStage, 2> stages;  // bytes of inter and intra, in stages one after another
-    double added = 0.0;               // bytes that one worker adds up; for votes, counts
+    double added = 0.0;               // bytes that one worker adds up, or counts in a vote
     double decoded = 0.0;  // bytes that one worker decodes: the result, or the others' messages
     // Bytes that the busiest worker sends between the nodes. `inter` counts messages that must be
     // sent one after another, in a tree by several workers.

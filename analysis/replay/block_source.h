@@ -30,7 +30,7 @@ struct RowFacts {
     bool sampled = false;    // the row's moments are estimated from K draws
     Moments moments = Moments::none;
     bool float_grid = false;         // the statistics count limits and ulps of a float format
-    std::optional<BlockUse> blocks;  // of the wire row, if each block has its own scale
+    std::optional<BlockUse> blocks;  // only for the wire row, if each block has its own scale
 };
 
 struct SourceFacts {
@@ -59,10 +59,10 @@ struct SentBlock {
     using Doubles = Values<double, BeyondLargest<double>>;
     using MarkedDoubles = Values<double, Marked>;
 
-    ErrorStatistics statistics;  // of this block alone
+    ErrorStatistics statistics;  // errors of this block alone
     std::variant<Floats, Doubles, MarkedDoubles> values;
     bool saturates = false;
-    std::span<const double> bias, variance;  // of each element's random rounding; may be empty
+    std::span<const double> bias, variance;  // moments of each element's rounding; may be empty
     // Only used if SourceFacts::has_own: the values that the worker meant to send, and those sent.
     std::span<const double> meant, sent;
 };

@@ -71,7 +71,7 @@ SentBlock FloatSender::send(FloatWire& wire, std::size_t w, std::span<const floa
     SentBlock block;
     ErrorStatistics& sent = block.statistics;
     const bool counted = round_and_count(x, exchanged.narrow[w], sent);
-    std::span<const double> bias, variance;  // of the messages' stochastic rounding
+    std::span<const double> bias, variance;  // moments of the messages' stochastic rounding
     if (!counted) {
         wire.encode({static_cast<std::uint32_t>(w), w}, x, first, key, wide_, exchanged);
         if (finds_moments_) {

@@ -7,7 +7,7 @@
 // (analysis/cuda/row_step.h); take() takes them in place of blocks.
 //
 //      add(first, reference)       adds a block; blocks come in order
-//      take_draw(d, first, count)  K times, then add_draws(): only if the caller draws, not add()
+//      take_draw(d, first, count)  for draws that the caller makes: K times, then add_draws()
 //      rows(sent)                  the rows of the wire, of exact, and of the scheme's own
 //                                  reduction or the item's topologies; with
 //                                  ItemContext::last_alone only the first and the last of these

@@ -110,7 +110,7 @@ void check_memory(const Trace& trace, ReplayOptions options);
 // The results of pass 1 for some (step, tensor) pairs of the selection.
 struct SelectionStatistics {
     std::vector<AgreedStatistics> agreed;   // one per pair
-    std::vector<ItemHistogram> histograms;  // of the pairs in the shard
+    std::vector<ItemHistogram> histograms;  // one per pair in the shard
 };
 SelectionStatistics read_statistics(const Trace& trace, ReplayOptions options,
                                     const std::vector<std::size_t>& pairs);

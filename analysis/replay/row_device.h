@@ -23,14 +23,14 @@ namespace apscope::detail {
 // multiplies it by `inverse` or divides it by the scale.
 struct RowTask {
     FloatScale wire;        // the cast and the scale
-    Projection projection;  // of the cast
+    Projection projection;  // the projection of the cast
     // The format of the decoded values if they are fp32 numbers; its cast includes the scale.
     std::optional<FloatFormat> narrow;
     // If the decoded values can also be added in fp32: the step that rounds each partial sum
     // (emulation/allreduce/fp32_sums.h).
     std::optional<StepCast<float>> step;
     double inverse = 1.0;        // 1 / scale for a power of two; 0 for other scales
-    Cast<double> accumulator;    // of the hops, also if `step` is given
+    Cast<double> accumulator;    // the cast of the hops' sums, also if `step` is given
     bool wire_draws = false;     // wire rows have moments
     bool wants_moments = false;  // the sums of the messages' moments are needed for reduced rows
     // The key of draw 0, which the rows describe; if some row is sampled, the keys of all K draws.

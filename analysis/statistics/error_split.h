@@ -1,5 +1,6 @@
-// ErrorSplit: a squared error, split by cause (docs/definitions.md, section 15): the errors of the
-// workers' messages by class of element, the error of the additions, and the cross terms.
+// ErrorSplit: the parts of a squared error by cause (docs/definitions.md, section 15). They are the
+// errors of the workers' messages by class of element, the error of the additions, and the cross
+// terms.
 //
 //      U   underflow       of x != 0 that became 0
 //      S   saturation      of x beyond the largest value, rounded to it

@@ -157,7 +157,7 @@ void ErrorWindows::add(std::int64_t step, std::size_t elements, std::size_t firs
         }
         length.sums.noise +=
             block_sum(of_blocks.size(), [&](std::size_t b) { return of_blocks[b]; });
-        length.over.add_lost(error, of_blocks);  // the square of 0 - error is the squared error
+        length.over.add_lost(error, of_blocks);  // adds the squares of 0 - error
     }
     if (first + count == elements) end_step();
 }

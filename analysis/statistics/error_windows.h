@@ -78,11 +78,12 @@ private:
     void end_step();
     void add_updates(Length& length, std::size_t first, std::size_t count);
 
-    std::optional<std::int64_t> last_;  // the last step
+    std::optional<std::int64_t> last_;  // number of the last step
     std::array<Length, window_lengths.size()> lengths_;
-    Buffer<double> reference_squares_, result_squares_;  // per element, over all steps so far
-    int steps_ = 0;                                      // number of steps so far
-    Buffer<double> error_, reference_;                   // of the current block
+    // Sums of squares per element, over all steps so far.
+    Buffer<double> reference_squares_, result_squares_;
+    int steps_ = 0;                     // number of steps so far
+    Buffer<double> error_, reference_;  // errors and references of the current block
     // The optimizer's updates for the current block.
     Buffer<double> of_reference_, of_result_;
 };

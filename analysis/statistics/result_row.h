@@ -38,7 +38,7 @@ struct ResultRow {
 enum class Moments {
     none,           // the columns stay empty
     deterministic,  // the bias is the mean error, the variance is 0
-    closed_form,    // from the statistics' sums
+    closed_form,    // computed from the statistics' sums
 };
 
 // Fills the columns that are computed from the statistics.

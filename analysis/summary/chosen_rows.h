@@ -21,7 +21,7 @@ namespace apscope::detail {
 // Rows of a table, in which a row may occur several times, and the topology for which each counts.
 struct ChosenRows {
     std::vector<std::uint32_t> row;
-    std::vector<std::int32_t> topology;   // codes of `topologies`
+    std::vector<std::int32_t> topology;   // indices into `topologies`
     std::vector<std::string> topologies;  // names in the table, then joined names
 
     std::size_t size() const { return row.size(); }

@@ -30,7 +30,7 @@ struct Cell {
 struct Pair {
     std::string trace, scheme_a, scheme_b, topology_a, topology_b;
     struct Place {
-        std::int32_t tensor, step;  // codes of the first table
+        std::int32_t tensor, step;  // codes in the first table
     };
     std::vector<Place> places;
     std::vector<Cell> a, b;

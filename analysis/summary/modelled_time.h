@@ -30,7 +30,7 @@ struct TimeOptions {
     std::optional<double> bucket_bytes;
     SideMessages side = SideMessages::fused;
     CollectiveAlgorithm side_collective = CollectiveAlgorithm::ring;
-    std::string baseline = "ring";  // a topology
+    std::string baseline = "ring";  // topology of the fp32 all-reduce
     // How the note of a row begins that has no numbers because the trace lacks an input.
     std::string not_measurable;
 };

@@ -16,7 +16,7 @@ namespace apscope::detail {
 
 // A row of the table of noise: a tensor at a step, with all workers or with one left out.
 struct NoiseRow {
-    std::int32_t trace = 0, tensor = 0, role = 0;  // codes
+    std::int32_t trace = 0, tensor = 0, role = 0;  // codes of the texts in NoiseTable
     std::int64_t step = 0, workers = 0;
     std::optional<std::int64_t> without;
     std::int64_t blocks = 0, noise_blocks = 0, lone_blocks = 0;
@@ -60,7 +60,7 @@ private:
         // ratio of the noise without it to the noise with all workers.
         std::vector<double> left, log2s;
     };
-    std::vector<Step> steps_;  // ascending
+    std::vector<Step> steps_;  // in ascending order
     std::int64_t noise_blocks_ = 0, lone_blocks_ = 0;
     std::size_t workers_ = 0;  // the number of workers that were left out, one at a time
 };

@@ -18,9 +18,12 @@ namespace apscope::detail {
 // A row of the table of persistence: the errors of one reduction of a tensor by a scheme, summed
 // over a window of consecutive steps (analysis/statistics/error_windows.h).
 struct WindowRow {
-    std::int32_t trace = 0, tensor = 0, scheme = 0, topology = 0;  // codes
-    std::int64_t step = 0, steps = 0;     // number of the first step; number of steps
-    double squared_error = 0, noise = 0;  // infinite with overflow; noise is NaN if unknown
+    // Codes of the texts in WindowTable.
+    std::int32_t trace = 0, tensor = 0, scheme = 0, topology = 0;
+    std::int64_t step = 0,     // number of the first step
+        steps = 0;             // how many steps the window has
+    double squared_error = 0,  // infinite with overflow
+        noise = 0;             // NaN if unknown
     std::int64_t noise_blocks = 0;
     double log2_over_noise = 0;
     UpdateSums sgd, adam;

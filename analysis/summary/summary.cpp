@@ -306,8 +306,10 @@ Summary summarized(const RowTable& table, const ChosenRows& rows, std::optional<
         out.topology.push_back(rows.topology_of(i));
     }
     std::vector<StepSums> means(count);
-    std::vector<std::vector<std::pair<std::int64_t, double>>> ratios(count);  // per step
-    std::vector<std::vector<Ratio>> products(count);  // for the gain, per step
+    // For each row of the summary and each of its steps: the number of the step and the error over
+    // noise; the terms of the gain.
+    std::vector<std::vector<std::pair<std::int64_t, double>>> ratios(count);
+    std::vector<std::vector<Ratio>> products(count);
     const std::vector<std::uint32_t> owner = steps.owners(groups);
     for (std::size_t s = 0; s < steps.size(); ++s) {
         const Loss& loss = of_step[s];

@@ -1,4 +1,4 @@
-// Summary: one row per scheme and topology on a trace: docs/definitions.md, sections 14 and 16.
+// Summary: one row per scheme and topology of a trace (docs/definitions.md, sections 14 and 16).
 #pragma once
 
 #include <cstddef>
@@ -32,9 +32,9 @@ enum class OnPage { part, whole, none };
 
 // One row per trace, scheme, topology and part, in order of appearance.
 struct Summary {
-    std::vector<std::uint32_t> first;  // for each row, a row of the table with its names
+    std::vector<std::uint32_t> first;  // for each row, a row of the table with the same names
     std::vector<std::string> topology, format;
-    Figures figures;  // summary_figures.inc, without those of models and places
+    Figures figures;  // those of summary_figures.inc, without its models and places
     std::vector<std::optional<std::uint32_t>> worst;  // for each row, the table's row of worst_nmse
 };
 

@@ -37,7 +37,7 @@ struct Summation {
     std::optional<FloatFormat> accumulate = {};
     /// The format of products; by default they are exact, and each step is a fused multiply-add.
     std::optional<FloatFormat> product = {};
-    Projection projection = {};  ///< for all roundings
+    Projection projection = {};  ///< projection of all roundings
     std::uint64_t seed = 0;
     int threads = 1;
 };

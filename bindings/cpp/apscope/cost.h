@@ -13,13 +13,13 @@ namespace apscope {
 /// @addtogroup cost Modelled time
 /// @{
 
-/// Links between the workers, and memory, in seconds and bytes per second.
+/// Links between the workers, and memory.
 struct Network {
     double latency = 5e-6;    ///< per message between nodes
     double bandwidth = 10e9;  ///< per worker between nodes
     /// The same inside a node; by default as between nodes.
     std::optional<double> intra_latency = {}, intra_bandwidth = {};
-    double pass_cost = 1e-12;       ///< per byte of one local pass over memory
+    double pass_cost = 1e-12;       ///< seconds per byte of one local pass over memory
     std::optional<int> nodes = {};  ///< number of nodes, with neighbours on one node; must divide
                                     ///< the workers. None: every worker is a node
     /// Network interfaces per node, each of `bandwidth`, shared by the node's workers; at most one
@@ -40,8 +40,8 @@ APSCOPE_API Network network_of(std::string_view inside, std::string_view between
 
 /// The work of one worker in a collective operation.
 struct CollectiveCost {
-    double messages = 0, bytes = 0;              ///< sent between nodes, one after another
-    double intra_messages = 0, intra_bytes = 0;  ///< sent inside a node
+    double messages = 0, bytes = 0;  ///< messages and bytes sent between nodes, one after another
+    double intra_messages = 0, intra_bytes = 0;  ///< messages and bytes sent inside a node
     double added = 0, decoded = 0;  ///< bytes that the worker adds up, and bytes that it decodes
     double busiest = 0;             ///< bytes that the busiest worker sends between nodes
     double node_bytes = 0;          ///< bytes that the busiest node sends to the others

@@ -59,10 +59,10 @@ struct SummaryRow {
 #include "analysis/summary/summary_figures.inc"
     /// Errors added up over 1, 3, 10 and 30 steps; computed with `ReplayOptions::persistence`.
     std::array<Persistence, 4> persistence = {};
-    std::array<UpdateLoss, 3> update_loss = {};  ///< of updates over 3, 10 and 30 steps
+    std::array<UpdateLoss, 3> update_loss = {};  ///< losses of updates over 3, 10 and 30 steps
     std::string worst_layer;  ///< the layer and step of `worst_nmse`; empty without one
     std::optional<std::int64_t> worst_step;
-    double time = 0, speedup = 0;  ///< modelled seconds per step, and relative to the fp32 ring
+    double time = 0, speedup = 0;  ///< modelled seconds per step, and speedup over the fp32 ring
 };
 
 /// Options of a breakdown by layer, role or step.
@@ -150,7 +150,7 @@ struct StepTimeOptions {
     /// Number of parameters of the model; one factor scales all tensors to it.
     std::optional<double> elements = {};
     std::optional<double> bucket_bytes = {};  ///< fp32 bytes per message; 0: one message per tensor
-    /// When the values are sent on which workers agree before encoding: fused, bucket or delayed.
+    /// When the values that workers agree on before encoding are sent: fused, bucket or delayed.
     std::string side = "fused";
     std::string side_collective = "ring";  ///< collective of these values: ring, tree or halving
     std::string baseline = "ring";         ///< the topology of the fp32 all-reduce

@@ -15,9 +15,9 @@ namespace apscope {
 struct Results::Data {
     std::string trace;
     int workers = 0;
-    std::vector<std::int64_t> step_numbers;        // of all steps of the trace
-    std::vector<std::string> tensor_names, roles;  // of all tensors of the trace
-    std::vector<std::size_t> steps, tensors;       // indices of the replayed ones
+    std::vector<std::int64_t> step_numbers;        // numbers of all steps of the trace
+    std::vector<std::string> tensor_names, roles;  // names and roles of all tensors of the trace
+    std::vector<std::size_t> steps, tensors;       // indices of the replayed steps and tensors
     std::vector<std::string> schemes, families, topologies;
     std::vector<detail::ResultRow> rows;
     detail::NoiseTable noise;
