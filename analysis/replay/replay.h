@@ -1,4 +1,4 @@
-// Replay: recorded gradients through schemes and topologies, in two passes.
+// Replay: runs recorded gradients through schemes and topologies, in two passes.
 //
 // Pass 1 reads every selected (step, tensor, worker) once, for statistics and exponent histograms.
 // Selection computes scales from them, scheme by scheme, in step order. Pass 2 processes items,

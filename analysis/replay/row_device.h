@@ -62,7 +62,7 @@ struct RowTotals {
 class RowDevice {
 public:
     virtual ~RowDevice() = default;
-    // Runs every task on an item. gradients: one row per worker. divisor: of sums and the
+    // Runs every task on an item. gradients: one row per worker. divisor: divides the sums and the
     // reference. noise: the noise of every noise block (batch_noise.h), or empty. Several threads
     // may call run() at once. Throws std::bad_alloc if the device has no memory for one block of
     // 4096 elements, std::runtime_error if it fails.

@@ -39,7 +39,7 @@ bool add_nearest(ErrorStatistics& s, const float* in, float* out, std::size_t co
         case StoreMode::streamed: run<StoreMode::streamed>(in, out, count, &cast, &f); break;
     }
     if (f.max > cast.largest) return false;
-    // Errors of less than 2^-126 quanta may be anything in fp32.
+    // Errors of less than 2^-126 quanta lose digits in fp32.
     const float ulps = bits_cast<float>(f.ulps);
     if (ulps < 0x1p-100f && f.sums[ErrorStatistics::squared_error] != 0.0) return false;
     s.count += count;

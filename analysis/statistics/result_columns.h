@@ -4,10 +4,11 @@
 // section 3.
 //
 // One line per column: KIND(name, unit, section, pools).
-// - KIND: COUNT, an integer that may be empty; BITS, an integer; REAL, a number that may be empty.
+// - KIND: COUNT (an integer that may be empty), BITS (an integer) or REAL (a number that may be
+//   empty).
 // - unit: the unit of the column; "x" is the unit of the gradient.
 // - section: the section of docs/definitions.md that has the formula.
-// - pools: Pools::NAME, how rows are combined.
+// - pools: how rows are combined; the name of a Pools.
 #pragma once
 
 namespace apscope::detail {
@@ -19,7 +20,7 @@ enum class Pools {
     lost,        // a sum in which a skipped row counts as y = 0
     mean,        // a mean weighted by the number of elements
     quotient,    // computed from pooled sums
-    sum_blocks,  // a sum that belongs to the geometric mean over blocks
+    sum_blocks,  // a sum from which the geometric mean over blocks is computed
 };
 
 }  // namespace apscope::detail

@@ -58,9 +58,10 @@ Breakdown broken_down(const RowTable& table, Part part,
                       const NoiseTable* noise = nullptr, const WindowTable* windows = nullptr,
                       std::optional<Optimizer> optimizer = {});
 
-// The rows of a summary in order of rank: by trace; real topologies before `exact`; then schemes
-// whose memory has no gaps, schemes without overflow, schemes that lose no layer; then by
-// step_nmse, then by error over noise, NaN last.
+// The rows of a summary in order of rank. The order is by trace; in a trace, real topologies come
+// before `exact`. Among these, schemes without gaps in their memory come first, then schemes
+// without overflow, then schemes that lose no layer. Ties are broken by step_nmse and by error over
+// noise, with NaN last.
 std::vector<std::size_t> ranked(const RowTable& table, const Summary& summary);
 
 }  // namespace apscope::detail

@@ -48,11 +48,11 @@ public:
     // for a missing tensor.
     std::span<const std::byte> bytes(const std::string& name) const;
 
-    // The tensor as fp32: F32 without a copy if its bytes are aligned; F16 and BF16 widened, which
-    // is exact; F64 only if every value is an fp32 value. Throws std::invalid_argument for other
-    // dtypes and for a missing tensor. When the last copy of a large view is destroyed, its pages
-    // are released; small views release theirs together, so that at most about 256 KiB of a file
-    // stay in memory. Safe to call from several threads.
+    // The tensor as fp32. F32 is not copied if its bytes are aligned. F16 and BF16 are widened,
+    // which is exact. F64 is converted only if every value is an fp32 value. Throws
+    // std::invalid_argument for other dtypes and for a missing tensor. When the last copy of a
+    // large view is destroyed, its pages are released; small views release theirs together, so that
+    // at most about 256 KiB of a file stay in memory. Safe to call from several threads.
     TensorView read(const std::string& name) const;
 
 private:

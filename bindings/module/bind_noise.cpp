@@ -21,8 +21,8 @@ using namespace apscope::python;
 
 namespace {
 
-// Makes the table from columns by name: texts as codes and names, and numbers. A missing column is
-// filled with 0 or "".
+// Makes the table from columns by name, which are numbers, or texts as codes and names. A missing
+// column is filled with 0 or "".
 NoiseTable noise_table(const py::dict& columns, const IntegerArray& without) {
     NoiseTable table;
     table.rows.resize(static_cast<std::size_t>(without.size()));

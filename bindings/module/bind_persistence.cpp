@@ -21,8 +21,8 @@ using namespace apscope::python;
 
 namespace {
 
-// Makes the table from columns by name: texts as codes and names, and numbers; without columns it
-// has no rows. optimizers: the names of the known optimizers, by trace.
+// Makes the table from columns by name, which are numbers, or texts as codes and names. Without
+// columns the table has no rows. optimizers: the names of the known optimizers, by trace.
 WindowTable window_table(const py::dict& columns,
                          const std::map<std::string, std::string>& optimizers) {
     WindowTable table;

@@ -1,4 +1,4 @@
-// The statistics of one row as a dict of columns, None where a column has no value.
+// The statistics of one row as a dict of columns, with None for a column without a value.
 #pragma once
 
 #include <pybind11/pybind11.h>

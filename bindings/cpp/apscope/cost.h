@@ -15,8 +15,8 @@ namespace apscope {
 
 /// Links between the workers, and memory.
 struct Network {
-    double latency = 5e-6;    ///< per message between nodes
-    double bandwidth = 10e9;  ///< per worker between nodes
+    double latency = 5e-6;    ///< seconds per message between nodes
+    double bandwidth = 10e9;  ///< bytes per second of one network interface between nodes
     /// The same inside a node; by default as between nodes.
     std::optional<double> intra_latency = {}, intra_bandwidth = {};
     double pass_cost = 1e-12;       ///< seconds per byte of one local pass over memory

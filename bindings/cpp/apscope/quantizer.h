@@ -72,8 +72,8 @@ public:
     double operator()(double x, std::uint64_t element = 0) const {
         return round_double_(*prepared_, x, element);
     }
-    /// A number that fp64 may not contain, rounded once; `<apscope/multiprecision.h>` makes such
-    /// numbers from Boost's.
+    /// A number that need not be an fp64 number, rounded once; `<apscope/multiprecision.h>` makes
+    /// such numbers from Boost's.
     /// @throws std::invalid_argument  An inexact number with fewer than 122 bits, or of more than
     ///                                126; the rounding is stochastic_exact, which needs all
     ///                                digits.

@@ -83,9 +83,9 @@ public:
     std::vector<std::string> topologies() const;
 
     /// Schemes ranked by error, one row per scheme and topology. `exact`, an ideal, comes last.
-    /// Schemes without gaps in their memory come before others; among equals, those without
-    /// overflow; then those without lost layers; then the order is by `step_nmse`, then by
-    /// `error_over_noise`.
+    /// Schemes without gaps in their memory come before others; among equals, schemes without
+    /// overflow come first, then schemes without lost layers. Ties are broken by `step_nmse`, then
+    /// by `error_over_noise`.
     /// @throws std::invalid_argument  An impossible option.
     std::vector<SummaryRow> summary(const SummaryOptions& options = {}) const;
     /// Scheme `a` against scheme `b`: a row for all layers, then one per layer. `a` and `b` are
@@ -120,9 +120,9 @@ public:
     std::vector<NoiseFacts> noise_facts(const std::vector<std::string>& by = {"trace"},
                                         double batch_factor = 1) const;
     /// Errors pooled over everything that is not in `by`: sums are added, then divided.
-    /// @param by  Some of trace, step, tensor, role, scheme, format, topology, stage. Without stage
-    ///            and topology the rows are those of the ranking; with stage, these and the wire's;
-    ///            with topology, the rows of all topologies, each with all tensors.
+    /// @param by  Some of trace, step, tensor, role, scheme, format, topology, stage. Without
+    ///            topology the pooled rows are those of the ranking; with it, the rows of all
+    ///            topologies, each with all tensors. With stage or topology, wire rows are added.
     /// @throws std::invalid_argument  No such column; no `scheme` although there are several.
     PooledTable pool(const std::vector<std::string>& by) const;
     /// Modelled seconds per step of every scheme and topology.

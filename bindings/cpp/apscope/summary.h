@@ -40,10 +40,10 @@ struct Persistence {
     double pooled = 0, low = 0, high = 0, typical = 0;
 };
 
-/// The angle by which an exchange turns an optimizer's update over a window of consecutive steps:
-/// 1 - the cosine between its updates with the exchange and with exact sums, the mean over the
-/// windows, and the ends of the 95 % interval over them: docs/definitions.md, section 16. NaN
-/// without windows of this length or without an optimizer.
+/// How far an exchange turns an optimizer's update over a window of consecutive steps
+/// (docs/definitions.md, section 16). `loss` is 1 - the cosine between the updates with the
+/// exchange and with exact sums, as the mean over the windows; `low` and `high` are the ends of its
+/// 95 % interval over the windows. NaN without windows of this length or without an optimizer.
 struct UpdateLoss {
     int steps = 0;  ///< steps of a window
     double loss = 0, low = 0, high = 0;

@@ -114,7 +114,7 @@ inline AxisPlace place_of(const std::vector<std::size_t>& shape, std::ptrdiff_t 
 /// @param q  The format and how to round to it.
 /// @return   An array of x's shape and type: xt::xtensor if x's rank is fixed, else xt::xarray; C
 ///           order.
-/// @throws std::invalid_argument  Floats, where the format's values are not fp32 numbers.
+/// @throws std::invalid_argument  Floats, if the format's values are not fp32 numbers.
 template <class E>
     requires std::floating_point<typename E::value_type>
 auto quantize(const xt::xexpression<E>& x, const Quantizer& q) {

@@ -22,7 +22,7 @@ public:
     // The codes of a column of names, for grouping rows by it. Throws std::invalid_argument if
     // there is no such column.
     detail::Codes column(std::string_view name) const;
-    // The cell of a column of names in a row.
+    // The text of a row in a column of names.
     std::string cell(std::string_view name, std::size_t row) const;
 
 private:
