@@ -35,8 +35,8 @@ struct Cost {
     // Bytes that the busiest worker sends between the nodes. `inter` counts messages that must be
     // sent one after another, in a tree by several workers.
     double busiest = 0.0;
-    double busiest_inside =
-        0.0;                  // bytes that the busiest worker sends inside a node, in hierarchies
+    // Bytes that the busiest worker of a hierarchy sends inside a node.
+    double busiest_inside = 0.0;
     double node = 0.0;        // bytes that the busiest node sends to the others
     int workers_of_node = 1;  // more than 1 if workers are placed on nodes
 };

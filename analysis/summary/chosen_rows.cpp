@@ -47,7 +47,7 @@ public:
         const std::vector<std::uint32_t> pair_of = tensors_.owners(pairs_);
         std::vector<std::vector<std::int32_t>> alone(pairs_.size()), crossing(pairs_.size()),
             own(tensors_.size());
-        // First filled with the topologies that a tensor has rows for.
+        // At first, each element has the topologies for which the tensor has rows.
         covering_.resize(tensors_.size());
         const auto note = [](std::vector<std::int32_t>& known, std::int32_t code) {
             if (std::ranges::find(known, code) == known.end()) known.push_back(code);

@@ -25,7 +25,8 @@ CollectiveAlgorithm parse_side_collective(std::string_view name);  // ring, tree
 
 struct TimeOptions {
     Links links;
-    std::optional<double> elements;  // elements of the model; all tensors are scaled by one factor
+    // Number of elements of the model; all tensors are scaled by one factor.
+    std::optional<double> elements;
     // Bytes of fp32 values per bucket. 0: one message per tensor. None: one message per step.
     std::optional<double> bucket_bytes;
     SideMessages side = SideMessages::fused;

@@ -106,7 +106,7 @@ TensorView SafetensorsFile::read(const std::string& name) const {
     const SafetensorsEntry& entry = this->entry(name);
     const std::byte* bytes = data_ + entry.begin;
     const std::size_t length = entry.end - entry.begin;
-    // Called when the bytes were read for the last time.
+    // Called when the bytes of the file are no longer needed.
     const auto let_go = [file = shared_from_this(), bytes, length] {
         if (length < drop_pages_from) file->count_small_view(length);
         else file->file_.drop_pages(bytes, length);

@@ -129,7 +129,7 @@ scale more for the whole array), `nonfinite` (what an infinity or a NaN does to 
 torchao, torchao_0.18 or transformer_engine; docs/definitions.md, section 11).)")
         .def(py::init([](const std::string& name) { return parse_block_format(name); }),
              py::arg("name"))
-        .def(py::init([](const py::object& name) {  // throws: not text, or not UTF-8
+        .def(py::init([](const py::object& name) {  // throws for other objects, and invalid UTF-8
                  return parse_block_format(py::module_::import("apscope._arrays.checks")
                                                .attr("text")("name", name)
                                                .cast<std::string>());

@@ -100,7 +100,7 @@ APSCOPE_API double student_t(double freedom);
 /// One of the two schemes of a ComparisonRow.
 struct ComparedScheme {
     std::string scheme, topology;
-    double error_over_noise = 0;  ///< that of the typical block; NaN if the noise is unknown
+    double error_over_noise = 0;  ///< of the typical block; NaN if the noise is unknown
     double step_nmse = 0;         ///< mean over the steps
     double nmse = 0;              ///< pooled, infinite with overflow
     double underflow_wire = 0, underflow_reduced = 0;
