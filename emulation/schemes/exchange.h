@@ -27,7 +27,8 @@ namespace apscope::detail {
 struct Parameters {
     std::optional<double> scale;        // scale of every element
     Row scales;                         // otherwise: one scale per `unit` consecutive elements
-    std::size_t unit = 1, lead = 0;     // lead: elements of the first unit before the row begins
+    std::size_t unit = 1,               // number of elements that share one of `scales`
+        lead = 0;                       // how many elements of the first unit precede the row
     std::optional<int> scale_exponent;  // s, if one power of two 2^s scales all
     bool skipped = false;               // the scheme drops this step
     Record own;                         // further inputs of the scheme's encode and reduce

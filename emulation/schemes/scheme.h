@@ -52,9 +52,8 @@ struct SchemeParts {
     // the length of these blocks, counted from the start of the row. 0: it depends on the whole
     // row.
     std::size_t block = 0;
-    // If blocks are counted through buckets of several tensors: a bucket is full from this number
-    // of bytes on, and encode() needs TrainingStep::bucket. 0: blocks are counted through each
-    // tensor.
+    // If blocks run on across the tensors of a bucket: the size in bytes at which a bucket is full;
+    // encode() then needs TrainingStep::bucket. 0: every tensor begins a new block.
     std::size_t bucket = 0;
     // With a bucket: a tensor's result depends on all elements of the shards that it overlaps.
     bool whole_shards = false;

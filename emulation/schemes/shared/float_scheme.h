@@ -1,4 +1,4 @@
-// Common parts of schemes on a float grid: the keys, and the grid and reduction that keys give.
+// The keys that all schemes on a float grid have, and the scheme parts built from these keys.
 #pragma once
 
 #include <utility>
@@ -19,8 +19,8 @@ struct FloatDefaults {
 std::vector<SchemeKey> float_keys(std::vector<SchemeKey> own = {},
                                   const FloatDefaults& defaults = {});
 
-// Grid, encoder and transport from those keys. side_bits: bits of the values that are agreed for a
-// tensor, besides the codes.
+// The scheme parts (grid, encoder, transport) that the keys of float_keys() give. side_bits: bits
+// per tensor, besides the codes, with which the workers agree on its scale.
 SchemeParts float_scheme(const SchemeArguments& arguments, std::uint64_t side_bits = 0,
                          Choose choose = {});
 

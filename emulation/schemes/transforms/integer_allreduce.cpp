@@ -88,9 +88,9 @@ struct FixedPoint {
         for (const RowReader& row : rows) raise_to_amax(row, chunk, factor);
         for (double& f : factor) {
             const double amax = f;
-            // Two quotients, because H B may exceed fp64 although neither factor does.
+            // Divides twice, because h * amax may overflow fp64.
             f = amax == 0.0 ? 1.0 : (half() - h) / h / amax;
-            // Because f is rounded, it might bring the largest value beyond the largest integer.
+            // f is rounded, so f * amax might exceed the largest integer.
             while (headroom == Headroom::one && f * amax > half() - 1.0) f = std::nextafter(f, 0.0);
             int exponent = 0;
             if (power_of_two && amax != 0.0) {
