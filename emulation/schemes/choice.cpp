@@ -159,7 +159,7 @@ Parameters choose_for(const Choose& choose, const Selection& given, const Wanted
             });
     }
     s.amax = fp32_bound(s.amax);
-    s.largest_sum = std::numeric_limits<double>::infinity();  // not known here
+    s.largest_sum = std::numeric_limits<double>::infinity();  // unknown
     const Decision d = choose_one(choose, step, state, s, ahead);
     Parameters theta;
     theta.scale = d.scale;

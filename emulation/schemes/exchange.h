@@ -60,7 +60,7 @@ struct TrainingStep {
            learning_rate = std::numeric_limits<double>::quiet_NaN();
     std::span<const float> weights, full_batch;  // empty if not recorded
     bool packs = false;                          // messages have their payload, not only its length
-    std::size_t row = 0;  // row length of the tensor of which this is a part; 0: by `shape`
+    std::size_t row = 0;  // of a part of a tensor: the tensor's row length; 0: by `shape`
     // For a scheme with blocks that cross tensors (SchemeParts::bucket). Null: no bucket.
     const Bucket* bucket = nullptr;
 
@@ -95,8 +95,8 @@ struct Message {
     std::vector<std::uint8_t> saturated;
     std::optional<BlockUse> block_use;  // if blocks of a float grid have their own scales
     std::vector<std::uint8_t> payload;  // if TrainingStep::packs
-    std::uint64_t payload_bits = 0,
-                  side_bits = 0;    // for a piece: its payload, the tensor's side information
+    std::uint64_t payload_bits = 0,     // of the piece, if this is the message for a piece
+        side_bits = 0;                  // of the complete tensor, even if this is for a piece
     std::uint64_t tensor_bits = 0;  // the part of side_bits that a tensor of any length has once
 
     // Prepares the message for n elements: the requested rows have n elements of any value, the

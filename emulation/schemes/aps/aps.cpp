@@ -29,9 +29,10 @@ namespace apscope::detail {
 
 namespace {
 
-struct Memory {  // by the name of a unit of tensors, or of a tensor with several units
+// The key is the name of a unit of tensors or, if a tensor has several units, of the tensor.
+struct Memory {
     std::map<std::string, std::vector<int>> shift;  // the last shift
-    std::map<std::string, std::vector<long>> run;   // the number of consecutive steps with it
+    std::map<std::string, std::vector<long>> run;   // consecutive steps with the last shift
 
     void fields(Fields& f) {
         f.each("shift", shift);

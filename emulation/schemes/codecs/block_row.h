@@ -16,7 +16,7 @@ namespace apscope::detail {
 // a shard may be shorter than the others.
 struct BlockLines {
     std::size_t block = 1;
-    std::size_t line = std::numeric_limits<std::size_t>::max();  // elements; by default one line
+    std::size_t line = std::numeric_limits<std::size_t>::max();  // its length; default: one line
 
     struct Run {
         std::size_t index, end;  // index of the block's scale; first element after the block
@@ -64,12 +64,12 @@ struct BlockGrid {
 BlockRow encode_block_row(std::span<const double> x, const BlockGrid& grid,
                           const BlockSettings& settings, std::size_t line = BlockLines().line);
 
-// The part of a row that the message contains. The elements around it complete its first and last
-// block.
+// The part of a row that the message contains. The row's other elements complete the first and the
+// last block of this part.
 struct OwnPart {
     std::size_t first, count;
     std::uint64_t scales;      // scales of blocks that begin in the tensor: its side information
-    bool tensor_scale = true;  // also the tensor scale, if the format has one
+    bool tensor_scale = true;  // true: also the tensor scale, if the format has one
 };
 
 // Writes the row into a message: values and moments of all elements, statistics and payload of the

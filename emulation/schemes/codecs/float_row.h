@@ -1,5 +1,5 @@
-// Rounds rows of fp64 values to a float grid. For tensors that were compensated or transformed
-// first, whose values need not be fp32 numbers.
+// Rounds rows of fp64 values to a float grid. Schemes that compensate or transform a tensor first
+// use this, because the values are then not always fp32 numbers.
 #pragma once
 
 #include <span>

@@ -13,11 +13,12 @@
 
 namespace apscope::detail {
 
-// The limits of a format that these columns need.
+// The limits of a format that the columns subnormal, saturated and max_ulp need.
 struct GridLimits {
     int emin = 0, mantissa_bits = 0;
-    double smallest_normal = 0.0, largest = 0.0;  // 0: no normal number
-    double divisor = 1.0;                         // divides rounded numbers before they are sent
+    double smallest_normal = 0.0,  // 0: the format has no normal number
+        largest = 0.0;
+    double divisor = 1.0;  // the divisor of rounded numbers before they are sent
 };
 inline GridLimits limits_of(const FloatFormat& format, const Cast<double>& cast,
                             double divisor = 1.0) {

@@ -3,9 +3,9 @@
 //
 //      sum over i of (x_i - below)(above - x_i)
 //
-// Some optimum takes its points from the data (moving one between two elements changes the sum
-// linearly), so a dynamic programme over the sorted elements finds it, segments' costs coming from
-// prefix sums:
+// Some optimum has all its points at elements, because the sum is linear in a point between two
+// elements. A dynamic programme over the sorted elements finds this optimum; the costs of segments
+// come from prefix sums:
 //
 //      T[j, t] = min over i < j of (T[i, t - 1] + cost(i, j))
 //
@@ -37,7 +37,7 @@ LevelSearch parse_level_search(std::string_view name);  // throws std::invalid_a
 
 struct OptimalLevels {
     Row levels;             // ascending, at most k
-    double variance = 0.0;  // the sum above
+    double variance = 0.0;  // the sum above for these levels
 };
 
 // Chooses the levels of one row after another, in the same buffers.

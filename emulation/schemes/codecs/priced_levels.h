@@ -26,13 +26,14 @@ public:
     // are the only best ones, or if no price was found. points.size() > k.
     std::optional<Row> find(const LevelPoints& points, std::size_t k);
 
-    static constexpr std::size_t most_points = 4096;  // from here on the layers are faster
+    static constexpr std::size_t most_points = 4096;  // from this number on, the layers are faster
 
 private:
     Row before_;
     Buffer<std::uint32_t> lowest_;
-    double price_ =
-        0.0;  // the last price found, in units of the cost without levels between the ends
+    // The last price found, in units of the cost without levels between the ends; 0 before the
+    // first.
+    double price_ = 0.0;
 };
 
 }  // namespace apscope::detail

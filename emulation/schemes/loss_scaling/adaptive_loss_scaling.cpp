@@ -62,7 +62,7 @@ struct Memory {
         long age = 0;  // steps since the choice; 0: choose again
         auto members() { return std::tie(exponent, age); }
     };
-    std::map<std::string, Chosen> scales;  // by tensor
+    std::map<std::string, Chosen> scales;  // by the tensor's name
 
     void fields(Fields& f) { f.each("scale", scales); }
 };

@@ -1,4 +1,4 @@
-// multipoint: a tensor as a sum of a few scaled points of a uniform grid, chosen greedily.
+// multipoint sends a tensor as a sum of a few scaled points of a uniform grid, chosen greedily.
 //
 //      z = the point nearest to r / a      for every a of a line search
 //      s = <r, z> / |z|^2                  the pair (s, z) with the least |r - s z|^2 is sent

@@ -46,8 +46,8 @@ struct Memory {
 struct Phases {
     bool warm = false;  // the momentum is sent in a float format
     Row scales;         // scale of each worker's v
-    Row answers;
-    Row padding;  // v after the tensor's end, worker by worker
+    Row answers;        // scale of each chunk of V
+    Row padding;        // v after the tensor's end, worker by worker
 
     void fields(Fields& f) {
         f.numbers("warm", warm);

@@ -20,7 +20,7 @@ namespace apscope::detail {
 namespace {
 
 struct Memory {
-    std::map<std::string, double> scale;  // by tensor
+    std::map<std::string, double> scale;  // by the tensor's name
 
     void fields(Fields& f) { f.each("scale", scale); }
 };
