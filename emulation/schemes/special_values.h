@@ -19,7 +19,8 @@ struct SpecialValue {
 
 // out = gradients, with 0 for elements that are not finite; false if there was one.
 bool widen_finite(std::span<const float> gradients, std::span<double> out);
-// The same, or an exact copy with `sees_special`; appends the omitted elements to `special`.
+// Does the same and appends the omitted elements to `special`; with `sees_special`, copies all
+// elements unchanged instead.
 void widen_gradients(std::span<const float> gradients, bool sees_special, std::size_t worker,
                      std::span<double> out, std::vector<SpecialValue>& special);
 

@@ -228,8 +228,8 @@ SchemeParts parts_of(const SchemeArguments& arguments) {
             encode_signs(m, whole, scale, 0, p.packs());
             m.values.resize(p.x.size());
         }
-        m.side_bits = m.tensor_bits =
-            64;  // the scales of the worker's row and of the worker's chunk
+        // The scales of the worker's row and of the worker's chunk.
+        m.side_bits = m.tensor_bits = 64;
     };
     scheme.encoding.reduce = [](const SentPieces& s, Row& sum) {
         exact_sum(s.messages, sum);

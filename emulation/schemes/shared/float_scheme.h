@@ -24,7 +24,8 @@ std::vector<SchemeKey> float_keys(std::vector<SchemeKey> own = {},
 SchemeParts float_scheme(const SchemeArguments& arguments, std::uint64_t side_bits = 0,
                          Choose choose = {});
 
-// Throws std::invalid_argument for a division, because the scheme gathers decoded values.
+// Throws std::invalid_argument if the grid divides, because a scheme that gathers codes and adds
+// decoded values cannot divide. gathers: the setting that gathers, for the message.
 void require_undivided(const FloatGrid& grid, const SchemeArguments& arguments,
                        std::string_view gathers);
 

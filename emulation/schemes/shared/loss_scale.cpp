@@ -69,8 +69,8 @@ bool FoundInf::could_overflow(const AgreedStatistics& s, double scale, int worke
     if (topology.kind == Topology::Kind::exact || encoder_.reduction.exact) return false;
     if (topology.kahan) return true;  // the bound below ignores the compensation
     const double messages = wire.growth * scale * s.largest_sum + workers * wire.least;
-    return hops.summed(messages, workers) * (1.0 + 0x1p-40) >
-           by.largest();  // a margin for the bound's own rounding
+    // 2^-40 is a margin for the rounding of the bound itself.
+    return hops.summed(messages, workers) * (1.0 + 0x1p-40) > by.largest();
 }
 
 bool FoundInf::operator()(const SelectionInput& input, std::size_t step, double scale) const {

@@ -16,7 +16,7 @@
 namespace apscope::detail {
 
 // The place of a worker's row among the rows for which parameters were chosen. If they were chosen
-// for one row alone, as in two phases, it is 0.
+// for one row alone, as in two phases, the place is 0.
 inline std::size_t place_of(std::size_t worker, std::size_t rows) {
     return worker < rows ? worker : 0;
 }

@@ -16,8 +16,8 @@ struct ShiftRule {
     FloatFormat format;
     Headroom headroom = Headroom::workers;
     bool tight = false;
-    long frozen =
-        0;  // after this number of equal consecutive shifts the shift is constant; 0: never
+    // After this number of equal consecutive shifts, the shift is constant; 0: never.
+    long frozen = 0;
     bool delayed = false;  // the shift of the step before is in force
 
     // From the format and the keys `headroom` and `rule`.

@@ -195,7 +195,7 @@ SchemeParts parts_of(const SchemeArguments& arguments) {
     return {
         .grid = "int" + std::to_string(f.bits),
         .topology = std::string(reductions::code_sum),
-        // Sums are as wide as codes: the scale leaves room.
+        // Sums are as wide as codes: the scale leaves room, or sums wrap or saturate.
         .transport = {.agreed_bits = all_side_bits},
         .choice = {.select = select},
         .encoding = {.encode = [f](const RowPiece& p,
