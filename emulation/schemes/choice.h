@@ -19,7 +19,7 @@ namespace apscope::detail {
 struct AgreedStatistics {
     double amax = 0.0;            // largest finite |g| over all workers
     std::uint64_t nonfinite = 0;  // NaNs and infinities over all workers
-    std::size_t elements = 0;     // elements of one worker
+    std::size_t elements = 0;     // number of elements of one worker
     // Fixed-shape sums over the finite elements of all workers; 0 unless a scheme needs them.
     double sum = 0.0, sum_absolute = 0.0, sum_squares = 0.0;
     // The largest sum over the workers, in rank order, of an element's finite |g|; 0 unless needed.
@@ -108,7 +108,7 @@ struct SelectionInput {
     bool serves(std::size_t step, std::size_t tensor) const {
         return served.empty() || served[step * tensors + tensor] != 0;
     }
-    // The same input, in which the scheme has only these items.
+    // A copy of the input, in which the scheme has only these items.
     SelectionInput serving(const std::vector<char>& items) const;
 };
 

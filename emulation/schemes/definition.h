@@ -53,10 +53,10 @@ private:
 };
 
 struct SchemeDefinition {
-    std::string_view class_name = {};                            // in Python: APS
-    std::string_view summary = {};                               // one line
-    std::string_view source = {};                                // the origin of the algorithm
-    std::string_view needs = {};                                 // records that a trace must have
+    std::string_view class_name = {};  // the name of the class in Python, such as APS
+    std::string_view summary = {};     // the scheme in one line
+    std::string_view source = {};      // the origin of the algorithm
+    std::string_view needs = {};       // records that a trace must have
     enum class Body { none, scheme, policy } body = Body::none;  // the content of the parentheses
     bool takes_format = false;
     std::vector<SchemeKey> keys = {};

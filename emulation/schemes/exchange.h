@@ -37,7 +37,7 @@ struct Parameters {
     const Part& of() const {
         return own.of<Part>();
     }
-    double common_scale() const;  // throws std::invalid_argument without one
+    double common_scale() const;  // throws std::invalid_argument if `scale` is not set
     double scale_at(std::size_t element) const { return scales[(lead + element) / unit]; }
 
     NamedRows rows() const;
@@ -51,17 +51,18 @@ struct TrainingStep {
     std::string tensor = "x", role = "other";
     std::vector<std::int64_t> shape;
     std::int64_t number = 0;  // number of the step
-    std::size_t index = 0;    // among the replayed steps, from 0
+    std::size_t index = 0;    // index among the replayed steps
     int workers = 1;
-    PhiloxKey key{};                          // for all draws of this tensor at this step
+    PhiloxKey key{};                          // of all random words of this tensor at this step
     std::uint64_t nonfinite = 0;              // elements of all workers that bypass the scheme
     std::vector<std::uint64_t> nonfinite_of;  // per worker, if the rows are known
     double loss = std::numeric_limits<double>::quiet_NaN(),
            learning_rate = std::numeric_limits<double>::quiet_NaN();
     std::span<const float> weights, full_batch;  // empty if not recorded
     bool packs = false;                          // messages have their payload, not only its length
-    std::size_t row = 0;  // of a part of a tensor: the tensor's row length; 0: by `shape`
-    // For a scheme with blocks that cross tensors (SchemeParts::bucket). Null: no bucket.
+    // If this is a part of a tensor: the length of the tensor's rows. 0: rows follow from `shape`.
+    std::size_t row = 0;
+    // The tensor's bucket, if blocks of the scheme cross tensors (SchemeParts::bucket); else null.
     const Bucket* bucket = nullptr;
 
     // The random words of a worker; `hop` distinguishes several draws of one worker.
@@ -114,7 +115,7 @@ struct Exchange {
     Rows intended;              // the values that the workers want to send
     std::vector<Message> sent;  // values in the gradient's own basis
     Rows reduced;               // the sums over the workers, one per topology
-    SumMoments moments;         // of a stochastically rounded sum
+    SumMoments moments;         // moments of a sum that is rounded stochastically
     Row scales;  // the agreed scale of every element, or one for all, if the scheme has a
                  // float grid
     std::optional<int> scale_exponent;  // s, if one power of two 2^s scaled all
@@ -156,8 +157,8 @@ private:
 struct Bucket {
     struct ArrayRow {
         std::size_t worker = 0;
-        RowReader seen;
-        RowReader rounded;  // with elements that are not finite, if the scheme rounds them
+        RowReader seen;     // the row from which the scheme chooses
+        RowReader rounded;  // the row that the scheme encodes; not all finite if encodes_special()
     };
     std::vector<ArrayRow> rows;
     std::size_t first = 0;  // the first element of the tensor

@@ -79,7 +79,7 @@ private:
     Row buffer_;   // buffer of the readers
     Rows turned_;  // the results of forward() and adjust()
     Exchange e_;
-    std::vector<SpecialValue> special_;  // in the current piece
+    std::vector<SpecialValue> special_;  // elements of the current piece that are not finite
 };
 
 // One exchange of complete rows. gradients: one row of fp32 values per worker, equally long. If

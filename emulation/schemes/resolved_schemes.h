@@ -22,7 +22,7 @@ struct ResolvedScheme {
     std::shared_ptr<const Scheme> scheme;  // not a policy
     std::size_t requested = 0;             // index of the requested scheme or policy
     std::string name;  // the state's name: SPEC, POLICY/SPEC for a branch; + |TOPOLOGY if composed
-    std::vector<char> serves;  // 1: the item is this scheme's; empty: all items are
+    std::vector<char> serves;  // 1 for each item of this scheme; empty: all items
     bool composed = false;     // true: scheme is the composition of a requested scheme with a
                                // topology, not the requested scheme
 

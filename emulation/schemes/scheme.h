@@ -55,7 +55,8 @@ struct SchemeParts {
     // If blocks run on across the tensors of a bucket: the size in bytes at which a bucket is full;
     // encode() then needs TrainingStep::bucket. 0: every tensor begins a new block.
     std::size_t bucket = 0;
-    // With a bucket: a tensor's result depends on all elements of the shards that it overlaps.
+    // True if, with a bucket, a tensor's result depends on all elements of the shards that the
+    // tensor overlaps.
     bool whole_shards = false;
     // The name of a scheme whose parts are functions of the caller. Such parts are called with
     // recorded gradients only.

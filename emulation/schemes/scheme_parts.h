@@ -96,7 +96,7 @@ struct SchemeEncoding {
     std::function<void(const TrainingStep&, const Parameters&, Row& sum)> decode_sum = {};
     // Encodes and reduces if encode() and reduce() are left out.
     std::optional<FloatEncoder> float_encoder = {};
-    // For two phases: a faster path with the same bits as the other functions (float_phases.h).
+    // The fast path of two phases, with the same bits as the other functions (float_phases.h).
     std::shared_ptr<const FloatPhases> float_phases = {};
     // Bytes of the tables that each thread keeps for rows of this length, besides memory that is
     // counted per element.

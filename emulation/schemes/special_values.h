@@ -12,7 +12,7 @@
 namespace apscope::detail {
 
 struct SpecialValue {
-    std::size_t worker, element;  // in the current rows
+    std::size_t worker, element;  // indices in the current rows
     double value;
     double intended = 0.0;  // the value that the scheme sees instead
 };

@@ -34,7 +34,7 @@ struct Leaves {
     void fields(Fields&) {}
 };
 
-// The same step with one worker. bucket: the bucket of that worker, or null.
+// The step as an exchange of one worker. bucket: the bucket of this worker, or null.
 TrainingStep alone(const TrainingStep& step, const Bucket* bucket = nullptr) {
     TrainingStep one = step;
     one.workers = 1;

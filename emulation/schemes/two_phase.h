@@ -4,11 +4,11 @@
 //      S_s = c_0 + c_1 + ... + c_(W-1)   order: the owner of shard s adds decoded values in fp32
 //      y_s = C'(S_s)                     finish: it encodes the sum alone, and all decode the same
 //
-// Alone: the scheme runs with one worker. So a scale that is computed from a tensor is local to
-// each worker in phase 1 and to each shard in phase 2, without headroom for a sum; a constant scale
-// does not change. Shard s has the elements [s m, (s + 1) m) of a tensor of n elements, where
-// m = ceil(n / W); its owner is worker s. In phase 2, blocks and rows that share a scale begin at
-// the start of a shard, and the random words of shard s are those of a worker W + s.
+// To encode a row alone, the scheme runs with one worker. So a scale that is computed from a tensor
+// is local to each worker in phase 1 and to each shard in phase 2, without headroom for a sum; a
+// constant scale does not change. Shard s has the elements [s m, (s + 1) m) of a tensor of n
+// elements, where m = ceil(n / W); its owner is worker s. In phase 2, blocks and rows that share a
+// scale begin at the start of a shard, and the random words of shard s are those of a worker W + s.
 #pragma once
 
 #include <cstddef>

@@ -46,7 +46,7 @@ private:
 
     std::size_t size_;
     std::span<const double> elements_;
-    std::vector<Sums> sums_;  // for the points requested so far, and all before
+    std::vector<Sums> sums_;  // sums up to point 0, 1, ..., as far as requested
     Sums last_;
     std::size_t summed_ = 0;  // elements in last_
 };

@@ -30,7 +30,7 @@ private:
 // finite. x[0] is element `first` of the stream.
 void encode_levels(Message& m, std::span<const double> x, const LevelTable& table, double scale,
                    LevelRule rule, const RandomStream& stream, bool packs, std::size_t first = 0);
-// The same for a part of a message, after prepare(): its elements from `at` on, without payload.
+// Encodes x into the elements from `at` on of a message after prepare(), without payload.
 void put_levels(Message& m, std::size_t at, std::span<const double> x, const LevelTable& table,
                 double scale, LevelRule rule, const RandomStream& stream, std::size_t first);
 Message encode_levels(std::span<const double> x, std::span<const double> levels, double scale,

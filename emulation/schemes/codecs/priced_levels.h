@@ -19,7 +19,7 @@
 
 namespace apscope::detail {
 
-// For one row after another: the price of one row is tried first for the next.
+// Finds levels for one row after another. The price of one row is tried first for the next.
 class PricedLevels {
 public:
     // The k levels of least cost among the points, k >= 2; none if fp64 does not prove that they

@@ -33,7 +33,7 @@ namespace {
 
 struct Memory {
     Row momentum;      // equal for all workers
-    Row server_error;  // of padded length
+    Row server_error;  // E, including the padding
     long steps = 0;
 
     void fields(Fields& f) {

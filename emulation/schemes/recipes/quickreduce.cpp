@@ -39,7 +39,8 @@ constexpr std::size_t unit = 64, block = 32;
 // A temporary row of fp16 numbers.
 using Buffer = std::array<double, sum_block>;
 
-double largest_of(const double* x) {  // among every second number
+// m of the block that consists of every second number of a unit.
+double largest_of(const double* x) {
     double most = -std::numeric_limits<double>::infinity(), least = -most;
     for (std::size_t i = 0; i < unit; i += 2) {  // NaNs compare false
         most = x[i] > most ? x[i] : most;

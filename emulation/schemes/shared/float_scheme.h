@@ -34,10 +34,10 @@ void require_undivided(const FloatGrid& grid, const SchemeArguments& arguments,
 SchemeParts gathered_scheme(const SchemeArguments& arguments, const FloatFormat& format,
                             Overflow overflow);
 
-// The same decision for every tensor and step.
+// Chooses this decision for every tensor and step.
 Choose choose_constant(const Decision& decision);
 
-// A decision for every tensor and step by itself, in step order: rule(statistics, state).
+// Chooses rule(statistics, state) for each tensor and step separately, in step order.
 struct TensorStatistics {
     const AgreedStatistics& agreed;
     const std::string& tensor;

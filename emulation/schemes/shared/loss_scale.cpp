@@ -123,7 +123,7 @@ SchemeParts dynamic_loss_scheme(const SchemeArguments& arguments) {
 
 SchemeParts grad_scaler(const SchemeArguments& arguments, MinimumSchedule minimum) {
     SchemeParts scheme = dynamic_loss_scheme(arguments);
-    // These are torch's conditions.
+    // torch has the same conditions for growth and backoff.
     const double growth = arguments.scale("growth"), backoff = arguments.scale("backoff");
     const double init = initial_loss_scale(arguments);
     if (growth <= 1.0)

@@ -20,7 +20,7 @@ struct ShiftRule {
     long frozen = 0;
     bool delayed = false;  // the shift of the step before is in force
 
-    // From the format and the keys `headroom` and `rule`.
+    // Reads the format and the keys `headroom` and `rule`.
     static ShiftRule of(const SchemeArguments& arguments);
 
     bool remembers() const { return frozen > 0 || delayed; }

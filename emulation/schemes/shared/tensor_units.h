@@ -14,8 +14,8 @@
 namespace apscope::detail {
 
 struct TensorUnit {
-    std::string name;  // in a state; the unit of a single tensor has the tensor's name
-    // In the order of the exchange; the first one sends the unit's side information.
+    std::string name;  // name in a state; a unit of one tensor has the tensor's name
+    // The tensors in the order of the exchange. The first one sends the unit's side information.
     std::vector<std::size_t> tensors;
 };
 

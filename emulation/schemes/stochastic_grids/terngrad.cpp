@@ -24,7 +24,7 @@ namespace {
 constexpr double largest_fp32 = std::numeric_limits<float>::max();
 
 struct Clipped {
-    Row limits;  // of each worker; infinity: no limit
+    Row limits;  // one limit per worker; infinity: no limit
 
     void fields(Fields& f) { f.row("limits", limits); }
 };
