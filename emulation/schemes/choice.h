@@ -124,8 +124,8 @@ Decision choose_one(const Choose& choose, const TrainingStep& step, State& state
 Parameters choose_for(const Choose& choose, const Selection& given, const WantedStatistics& wanted,
                       const Lookahead* ahead = nullptr);
 
-// The smallest fp32 number that is not below amax, at most the largest finite one. For rows whose
-// elements need not be fp32 numbers.
+// The smallest fp32 number that is not below amax, at most the largest finite one. Needed for rows
+// whose elements are not always fp32 numbers.
 double fp32_bound(double amax);
 
 }  // namespace apscope::detail

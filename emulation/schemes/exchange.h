@@ -29,7 +29,7 @@ struct Parameters {
     Row scales;                         // otherwise: one scale per `unit` consecutive elements
     std::size_t unit = 1,               // number of elements that share one of `scales`
         lead = 0;                       // how many elements of the first unit precede the row
-    std::optional<int> scale_exponent;  // s, if one power of two 2^s scales all
+    std::optional<int> scale_exponent;  // s, if all elements have the scale 2^s
     bool skipped = false;               // the scheme drops this step
     Record own;                         // further inputs of the scheme's encode and reduce
 
@@ -118,7 +118,7 @@ struct Exchange {
     SumMoments moments;         // moments of a sum that is rounded stochastically
     Row scales;  // the agreed scale of every element, or one for all, if the scheme has a
                  // float grid
-    std::optional<int> scale_exponent;  // s, if one power of two 2^s scaled all
+    std::optional<int> scale_exponent;  // s, if all elements have the scale 2^s
     bool skipped = false;               // the scheme dropped this step
 };
 
@@ -161,7 +161,7 @@ struct Bucket {
         RowReader rounded;  // the row that the scheme encodes; not all finite if encodes_special()
     };
     std::vector<ArrayRow> rows;
-    std::size_t first = 0;  // the first element of the tensor
+    std::size_t first = 0;  // index in the array of the tensor's first element
     std::shared_ptr<ArrayTotals> totals;
 
     const ArrayRow& row(std::size_t worker) const { return rows.at(rows.size() == 1 ? 0 : worker); }

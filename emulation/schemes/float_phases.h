@@ -23,7 +23,7 @@ struct Shard;  // two_phase.h
 struct FloatPhases {
     std::shared_ptr<const Scheme> leaf, finish;  // finish: null if sums are not encoded
 };
-// The fast path, or null if there is none. finish may be null, as above.
+// The fast path, or null if there is none. `finish` may be null.
 std::shared_ptr<const FloatPhases> float_phases(const TwoPhase& phases,
                                                 std::shared_ptr<const Scheme> leaf,
                                                 std::shared_ptr<const Scheme> finish);

@@ -103,7 +103,7 @@ struct SchemeEncoding {
     std::function<std::size_t(std::size_t elements)> tables = {};
 
     bool draws = false,         // messages depend on random words, besides those of the float grid
-        sum_draws = false;      // the sum of given messages depends on such random words
+        sum_draws = false;      // the sum of given messages depends on such words
     bool is_exact_sum = false;  // reduce() gives the sum of the values, up to fp64's rounding
     bool sees_special = false;  // elements that are not finite do not bypass the scheme
     // Of the parts, only encode() gets elements that are not finite; it works element by element.

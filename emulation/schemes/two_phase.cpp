@@ -75,7 +75,7 @@ void add_up(const TwoPhase& phases, const std::optional<RowCast>& accumulator, c
 // Encodes the sums of the shards (phase 2), and appends the moments of these encodings.
 struct Finish {
     const SchemeParts& parts;
-    TrainingStep step;  // of a shard
+    TrainingStep step;  // for one worker, with the shape of the current shard
     Row finite;
     Message m;
     SumMoments* moments;  // null: not requested

@@ -50,7 +50,7 @@ std::size_t divisor_near_root(std::size_t n) {
 // One of Stockham's passes, from x to y, over `groups` groups of radix times `run` consecutive
 // numbers.
 struct Pass {
-    std::size_t radix, groups, run, step;  // step: of the roots, from one group to the next
+    std::size_t radix, groups, run, step;  // step: roots from one group to the next
     const double *root_re, *root_im;
     std::size_t roots;
     const double *re, *im;

@@ -1,11 +1,12 @@
-// The discrete Fourier transform of n complex numbers, in place, in fp64: any length, the same bits
-// on every machine.
+// The discrete Fourier transform of n complex numbers, in place, in fp64. Any length is possible;
+// the bits are the same on every machine.
 //
 //      X[k] = sum over j of x[j] exp(-2 pi i j k / n)
 //
 // Split: a transform of n = A B numbers is B transforms of length A, a product with roots of unity,
-// and A transforms of length B. Sixteen transforms run at the same time, as vector code for any
-// factors and within the caches for any length. A prime factor p costs p products per number.
+// and A transforms of length B. Sixteen transforms run at the same time, so they are vector code
+// for any factors, and stay within the caches for any length. A prime factor p costs p products per
+// number.
 //
 // Chirp: if n has a prime factor above `largest_factor`, the transform is computed as a convolution
 // whose length has no such factor (Bluestein, 1970):

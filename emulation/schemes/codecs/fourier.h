@@ -1,5 +1,5 @@
-// The discrete Fourier transform of a row of real numbers, and back, in fp64: any length, the same
-// bits on every machine.
+// The discrete Fourier transform of a row of real numbers, and its inverse, in fp64. Any length is
+// possible; the bits are the same on every machine.
 //
 //      X[k] = sum over j of x[j] exp(-2 pi i j k / n)      k = 0 .. floor(n / 2)
 //

@@ -35,7 +35,7 @@ public:
     // The rows have `padding` more numbers beyond size(), which have no effect.
     static constexpr std::size_t padding = 8;
     Row at, above, bend;
-    // The largest error of T + cost(i, j) in fp64, for a T that is at most a cost.
+    // The largest error of T + cost(i, j) in fp64, for a T that is not above the largest cost.
     double error = 0.0;
 
 private:

@@ -219,7 +219,7 @@ private:
         exact_at(t)[j] = min;
     }
 
-    // T[., t], NaN where it was not requested yet.
+    // T[., t]; NaN at points that were not requested yet.
     Row& exact_at(std::size_t t) {
         while (exact_.size() <= t) exact_.emplace_back();
         if (exact_[t].empty()) exact_[t].assign(points_.size(), std::nan(""));

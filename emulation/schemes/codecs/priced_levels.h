@@ -4,10 +4,10 @@
 //      F[j] = price + min over i < j of (F[i] + cost(i, j))
 //
 // A higher price gives fewer levels, so for some price the best path to the last point has k
-// levels. That path is the best of all paths with k levels. It is the only best one if, at each of
-// its points, no other i comes near the minimum, because any other path leaves it at a point. If no
-// price leads to k levels, the layers (level_search.h) are needed. O(n^2 / k) for a price, about
-// five prices; the i of F[j] rises with j.
+// levels. This path is the best of all paths with k levels. It is the only best one if no other i
+// comes near the minimum at any of its points, because every other path leaves it at one of them.
+// If no price leads to k levels, the layers (level_search.h) are needed. About five prices are
+// tried, in O(n^2 / k) each, because the best i of F[j] rises with j.
 #pragma once
 
 #include <cstdint>

@@ -40,7 +40,7 @@ Cutoff cutoff_of(std::size_t n, std::size_t count, Visit&& visit) {
     // Copies of this number of sizes take about a byte per element.
     const std::size_t few = n / 16 + (std::size_t{1} << 12);
     Buffer<std::size_t> counts;
-    std::uint64_t leading = 0;  // bits from `shift` on of the sizes that are searched
+    std::uint64_t leading = 0;  // the bits from `shift` on, common to all searched sizes
     int shift = 64;
     std::size_t searched = n,  // number of sizes that are searched
         left = count;          // rank among these of the last one that is kept

@@ -135,7 +135,8 @@ private:
             else e[b] = d[b] + epsilon_;
         }
         in_fp16(e, blocks, e);
-        // These numbers have 11 bits, so the fp64 quotient is never a tie unless the exact one is.
+        // fp16 numbers have 11 significant bits, so the fp64 quotient is never a tie unless the
+        // exact one is.
         for (std::size_t b = 0; b < blocks; ++b) e[b] = 1.0 / e[b];
         in_fp16(e, blocks, e);
     }

@@ -18,8 +18,8 @@ public:
     bool operator()(const SelectionInput& input, std::size_t step, double scale) const;
 
 private:
-    // False if a bound shows that no message and no sum overflows. Sums are computed in advance
-    // only for tensors with true.
+    // False if a bound shows that no message and no sum overflows; otherwise sums must be computed
+    // in advance.
     bool could_overflow(const AgreedStatistics& s, double scale, int workers,
                         const Topology& topology) const;
 

@@ -25,7 +25,7 @@ struct ShiftRule {
 
     bool remembers() const { return frozen > 0 || delayed; }
 
-    // The shift for this amax, which counts as at least 2^-126; 0 if the amax is 0.
+    // The shift for this amax; below 2^-126 that for 2^-126, but 0 if the amax is 0.
     int own(double amax, int workers) const;
 
     // The shift in force. `last` and `run` are a unit's memory: its last shift, and the number of
