@@ -1,4 +1,4 @@
-// FloatExchange: the fast path of a float encoder, for one tensor at one step with the chosen
+// FloatExchange is the fast path of a float encoder, for one tensor at one step with the chosen
 // scale. It computes the workers' messages block by block, and their sums by any topology, in fp32
 // arithmetic if fp32 represents the decoded messages. Only schemes that consist of a choice of
 // scales and a float encoder use it (SchemeParts::streams).

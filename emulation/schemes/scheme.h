@@ -21,8 +21,8 @@
 //
 // Elements that are not finite bypass a scheme unless `sees_special` is set: the scheme gets 0 in
 // their place, and they are sent unchanged. A float grid rounds them like other numbers, so a
-// saturating grid sends its largest number; but scales are not chosen from them. select() gets
-// their number (TrainingStep::nonfinite).
+// saturating grid sends its largest number; but no scale is chosen from such elements. select()
+// gets the number of these elements (TrainingStep::nonfinite).
 #pragma once
 
 #include <cstddef>

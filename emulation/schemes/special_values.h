@@ -1,6 +1,6 @@
 // Gradients as rows of fp64 numbers, with a separate list of the elements that are not finite. A
-// scheme gets 0 in their place, and they are written into the scheme's results; a float grid rounds
-// them instead (rounds_special).
+// scheme gets 0 in place of these elements, which are then written into the scheme's results. A
+// float grid rounds them instead (rounds_special).
 #pragma once
 
 #include <cstddef>

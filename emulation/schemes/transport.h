@@ -1,6 +1,6 @@
-// Transport: the properties of a scheme's messages that determine the cost of the network: the
-// width of messages and of partial sums, the bits on which workers agree before they encode, the
-// sums inside a node before the node makes its message. The cost model computes volumes and
+// Transport: the properties of a scheme's messages that determine the cost of the network. They are
+// the width of messages and of partial sums, the bits on which workers agree before they encode,
+// and the sums inside a node before the node makes its message. The cost model computes volumes and
 // modelled times from them (analysis/cost/cost_model.h).
 #pragma once
 

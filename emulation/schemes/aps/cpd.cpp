@@ -12,7 +12,7 @@
 // So an all-zero tensor becomes NaN, and so does a tensor with an infinity. With e = 8 a tensor
 // with k < 0 does too, because its scale exceeds the fp32 numbers. aps=false does not cast inputs:
 // the first worker's value is cast when it is added to 0. The code sends fp32 numbers for every
-// format, and one more per tensor for k; the bits counted here are the same.
+// format, and one more per tensor for k; these bits are counted.
 #include <algorithm>
 #include <array>
 #include <bit>

@@ -15,11 +15,12 @@
 //      candidates    points from a subset only: half of its elements evenly spaced in rank, half
 //                    in value, both ends among them. Costs still count every element.
 //
-// fast and candidates first try a programme without layers, in which every level has a price
-// (priced_levels.h): it finds the same points many times faster, or reports that it cannot.
+// The searches `fast` and `candidates` first try a programme without layers, in which every level
+// has a price (priced_levels.h). It finds the same points many times faster, or reports that it
+// cannot.
 //
-// Equal elements count as one with their weight. With k or fewer distinct elements, the points are
-// these elements, and the variance is 0.
+// Equal elements are treated as one element with their number as weight. With k or fewer distinct
+// elements, the points are these elements, and the variance is 0.
 #pragma once
 
 #include <cstddef>

@@ -15,9 +15,9 @@
 // A tensor (with bucket: the array of its bucket) is padded with zeros to a multiple of 64 W. For
 // |m| below L / 65504, e would exceed fp16 and is fp16's largest number instead: x e stays small,
 // and the block's values are lost. overflow=saturate: finite operands never give an infinity (AMD's
-// mode FP16_OVFL); ieee: they do. The clamp makes -L of a NaN, because the hardware's maximum
-// returns the other operand. The hardware's reciprocal is approximate; this one is correctly
-// rounded.
+// mode FP16_OVFL); ieee: they do. The clamp turns a NaN into -L, because the hardware's
+// maximum returns the other operand. The hardware's reciprocal is approximate; this one is
+// correctly rounded.
 #include <algorithm>
 #include <array>
 #include <cmath>

@@ -5,7 +5,7 @@
 //      s    = max over w of max |c_w|      agreed by MAX, an fp32 number
 //      code = sign(c_w) with probability |c_w| / s, else 0
 //
-// sigma_w is the standard deviation of worker w's elements. A code takes 2 bits on its way up; the
+// sigma_w is the standard deviation of worker w's elements. A code takes 2 bits in a message; the
 // sum of W codes lies in -W..W and takes ceil(log2(2W + 1)). A message has the variance
 // s |c_w|_1 - |c_w|_2^2 and the bias c_w - g_w.
 #include <algorithm>

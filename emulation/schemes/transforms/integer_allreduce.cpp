@@ -9,7 +9,7 @@
 //
 // With rounding to nearest, the error of a sum without overflow is at most W / (2 f). Sums that
 // wrap are those of two's complement integers, in any order; saturating ones are added in rank
-// order. Stochastic rounding is IntSGD's.
+// order. IntSGD rounds stochastically.
 #include <algorithm>
 #include <array>
 #include <cmath>
