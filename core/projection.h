@@ -12,8 +12,8 @@ namespace apscope {
 
 // The result for a rounded magnitude above the largest finite value, and for an infinity.
 enum class Overflow {
-    ieee,       // by direction: infinity, or the largest value when rounding points towards zero; a
-                // format without infinity gives NaN, one without either the largest value
+    ieee,  // infinity, or the largest value if the mode rounds a finite number towards zero; NaN
+           // if the format has no infinity, and the largest value if it has no NaN either
     saturate,   // the largest finite value, for infinities too (P3109 SatFinite)
     propagate,  // the largest finite value; infinities stay if the format has them (SatPropagate)
     infinity,   // always infinity

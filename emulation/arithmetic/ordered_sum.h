@@ -40,8 +40,9 @@ struct SumOptions {
     bool registers = true;  // false: the general path even if a faster one gives the same bits
 };
 
-// For output i (flat) stochastic rounding draws product k at stage wire, hop k; the additions, in
-// order, at stage reduce, hops 0, 1, ...; the last rounding, to `format`, at stage quantize.
+// Stochastic rounding of output i (its flat index) draws words of element i: for product k at stage
+// wire and hop k, for the additions, in order, at stage reduce and hops 0, 1, ..., and for the last
+// rounding, to `format`, at stage quantize.
 
 // Numbers are fp32 or fp64; fp32 arrays need formats within fp32. Without a product format,
 // products are exact: every step is a fused multiply-add. Then pairwise, which adds two products,

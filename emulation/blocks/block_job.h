@@ -24,9 +24,9 @@ struct BlockJob {
 template <class Real>
 BlockJob<Real> make_block_job(BlockEncoder encoder);
 
-// These round or encode `count` elements of blocks that the loops support. If steps > 0, the blocks
-// have `steps` times block_step elements each, and there is one scale per block; if steps = 0,
-// there is one scale per element. block_loops.h chooses the loop.
+// These functions round or encode `count` elements of blocks that the loops support. If steps > 0,
+// the blocks have `steps` times block_step elements each, and there is one scale per block; if
+// steps = 0, there is one scale per element. block_loops.h chooses the loop.
 template <class Real>
 void round_block_elements(const BlockJob<Real>& job, const Real* in, Real* out, std::size_t count,
                           std::size_t steps, const BlockScales<Real>& scales,

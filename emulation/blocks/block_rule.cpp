@@ -19,8 +19,8 @@ constexpr std::size_t chunk = 512;
 // A block's scale, and the factor that brings its elements into the element format's range.
 struct Scale {
     double value;    // if NaN, every element is NaN
-    double inverse;  // power-of-two rules: x * inverse is exact
-    float multiply;  // rule ratio: fl32(x * multiply), clipped
+    double inverse;  // power-of-two rules: the element is rounded from x * inverse
+    float multiply;  // rule ratio: the element is rounded from fl32(x * multiply), clipped
 };
 
 // The contents of a block: amax of its finite elements, and whether it has NaNs or infinities.

@@ -28,7 +28,8 @@ struct SplitCast {
     int shift;                   // s, the number of discarded bits
     std::uint32_t rest;          // mask of the s discarded bits
     std::uint32_t first_normal;  // bits of 2^emin; 0 if there is no second half
-    float per_quantum, quantum;  // 2^(m - emin), 2^(emin - m)
+    // per_quantum: 2^(m - emin); quantum: 2^(emin - m). Both are 1 if first_normal is 0.
+    float per_quantum, quantum;
 };
 
 inline SplitCast make_split_cast(const Cast<float>& cast) {

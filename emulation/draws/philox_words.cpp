@@ -112,8 +112,8 @@ struct PhiloxLanes {
         std::memcpy(words + sizeof even, &odd, sizeof odd);
     }
 
-    // Draws several counters at a time, because with one counter the processor would wait for each
-    // product. Advances `block` past them.
+    // Computes several counters at a time, because with one counter the processor would wait for
+    // each product. Advances `block` past the computed blocks.
     template <std::size_t Counters>
     static APSCOPE_INLINE void draw(const Constants& c, Vector& block, unsigned char* words) {
         Counter counter[Counters];

@@ -44,7 +44,7 @@ private:
         used_ += bytes;
         if (used_ > most_used_) most_used_ = used_;
     }
-    // Buffers that another pool counted may be returned here.
+    // A returned buffer may have been counted by another pool.
     void discount(std::size_t bytes) noexcept { used_ -= bytes < used_ ? bytes : used_; }
 
     std::multimap<std::size_t, Block*> idle_;  // idle blocks by size

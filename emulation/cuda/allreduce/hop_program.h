@@ -7,8 +7,8 @@
 //                                                         -1       the previous result
 //                                                         -2 - s   the value in slot s
 //
-// A chain of hops stores no sum. A tree stores the sums of a level, or log2 W sums if the deeper
-// ones are computed first.
+// A chain of hops stores no sum. A tree of W workers stores the sums of a level, or at most
+// log2 W - 1 sums in the order HopOrder::deeper_first.
 #pragma once
 
 #include <cstdint>
