@@ -18,7 +18,7 @@ inline constexpr std::size_t pattern_length = 100'000;
 // Bytes of memory that one compiled regular expression may use.
 inline constexpr std::int64_t pattern_memory = 1 << 26;
 inline constexpr std::size_t name_length = 4'096;  // bytes of a tensor's name in a manifest
-inline constexpr int json_depth = 64;  // levels of nesting; printing uses stack for each
+inline constexpr int json_depth = 64;  // levels of nesting; printing uses stack for each level
 // The longest header of a safetensors file, in bytes. The safetensors library has the same limit,
 // so a larger length means a damaged file.
 inline constexpr std::uint64_t safetensors_header = 100'000'000;

@@ -90,7 +90,7 @@ APSCOPE_HD std::uint64_t random_digits(const StreamWord& word, int index) {
 enum class Stage : std::uint32_t {
     quantize = 0,  // apscope.quantize on an array
     wire = 1,      // a worker rounds its message
-    reduce = 2,    // a hop rounds a partial sum; the hop counts from 0
+    reduce = 2,    // a hop rounds a partial sum; hops are counted from 0
     deeper = 3,    // further digits, where 64 bits do not decide a rounding
     level = 4,     // the key with which a part of a hierarchy draws its words
 };

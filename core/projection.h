@@ -12,8 +12,8 @@ namespace apscope {
 
 // The result for a rounded magnitude above the largest finite value, and for an infinity.
 enum class Overflow {
-    ieee,  // infinity, or the largest value if the mode rounds a finite number towards zero; NaN
-           // if the format has no infinity, and the largest value if it has no NaN either
+    ieee,       // infinity, or the largest value for a finite number that rounds towards zero; NaN
+                // if the format has no infinity, and the largest value if it has no NaN either
     saturate,   // the largest finite value, for infinities too (P3109 SatFinite)
     propagate,  // the largest finite value; infinities stay if the format has them (SatPropagate)
     infinity,   // always infinity
@@ -31,7 +31,7 @@ enum class Underflow {
     gradual,       // subnormal numbers, if the format has them
     flush_result,  // a rounded result in that range becomes a zero of its sign
     flush_input,   // an input in that range counts as a zero of its sign, before rounding
-    flush_both,    // both; for a cast the same as flush_input
+    flush_both,    // flushes inputs and results; for a cast, the same as flush_input
 };
 inline constexpr int underflow_count = 4;
 

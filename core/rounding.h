@@ -182,8 +182,8 @@ APSCOPE_HD BitsOf<Real> finish(BitsOf<Real> rounded, BitsOf<Real> magnitude, Bit
                   nan_bits<Real> | ((magnitude | sign) & cast.nan_kept), result);
 }
 
-// The rounding rule. `random` matters to stochastic modes only: N bits, left-aligned in 64, or a
-// stream's word for stochastic_exact.
+// The rounding rule. Only stochastic modes use `random`: N bits, left-aligned in 64, or for
+// stochastic_exact a StreamWord (core/philox.h).
 template <RoundingMode M, class Real, class Random>
 APSCOPE_HD Real round_to_format(Real x, const Cast<Real>& cast, const Random& random) {
     using Bits = BitsOf<Real>;

@@ -3,8 +3,9 @@
 // depends on the number of workers; the worker that fills a row depends on the chunk of an element.
 // The table in topology.cpp has one entry per topology; additions.h has the roundings of their
 // additions. A scheme that encodes each row alone is composed with two_phase and reduce_scatter
-// (emulation/schemes/two_phase.h); their programs are for schemes with a scale that all workers
-// share. A hierarchy of two levels is always composed (emulation/schemes/levels.h).
+// (emulation/schemes/two_phase.h); the programs of these two topologies are for schemes with a
+// scale that all workers share. A hierarchy of two levels is always composed
+// (emulation/schemes/levels.h).
 #pragma once
 
 #include <cstddef>

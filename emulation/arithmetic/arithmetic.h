@@ -30,7 +30,7 @@ enum class ArithmeticPath {
 
 // One rounding, prepared for rows: a format and a projection.
 struct Rounder {
-    Cast<double> cast;         // for results; operand_floor flushes the operands
+    Cast<double> cast;         // rounds results; operand_floor flushes the operands
     bool narrow = true;        // operands are fp32 numbers, or products of two of them
     double operand_floor = 0;  // operands of smaller magnitude count as zeros
 

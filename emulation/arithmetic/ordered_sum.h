@@ -32,12 +32,12 @@ SumOrder parse_sum_order(std::string_view text);
 struct SumOptions {
     SumOrder order;
     FloatFormat format;                     // format of the result
-    std::optional<FloatFormat> accumulate;  // format of partial sums; absent: that of the result
+    std::optional<FloatFormat> accumulate;  // format of partial sums; absent: the result's format
     std::optional<FloatFormat> product;     // format of products; absent: products are exact
     Projection projection;                  // for all roundings
     std::uint64_t seed = 0;
     int threads = 1;
-    bool registers = true;  // false: the general path even if a faster one gives the same bits
+    bool registers = true;  // false: use the general path even if a faster one gives the same bits
 };
 
 // Stochastic rounding of output i (its flat index) draws words of element i: for product k at stage

@@ -39,7 +39,7 @@ struct CastPlan {
     bool words_in_bulk = false;
 
     std::string_view how() const;     // describes the loops
-    std::string_view reason() const;  // says why every result is the exact one rounded once
+    std::string_view reason() const;  // says why every result is the exact number, rounded once
 };
 
 // Host only; the projection must have been validated.

@@ -1,5 +1,5 @@
-// Rounds fp32 numbers to a common format in two halves, both as vector code (stochastic modes:
-// stochastic_split.h):
+// Rounds fp32 numbers in two halves, from 2^emin on and below 2^emin, both as vector code
+// (stochastic modes: stochastic_split.h):
 //
 //      from 2^emin on    the low s = 23 - m bits of x are discarded: add the addend of the mode,
 //                        then cut them off

@@ -48,7 +48,7 @@ void streamed_piece(const QuantizeJob<Real>& job, const Real* in, Real* out, std
     alignas(line_bytes) Real rounded[line + step];
     // The number of elements of the first cache line that precede `out`.
     const std::size_t before = reinterpret_cast<std::uintptr_t>(out) / sizeof(Real) % line;
-    const std::size_t first = before > 0 ? line - before : 0;  // elements in that line
+    const std::size_t first = before > 0 ? line - before : 0;  // elements of `out` in that line
     std::size_t held = before, skipped = before + first;
     // Drawing random words, or adding long sums of digits, takes so many instructions that the
     // processor does not load the next step's numbers ahead of time, so they are prefetched. The
