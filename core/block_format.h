@@ -54,7 +54,7 @@ struct BlockFormat {
 
     // The number of significant bits after the leading one in elements of the largest binade.
     int top_mantissa_bits() const;
-    // Storage per element, in bits: its code and its share of the scale of a full block.
+    // Storage per element, in bits: the element's code and its share of a full block's scale.
     double bits_per_element() const;
     // The shortest name that parse_block_format reads as this format.
     std::string name() const;

@@ -29,8 +29,8 @@ constexpr bool clamps(Overflow overflow) {
 // without subnormals rounds them to zero or to its smallest number.
 enum class Underflow {
     gradual,       // subnormal numbers, if the format has them
-    flush_result,  // a rounded result in that range becomes a zero of its sign
-    flush_input,   // an input in that range counts as a zero of its sign, before rounding
+    flush_result,  // a rounded result below that number becomes a zero of its sign
+    flush_input,   // an input below that number counts as a zero of its sign, before rounding
     flush_both,    // flushes inputs and results; for a cast, the same as flush_input
 };
 inline constexpr int underflow_count = 4;

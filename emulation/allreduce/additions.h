@@ -36,7 +36,7 @@ struct Additions {
 // The rules of additions that rows of the table (topology.cpp) name; `narrow` is the accumulator.
 namespace adding {
 Additions in_fp32(const SumRounding& narrow);  // fp32 sums, rounded at the end
-// Partial sums are rounded, the final sum is not.
+// Rounds every partial sum to `narrow`, but the final sum to fp32.
 Additions at_the_end_in_fp32(const SumRounding& narrow);
 // Ties to even, with infinities, whatever the projection.
 Additions to_nearest(const SumRounding& narrow);

@@ -20,7 +20,7 @@ struct BlockJob {
     int min_scale_code = 0;  // code of 2^power.min; each further power of two has the next code
 };
 
-// The encoder's tensor scale must have been set.
+// If the format has a tensor scale, the encoder's set_tensor_scale() must have been called.
 template <class Real>
 BlockJob<Real> make_block_job(BlockEncoder encoder);
 

@@ -140,8 +140,8 @@ BlockEncoder::BlockEncoder(const BlockFormat& f, const Projection& p, const Bloc
       element_codec(make_codec(f.element)), scale_codec(make_codec(f.scale)),
       largest(static_cast<float>(f.element.largest())), tensor_scale(1), tensor_scale_inverse(1) {}
 
-// S_enc = min(fl32(largest element * largest scale / amax), FLT_MAX); it is 1 if amax is 0 or
-// infinite.
+// S_enc = min(fl32(largest element * largest scale / amax), FLT_MAX). settings.scale_range, unless
+// 0, replaces the largest scale. S_enc is 1 if amax is 0 or infinite.
 void BlockEncoder::set_tensor_scale(float amax) {
     if (amax == 0 || std::isinf(amax)) return;
     const float range =

@@ -100,9 +100,9 @@ APSCOPE_HD float finish_split(std::uint32_t bits, std::uint32_t rounded, const C
     return bits_cast<float>(Limited ? limited<float>(result, bits, cast) : result);
 }
 
-// Rounds in a deterministic mode. Every step is a selection, so that loops over it become vector
-// code. SignedZero means that the format has a -0; without HasParts and Limited the sign bit then
-// needs no step.
+// Rounds in a deterministic mode. Every step is a selection, so that loops over this function
+// become vector code. SignedZero means that the format has a -0; without HasParts and Limited, the
+// sign bit then needs no step.
 template <RoundingMode M, bool HasParts, bool Limited, bool SignedZero = false>
 APSCOPE_HD float round_split(float x, const SplitCast& s) {
     const std::uint32_t bits = bits_cast<std::uint32_t>(x), magnitude = bits & 0x7FFFFFFFu,

@@ -64,7 +64,7 @@ private:
     BufferPool* before_;
 };
 
-// Throws std::bad_alloc. Any thread may call give_buffer().
+// take_buffer() throws std::bad_alloc if there is no memory. Any thread may call give_buffer().
 void* take_buffer(std::size_t bytes);
 void give_buffer(void* buffer, std::size_t bytes) noexcept;
 

@@ -29,7 +29,7 @@ struct HopInstruction {
     std::int32_t target, source;  // operands
     std::int32_t keep;            // the slot for the result, or -1
     std::uint32_t hop;            // the number of the hop's first addition
-    std::int32_t starts;          // Kahan: the target's compensation starts at 0
+    std::int32_t starts;          // 1 if the target's compensation starts at 0 (Kahan)
 };
 
 struct HopProgram {
