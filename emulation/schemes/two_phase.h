@@ -4,6 +4,10 @@
 //      S_s = c_0 + c_1 + ... + c_(W-1)   order: the owner of shard s adds decoded values in fp32
 //      y_s = C'(S_s)                     finish: it encodes the sum alone, and all decode the same
 //
+// The keys of the topology (TwoPhase in emulation/allreduce/topology.h) change a row each:
+// own=exact c_w of the owner, sum= the format of S_s, phase2= C'. Where C and C' are float grids
+// and the sum is fp32's, float_phases.h computes the same bits block by block.
+//
 // Alone: the scheme runs with one worker. So a scale that is computed from a tensor is local to
 // each worker in phase 1 and to each shard in phase 2, without headroom for a sum; a constant scale
 // does not change. Shard s has the elements [s m, (s + 1) m) of a tensor of n elements, where
