@@ -59,8 +59,8 @@ struct Projection {
 std::string_view to_string(RoundingMode mode);
 std::string_view to_string(Overflow overflow);
 std::string_view to_string(Underflow underflow);
-// These throw std::invalid_argument. `stochastic_a` is another name of `stochastic`,
-// `saturate_finite` of `saturate`, and `saturate_propagate` of `propagate`.
+// These functions throw std::invalid_argument for an unknown name. `stochastic_a` is another name
+// of `stochastic`, `saturate_finite` of `saturate`, and `saturate_propagate` of `propagate`.
 RoundingMode parse_rounding(std::string_view name);
 Overflow parse_overflow(std::string_view name);
 Underflow parse_underflow(std::string_view name);

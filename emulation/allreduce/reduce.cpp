@@ -125,8 +125,8 @@ private:
     std::size_t offset_;
 };
 
-// Replaces every NaN and zero by that of the rounding rule: the processor's NaNs have a sign, and
-// its zeros may have one that the format lacks.
+// Replaces every NaN and zero by the NaN and zero of the rounding rule: the processor's NaNs have a
+// sign, and its zeros may have a sign although the format has no -0.
 struct Canonicalize {
     static APSCOPE_INLINE void run(float* row, std::size_t count, std::uint32_t zero_sign) {
         for (std::size_t i = 0; i < count; ++i)

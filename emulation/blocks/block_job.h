@@ -1,4 +1,5 @@
-// A block format and a projection prepared for the loops of block_kernels.h, if supported.
+// A block format and a projection, prepared for the loops of block_kernels.h if the loops support
+// them.
 #pragma once
 
 #include <cstdint>

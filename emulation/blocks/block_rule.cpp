@@ -72,7 +72,7 @@ Scale choose_scale(const BlockEncoder& e, const Content& content) {
 // x in units of the block's scale, before it is rounded to an element.
 inline double scaled(const BlockEncoder& e, const Scale& s, double x) {
     // If the scale is not NaN and the element format has no NaN, a NaN becomes the largest element,
-    // as with cvt.satfinite.
+    // as PTX's cvt.satfinite does.
     if (x != x && e.format.nonfinite == BlockNonfinite::transformer_engine &&
         !e.format.element.has_nan())
         return e.largest;
