@@ -59,7 +59,7 @@ struct Projection {
 std::string_view to_string(RoundingMode mode);
 std::string_view to_string(Overflow overflow);
 std::string_view to_string(Underflow underflow);
-// These functions throw std::invalid_argument for an unknown name. `stochastic_a` is another name
+// These functions throw std::invalid_argument for any other text. `stochastic_a` is another name
 // of `stochastic`, `saturate_finite` of `saturate`, and `saturate_propagate` of `propagate`.
 RoundingMode parse_rounding(std::string_view name);
 Overflow parse_overflow(std::string_view name);
