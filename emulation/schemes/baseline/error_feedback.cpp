@@ -4,8 +4,8 @@
 //      p = g + decay e      C(p) is sent
 //      e = p - C(p)         one e per worker, fp64; 0 where this is not finite
 //
-// A skipped step leaves e as it is. With decay = 1, and without overflow, the sum of all sent values
-// is the sum of all gradients minus the last e.
+// A skipped step leaves e as it is. With decay = 1, and without overflow, the sum of all sent
+// values is the sum of all gradients minus the last e.
 #include <stdexcept>
 
 #include "emulation/schemes/definition.h"
