@@ -68,7 +68,7 @@ private:
     std::span<const std::span<const float>> gradients_;
     FloatBuffers &buffers_, &ahead_;
     Wires leaves_;
-    std::optional<Wires> others_;       // wires of phase 2, if both phases do not share leaves_
+    std::optional<Wires> others_;       // wires of phase 2; not set: leaves_ serves both
     std::vector<std::size_t> wire_of_;  // index in leaves_.wires of each worker's wire
     bool skipped_ = false;
     std::optional<int> scale_exponent_;

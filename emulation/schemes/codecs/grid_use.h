@@ -26,8 +26,8 @@ inline GridLimits limits_of(const FloatFormat& format, const Cast<double>& cast,
             divisor};
 }
 
-// abs(error) scale in units in the last place of scale x; x represents `units` x of the undivided
-// sum (docs/definitions.md, max_ulp).
+// U abs(error) scale in units in the last place of U scale x, where U = units / grid.divisor
+// (docs/definitions.md, max_ulp).
 inline double in_ulps(double x, double error, double scale, double units, const GridLimits& grid) {
     return in_ulps(absolute(x), absolute(error),
                    ulp_scale(grid.emin, grid.mantissa_bits, scale, units / grid.divisor));
