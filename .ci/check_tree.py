@@ -61,6 +61,14 @@ BELOW = {
     "analysis/replay": ["analysis/trace", "analysis/statistics", "analysis/cost"],
     "analysis/bench": ["analysis/replay"],
     "analysis/cuda": ["emulation/cuda", "analysis/statistics", "analysis/replay"],
+    "bindings/cpp": ["analysis/summary", "analysis/replay", "emulation/verify"],
+    "bindings/module": [
+        "bindings/cpp",
+        "analysis/summary",
+        "analysis/bench",
+        "analysis/cuda",
+        "emulation/verify",
+    ],
 }
 SYSTEM = ("fcntl.h", "signal.h", "unistd.h", "sys/")  # POSIX
 ORACLE_ONLY = ("mpfr", "gmp", "boost/")
@@ -113,6 +121,8 @@ def wrong_includes(name: str, text: str) -> Iterator[str]:
     layer = name.partition("/")[0]
     if name.startswith(USERS):
         return
+    if layer in LAYERS and Path(name).suffix in CPP and library_of(name) is None:
+        yield "lies in a folder that BELOW does not name"
     for bracket, included in includes(text):
         if included.endswith("multiprecision.h"):
             yield f"includes {included}, and so Boost: that is for users"

@@ -161,8 +161,8 @@ ScaleStep scale_step(const BlockFormat& f) {
         // The midpoint between the last value of a binade and the next binade rounds up, because
         // the last significand is odd.
         case ScaleRule::even: return {0, 2 - std::ldexp(1.0, -f.top_mantissa_bits() - 1)};
-        // k increases where fraction / top reaches 2^(-1/2) or 2^(1/2), whichever a fraction can
-        // reach.
+        // k increases where fraction / top reaches 2^(1/2), or 2^(-1/2) if that would need a
+        // fraction of 2 or more.
         case ScaleRule::nearest:
             return top * top > 2 ? ScaleStep{-1, root_upward(top * top / 2)}
                                  : ScaleStep{0, root_upward(top * top * 2)};

@@ -32,9 +32,9 @@ inline constexpr int scale_rule_count = 6;
 // The effect of an infinity or a NaN on its block. OCP leaves it open, and libraries differ;
 // docs/definitions.md, section 11, cites the sources.
 enum class BlockNonfinite {
-    apart,    // neither counts in amax; a NaN makes its element NaN if elements have NaN, else the
-              // scale
-    torchao,  // either makes the scale NaN
+    apart,    // infinities and NaNs do not count in amax; a NaN makes its element NaN, or the scale
+              // if the element format has no NaN
+    torchao,  // an infinity or a NaN makes the scale NaN
     torchao_0_18,        // a NaN makes the scale NaN; an infinity counts in amax, as 2^128
     transformer_engine,  // a NaN does not count in amax; an infinity gives the largest scale
 };
@@ -54,7 +54,7 @@ struct BlockFormat {
 
     // The number of significant bits after the leading one in elements of the largest binade.
     int top_mantissa_bits() const;
-    // Storage per element, in bits: its code and its share of the scale of a full block.
+    // Storage per element, in bits: the element's code and its share of a full block's scale.
     double bits_per_element() const;
     // The shortest name that parse_block_format reads as this format.
     std::string name() const;

@@ -32,8 +32,8 @@ using Codec = BasicCodec<float>;
 template <class Real = float>
 BasicCodec<Real> make_codec(const FloatFormat& format);
 
-// `value` must be a value of the format, an infinity only if the format has one, and NaN only if it
-// has one (otherwise the result is codec.nan_code, which the caller sets).
+// `value` must be a value of the format. If the format has no infinity, `value` must not be one. If
+// the format has no NaN, a NaN gives codec.nan_code, which the caller must have set.
 template <class Real>
 APSCOPE_HD BitsOf<Real> encode_one(Real value, const BasicCodec<Real>& codec) {
     using Bits = BitsOf<Real>;

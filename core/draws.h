@@ -69,8 +69,8 @@ APSCOPE_HD UpCount up_count(RoundingMode mode, Eta eta, int random_bits) {
 }
 
 // Returns whether a magnitude that is eta steps above its lower neighbour rounds up. It is for
-// numbers that are not the bits of a Real: those inside an irregular gap, and exact results wider
-// than fp64. (stochastic_exact needs more digits than eta has.)
+// numbers whose eta is not a field of the bits of a Real: numbers inside an irregular gap, and
+// exact results wider than fp64. (stochastic_exact needs more digits than eta has.)
 template <RoundingMode M>
 APSCOPE_HD bool eta_rounds_up(Eta eta, bool odd, bool negative, int random_bits,
                               std::uint64_t random) {

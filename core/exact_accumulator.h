@@ -120,9 +120,10 @@ private:
 };
 
 // The origins lie below the units of the smallest significands, which are 2^-350 and 2^-2252 after
-// normalisation to 53 and 106 bits. Sums of fp32 numbers or of products of two, all stored in fp64:
+// normalisation to 53 and 106 bits. Fp32ProductSum adds fp32 numbers, or products of two fp32
+// numbers, all stored in fp64.
 using Fp32ProductSum = ExactAccumulator<400, 24>;
-// Sums of any fp64 numbers and of products of two:
+// Adds any fp64 numbers, or products of two fp64 numbers.
 using Fp64ProductSum = ExactAccumulator<2272, 139>;
 
 }  // namespace apscope::detail

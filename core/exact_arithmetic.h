@@ -14,8 +14,8 @@ namespace apscope::detail {
 enum class Operation { add, subtract, multiply, divide, sqrt, fma };
 inline constexpr int operation_count = 6;
 
-// Moves a rounded x whose last bit is even by one ulp towards the exact number, if that is farther
-// from zero or nearer to it than x.
+// Moves a rounded x by one ulp towards the exact number if the last bit of x is even and the exact
+// number is farther from zero than x (`farther`) or nearer to zero (`nearer`).
 APSCOPE_HD double step_to_odd(double x, bool farther, bool nearer) {
     const std::uint64_t bits = bits_cast<std::uint64_t>(x);
     const bool step = (farther | nearer) & ((bits & 1) == 0) &
@@ -52,7 +52,8 @@ APSCOPE_HD double sqrt_to_odd(double x) {
     return step_to_odd(r, rest > square, rest < square);
 }
 
-// The result of fp32 operands, exact or rounded to odd. Unused operands are ignored.
+// The result of an operation on fp32 operands, exact or rounded to odd. Operands that the operation
+// does not take are ignored.
 template <Operation Op>
 APSCOPE_HD double to_odd(double a, double b, double c, bool down) {
     if constexpr (Op == Operation::add) return sum_to_odd(a, b, down);
@@ -75,8 +76,8 @@ APSCOPE_HD WideNumber multiply_wide(double a, double b) {
                    negative);
 }
 
-// The quotient of two nonzero numbers in 124 or 125 bits, the last of them sticky: 64 bits, then 60
-// more.
+// The quotient of two nonzero numbers in 124 or 125 bits, the last of them sticky. Two integer
+// divisions give 64 bits, then 60 more.
 APSCOPE_HD WideNumber divide_wide(double a, double b) {
     using Wide = unsigned __int128;
     const WideNumber x = wide(a), y = wide(b);
@@ -108,8 +109,8 @@ APSCOPE_HD Root with_more_digits(Root x, int digits) {
     return next;
 }
 
-// The root of a positive number in 122 bits, the last of them sticky: 53 bits from fp64's root,
-// then 9 and 60 more.
+// The root of a positive number in 122 bits, the last of them sticky. fp64's root gives 53 bits;
+// with_more_digits() then gives 9 and 60 more.
 APSCOPE_HD WideNumber sqrt_wide(double x) {
     using Wide = unsigned __int128;
     const Significand53 s = significand53(bits_cast<std::uint64_t>(x));

@@ -113,7 +113,8 @@ void require_fp32(const FloatFormat& format, std::string_view what);
 
 namespace detail {
 
-// integer 2^exponent, for an integer of at most 53 bits: exact if fp64 can represent it.
+// Returns integer * 2^exponent, for an integer of at most 53 bits. The result is exact if fp64 can
+// represent it.
 constexpr double times_power_of_two(double integer, int exponent) {
     const auto power = [](int e) {
         return std::bit_cast<double>(static_cast<std::uint64_t>(e + 1023) << 52);

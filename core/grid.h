@@ -53,9 +53,9 @@ constexpr GridConstants<Real> make_grid(int emin, int mantissa_bits) {
                 grid_half<Real>};
 }
 
-// Returns whether the addition rounds to this format. It needs regular spacing down to a zero, ties
-// decided by the significand's parity if the mode uses a parity, two significand bits less than
-// Real has, a c that does not overflow, and quanta that are normal numbers.
+// Returns whether the addition rounds to this format. The format must have regular spacing down to
+// a zero, ties decided by the significand's parity if the mode uses a parity, two significand bits
+// less than Real has, a c that does not overflow, and quanta that are normal numbers.
 template <class Real>
 bool grid_serves(const FloatFormat& f, const Cast<Real>& cast) {
     constexpr int fraction_bits = Layout<Real>::fraction_bits, bias = Layout<Real>::bias;

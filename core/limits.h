@@ -1,5 +1,5 @@
-// Limits on inputs: files, names, specs. docs/limits.md lists these numbers; Python's are in
-// bindings/apscope/_limits.py, which imports the shared ones from here.
+// Limits on inputs: files, names, specs. docs/limits.md lists these numbers. The limits of the
+// Python package are in bindings/apscope/_limits.py, which imports the shared ones from here.
 #pragma once
 
 #include <cstddef>
@@ -18,12 +18,13 @@ inline constexpr std::size_t pattern_length = 100'000;
 // Bytes of memory that one compiled regular expression may use.
 inline constexpr std::int64_t pattern_memory = 1 << 26;
 inline constexpr std::size_t name_length = 4'096;  // bytes of a tensor's name in a manifest
-inline constexpr int json_depth = 64;  // levels of nesting; printing uses stack for each
-// Bytes. safetensors has the same limit: a larger length in a file is damaged.
+inline constexpr int json_depth = 64;  // levels of nesting; printing uses stack for each level
+// The longest header of a safetensors file, in bytes. The safetensors library has the same limit,
+// so a larger length means a damaged file.
 inline constexpr std::uint64_t safetensors_header = 100'000'000;
 inline constexpr std::uint64_t manifest_length = 1'000'000'000;  // bytes of a manifest.json
 inline constexpr std::int64_t workers = 1'000'000;
-inline constexpr std::size_t quoted = 100;  // bytes of foreign text quoted in a message
+inline constexpr std::size_t quoted = 100;  // bytes of a user's text that a message quotes
 
 // The text to quote in a message: a text of more than `quoted` bytes is cut between two characters
 // and ends in "...".

@@ -150,8 +150,8 @@ std::optional<FloatFormat> parse_family(std::string_view name) {
     return make_format(*exponent_bits, *mantissa_bits, Specials::finite);
 }
 
-// Returns whether the table gives `name` to a format other than `f`: its e2m1fn is OCP's, without
-// NaN, and its e8m0 is OCP's scale format.
+// Returns whether the table gives `name` to a format other than `f`. In the table, e2m1fn is OCP's
+// format, without NaN, and e8m0 is OCP's scale format.
 bool means_another(std::string_view name, const FloatFormat& f) {
     for (const NamedFormat& row : named_format_table) {
         if (row.name == name || lists_word(row.aliases, name)) return row.format != f;

@@ -13,7 +13,7 @@ namespace apscope {
 struct NamedFormat {
     std::string_view name;     // canonical, as printed by FloatFormat::name()
     std::string_view aliases;  // separated by spaces; from ml_dtypes, torch, ONNX, LLVM and P3109
-    std::string_view origin;   // the organisation that defines it
+    std::string_view origin;   // the organisation that defines the format
     FloatFormat format;
 };
 

@@ -90,7 +90,7 @@ APSCOPE_HD std::uint64_t random_digits(const StreamWord& word, int index) {
 enum class Stage : std::uint32_t {
     quantize = 0,  // apscope.quantize on an array
     wire = 1,      // a worker rounds its message
-    reduce = 2,    // a hop rounds a partial sum; the hop counts from 0
+    reduce = 2,    // a hop rounds a partial sum; hops are counted from 0
     deeper = 3,    // further digits, where 64 bits do not decide a rounding
     level = 4,     // the key with which a part of a hierarchy draws its words
 };
@@ -104,9 +104,9 @@ APSCOPE_HD PhiloxKey level_key(PhiloxKey key, std::uint32_t number) {
     return {b.word[0], b.word[1]};
 }
 
-// Keys: apscope.quantize uses the seed as its key. A replay computes philox(counter = (FNV-1a 64 of
-// the tensor's name, step), key = seed). Its first two words are the key of draw 0; its other two,
-// with the draw's number added to the first of them, are the key of any other draw.
+// Keys. apscope.quantize uses the seed as its key. A replay computes the block philox(counter =
+// (FNV-1a 64 of the tensor's name, step), key = seed). Words 0 and 1 of the block are the key of
+// draw 0; word 2 plus d, and word 3, are the key of draw d > 0.
 APSCOPE_HD PhiloxKey seed_key(std::uint64_t seed) {
     return {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)};
 }

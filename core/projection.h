@@ -12,8 +12,8 @@ namespace apscope {
 
 // The result for a rounded magnitude above the largest finite value, and for an infinity.
 enum class Overflow {
-    ieee,       // by direction: infinity, or the largest value when rounding points towards zero; a
-                // format without infinity gives NaN, one without either the largest value
+    ieee,       // infinity, or the largest value for a finite number that rounds towards zero; NaN
+                // if the format has no infinity, and the largest value if it has no NaN either
     saturate,   // the largest finite value, for infinities too (P3109 SatFinite)
     propagate,  // the largest finite value; infinities stay if the format has them (SatPropagate)
     infinity,   // always infinity
@@ -29,9 +29,9 @@ constexpr bool clamps(Overflow overflow) {
 // without subnormals rounds them to zero or to its smallest number.
 enum class Underflow {
     gradual,       // subnormal numbers, if the format has them
-    flush_result,  // a rounded result in that range becomes a zero of its sign
-    flush_input,   // an input in that range counts as a zero of its sign, before rounding
-    flush_both,    // both; for a cast the same as flush_input
+    flush_result,  // a rounded result below that number becomes a zero of its sign
+    flush_input,   // an input below that number counts as a zero of its sign, before rounding
+    flush_both,    // flushes inputs and results; for a cast, the same as flush_input
 };
 inline constexpr int underflow_count = 4;
 
@@ -59,8 +59,8 @@ struct Projection {
 std::string_view to_string(RoundingMode mode);
 std::string_view to_string(Overflow overflow);
 std::string_view to_string(Underflow underflow);
-// These throw std::invalid_argument. `stochastic_a` is another name of `stochastic`,
-// `saturate_finite` of `saturate`, and `saturate_propagate` of `propagate`.
+// These functions throw std::invalid_argument for any other text. `stochastic_a` is another name
+// of `stochastic`, `saturate_finite` of `saturate`, and `saturate_propagate` of `propagate`.
 RoundingMode parse_rounding(std::string_view name);
 Overflow parse_overflow(std::string_view name);
 Underflow parse_underflow(std::string_view name);

@@ -144,7 +144,7 @@ APSCOPE_HD BitsOf<Real> round_magnitude(BitsOf<Real> magnitude, bool negative,
     const int quantum_exponent = (exponent > cast.emin ? exponent : cast.emin) - cast.mantissa_bits;
     const int shift = quantum_exponent > ulp_exponent ? quantum_exponent - ulp_exponent : 0;
     // For shifts of fraction_bits + 2 and more, nothing is kept and the rest is less than half a
-    // unit. The count is as wide as the shifted value, because vector shifts need that.
+    // unit. `capped` has the width of the shifted value, as vector shifts require.
     const Bits capped = static_cast<Bits>(shift < fraction_bits + 2 ? shift : fraction_bits + 2);
     const Bits kept = significand >> capped;
     const Bits rest = significand - (kept << capped);
@@ -182,8 +182,8 @@ APSCOPE_HD BitsOf<Real> finish(BitsOf<Real> rounded, BitsOf<Real> magnitude, Bit
                   nan_bits<Real> | ((magnitude | sign) & cast.nan_kept), result);
 }
 
-// The rounding rule. `random` matters to stochastic modes only: N bits, left-aligned in 64, or a
-// stream's word for stochastic_exact.
+// The rounding rule. Only stochastic modes use `random`: N bits, left-aligned in 64, or for
+// stochastic_exact a StreamWord (core/philox.h).
 template <RoundingMode M, class Real, class Random>
 APSCOPE_HD Real round_to_format(Real x, const Cast<Real>& cast, const Random& random) {
     using Bits = BitsOf<Real>;

@@ -12,13 +12,14 @@ namespace apscope::detail::oracle {
 inline constexpr int full_storage_bits = 19;
 
 // Numbers of Real (fp32 or fp64) of both signs, sorted by bit pattern, without repetition:
-// - up to 19 storage bits: every value, every midpoint of two neighbours (that above the largest
-// included) and the numbers next to each of those; more bits: the same for significands near the
-// ends and the middle of every binade. In fp64 also the numbers at a relative distance of 2^-40;
-// - the numbers around the smallest and the largest value, around Real's own limits, Real's
-// subnormals, both zeros, infinities, and NaNs of both signs, quiet and signalling, with every
-// single payload bit, with all but one and with mixed ones;
-// - `random_cases` random bit patterns, the same for the same `seed`. In fp64 every other one has
+// - In formats of up to 19 storage bits, every value, every midpoint of two neighbours (also the
+// midpoint above the largest value) and the numbers next to each of these. In wider formats, the
+// same for significands near the ends and the middle of every binade. In fp64 also the numbers at a
+// relative distance of 2^-40.
+// - The numbers around the smallest and the largest value and around Real's own limits, subnormal
+// numbers of Real, both zeros, infinities, and NaNs of both signs, quiet and signalling, with every
+// single payload bit, with all payload bits but one, and with mixed payload bits.
+// - `random_cases` random bit patterns, the same for the same `seed`. In fp64, every second one has
 // its exponent near the format's range, where few random patterns of 64 bits fall.
 template <class Real>
 std::vector<Real> cases(const FloatFormat& format, std::size_t random_cases, std::uint64_t seed);

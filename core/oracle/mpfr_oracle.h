@@ -39,8 +39,8 @@ public:
     float project(float x, std::uint64_t random);
     double project(double x, std::uint64_t random);
     // Rounds a real number whose truncation towards zero is `truncated`; `inexact` says that the
-    // number's magnitude is larger than that. The truncation has a precision of at least m + N + 3
-    // (N = 64 for stochastic_exact) and at most most_precision. A NaN gives the canonical one.
+    // truncation cut off nonzero digits. The truncation has a precision of at least m + N + 3
+    // (N = 64 for stochastic_exact) and at most most_precision. A NaN gives the canonical NaN.
     double project(mpfr_srcptr truncated, bool inexact, std::uint64_t random);
     // The number of random integers with which |x| rounds away from zero: the largest `count` of
     // the 2^N integers, or, for stochastic_exact, the smallest `count` of the 2^64 words.

@@ -18,8 +18,8 @@
 
 namespace apscope::detail::oracle {
 
-// A magnitude in units of Real's smallest number, with room for 64 random bits after it; arithmetic
-// that does not fit throws.
+// A magnitude as an integer, in units of Real's smallest number. The type is wide enough for a
+// product with 2^64, as stochastic rounding needs; a result that does not fit throws.
 namespace mp = boost::multiprecision;
 template <unsigned bits>
 using CheckedInteger =
@@ -53,9 +53,10 @@ public:
     Neighbours neighbours(Real x) const;
 
     // The number that a code with its sign bit stands for: a value, an infinity or a NaN. In a
-    // format with a single zero and no NaN at the code of -0, that code is +0. A NaN is the
-    // canonical one. With keep_payload it has the sign of its code if there are NaN codes of both
-    // signs, and the payload of its code if the format has all the NaN codes of IEEE 754.
+    // format with a single zero and no NaN at the code of -0, that code is +0. Without
+    // keep_payload, a NaN is the canonical one. With it, a NaN has the sign of its code if there
+    // are NaN codes of both signs, and the payload of its code if the format has all the NaN codes
+    // of IEEE 754.
     Real decode(std::uint64_t code) const;
 
 private:

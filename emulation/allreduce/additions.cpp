@@ -45,7 +45,7 @@ Additions as_nvls(const SumRounding& narrow) {
         additions.wide.reset();
         additions.exact = true;
     }
-    // The switch rounds toward zero, in the sum and in the cast after it.
+    // In bf16, the NVLink switch rounds toward zero, in the sum and in the cast after the sum.
     if (narrow.format == parse_format("bf16"))
         additions.wide->projection.rounding = additions.narrow.projection.rounding =
             RoundingMode::toward_zero;

@@ -1,7 +1,7 @@
 // The roundings of a topology's additions, given the accumulator that the scheme names. Most
-// topologies round every sum to it; others add in a wider format and round the messages, or the
-// final sum. NCCL's additions are those of its kernels: ties to even, saturating in formats of at
-// most 8 bits, whatever the scheme's projection says.
+// topologies round every sum to the accumulator; others add in a wider format and round the
+// messages, or the final sum, to the accumulator. NCCL's topologies add like its kernels, whatever
+// the scheme's projection says: ties to even, with saturation in formats of at most 8 bits.
 #pragma once
 
 #include <optional>
@@ -21,7 +21,7 @@ struct Additions {
     SumRounding narrow;               // for hops, and for rows rounded without an addition
     std::optional<SumRounding> wide;  // for hops with Hop::wide
     bool ends_wide = false;           // the last sum is rounded to `wide`
-    bool exact = false;  // none of the above: the exact sum is rounded once, to `narrow`
+    bool exact = false;               // no hop rounds: the exact sum is rounded once, to `narrow`
 
     // The rounding of the last sum.
     const SumRounding& last() const { return ends_wide ? *wide : narrow; }
@@ -36,7 +36,7 @@ struct Additions {
 // The rules of additions that rows of the table (topology.cpp) name; `narrow` is the accumulator.
 namespace adding {
 Additions in_fp32(const SumRounding& narrow);  // fp32 sums, rounded at the end
-// Partial sums are rounded, the final sum is not.
+// Rounds every partial sum to `narrow`, but the final sum to fp32.
 Additions at_the_end_in_fp32(const SumRounding& narrow);
 // Ties to even, with infinities, whatever the projection.
 Additions to_nearest(const SumRounding& narrow);

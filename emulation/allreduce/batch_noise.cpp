@@ -100,8 +100,9 @@ BatchNoise batch_noise(std::span<const std::span<const float>> gradients, bool d
         }
         noise.sum += block_sum(blocks, [&](std::size_t b) { return n[b]; });
         if (noise.sum_without.empty()) continue;
-        NoiseRow least{}, known{};  // least: the least noise that remains without any one worker;
-                                    // known: n, or 0 in lone blocks
+        // least: the smallest noise of a block that remains if one worker is left out.
+        // known: n, or 0 in lone blocks.
+        NoiseRow least{}, known{};
         for (std::size_t b = 0; b < blocks; ++b) least[b] = n[b];
         for (NoiseRow& left : of_worker) {
             for (std::size_t b = 0; b < blocks; ++b) {

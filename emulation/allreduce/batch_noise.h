@@ -83,18 +83,19 @@ struct OverNoise {
     }
 };
 
-// The noise of one tensor at one step, in units of the squared reference. An element counts as
-// noise 0 if any worker's gradient is not finite there.
+// The noise of one tensor at one step, as a squared error of R, the sum or the mean of the
+// gradients. An element counts as noise 0 if any worker's gradient is not finite there.
 struct BatchNoise {
     bool known = false;  // true with two workers or more, also for a tensor without elements
     std::vector<double> blocks;      // N of every noise block
     double sum = 0.0;                // sum of N
-    double squared_reference = 0.0;  // the sum of R^2, R the sum or the mean of the gradients
+    double squared_reference = 0.0;  // the sum of R^2 over the finite elements
     std::uint64_t noisy_blocks = 0;  // noise blocks with N > 0
-    // Noise blocks with nearly all noise from one worker: without it less than 2^-10 of N remains.
+    // Noise blocks with nearly all noise from one worker: without this worker, less than 2^-10 of N
+    // remains.
     std::uint64_t lone_blocks = 0;
-    // For the jackknife: sums without worker w, where N is still that of a mean over all W workers.
-    // Empty for W = 2.
+    // For the jackknife: sums without worker w, where N is still the variance of the sum or the
+    // mean of W workers. Empty for W = 2.
     std::vector<double> sum_without;  // sum of N without w
     // The sum of log2((N without w) / N) over the noisy blocks that are not lone.
     std::vector<double> log2_without;

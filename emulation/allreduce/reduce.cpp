@@ -24,7 +24,7 @@ public:
         : accumulator_(accumulator), wide_(wide), key_(key), first_(first), count_(count),
           moments_(moments), offset_(moments_offset) {}
 
-    // target = round(a + sign * b), drawing at `hop`; `target` may be `a`.
+    // target = round(a + sign * b), with the random words of hop `hop`; `target` may be `a`.
     void add(double* target, const double* a, const double* b, double sign, std::uint32_t hop,
              bool wide) {
         if (wide) return wide_->add(a, b, sign, target, count_, {}, first_);
@@ -90,7 +90,7 @@ public:
               HopMoments* moments, std::size_t moments_offset)
         : sums_(sums), key_(key), first_(first), count_(count), moments_(moments),
           offset_(moments_offset) {}
-    // target = round(a + sign * b), drawing at `hop`; `target` may be `a`.
+    // target = round(a + sign * b), with the random words of hop `hop`; `target` may be `a`.
     void add(float* target, const float* a, const float* b, float sign, std::uint32_t hop,
              bool wide) {
         if (wide) return simd::run<AddFp32>(target, a, b, sign, count_);
@@ -125,8 +125,8 @@ private:
     std::size_t offset_;
 };
 
-// Replaces every NaN and zero by that of the rounding rule: the processor's NaNs have a sign, and
-// its zeros may have one that the format lacks.
+// Replaces every NaN and zero by the NaN and zero of the rounding rule: the processor's NaNs have a
+// sign, and its zeros may have a sign although the format has no -0.
 struct Canonicalize {
     static APSCOPE_INLINE void run(float* row, std::size_t count, std::uint32_t zero_sign) {
         for (std::size_t i = 0; i < count; ++i)

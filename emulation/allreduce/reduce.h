@@ -47,9 +47,9 @@ void reduce(const Topology& topology, std::span<const float* const> rows, std::s
             std::size_t count, std::size_t n, Fp32Sums& sums, PhiloxKey key, std::span<float> out,
             ReduceScratch<float>& scratch, HopMoments* moments = nullptr);
 
-// The options of all_reduce(), which reduces complete fp32 arrays as apscope.allreduce does: `in`
-// has rows of n values each, one after another, which are rounded to the format first if
-// input_cast. The result is in the accumulator's format.
+// The options of all_reduce(), which reduces complete fp32 arrays as apscope.allreduce does. Its
+// argument `in` has the workers' rows of n values, one after another; with input_cast, the values
+// are first rounded to the format. The result is in the accumulator's format.
 struct AllReduceOptions {
     Topology topology;
     Projection projection;
@@ -59,8 +59,8 @@ struct AllReduceOptions {
     std::uint64_t seed = 0;
     int threads = 1;
 };
-// The format and the rounding of partial sums. checked_hops() takes them from the options, which it
-// checks against the format; it throws std::invalid_argument.
+// The format and the rounding of partial sums. checked_hops() takes both from the options; it
+// throws std::invalid_argument if the format does not support the options.
 struct HopTarget {
     FloatFormat format;
     Projection projection;

@@ -208,7 +208,8 @@ int other_tree(int row, int chunk, int workers) {
 
 int two_trees(int) { return 2; }
 
-// The only list of topologies, except `exact` and `gather`.
+// The only list of topologies. It lacks `exact`, `gather` and hierarchies of two levels, which have
+// no program here.
 constexpr auto forms = std::to_array<TopologyForm>({
     {"sequential", sequential, "all_gather", false, true},
     {.name = "ring",

@@ -3,8 +3,9 @@
 // depends on the number of workers; the worker that fills a row depends on the chunk of an element.
 // The table in topology.cpp has one entry per topology; additions.h has the roundings of their
 // additions. A scheme that encodes each row alone is composed with two_phase and reduce_scatter
-// (emulation/schemes/two_phase.h); their programs are for schemes with a scale that all workers
-// share. A hierarchy of two levels is always composed (emulation/schemes/levels.h).
+// (emulation/schemes/two_phase.h); the programs of these two topologies are for schemes with a
+// scale that all workers share. A hierarchy of two levels is always composed
+// (emulation/schemes/levels.h).
 #pragma once
 
 #include <cstddef>
@@ -30,10 +31,13 @@ struct TwoPhase {
 };
 
 struct Topology {
-    // The kind of reduction. exact: fp64 sums, not rounded to a format; gather: schemes that gather
-    // codes; ring: W chunks, chunk c with every rank increased by c; ordered: any other program;
-    // two_phase: two encodings with a sum between them; levels: a reduction inside groups of
-    // consecutive workers, then a reduction of the groups' sums.
+    // The kind of reduction:
+    //   exact       fp64 sums, not rounded to a format
+    //   gather      the scheme gathers codes
+    //   ring        W chunks; chunk c runs the program with every rank increased by c
+    //   ordered     any other program
+    //   two_phase   two encodings with a sum between them
+    //   levels      a reduction inside groups of consecutive workers, then one of the groups' sums
     enum class Kind { exact, gather, ring, ordered, two_phase, levels };
     Kind kind = Kind::exact;
     int group = 0;                       // ranks in a group, if the form has groups
@@ -41,9 +45,10 @@ struct Topology {
     const TopologyForm* form = nullptr;  // null for exact and gather
     TwoPhase phases = {};                // keys of two_phase and reduce_scatter
     Channels channels = {};              // keys of nccl:ring and nccl:tree
-    // For a level: the format in which the scheme encodes there; empty: the scheme's own.
+    // The format in which the scheme encodes in this level of a hierarchy; empty: the scheme's own
+    // format.
     std::string format = {};
-    // For levels: the reduction inside the groups, and the one over them.
+    // For Kind::levels: the reduction inside the groups, then the reduction of the groups' sums.
     std::vector<Topology> levels = {};
 
     friend bool operator==(const Topology&, const Topology&);
@@ -65,8 +70,9 @@ std::string canonical_topology(std::string_view text);
 std::vector<std::string> topology_names();
 std::vector<std::string> order_names();
 std::vector<std::string> level_names();
-// The collective operation of a topology, as docs/definitions.md, section 12, names it; empty for
-// `exact`, for reductions that only one scheme has and for the wire, whose topology is empty.
+// The collective operation of a topology, as docs/definitions.md, section 12, names it. Empty for
+// `exact`, `gather` and `nccl:nvls`, for reductions that only one scheme has, and for the empty
+// name, which result rows of the wire have.
 std::string_view collective_name(std::string_view topology);
 
 struct Hop {

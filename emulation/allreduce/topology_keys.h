@@ -21,7 +21,8 @@ TwoPhase phases_of(const std::string& whole, std::string_view name,
 // Parses channels= and protocol=.
 Channels channels_of(const std::string& whole, std::string_view name,
                      std::span<const std::string_view> settings);
-// The name of a float format, or of a block format as `mx` has it, with / in place of commas.
+// The name of a float format, or of a block format as the scheme `mx` writes it, with / in place of
+// commas.
 std::string format_name(const std::string& name);
 // The group size of hierarchical:G, from the text after the colon.
 int group_of(const std::string& whole, std::string_view form, std::string_view number);

@@ -30,7 +30,7 @@ enum class ArithmeticPath {
 
 // One rounding, prepared for rows: a format and a projection.
 struct Rounder {
-    Cast<double> cast;         // for results; operand_floor flushes the operands
+    Cast<double> cast;         // rounds results; operand_floor flushes the operands
     bool narrow = true;        // operands are fp32 numbers, or products of two of them
     double operand_floor = 0;  // operands of smaller magnitude count as zeros
 
@@ -49,8 +49,9 @@ Rounder make_rounder(const FloatFormat& format, const Projection& projection, bo
 
 // Sets out[i] = round(a[i] op b[i] (op c[i])). An operand has one number or as many as `out`; those
 // that the operation does not take are ignored. Stochastic rounding draws the word that quantize()
-// draws for element i. `out` may be one of the operands. fp32 arrays need a format within fp32;
-// `registers` = false uses the general path for them even if a faster one gives the same bits.
+// draws for element i. `out` may be one of the operands. fp32 arrays need a format within fp32.
+// `registers` = false uses the general path for fp32 arrays even if a faster path gives the same
+// bits.
 void arithmetic(Operation operation, std::span<const float> a, std::span<const float> b,
                 std::span<const float> c, std::span<float> out, const FloatFormat& format,
                 const Projection& projection, std::uint64_t seed = 0, int threads = 1,

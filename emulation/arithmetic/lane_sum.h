@@ -1,5 +1,5 @@
-// LaneSum: a few sums side by side, in any order but `exact`. It takes blocks of terms and keeps
-// its state between them.
+// LaneSum adds a few sums side by side, in any order of additions but `exact`. It takes the terms
+// in blocks and keeps the partial sums between blocks.
 #pragma once
 
 #include <algorithm>

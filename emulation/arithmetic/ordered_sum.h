@@ -32,16 +32,17 @@ SumOrder parse_sum_order(std::string_view text);
 struct SumOptions {
     SumOrder order;
     FloatFormat format;                     // format of the result
-    std::optional<FloatFormat> accumulate;  // format of partial sums; absent: that of the result
+    std::optional<FloatFormat> accumulate;  // format of partial sums; absent: the result's format
     std::optional<FloatFormat> product;     // format of products; absent: products are exact
     Projection projection;                  // for all roundings
     std::uint64_t seed = 0;
     int threads = 1;
-    bool registers = true;  // false: the general path even if a faster one gives the same bits
+    bool registers = true;  // false: use the general path even if a faster one gives the same bits
 };
 
-// For output i (flat) stochastic rounding draws product k at stage wire, hop k; the additions, in
-// order, at stage reduce, hops 0, 1, ...; the last rounding, to `format`, at stage quantize.
+// Stochastic rounding of output i (its flat index) draws words of element i: for product k at stage
+// wire and hop k, for the additions, in order, at stage reduce and hops 0, 1, ..., and for the last
+// rounding, to `format`, at stage quantize.
 
 // Numbers are fp32 or fp64; fp32 arrays need formats within fp32. Without a product format,
 // products are exact: every step is a fused multiply-add. Then pairwise, which adds two products,

@@ -68,8 +68,8 @@ struct OperateInFp32 {
     }
 };
 
-// Sets `off` to 0 if all numbers are values of the format, extended without an upper limit. It may
-// be nonzero if one is NaN or huge.
+// Sets `off` to 0 if all numbers are values of the format, extended without an upper limit. If a
+// number is NaN or huge, `off` may be nonzero.
 template <Step S>
 struct FindOffGrid {
     static APSCOPE_INLINE void run(const float* x, std::size_t count, StepOf32 given,

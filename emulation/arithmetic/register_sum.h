@@ -23,13 +23,14 @@ enum class SumPath {
 };
 std::string_view to_string(SumPath path);
 
-// The path for terms in range a or, for products, for factors in ranges a and b. It depends on
-// nothing but these and the options.
+// The path for terms in range a or, for products, for factors in ranges a and b. The path depends
+// only on these arguments, not on the numbers.
 SumPath sum_path(const SumOptions& options, bool products, const ValueRange& a,
                  const ValueRange& b);
 
-// Each writes the sums in the format `accumulate` (without it, in the result's), not yet rounded to
-// the result's format, and returns true; or it returns false and leaves `out` unchanged.
+// Each function writes the sums in the format `accumulate` (if absent, the result's format), does
+// not round them to the result's format, and returns true; or it returns false and leaves `out`
+// unchanged.
 bool register_sum(std::span<const float> x, std::size_t terms, std::span<float> out,
                   const SumOptions& options);
 bool register_dot(std::span<const float> a, std::span<const float> b, std::size_t terms,

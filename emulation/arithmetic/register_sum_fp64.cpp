@@ -1,5 +1,5 @@
-// The loops of sums in fp64 registers, for every deterministic mode; products are exact or rounded
-// as sums are.
+// The loops of sums in fp64 registers, for every deterministic mode. Products are exact, or are
+// rounded in the same mode.
 #include "emulation/arithmetic/register_sum_loops.h"
 
 namespace apscope::detail {

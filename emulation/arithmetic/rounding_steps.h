@@ -20,7 +20,7 @@ enum class Step {
     addition,   // ties to even by the addition of c
     bits,       // ties to even on the bits of fp32, for formats with fp32's emin, which c does not
                 // support
-    threshold,  // up if more than a fraction of the quantum is discarded; it may depend on the sign
+    threshold,  // up if more than a part of the quantum is discarded (up_positive, up_negative)
     odd,        // to the odd neighbour
 };
 
@@ -92,9 +92,10 @@ APSCOPE_HD Real round_step(Real x, const StepCast<Real>& s) {
     }
 }
 
-// Moves a rounded result to odd if the exact one differs: truncates it towards zero and sets its
-// last bit. `error` is then not zero, and its sign differs from that of `like` if the exact result
-// is nearer to zero. The error of an infinity is NaN, which is not above zero.
+// Changes a result that was rounded to nearest to the exact result rounded to odd, that is, if
+// `error` is not zero, truncated towards zero, with its last bit set. The signs of `error` and
+// `like` differ if the exact result is nearer to zero. The error of an infinity is NaN; the
+// infinity is then returned.
 template <class Real>
 APSCOPE_HD Real moved_to_odd(Real result, Real error, Real like) {
     using Bits = BitsOf<Real>;
@@ -104,7 +105,8 @@ APSCOPE_HD Real moved_to_odd(Real result, Real error, Real like) {
     return bits_cast<Real>(bits_cast<Real>(error_bits & ~sign_bit<Real>) > 0 ? odd : bits);
 }
 
-// The sum a + b for round_step<S>: the hardware's, or rounded to odd in Real's precision.
+// The sum a + b for round_step<S>: the hardware's sum or, if Odd, the sum rounded to odd in Real's
+// precision.
 template <bool Odd, Step S, class Real>
 APSCOPE_HD Real add_for_step(Real a, Real b, const StepCast<Real>& s) {
     using Bits = BitsOf<Real>;

@@ -77,7 +77,7 @@ struct RoundDrawn {
     }
 };
 
-// Down: an exact zero that is the sum of operands of two signs is -0.
+// Down means that an exact zero that is the sum of operands of different signs is -0.
 template <bool Down>
 struct SumToOdd {
     static APSCOPE_INLINE void run(const double* a, const double* b, double sign, double* out,

@@ -41,18 +41,20 @@ bool sums_are_exact(const Hardware& hardware, const ValueRange& terms);
 // for ties of RN_p. This is so if 2p + 1 <= the hardware's precision and all x, y are numbers of
 // the format with unbounded range above (Figueroa, 1995; Flocq, Double_rounding.v,
 // round_round_plus_FLT): an inexact hardware sum has a larger operand x on the format's grid and a
-// smaller one below a quarter of its quantum, so both sides are x.
+// smaller one below a quarter of x's quantum, so both sides are x.
 // NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): as above
 bool sum_rounds_twice_safely(const Hardware& hardware, const ValueRange& terms, int precision,
                              int quantum);
 // Returns whether RN_p(RO_hardware(x + y)) = RN_p(x + y) for any numbers x, y of the type, where RO
-// is the rounding to odd. This is so if the type has two bits and two binades below more than the
-// format (Boldo and Melquiond, 2008); a sum beyond the type's range is beyond the format's.
+// is the rounding to odd. This is so if the type has two significant bits more than the format, and
+// two binades more at the lower end (Boldo and Melquiond, 2008); a sum beyond the type's range is
+// beyond the format's.
 bool sum_to_odd_rounds_safely(const Hardware& hardware, const ValueRange& format);
 // Returns whether RN_p(RN_hardware(x y)) = RN_p(x y), with ties to even. This is so if the P bits
-// of both factors together fit the hardware, and its quantum is at most 2^(q - P), where q =
-// `quantum`. A product of at least 2^(q - 1), half the least number, is then exact. A smaller one
-// must become 0, and does: no rounding takes it past the tie, and the tie goes to the even 0.
+// of both factors together fit the hardware, and the hardware's quantum is at most 2^(q - P), where
+// q = `quantum`. A product of at least 2^(q - 1), half the least number, is then exact. A smaller
+// product becomes 0 on both sides: no rounding moves it past the tie, and the tie goes to the even
+// 0.
 bool product_rounds_twice_safely(const Hardware& hardware, const ValueRange& a, const ValueRange& b,
                                  int quantum);
 

@@ -1,5 +1,5 @@
-// Rounds one batch of blocks by the loops of block_kernels.h: amax of every block, the scales, the
-// elements. Blocks that the loops do not support are rounded by block_rule.h.
+// Rounds one batch of blocks by the loops of block_kernels.h: first the amax of every block, then
+// the scales, then the elements. Blocks that the loops do not support are rounded by block_rule.h.
 #pragma once
 
 #include <algorithm>

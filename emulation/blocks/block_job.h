@@ -1,4 +1,5 @@
-// A block format and a projection prepared for the loops of block_kernels.h, if supported.
+// A block format and a projection, prepared for the loops of block_kernels.h if the loops support
+// them.
 #pragma once
 
 #include <cstdint>
@@ -20,13 +21,13 @@ struct BlockJob {
     int min_scale_code = 0;  // code of 2^power.min; each further power of two has the next code
 };
 
-// The encoder's tensor scale must have been set.
+// If the format has a tensor scale, the encoder's set_tensor_scale() must have been called.
 template <class Real>
 BlockJob<Real> make_block_job(BlockEncoder encoder);
 
-// These round or encode `count` elements of blocks that the loops support. If steps > 0, the blocks
-// have `steps` times block_step elements each, and there is one scale per block; if steps = 0,
-// there is one scale per element. block_loops.h chooses the loop.
+// These functions round or encode `count` elements of blocks that the loops support. If steps > 0,
+// the blocks have `steps` times block_step elements each, and there is one scale per block; if
+// steps = 0, there is one scale per element. block_loops.h chooses the loop.
 template <class Real>
 void round_block_elements(const BlockJob<Real>& job, const Real* in, Real* out, std::size_t count,
                           std::size_t steps, const BlockScales<Real>& scales,

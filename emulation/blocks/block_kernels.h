@@ -1,8 +1,8 @@
 // The loops of the block casts, one struct each with a static run(), compiled per instruction set
 // by simd::run(). They round elements unscaled, by the addition of core/grid.h: the limits are
-// moved by the block's scale 2^k, never the elements, so nothing is multiplied. (Rule ratio
-// multiplies, by its definition, and rounds with k = 0.) block_rule.h rounds the blocks that the
-// loops do not support.
+// moved by the block's scale 2^k, never the elements, so nothing is multiplied. (The scale rule
+// `ratio` multiplies, by definition, and rounds with k = 0.) block_rule.h rounds the blocks that
+// the loops do not support.
 #pragma once
 
 #include <cfloat>
@@ -35,16 +35,20 @@ struct BlockCast {
     using Bits = BitsOf<Real>;
     MovableFormat<Real> element;
     Bits over_positive, over_negative;  // results for numbers beyond the largest
-    // All ones if that result is finite, so that the scale applies to it; else 0.
+    // All ones if over_positive (over_negative) is finite, so that the scale applies to it; else 0.
     Bits moves_positive, moves_negative;
     Bits negative_zero;
-    Bits flip, add, mask, zero_code;  // a negative element's code: ((code ^ flip) + add) & mask
+    // A negative element's code, from the code of its magnitude: zero_code if that is 0, else
+    // ((code ^ flip) + add) & mask.
+    Bits flip, add, mask, zero_code;
     Bits over_code_positive, over_code_negative;
-    Real bound, tensor_scale;  // rule ratio: the largest element, and the tensor scale
+    // For the scale rule `ratio`: `bound` is the largest element.
+    Real bound, tensor_scale;
 };
 
-// Scales, one per block or one per element: k (see MovableFormat), or the factors of an element and
-// of its rounded value.
+// Scales, one per block or per element. For a power of two, `shift`: k in the exponent field (see
+// MovableFormat). For rule ratio, the factor that is applied to an element before rounding
+// (`multiply`) and to its rounded value (`value`).
 template <class Real>
 struct BlockScales {
     const BitsOf<Real>* shift;

@@ -19,8 +19,8 @@ constexpr std::size_t chunk = 512;
 // A block's scale, and the factor that brings its elements into the element format's range.
 struct Scale {
     double value;    // if NaN, every element is NaN
-    double inverse;  // power-of-two rules: x * inverse is exact
-    float multiply;  // rule ratio: fl32(x * multiply), clipped
+    double inverse;  // power-of-two rules: the element is rounded from x * inverse
+    float multiply;  // rule ratio: the element is rounded from fl32(x * multiply), clipped
 };
 
 // The contents of a block: amax of its finite elements, and whether it has NaNs or infinities.
@@ -72,7 +72,7 @@ Scale choose_scale(const BlockEncoder& e, const Content& content) {
 // x in units of the block's scale, before it is rounded to an element.
 inline double scaled(const BlockEncoder& e, const Scale& s, double x) {
     // If the scale is not NaN and the element format has no NaN, a NaN becomes the largest element,
-    // as with cvt.satfinite.
+    // as PTX's cvt.satfinite does.
     if (x != x && e.format.nonfinite == BlockNonfinite::transformer_engine &&
         !e.format.element.has_nan())
         return e.largest;
@@ -140,8 +140,8 @@ BlockEncoder::BlockEncoder(const BlockFormat& f, const Projection& p, const Bloc
       element_codec(make_codec(f.element)), scale_codec(make_codec(f.scale)),
       largest(static_cast<float>(f.element.largest())), tensor_scale(1), tensor_scale_inverse(1) {}
 
-// S_enc = min(fl32(largest element * largest scale / amax), FLT_MAX); it is 1 if amax is 0 or
-// infinite.
+// S_enc = min(fl32(largest element * largest scale / amax), FLT_MAX). settings.scale_range, unless
+// 0, replaces the largest scale. S_enc is 1 if amax is 0 or infinite.
 void BlockEncoder::set_tensor_scale(float amax) {
     if (amax == 0 || std::isinf(amax)) return;
     const float range =

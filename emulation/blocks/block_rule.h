@@ -1,6 +1,6 @@
-// Rounds one block of a block format by the rounding rule (core/rounding.h), element by element on
-// fp64 numbers x / 2^k, which are exact: the reference for the loops of block_kernels.h, and the
-// path for blocks and formats that they do not support.
+// Rounds one block of a block format by the rounding rule (core/rounding.h), element by element, on
+// the fp64 numbers x / 2^k, which are exact. This is the reference for the loops of
+// block_kernels.h, and the path for the blocks and formats that those loops do not support.
 #pragma once
 
 #include <cstddef>

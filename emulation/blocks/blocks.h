@@ -4,7 +4,7 @@
 // bits, on fp64 numbers x / 2^k, which are exact. docs/definitions.md, section 11, defines the
 // result. In short: amax is taken over the block's finite elements; a block of zeros has the
 // smallest scale; the format's BlockNonfinite defines the effect of infinities and NaNs, and the
-// rule rounds all blocks that have one.
+// rounding rule rounds all blocks that have infinities or NaNs.
 #pragma once
 
 #include <cstddef>
@@ -37,7 +37,8 @@ struct BlockShape {
 void quantize_blocks(std::span<const float> in, std::span<float> out, BlockShape shape,
                      const BlockFormat& format, const Projection& projection,
                      std::uint64_t seed = 0, int threads = 1);
-// Rounds fp64 values once. Formats whose scale is a ratio compute it in fp32 and refuse fp64.
+// Rounds fp64 values once. Throws std::invalid_argument for formats with the scale rule `ratio`,
+// which is defined by fp32 operations.
 void quantize_blocks(std::span<const double> in, std::span<double> out, BlockShape shape,
                      const BlockFormat& format, const Projection& projection,
                      std::uint64_t seed = 0, int threads = 1);
@@ -51,8 +52,8 @@ float encode_blocks(std::span<const double> in, std::span<std::uint8_t> codes,
                     std::span<std::uint8_t> scales, BlockShape shape, const BlockFormat& format,
                     const Projection& projection, std::uint64_t seed = 0, int threads = 1);
 
-// Further options of an encoder. All except `stream` and `first_element` apply only to the rule
-// ratio.
+// Further options of an encoder. All except `stream` and `first_element` apply only to the scale
+// rule `ratio`.
 struct BlockSettings {
     RandomStream stream;  // stream of the random words; element i draws word first_element + i
     std::optional<float> amax;  // the common amax of several arrays; absent: the array's own

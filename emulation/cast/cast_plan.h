@@ -1,5 +1,6 @@
 // Chooses the path of a cast to a format, on the CPU and on a GPU, and states why its bits are
-// those of the rounding rule (core/rounding.h). No other file chooses.
+// those of the rounding rule (core/rounding.h). Rows of fp64 numbers in arithmetic have their own
+// choice (emulation/arithmetic/row_cast.h).
 #pragma once
 
 #include <optional>
@@ -39,7 +40,7 @@ struct CastPlan {
     bool words_in_bulk = false;
 
     std::string_view how() const;     // describes the loops
-    std::string_view reason() const;  // says why every result is the exact one rounded once
+    std::string_view reason() const;  // says why every result is the exact number, rounded once
 };
 
 // Host only; the projection must have been validated.

@@ -24,8 +24,10 @@ struct CodeMap {
     std::uint32_t offset;  // (127 - b) 2^m
     // Bits of 2^emin; 0 if the format has fp32's subnormal numbers.
     std::uint32_t first_normal;
-    std::uint32_t normal_code;       // 2^m, the code of 2^emin
-    float smallest_normal, quantum;  // 2^emin, or 0 if first_normal is 0; 2^(emin - m)
+    std::uint32_t normal_code;  // 2^m, the code of 2^emin
+    // smallest_normal: 2^emin, 0 if first_normal is 0.
+    // quantum: 2^(emin - m), 1 if first_normal is 0.
+    float smallest_normal, quantum;
     std::uint32_t sign_code, nan_code, nan_sign, top_finite;
     std::uint32_t infinity_code;  // nan_code if the format has no infinity
     bool has_infinity;

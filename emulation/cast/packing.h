@@ -17,7 +17,7 @@ std::size_t packed_size(std::size_t count, int bits);
 // than `bits` bits is refused (std::invalid_argument), and nothing is written then.
 void pack(std::span<const std::uint8_t> codes, std::span<std::uint8_t> bytes, std::size_t lines,
           int bits);
-// Unpacks such bytes; the unused bits of a line's last byte are not read.
+// Unpacks the bytes that pack() writes; the unused bits of a line's last byte are not read.
 void unpack(std::span<const std::uint8_t> bytes, std::span<std::uint8_t> codes, std::size_t lines,
             int bits);
 

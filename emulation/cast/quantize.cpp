@@ -18,7 +18,7 @@ namespace apscope::detail {
 
 namespace {
 
-// The number of elements in a piece of work: a multiple of every Philox block.
+// The number of elements in a piece of work: a whole number of Philox blocks for any random_bits.
 constexpr std::size_t piece = std::size_t{1} << 16;
 
 template <class Work>

@@ -14,8 +14,7 @@ template <class Real>
 struct AdditionCast {
     Cast<Real> cast;
     GridConstants<Real> grid;
-    // Larger exponent fields are replaced by this one, so that c stays in range for numbers that
-    // overflow in any case.
+    // Replaces larger exponent fields, so that c stays in range; such numbers overflow in any case.
     BitsOf<Real> top = 0;
 };
 

@@ -1,5 +1,5 @@
-// Rounds fp32 numbers to a common format in two halves, both as vector code (stochastic modes:
-// stochastic_split.h):
+// Rounds fp32 numbers in two halves, from 2^emin on and below 2^emin, both as vector code
+// (stochastic modes: stochastic_split.h):
 //
 //      from 2^emin on    the low s = 23 - m bits of x are discarded: add the addend of the mode,
 //                        then cut them off
@@ -28,7 +28,8 @@ struct SplitCast {
     int shift;                   // s, the number of discarded bits
     std::uint32_t rest;          // mask of the s discarded bits
     std::uint32_t first_normal;  // bits of 2^emin; 0 if there is no second half
-    float per_quantum, quantum;  // 2^(m - emin), 2^(emin - m)
+    // per_quantum: 2^(m - emin); quantum: 2^(emin - m). Both are 1 if first_normal is 0.
+    float per_quantum, quantum;
 };
 
 inline SplitCast make_split_cast(const Cast<float>& cast) {
@@ -99,9 +100,9 @@ APSCOPE_HD float finish_split(std::uint32_t bits, std::uint32_t rounded, const C
     return bits_cast<float>(Limited ? limited<float>(result, bits, cast) : result);
 }
 
-// Rounds in a deterministic mode. Every step is a selection, so that loops over it become vector
-// code. SignedZero means that the format has a -0; without HasParts and Limited the sign bit then
-// needs no step.
+// Rounds in a deterministic mode. Every step is a selection, so that loops over this function
+// become vector code. SignedZero means that the format has a -0; without HasParts and Limited, the
+// sign bit then needs no step.
 template <RoundingMode M, bool HasParts, bool Limited, bool SignedZero = false>
 APSCOPE_HD float round_split(float x, const SplitCast& s) {
     const std::uint32_t bits = bits_cast<std::uint32_t>(x), magnitude = bits & 0x7FFFFFFFu,

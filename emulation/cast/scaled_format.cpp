@@ -5,8 +5,8 @@
 namespace apscope::detail {
 
 std::optional<FloatFormat> scaled_format(const FloatFormat& format, int k) {
-    // For a larger |k| no value is left in fp32's range; for these, every limit is far inside
-    // fp64's.
+    // If |k| > 300, no value is left in fp32's range. Otherwise every limit is far inside fp64's
+    // range.
     if (std::abs(k) > 300 || !format.fits_fp32()) return std::nullopt;
     FloatFormat scaled = format;
     scaled.bias += k;

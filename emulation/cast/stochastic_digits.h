@@ -1,5 +1,5 @@
-// The rounding rule with a random integer of N bits, as vector code for every mode that counts such
-// integers: by the sum of added_digits.h, over 32 or 64 digits.
+// The rounding rule with a random integer of N bits, as vector code for every stochastic mode
+// except stochastic_exact. The sum of added_digits.h, over 32 or 64 digits, decides each rounding.
 #pragma once
 
 #include <cstddef>

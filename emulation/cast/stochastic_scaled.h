@@ -37,7 +37,8 @@ inline ScaledCast make_scaled_cast(const SplitCast& s) {
             (127u + 127u + 16u + places) << 23, places << 23};
 }
 
-// Rounds x. Few means that 16 digits suffice; Limited is that of finish_split().
+// Rounds x. Few means that 16 digits suffice; Limited has the meaning that it has in
+// finish_split().
 template <RoundingMode M, bool Few, bool Limited>
 APSCOPE_HD float draw_scaled(float x, const ScaledCast& s, AddedDigits<M, std::uint32_t> drawn) {
     const std::uint32_t bits = bits_cast<std::uint32_t>(x);

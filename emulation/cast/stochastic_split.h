@@ -31,8 +31,8 @@ APSCOPE_HD float drawn_part(float v, AddedDigits<M, std::uint32_t> drawn) {
     return digits + drawn.digits < digits ? whole + 1.0f : whole;
 }
 
-// Rounds x; Limited is that of finish_split(). Every step is a selection, so that loops over it
-// become vector code.
+// Rounds x; Limited has the meaning that it has in finish_split(). Every step is a selection, so
+// that loops over this function become vector code.
 template <RoundingMode M, bool HasParts, bool Few, bool Limited>
 APSCOPE_HD float draw_split(float x, const SplitCast& s, AddedDigits<M, std::uint32_t> drawn) {
     const std::uint32_t bits = bits_cast<std::uint32_t>(x), magnitude = bits & 0x7FFFFFFFu;

@@ -48,11 +48,12 @@ void streamed_piece(const QuantizeJob<Real>& job, const Real* in, Real* out, std
     alignas(line_bytes) Real rounded[line + step];
     // The number of elements of the first cache line that precede `out`.
     const std::size_t before = reinterpret_cast<std::uintptr_t>(out) / sizeof(Real) % line;
-    const std::size_t first = before > 0 ? line - before : 0;  // elements in that line
+    const std::size_t first = before > 0 ? line - before : 0;  // elements of `out` in that line
     std::size_t held = before, skipped = before + first;
     // Drawing random words, or adding long sums of digits, takes so many instructions that the
-    // processor does not load the next step's numbers ahead of time, so they are prefetched. Words
-    // in bulk prefetch their own numbers (random_words.h); fp64 numbers do not need it.
+    // processor does not load the next step's numbers ahead of time, so they are prefetched. The
+    // bulk drawing of words prefetches the numbers itself (random_words.h); fp64 numbers need no
+    // prefetch.
     const bool fetches = std::is_same_v<Real, float> && is_stochastic(job.plan.cast.rounding) &&
                          !job.plan.words_in_bulk;
     for (std::size_t i = 0; i < count;) {

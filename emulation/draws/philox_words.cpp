@@ -92,8 +92,8 @@ struct PhiloxLanes {
         counter.word[3] = product0;
     }
 
-    // Even lanes hold the first half of the blocks, odd lanes the second, so that joining pairs of
-    // words of even and of odd lanes leaves the blocks in order.
+    // Even lanes hold the first half of the blocks, odd lanes the second half. The words of the
+    // even lanes are written first, then those of the odd lanes, so the blocks lie in order.
     static APSCOPE_INLINE void store(const Counter& counter, unsigned char* words) {
         const Vector low = (counter.word[0] & 0xFFFFFFFF) | counter.word[1] << 32,
                      high = (counter.word[2] & 0xFFFFFFFF) | counter.word[3] << 32;
@@ -112,8 +112,8 @@ struct PhiloxLanes {
         std::memcpy(words + sizeof even, &odd, sizeof odd);
     }
 
-    // Draws several counters at a time, because with one counter the processor would wait for each
-    // product. Advances `block` past them.
+    // Computes several counters at a time, because with one counter the processor would wait for
+    // each product. Advances `block` past the computed blocks.
     template <std::size_t Counters>
     static APSCOPE_INLINE void draw(const Constants& c, Vector& block, unsigned char* words) {
         Counter counter[Counters];

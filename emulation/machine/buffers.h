@@ -44,7 +44,7 @@ private:
         used_ += bytes;
         if (used_ > most_used_) most_used_ = used_;
     }
-    // Buffers that another pool counted may be returned here.
+    // A returned buffer may have been counted by another pool.
     void discount(std::size_t bytes) noexcept { used_ -= bytes < used_ ? bytes : used_; }
 
     std::multimap<std::size_t, Block*> idle_;  // idle blocks by size
@@ -64,7 +64,7 @@ private:
     BufferPool* before_;
 };
 
-// Throws std::bad_alloc. Any thread may call give_buffer().
+// take_buffer() throws std::bad_alloc if there is no memory. Any thread may call give_buffer().
 void* take_buffer(std::size_t bytes);
 void give_buffer(void* buffer, std::size_t bytes) noexcept;
 

@@ -16,8 +16,8 @@ inline bool is_power_of_two(double x) {
     return std::frexp(x, &exponent) == 0.5 && exponent > -1000 && exponent < 1000;
 }
 
-// Calls work(quotient), where quotient(x) is x / divisor. Both lambdas must be inlined, so that
-// they are compiled for the instruction set of the caller.
+// Calls work(quotient), where quotient(x) is x / divisor. `work` must be inlined, as `quotient` is,
+// so that both are compiled for the instruction set of the caller.
 template <class Work>
 APSCOPE_INLINE void divide_by(double divisor, Work&& work) {
     if (is_power_of_two(divisor)) {

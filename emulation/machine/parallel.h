@@ -10,9 +10,9 @@ namespace apscope::detail {
 // The number of threads for a request: 0 means as many as the machine runs at once.
 int thread_count(int requested);
 
-// Calls work(item) for every item; the calling thread works too. After each of its own items it
-// calls progress(items begun so far) if given; an exception there or in work() stops the loop and
-// is thrown again here.
+// Calls work(item) for every item; the calling thread works too. After each of its own items, the
+// calling thread calls progress(items begun so far), if given. An exception in work() or progress()
+// stops the loop, and parallel_for() throws it again.
 void parallel_for(std::size_t count, int threads, const std::function<void(std::size_t)>& work,
                   const std::function<void(std::size_t)>& progress = {});
 

@@ -33,7 +33,7 @@ void refuse_fused_operations() {
         x.fill(1.0 + 0x1p-30);
         const double* in = x.data();
         double* out = found.data();
-        // The compiler cannot compute the result in advance.
+        // Prevents the compiler from computing the result in advance.
         asm volatile("" : "+r"(in), "+r"(out) : : "memory");
         simd::run_at<ProductsLessOne>(level, in, out, x.size());
         for (const double y : found) {

@@ -1,5 +1,5 @@
-// Stores that bypass the caches, for results that are too large to stay in them. A
-// plain store first reads the line that it will overwrite; these do not.
+// Stores that bypass the caches, for results that are too large to stay in the caches. A plain
+// store first reads the line that it will overwrite; a streaming store does not.
 #pragma once
 
 #include <cstddef>

@@ -22,8 +22,8 @@ struct FiniteAmax {
         std::uint32_t largest = 0, others = 0;
         for (std::size_t i = 0; i < count; ++i) {
             const std::uint32_t bits = bits_cast<std::uint32_t>(row[i]) & 0x7FFFFFFFu;
-            // All ones for a finite element. Computed from the sign bit of a difference, because
-            // compilers do not turn this into a branch.
+            // All ones for a finite element, from the sign bit of a difference, because compilers
+            // do not turn this into a branch.
             const auto mask =
                 static_cast<std::uint32_t>(static_cast<std::int32_t>(bits - infinity) >> 31);
             const std::uint32_t finite = bits & mask;
@@ -159,7 +159,7 @@ Parameters choose_for(const Choose& choose, const Selection& given, const Wanted
             });
     }
     s.amax = fp32_bound(s.amax);
-    s.largest_sum = std::numeric_limits<double>::infinity();  // not known here
+    s.largest_sum = std::numeric_limits<double>::infinity();  // unknown
     const Decision d = choose_one(choose, step, state, s, ahead);
     Parameters theta;
     theta.scale = d.scale;

@@ -19,7 +19,7 @@ namespace apscope::detail {
 struct AgreedStatistics {
     double amax = 0.0;            // largest finite |g| over all workers
     std::uint64_t nonfinite = 0;  // NaNs and infinities over all workers
-    std::size_t elements = 0;     // elements of one worker
+    std::size_t elements = 0;     // number of elements of one worker
     // Fixed-shape sums over the finite elements of all workers; 0 unless a scheme needs them.
     double sum = 0.0, sum_absolute = 0.0, sum_squares = 0.0;
     // The largest sum over the workers, in rank order, of an element's finite |g|; 0 unless needed.
@@ -45,9 +45,9 @@ struct Decision {
     std::optional<std::uint64_t> side_bits;
 };
 Decision power_of_two(int exponent);
-Decision scale_of(double scale);  // with the exponent if it is a power of two
-std::optional<int> common_exponent(
-    std::span<const double> scales);  // s, if every scale is 2^s; none for an empty span
+Decision scale_of(double scale);  // sets the exponent if `scale` is a power of two
+// s, if every scale is 2^s; otherwise, and for an empty span, none.
+std::optional<int> common_exponent(std::span<const double> scales);
 
 struct FloatEncoder;
 
@@ -77,7 +77,7 @@ public:
     // True if the sums over the workers of these tensors at a step are finite in every element.
     virtual bool sums_are_finite(std::size_t step, std::span<const std::size_t> tensors,
                                  const FloatEncoder& encoder, const Decision& decision) const = 0;
-    // The errors of these sums, for every decision.
+    // The errors of the sums of these tensors at a step, one entry per decision.
     virtual std::vector<ErrorsAhead> errors(std::size_t step, std::span<const std::size_t> tensors,
                                             const FloatEncoder& encoder,
                                             std::span<const Decision> decisions) const = 0;
@@ -96,10 +96,10 @@ struct SelectionInput {
     // One flag per item, that is a tensor at a step. 0: a policy gives the item to another scheme,
     // and its statistics are those of zeros. Empty: the scheme has all items.
     std::vector<char> served = {};
-    // For a scheme that looks ahead; it must outlive the choice.
+    // Needed by a scheme that looks ahead; must outlive the choice.
     const Lookahead* ahead = nullptr;
-    // Per tensor, the number of elements that it takes up in a bucket: for a sample, the size of
-    // the complete tensor. Empty: the numbers in the statistics.
+    // The number of elements of each tensor in a bucket. If a replay uses a sample of a tensor,
+    // this is the size of the complete tensor. Empty: AgreedStatistics::elements.
     std::vector<std::size_t> whole_elements = {};
 
     const AgreedStatistics& at(std::size_t step, std::size_t tensor) const {
@@ -108,7 +108,7 @@ struct SelectionInput {
     bool serves(std::size_t step, std::size_t tensor) const {
         return served.empty() || served[step * tensors + tensor] != 0;
     }
-    // The same input, in which the scheme has only these items.
+    // A copy of the input, in which the scheme has only these items.
     SelectionInput serving(const std::vector<char>& items) const;
 };
 
@@ -119,13 +119,13 @@ using Choose = std::function<std::vector<Decision>(const SelectionInput&, State&
 // The decision for one tensor at one step, from the statistics of this step alone.
 Decision choose_one(const Choose& choose, const TrainingStep& step, State& state,
                     const AgreedStatistics& statistics, const Lookahead* ahead = nullptr);
-// The same decision, from rows that may have been compensated or transformed. wanted: the sums that
-// the choice needs.
+// The parameters of such a decision, from statistics of rows that may have been compensated or
+// transformed. wanted: the sums that the choice needs.
 Parameters choose_for(const Choose& choose, const Selection& given, const WantedStatistics& wanted,
                       const Lookahead* ahead = nullptr);
 
-// The smallest fp32 number that is not below amax, at most the largest finite one. For rows whose
-// elements need not be fp32 numbers.
+// The smallest fp32 number that is not below amax, at most the largest finite one. Needed for rows
+// whose elements are not always fp32 numbers.
 double fp32_bound(double amax);
 
 }  // namespace apscope::detail

@@ -27,22 +27,22 @@ struct SchemeKey {
 // one sentence.
 struct SchemeArguments {
     std::optional<FloatFormat> format;
-    std::shared_ptr<const Scheme> inner;      // of a combinator
-    Policy policy;                            // of a policy
+    std::shared_ptr<const Scheme> inner;      // the scheme inside a combinator
+    Policy policy;                            // the branches, if the scheme is a policy
     std::map<std::string, std::string> keys;  // every key of the definition
 
     const std::string& text(std::string_view key) const;
     // `word`: the texts that the key accepts besides numbers, for the error message.
     long integer(std::string_view key, long min, long max, std::string_view word = {}) const;
-    double number(
-        std::string_view key, double min,
-        double max = std::numeric_limits<double>::infinity()) const;  // finite, both included
+    // A finite number, min <= value <= max.
+    double number(std::string_view key, double min,
+                  double max = std::numeric_limits<double>::infinity()) const;
     double fraction(std::string_view key) const;  // 0 <= value < 1, such as a momentum's factor
-    double scale(std::string_view key, std::string_view word = {})
-        const;  // a positive fp32 number or a power of two: products with fp32 numbers are exact
+    // A positive fp32 number or a power of two, so that products with fp32 numbers are exact.
+    double scale(std::string_view key, std::string_view word = {}) const;
     bool flag(std::string_view key) const;  // true or false
     std::string_view choice(std::string_view key, std::span<const std::string_view> choices) const;
-    // The same as a value of an enumeration, whose values have the order of `choices`.
+    // choice() as a value of an enumeration, whose values have the order of `choices`.
     template <class Enum>
     Enum one_of(std::string_view key, std::span<const std::string_view> choices) const {
         return static_cast<Enum>(place_of(key, choices));
@@ -53,11 +53,11 @@ private:
 };
 
 struct SchemeDefinition {
-    std::string_view class_name = {};                            // in Python: APS
-    std::string_view summary = {};                               // one line
-    std::string_view source = {};                                // the origin of the algorithm
-    std::string_view needs = {};                                 // records that a trace must have
-    enum class Body { none, scheme, policy } body = Body::none;  // the content of its parentheses
+    std::string_view class_name = {};  // the name of the class in Python, such as APS
+    std::string_view summary = {};     // the scheme in one line
+    std::string_view source = {};      // the origin of the algorithm
+    std::string_view needs = {};       // records that a trace must have
+    enum class Body { none, scheme, policy } body = Body::none;  // the content of the parentheses
     bool takes_format = false;
     std::vector<SchemeKey> keys = {};
     // The key whose value may follow the colon without its name, as in canonical specs.
@@ -69,7 +69,7 @@ struct SchemeDefinition {
     std::string_view (*family_of)(const SchemeArguments&) = nullptr;
 
     // Filled in by the registry.
-    std::string_view name = {};  // its name in specs, such as aps
+    std::string_view name = {};  // the name in specs, such as aps
     // APS, loss scaling, ...: a summary shows the best scheme of each family. Empty for
     // combinators, which have the family of the inner scheme.
     std::string_view family = {};

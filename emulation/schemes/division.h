@@ -1,15 +1,16 @@
-// Division: when the sum over W workers is divided by W, and in which format. Training systems
-// divide in the format that they send, so that sums do not overflow; small gradients then round to
-// 0.
+// Division: when the sum over W workers is divided by W, and in which format. Some training systems
+// divide in the format of their messages, so that sums do not overflow. Small gradients may then
+// round to 0.
 //
 //      c    = round(S g)                    sent with divide=after: the caller divides
 //      c'   = round(c / before)             sent otherwise; `before` is at least 1
 //      t    = sum of c'                     partial sums rounded as without division
 //      mean = round(t / after) / S          before * after = W, except for a rounding
 //
-// The results of a scheme are sums, so a message is decoded as (before c') / S and a reduction as
-// W mean. Random words: a worker's division uses hop 1 of the wire; the division after the sum uses
-// hop 0 of the reduction, as worker 1 (definitions.md, section 7).
+// A scheme's results are sums over the workers. Therefore a message is decoded as (before c') / S,
+// and the result of a reduction is W mean. If a division rounds stochastically, its random words
+// are those of stage `wire`, hop 1, before the sum, and of stage `reduce`, hop 0, worker 1, after
+// the sum (definitions.md, section 7).
 #pragma once
 
 #include <cstdint>

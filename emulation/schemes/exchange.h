@@ -27,8 +27,9 @@ namespace apscope::detail {
 struct Parameters {
     std::optional<double> scale;        // scale of every element
     Row scales;                         // otherwise: one scale per `unit` consecutive elements
-    std::size_t unit = 1, lead = 0;     // lead: elements of the first unit before the row begins
-    std::optional<int> scale_exponent;  // s, if one power of two 2^s scales all
+    std::size_t unit = 1,               // number of elements that share one of `scales`
+        lead = 0;                       // how many elements of the first unit precede the row
+    std::optional<int> scale_exponent;  // s, if all elements have the scale 2^s
     bool skipped = false;               // the scheme drops this step
     Record own;                         // further inputs of the scheme's encode and reduce
 
@@ -36,7 +37,7 @@ struct Parameters {
     const Part& of() const {
         return own.of<Part>();
     }
-    double common_scale() const;  // throws std::invalid_argument without one
+    double common_scale() const;  // throws std::invalid_argument if `scale` is not set
     double scale_at(std::size_t element) const { return scales[(lead + element) / unit]; }
 
     NamedRows rows() const;
@@ -50,17 +51,18 @@ struct TrainingStep {
     std::string tensor = "x", role = "other";
     std::vector<std::int64_t> shape;
     std::int64_t number = 0;  // number of the step
-    std::size_t index = 0;    // among the replayed steps, from 0
+    std::size_t index = 0;    // index among the replayed steps
     int workers = 1;
-    PhiloxKey key{};                          // for all draws of this tensor at this step
+    PhiloxKey key{};                          // of all random words of this tensor at this step
     std::uint64_t nonfinite = 0;              // elements of all workers that bypass the scheme
     std::vector<std::uint64_t> nonfinite_of;  // per worker, if the rows are known
     double loss = std::numeric_limits<double>::quiet_NaN(),
            learning_rate = std::numeric_limits<double>::quiet_NaN();
     std::span<const float> weights, full_batch;  // empty if not recorded
     bool packs = false;                          // messages have their payload, not only its length
-    std::size_t row = 0;  // row length of the tensor of which this is a part; 0: by `shape`
-    // For a scheme with blocks that cross tensors (SchemeParts::bucket). Null: no bucket.
+    // If this is a part of a tensor: the length of the tensor's rows. 0: rows follow from `shape`.
+    std::size_t row = 0;
+    // The tensor's bucket, if blocks of the scheme cross tensors (SchemeParts::bucket); else null.
     const Bucket* bucket = nullptr;
 
     // The random words of a worker; `hop` distinguishes several draws of one worker.
@@ -94,8 +96,8 @@ struct Message {
     std::vector<std::uint8_t> saturated;
     std::optional<BlockUse> block_use;  // if blocks of a float grid have their own scales
     std::vector<std::uint8_t> payload;  // if TrainingStep::packs
-    std::uint64_t payload_bits = 0,
-                  side_bits = 0;    // for a piece: its payload, the tensor's side information
+    std::uint64_t payload_bits = 0,     // of the piece, if this is the message for a piece
+        side_bits = 0;                  // of the complete tensor, even if this is for a piece
     std::uint64_t tensor_bits = 0;  // the part of side_bits that a tensor of any length has once
 
     // Prepares the message for n elements: the requested rows have n elements of any value, the
@@ -113,10 +115,10 @@ struct Exchange {
     Rows intended;              // the values that the workers want to send
     std::vector<Message> sent;  // values in the gradient's own basis
     Rows reduced;               // the sums over the workers, one per topology
-    SumMoments moments;         // of a stochastically rounded sum
+    SumMoments moments;         // moments of a sum that is rounded stochastically
     Row scales;  // the agreed scale of every element, or one for all, if the scheme has a
                  // float grid
-    std::optional<int> scale_exponent;  // s, if one power of two 2^s scaled all
+    std::optional<int> scale_exponent;  // s, if all elements have the scale 2^s
     bool skipped = false;               // the scheme dropped this step
 };
 
@@ -155,11 +157,11 @@ private:
 struct Bucket {
     struct ArrayRow {
         std::size_t worker = 0;
-        RowReader seen;
-        RowReader rounded;  // with elements that are not finite, if the scheme rounds them
+        RowReader seen;     // the row from which the scheme chooses
+        RowReader rounded;  // the row that the scheme encodes; not all finite if encodes_special()
     };
     std::vector<ArrayRow> rows;
-    std::size_t first = 0;  // the first element of the tensor
+    std::size_t first = 0;  // index in the array of the tensor's first element
     std::shared_ptr<ArrayTotals> totals;
 
     const ArrayRow& row(std::size_t worker) const { return rows.at(rows.size() == 1 ? 0 : worker); }

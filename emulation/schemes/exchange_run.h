@@ -24,7 +24,8 @@ namespace apscope::detail {
 
 class ExchangeRun {
 public:
-    // The arguments must outlive it. at_once: use one piece, even if the parts allow several.
+    // The arguments must outlive the object. at_once: use one piece, even if the parts allow
+    // several.
     ExchangeRun(const SchemeParts& parts, const TrainingStep& step, State& state,
                 std::span<const std::span<const float>> gradients,
                 std::span<const Topology> topologies, bool at_once = false);
@@ -53,7 +54,7 @@ private:
         return turned_.empty() ? e_.intended[worker] : turned_[worker];
     }
     void place_special();
-    // True if the parameters contain scales of a float grid in the gradient's own basis.
+    // True if the scales in the parameters are those of a float grid in the gradient's own basis.
     bool names_scales() const { return parts_.encoding.float_encoder && !parts_.basis.inverse; }
     SumsAhead look_ahead() const;
     void take_all();
@@ -78,7 +79,7 @@ private:
     Row buffer_;   // buffer of the readers
     Rows turned_;  // the results of forward() and adjust()
     Exchange e_;
-    std::vector<SpecialValue> special_;  // in the current piece
+    std::vector<SpecialValue> special_;  // elements of the current piece that are not finite
 };
 
 // One exchange of complete rows. gradients: one row of fp32 values per worker, equally long. If

@@ -34,7 +34,7 @@ struct Reduction {
     Collective collective = Collective::all_reduce;
     bool exact = false;      // accumulate=exact: every topology gives the fp64 sum
     FloatFormat accumulate;  // the format of partial sums
-    Projection projection;   // with the rounding of partial sums
+    Projection projection;   // the rounding of partial sums
 
     static Reduction gathered();
     bool gathers() const { return collective == Collective::all_gather; }

@@ -1,7 +1,7 @@
-// FloatExchange: the fast path of a float encoder, for one tensor at one step with the chosen
+// FloatExchange is the fast path of a float encoder, for one tensor at one step with the chosen
 // scale. It computes the workers' messages block by block, and their sums by any topology, in fp32
-// arithmetic if fp32 represents the decoded messages. For schemes that consist of a choice of
-// scales and a float encoder only (SchemeParts::streams).
+// arithmetic if fp32 represents the decoded messages. Only schemes that consist of a choice of
+// scales and a float encoder use it (SchemeParts::streams).
 //
 //      encode(w, ...)      for every worker, in blocks that begin at multiples of sum_block
 //      reduce(...)         once per topology
@@ -20,14 +20,14 @@ namespace apscope::detail {
 class FloatExchange {
 public:
     // adds_hops: a topology of reduce() will round partial sums to a format. The arguments must
-    // outlive it.
+    // outlive the object.
     FloatExchange(const FloatEncoder& encoder, const Decision& decision, int workers,
                   bool adds_hops, FloatBuffers& buffers);
 
     // The message of worker w for elements first .. first + in.size() - 1.
     void encode(std::size_t w, std::span<const float> in, std::size_t first, PhiloxKey key);
-    // The sum of the encoded values of these elements, divided. exact: decoded values are added in
-    // fp64, whatever the topology. `elements` is the number of the tensor's elements.
+    // The sum of the encoded values of these elements, over `divisor`. exact: decoded values are
+    // added in fp64, whatever the topology. `elements` is the number of the tensor's elements.
     void reduce(const Topology& topology, bool exact, std::size_t first, std::size_t elements,
                 PhiloxKey key, double divisor, std::span<double> y, HopMoments* moments = nullptr);
 

@@ -76,7 +76,7 @@ PhaseExchange::PhaseExchange(const FloatPhases& phases, const TrainingStep& step
 
 Decision PhaseExchange::choose(const SchemeParts& parts, std::span<const float> row) const {
     AgreedStatistics alone = agreed_statistics(std::span(&row, 1));
-    alone.largest_sum = std::numeric_limits<double>::infinity();  // not known here
+    alone.largest_sum = std::numeric_limits<double>::infinity();  // unknown
     State none;
     return choose_one(parts.choice.choose, step_, none, alone);
 }

@@ -1,5 +1,5 @@
-// The fast path of two phases (two_phase.h) whose encodings are float grids under one scale for
-// every row: the messages and sums of one tensor at one step, block by block. The results have the
+// The fast path of two phases (two_phase.h) whose encodings are float grids with one scale per row.
+// It computes the messages and sums of one tensor at one step, block by block. The results have the
 // same bits as those of two_phase.cpp; only sums of the shards that overlap a block are stored.
 //
 //      encode(w, ...)     a block, for every worker
@@ -23,14 +23,15 @@ struct Shard;  // two_phase.h
 struct FloatPhases {
     std::shared_ptr<const Scheme> leaf, finish;  // finish: null if sums are not encoded
 };
-// The fast path, or null if there is none. finish may be null, as above.
+// The fast path, or null if there is none. `finish` may be null.
 std::shared_ptr<const FloatPhases> float_phases(const TwoPhase& phases,
                                                 std::shared_ptr<const Scheme> leaf,
                                                 std::shared_ptr<const Scheme> finish);
 
 class PhaseExchange {
 public:
-    // The arguments must outlive it. ahead: buffers for messages that are needed early.
+    // The arguments must outlive the object. ahead: buffers for messages of elements outside the
+    // current block, and for encoded sums.
     PhaseExchange(const FloatPhases& phases, const TrainingStep& step,
                   std::span<const std::span<const float>> gradients, FloatBuffers& buffers,
                   FloatBuffers& ahead);
@@ -67,13 +68,14 @@ private:
     std::span<const std::span<const float>> gradients_;
     FloatBuffers &buffers_, &ahead_;
     Wires leaves_;
-    std::optional<Wires> others_;       // of phase 2, if it has another encoder
-    std::vector<std::size_t> wire_of_;  // of each worker
+    std::optional<Wires> others_;       // wires of phase 2; not set: leaves_ serves both
+    std::vector<std::size_t> wire_of_;  // index in leaves_.wires of each worker's wire
     bool skipped_ = false;
     std::optional<int> scale_exponent_;
-    Buffer<float> sum_;                      // sum of a shard
-    Buffer<double> done_;                    // decoded sums of the current shards
-    std::size_t done_first_ = 0, next_ = 0;  // first element of done_; number of the next shard
+    Buffer<float> sum_;           // sum of a shard
+    Buffer<double> done_;         // decoded sums of the current shards
+    std::size_t done_first_ = 0,  // index in the tensor of the first element of done_
+        next_ = 0;                // number of the next shard
 };
 
 }  // namespace apscope::detail

@@ -1,4 +1,4 @@
-// FloatWire: encodes rows of fp32 numbers on a float grid under one scale, block by block, in fp32
+// FloatWire encodes rows of fp32 numbers on a float grid under one scale, block by block, in fp32
 // arithmetic if fp32 represents the decoded values.
 #pragma once
 

@@ -145,7 +145,7 @@ std::string refusal_of_levels(const Topology& topology, const Scheme& scheme) {
         try {
             const std::string reason = refusal_of_level(level, *at_level(scheme, level));
             if (!reason.empty()) return reason;
-        } catch (const std::invalid_argument& error) {  // it is not a format of the scheme
+        } catch (const std::invalid_argument& error) {  // the scheme cannot use the level's format
             return error.what();
         }
     }

@@ -34,8 +34,9 @@ std::vector<std::string> main_schemes() {
     // plain schemes.
     struct Format {
         std::string name;
-        bool plain, rungs;  // plain: no scale, one for all steps, APS's; rungs: see lists.h
-        int block;          // elements that share the finest scale; 0: none
+        bool plain,  // with no scale, with one scale for all steps, and with APS's scales
+            rungs;   // with the rungs of the ladder in lists.h
+        int block;   // elements that share the finest scale; 0: no scale per block
     };
     for (const auto& [f, plain, rungs, block] :
          {Format{"e5m2", true, false, 0}, Format{"e4m3fn", true, true, 32},

@@ -6,17 +6,19 @@
 
 namespace apscope::detail {
 
-// The schemes that show which formats and scales these gradients allow: formats without a scale and
-// block formats; for e5m2, e4m3fn and e3m4 no scale, one scale for all steps (the largest that
-// never saturates) and APS. For e4m3fn and e3m4, with rule=tight, also one scale for all steps, one
-// per step and one per layer: three rungs of a ladder that differ in nothing else; and stochastic
-// rounding with gathered codes. With rule=tight one scale per layer and one per block for every
-// format but e5m2; for e3m4 the best constant, which may clip. Loss scales as in training systems;
-// QSGD with 4 and 8 bits.
+// The schemes that show which formats and scales a trace's gradients allow:
+// - formats without a scale, and block formats;
+// - e5m2, e4m3fn and e3m4 without a scale, with one scale for all steps (the largest that never
+//   saturates), and with APS;
+// - e4m3fn and e3m4 with rule=tight and one scale for all steps, per step or per layer (three rungs
+//   of a ladder, which differ in nothing else), and with stochastic rounding and gathered codes;
+// - every 8-bit and 4-bit format but e5m2 with rule=tight and one scale per layer or per block;
+// - e3m4 with the best constant scale, with which elements may saturate;
+// - loss scales as in training systems, and QSGD with 4 and 8 bits.
 std::vector<std::string> main_schemes();
 
-// The main schemes, then every other scheme of the registry: with its default keys if the list does
-// not name it, with e4m3 if it takes a format, and with aps:e4m3 as an inner scheme.
+// The main schemes, then further specs. A registered scheme that is not among these follows with
+// its default keys, with e4m3 if it takes a format, and with aps:e4m3 as an inner scheme.
 std::vector<std::string> all_schemes();
 
 }  // namespace apscope::detail

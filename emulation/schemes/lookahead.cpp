@@ -128,7 +128,7 @@ public:
     double operator()(double sum) const {
         const double inside = std::clamp(sum, -end_, end_);
         if (inside != sum || splitter_ == 0.0) return inside;
-        const double t = sum * splitter_, near = t - (t - sum);  // rounded to that precision
+        const double t = sum * splitter_, near = t - (t - sum);  // `sum` in the results' precision
         return std::isfinite(near) ? near : sum;
     }
 

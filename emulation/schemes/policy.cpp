@@ -20,7 +20,7 @@ namespace {
 using limits::clipped;
 using Steps = std::pair<std::int64_t, std::int64_t>;  // half open
 
-// A bound of steps:A:B; `missing` if it is left out.
+// A bound of steps:A:B; `missing` if the text is empty.
 std::int64_t bound(std::string_view text, std::int64_t missing, std::string_view condition) {
     if (text.empty()) return missing;
     const auto number = parse_number<std::int64_t>(text);

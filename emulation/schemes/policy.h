@@ -6,9 +6,9 @@
 //      steps:A:B        recorded step numbers, half open, either end may be missing
 //      else             always; the last branch must be this one
 //
-// Conditions joined by & must all hold. A layer is the part of a name before the last dot; the
-// first layer is that of the first tensor, the last that of the last tensor whose role is head, or
-// else of the last tensor that is neither norm nor bias.
+// Conditions joined by & must all hold. A layer is the part of a tensor's name before the last dot.
+// The first layer is the layer of the first tensor. The last layer is the layer of the last tensor
+// with role head or, if there is none, of the last tensor that is neither norm nor bias.
 #pragma once
 
 #include <cstdint>
@@ -27,17 +27,17 @@ struct Scheme;
 // The properties of a tensor that policies use.
 struct PolicyTensor {
     std::string name, role;
-    bool first = false, last = false;  // true: of the first, of the last layer
+    bool first = false, last = false;  // true: in the first, in the last layer
 };
 std::vector<PolicyTensor> policy_tensors(std::span<const std::string> names,
                                          std::span<const std::string> roles);
 
-// One or more of these conditions, joined by &.
+// One or more of the conditions above, joined by &.
 class Condition {
 public:
     explicit Condition(std::string_view text);  // throws std::invalid_argument
     const std::string& text() const { return text_; }
-    bool holds(const PolicyTensor& tensor) const;  // without the conditions steps:A:B
+    bool holds(const PolicyTensor& tensor) const;  // ignores steps:A:B
     bool names(std::int64_t step) const { return step >= begin_ && step < end_; }
 
 private:

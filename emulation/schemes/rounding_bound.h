@@ -13,7 +13,8 @@
 namespace apscope::detail {
 
 struct RoundingBound {
-    double growth, least;  // 1 + eps; t
+    double growth,  // 1 + eps
+        least;      // t
 
     explicit RoundingBound(const FloatFormat& format)
         : growth(1.0 + std::ldexp(1.0, -format.mantissa_bits)),

@@ -21,8 +21,8 @@
 //
 // Elements that are not finite bypass a scheme unless `sees_special` is set: the scheme gets 0 in
 // their place, and they are sent unchanged. A float grid rounds them like other numbers, so a
-// saturating grid sends its largest number; but scales are not chosen from them. select() gets
-// their number (TrainingStep::nonfinite).
+// saturating grid sends its largest number; but no scale is chosen from such elements. select()
+// gets the number of these elements (TrainingStep::nonfinite).
 #pragma once
 
 #include <cstddef>
@@ -42,23 +42,24 @@ inline constexpr std::size_t whole_row = std::numeric_limits<std::size_t>::max()
 struct SchemeParts {
     std::string grid;                          // column `format`: sign, levels:16, a float format
     std::string topology{reductions::gather};  // column `topology` if no topology reduces it
-    Transport transport = {};                  // of its messages
+    Transport transport = {};                  // of the scheme's messages
     std::vector<std::string> needs = {};       // some of weights, full_batch, loss, learning_rate
     // The number of consecutive elements that must be in one piece, or whole_row. Totals over
     // longer runs come from measure(). Pieces begin at multiples of `run` and of sum_block
     // (core/fixed_shape_sum.h).
     std::size_t run = 1;
     // If the encoding of an element, in a step with one worker, depends only on a block of the row:
-    // the length of these blocks, counted from the start of the row. 0: it depends on the whole
-    // row.
+    // the length of these blocks, counted from the start of the row. 0: the encoding depends on the
+    // whole row.
     std::size_t block = 0;
-    // If blocks are counted through buckets of several tensors: a bucket is full from this number
-    // of bytes on, and encode() needs TrainingStep::bucket. 0: blocks are counted through each
-    // tensor.
+    // If blocks run on across the tensors of a bucket: the size in bytes at which a bucket is full;
+    // encode() then needs TrainingStep::bucket. 0: every tensor begins a new block.
     std::size_t bucket = 0;
-    // With a bucket: a tensor's result depends on all elements of the shards that it overlaps.
+    // True if, with a bucket, a tensor's result depends on all elements of the shards that the
+    // tensor overlaps.
     bool whole_shards = false;
-    // The name, if parts are functions of a caller; they are called with recorded gradients only.
+    // The name of a scheme whose parts are functions of the caller. Such parts are called with
+    // recorded gradients only.
     std::string defined_as = {};
 
     SchemeChoice choice = {};
@@ -71,8 +72,8 @@ struct SchemeParts {
     }
     bool draws() const;      // true: messages depend on random words
     bool sums_draw() const;  // true: the sum of given messages depends on random words
-    // True if encode() gets elements that are not finite. Not in another basis, where an element of
-    // the message belongs to no single element of the gradient.
+    // True if encode() gets elements that are not finite. False in another basis, because there an
+    // element of the message belongs to no single element of the gradient.
     bool encodes_special() const {
         return encoding.rounds_special && !basis.forward && !basis.inverse;
     }
@@ -80,8 +81,8 @@ struct SchemeParts {
     bool only_encodes() const {
         return !memory.compensates() && !memory.updates() && !basis.transforms() && !basis.inverse;
     }
-    // True if the scheme consists of a choice for all tensors and a float encoder. Such schemes
-    // process a block together (float_exchange.h).
+    // True if the scheme consists of a choice for all tensors and a float encoder. A replay runs
+    // all such schemes on one block after another (float_exchange.h).
     bool streams() const;
     // Adds the statistics that this scheme needs.
     void add_to(WantedStatistics& wanted) const;
@@ -90,18 +91,18 @@ struct SchemeParts {
 struct Scheme {
     std::string spec;    // canonical: parses back to this scheme
     std::string name;    // the registered name
-    std::string family;  // its family: that of its definition, or of the scheme inside
+    std::string family;  // family of the definition or, of a combinator, of the scheme inside
     std::string format;  // format name as given in the spec; empty for grids that take keys only
     std::string note;    // written into every result row
     std::map<std::string, std::string> keys;  // every key, including defaults
     SchemeParts parts;
-    Policy policy;  // of a policy, which has branches instead of parts; otherwise empty
+    Policy policy;  // of a policy: branches, which replace `parts`; otherwise empty
 
     bool is_policy() const { return !policy.branches.empty(); }
     // Throws std::invalid_argument for a policy, whose branches are schemes of their own.
     const SchemeParts& own_parts() const;
-    // The same for a combinator, which sees one tensor at a time. Also throws for a scheme whose
-    // scales or blocks apply to several tensors.
+    // own_parts() for a combinator around this scheme. Also throws for a scheme whose scales or
+    // blocks apply to several tensors, because a combinator sees one tensor at a time.
     const SchemeParts& inner_parts() const;
 };
 

@@ -18,13 +18,13 @@ struct FloatPhases;
 
 struct SchemeChoice {
     // Choose the parameters for all workers: select() from the rows of one tensor at one step,
-    // choose() from the agreed statistics of all steps and tensors. Only on whole rows may they use
-    // random words.
+    // choose() from the agreed statistics of all steps and tensors. They may use random
+    // words only if SchemeParts::run is whole_row.
     std::function<Parameters(const Selection&)> select = {};
     Choose choose = {};
-    // choose() needs the sums of AgreedStatistics; gives several tensors one scale; uses Lookahead,
-    // so every topology has decisions of its own.
-    bool wants_sums = false, joins_tensors = false, looks_ahead = false;
+    bool wants_sums = false,    // choose() needs the sums of AgreedStatistics
+        joins_tensors = false,  // choose() gives several tensors one scale
+        looks_ahead = false;    // choose() uses Lookahead, so every topology has its own decisions
     // Adds parameters that the step's random words decide for all workers and pieces; rows have
     // `size` elements. All messages then depend on the same words, so the variance of their sum is
     // not the sum of their variances.
@@ -51,7 +51,7 @@ struct SchemeMemory {
     // that the elements are read.
     std::function<void(const State&, const Place&, std::span<double>, std::size_t worker)>
         compensate = {};
-    // The same for all workers at once, before compensate(); on whole rows only.
+    // Converts the gradients of all workers at once, before compensate(); on whole rows only.
     std::function<void(const TrainingStep&, State&, Rows&)> compensate_all = {};
     // update() computes the next step's state from a piece of the exchange; end() is called once
     // per step, after the last piece.
@@ -61,7 +61,7 @@ struct SchemeMemory {
     // True: steps must come in order. Not set: true if one of the functions above is set.
     std::optional<bool> keeps = {};
     bool feeds_errors_back = false;  // adds errors of a step to the next step's values
-    // Of error feedback: the inner scheme chooses from a state that the same scheme updates.
+    // True if the inner scheme of error feedback chooses from a state that it also updates.
     bool chooses_from_updates = false;
     // Results also compare sent values with the intended ones, such as a momentum (own_nmse).
     bool compares_intended = false;
@@ -96,17 +96,18 @@ struct SchemeEncoding {
     std::function<void(const TrainingStep&, const Parameters&, Row& sum)> decode_sum = {};
     // Encodes and reduces if encode() and reduce() are left out.
     std::optional<FloatEncoder> float_encoder = {};
-    // For two phases: a faster path with the same bits as the other functions (float_phases.h).
+    // The fast path of two phases, with the same bits as the other functions (float_phases.h).
     std::shared_ptr<const FloatPhases> float_phases = {};
     // Bytes of the tables that each thread keeps for rows of this length, besides memory that is
     // counted per element.
     std::function<std::size_t(std::size_t elements)> tables = {};
 
-    // Messages, or the sum of given messages, depend on random words other than the float grid's.
-    bool draws = false, sum_draws = false;
-    bool is_exact_sum = false;    // reduce() gives the sum of the values, up to fp64's rounding
-    bool sees_special = false;    // elements that are not finite do not bypass it
-    bool rounds_special = false;  // only encode() gets them, and works element by element
+    bool draws = false,         // messages depend on random words, besides those of the float grid
+        sum_draws = false;      // the sum of given messages depends on such words
+    bool is_exact_sum = false;  // reduce() gives the sum of the values, up to fp64's rounding
+    bool sees_special = false;  // elements that are not finite do not bypass the scheme
+    // Of the parts, only encode() gets elements that are not finite; it works element by element.
+    bool rounds_special = false;
     // The message of an element depends on the other elements by more than a scale or levels:
     // elements are selected, or transformed together (factors, a Fourier transform).
     bool mixes_elements = false;
@@ -115,7 +116,7 @@ struct SchemeEncoding {
     bool crosses_topologies() const {
         return float_encoder && !float_encoder->reduction.gathers() && !reduce && !decode_sum;
     }
-    bool reduces() const { return reduce || decode_sum; }  // by a reduction of its own
+    bool reduces() const { return reduce || decode_sum; }  // true: has its own reduction
     void make(const RowPiece& piece, Message& m) const;
     void add(const SentPieces& sent, Row& sum) const;
 };

@@ -1,4 +1,4 @@
-// Specs: the arguments of a scheme, and the parser.
+// The arguments of a scheme in a spec, and the parser of specs.
 #include <algorithm>
 #include <cmath>
 #include <optional>

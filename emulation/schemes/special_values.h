@@ -1,6 +1,6 @@
 // Gradients as rows of fp64 numbers, with a separate list of the elements that are not finite. A
-// scheme gets 0 in their place, and they are written into the scheme's results; a float grid rounds
-// them instead (rounds_special).
+// scheme gets 0 in place of these elements, which are then written into the scheme's results. A
+// float grid rounds them instead (rounds_special).
 #pragma once
 
 #include <cstddef>
@@ -12,14 +12,15 @@
 namespace apscope::detail {
 
 struct SpecialValue {
-    std::size_t worker, element;  // in the current rows
+    std::size_t worker, element;  // indices in the current rows
     double value;
     double intended = 0.0;  // the value that the scheme sees instead
 };
 
 // out = gradients, with 0 for elements that are not finite; false if there was one.
 bool widen_finite(std::span<const float> gradients, std::span<double> out);
-// The same, or an exact copy with `sees_special`; appends the omitted elements to `special`.
+// Does the same and appends the omitted elements to `special`; with `sees_special`, copies all
+// elements unchanged instead.
 void widen_gradients(std::span<const float> gradients, bool sees_special, std::size_t worker,
                      std::span<double> out, std::vector<SpecialValue>& special);
 

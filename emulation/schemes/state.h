@@ -1,9 +1,9 @@
-// Record: structs that a scheme fills in. Their types are in the scheme's file; other code (files,
-// Python) uses them as named rows of numbers. A scheme's memory from step to step is a record, and
-// so are its choices for a step besides the scales.
+// A Record holds structs that a scheme fills in. Their types are in the scheme's file; other code
+// (files, Python) uses them as named rows of numbers. A scheme's memory from step to step is a
+// record, and so are its choices for a step besides the scales.
 //
 // A part of a record is a struct with a member `void fields(Fields&)`, which names its members.
-// Schemes that contain another one add their parts to those of the other.
+// A scheme that contains another scheme adds its parts to those of the inner scheme.
 #pragma once
 
 #include <any>
@@ -138,8 +138,8 @@ public:
     Record() = default;
     explicit Record(NamedRows rows) : others_(std::move(rows)) {}
 
-    // The part of this type. The first use makes it: `initial`, with the members that the record's
-    // rows contain. Only one thread at a time may use a record, even a const one.
+    // The part of this type. The first use makes the part from `initial`, and reads the members for
+    // which the record has rows. Only one thread at a time may use a record, even a const one.
     template <class Part>
     Part& of(Part initial = {}) {
         return part(std::move(initial));
@@ -155,7 +155,7 @@ public:
         for (auto& [type, held] : parts_) held.fields(held.part, fields);
         return all;
     }
-    // The rows of a record that is no longer needed; none is copied.
+    // The rows of a record that is no longer needed. No row is copied.
     NamedRows rows() && {
         NamedRows all = std::move(others_);
         Fields fields(all, Fields::Way::moves);

@@ -29,7 +29,7 @@ struct StepTensor {
 // The gradients of a step. The arrays are in the order of the tensors.
 struct StepGradients {
     std::int64_t number = 0;
-    std::size_t index = 0;  // among the steps of the training, from 0
+    std::size_t index = 0;  // index among the steps of the training
     std::vector<std::vector<std::span<const float>>> gradients;  // one row per worker
     std::vector<std::span<float>> out;
     std::vector<std::span<const float>> weights = {};  // empty if no scheme needs them

@@ -1,6 +1,6 @@
-// Transport: the properties of a scheme's messages that determine the cost of the network: the
-// width of messages and of partial sums, the bits on which workers agree before they encode, the
-// sums inside a node before the node makes its message. The cost model computes volumes and
+// Transport: the properties of a scheme's messages that determine the cost of the network. They are
+// the width of messages and of partial sums, the bits on which workers agree before they encode,
+// and the sums inside a node before the node makes its message. The cost model computes volumes and
 // modelled times from them (analysis/cost/cost_model.h).
 #pragma once
 
@@ -24,7 +24,7 @@ inline constexpr std::uint64_t all_side_bits = std::numeric_limits<std::uint64_t
 
 struct Transport {
     // The bits per value in a message, and in a partial or final sum of `workers` messages. Without
-    // sum_bits, sums have the width of messages: factors, gathered codes, second encodings.
+    // sum_bits, sums have the width of messages, such as factors, gathered codes, second encodings.
     int code_bits = 0;
     std::function<int(int workers)> sum_bits = {};
     bool exact_sums = false;  // sums have no finite width, so a network cannot send partial sums
@@ -38,9 +38,8 @@ struct Transport {
     // The bits of a message's side information on which the workers agree before they encode (by a
     // MAX all-reduce); the rest travels with the message.
     std::uint64_t agreed_bits = 0;
-    // phased: two phases. second_width: bits per value in phase 2 divided by those in phase 1; NaN
-    // if unknown.
-    bool phased = false;
+    bool phased = false;  // the reduction has two phases
+    // Bits per value in phase 2 divided by bits per value in phase 1; NaN if unknown.
     double second_width = 1.0;
     // In a hierarchy of two levels: the transport of the groups' sums. The other fields describe
     // the workers' messages.

@@ -34,7 +34,7 @@ struct Leaves {
     void fields(Fields&) {}
 };
 
-// The same step with one worker. bucket: the bucket of that worker, or null.
+// The step as an exchange of one worker. bucket: the bucket of this worker, or null.
 TrainingStep alone(const TrainingStep& step, const Bucket* bucket = nullptr) {
     TrainingStep one = step;
     one.workers = 1;
@@ -75,7 +75,7 @@ void add_up(const TwoPhase& phases, const std::optional<RowCast>& accumulator, c
 // Encodes the sums of the shards (phase 2), and appends the moments of these encodings.
 struct Finish {
     const SchemeParts& parts;
-    TrainingStep step;  // of a shard
+    TrainingStep step;  // for one worker, with the shape of the current shard
     Row finite;
     Message m;
     SumMoments* moments;  // null: not requested
@@ -152,8 +152,8 @@ Transport phased(const SchemeParts& leaf, const SchemeParts& second) {
     Transport t;
     t.phased = true;
     t.code_bits = leaf.transport.code_bits;
-    t.side_in_parts =
-        !leaf.encoding.float_encoder || leaf.encoding.encode;  // not if it is one scale per tensor
+    // False if the side information is one scale per tensor.
+    t.side_in_parts = !leaf.encoding.float_encoder || leaf.encoding.encode;
     if (&second == &leaf) return t;
     const int bits = second.transport.code_bits;
     t.second_width = t.code_bits > 0 && bits > 0 ? static_cast<double>(bits) / t.code_bits
@@ -198,8 +198,8 @@ bool has_two_phases(const SchemeParts& scheme) {
     const SchemeEncoding& encoding = scheme.encoding;
     const bool crosses = encoding.crosses_topologies();
     const bool gathers = scheme.topology == reductions::gather && !encoding.reduces() && !crosses;
-    const bool adds = crosses && encoding.float_encoder->grid.division ==
-                                     Division{};  // a shard's sum is not divided
+    // Two phases do not divide a shard's sum.
+    const bool adds = crosses && encoding.float_encoder->grid.division == Division{};
     // Each row can have its own state of a choice, but not a state that a whole exchange updates.
     const SchemeMemory& memory = scheme.memory;
     const bool remembers =

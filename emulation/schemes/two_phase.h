@@ -4,11 +4,15 @@
 //      S_s = c_0 + c_1 + ... + c_(W-1)   order: the owner of shard s adds decoded values in fp32
 //      y_s = C'(S_s)                     finish: it encodes the sum alone, and all decode the same
 //
-// Alone: the scheme runs with one worker. So a scale that is computed from a tensor is local to
-// each worker in phase 1 and to each shard in phase 2, without headroom for a sum; a constant scale
-// does not change. Shard s has the elements [s m, (s + 1) m) of a tensor of n elements, where
-// m = ceil(n / W); its owner is worker s. In phase 2, blocks and rows that share a scale begin at
-// the start of a shard, and the random words of shard s are those of a worker W + s.
+// Keys of the topology (TwoPhase in emulation/allreduce/topology.h) change these rows: own=exact
+// the owner's c_w, sum= the format of S_s, phase2= the scheme C'. If C and C' are float grids and
+// sums are fp32 numbers, float_phases.h computes the same bits block by block.
+//
+// To encode a row alone, the scheme runs with one worker. So a scale that is computed from a tensor
+// is local to each worker in phase 1 and to each shard in phase 2, without headroom for a sum; a
+// constant scale does not change. Shard s has the elements [s m, (s + 1) m) of a tensor of n
+// elements, where m = ceil(n / W); its owner is worker s. In phase 2, blocks and rows that share a
+// scale begin at the start of a shard, and the random words of shard s are those of a worker W + s.
 #pragma once
 
 #include <cstddef>

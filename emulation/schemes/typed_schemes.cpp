@@ -87,7 +87,7 @@ constexpr auto hints = std::to_array<Words>({
 // Keys with the same meaning. The hint names the first of them that the scheme has.
 struct Keys {
     std::string_view words;                     // the typed words, folded
-    std::array<std::string_view, 6> keys = {};  // the keys, in this order
+    std::array<std::string_view, 6> keys = {};  // the keys, in order of preference
 };
 const std::array<Keys, 12> keys_meant{{
     {"unit block blocksize group groupsize chunk chunksize granularity bucket bucketsize tile per "

@@ -56,7 +56,7 @@ Result in_chunks(std::uint64_t total, std::uint64_t chunk, int threads, const Pr
     for (int i = 0; i < std::max(1, threads); ++i) workers.emplace_back(run);
     {
         std::unique_lock lock(mutex);
-        while (running > 0) {  // NOLINT(bugprone-infinite-loop): every worker counts it down
+        while (running > 0) {  // NOLINT(bugprone-infinite-loop): every worker decreases `running`
             changed.wait_for(lock, std::chrono::milliseconds(100));
             if (!progress || stop) continue;
             lock.unlock();

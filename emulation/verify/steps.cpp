@@ -136,8 +136,8 @@ Tally arrays_against_steps(const FloatFormat& format, const Projection& projecti
                            bool& stopped) {
     // Array paths round a buffer a second time if its largest magnitude requires it
     // (quantize_buffers.h), so each run of inputs follows a zero or an infinity. On the machine's
-    // best instruction set every input goes through both loops; on others the runs alternate. The
-    // arrays stay in the L2 cache.
+    // best instruction set, every input goes through both loops; on the others, the runs alternate
+    // between the two loops. The arrays stay in the L2 cache.
     constexpr std::uint64_t run = 512, runs = 32, chunk = runs * (run - 1);
     const CastPath path = make_plan<float>(format, projection).path;
     const bool looks_ahead = path == CastPath::addition || path == CastPath::split;

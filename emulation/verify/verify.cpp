@@ -83,8 +83,8 @@ private:
     RandomStream stream() const { return array_stream(options_.seed, projection_.drawn_bits()); }
 
     // All values and midpoints of a format of fp32 numbers are compared in fp32, so in fp64 it is
-    // enough to compare as many as a format of 12 bits has. The result is coprime to the ten cases
-    // around a value, so that each of them occurs.
+    // enough to compare as many as a format of 12 bits has. The result and 10, the number of cases
+    // around a value, have no common factor, so each of the ten cases occurs.
     std::size_t fp64_thinning() const {
         const int more = std::min(format_.storage_bits(), full_storage_bits) - 12;
         if (!fp64 || !format_.fits_fp32() || more <= 0) return 1;

@@ -18,7 +18,7 @@ struct VerifyOptions {
     // Compares the array path on all 2^32 fp32 inputs: for deterministic modes and formats of up to
     // 19 bits with the steps of the oracles (steps.h), else with the rule.
     bool exhaustive = false;
-    bool exhaustive_oracle = false;  // also compares the rule with MPFR on each of them
+    bool exhaustive_oracle = false;  // with `exhaustive`: also compares the rule with MPFR
     int threads = 2;
     std::uint64_t seed = 1;  // for the random inputs and the random words
     // The number of random inputs for formats with more bits than cases.h covers completely; others

@@ -7,8 +7,8 @@
 //                                                         -1       the previous result
 //                                                         -2 - s   the value in slot s
 //
-// A chain of hops stores no sum. A tree stores the sums of a level, or log2 W sums if the deeper
-// ones are computed first.
+// A chain of hops stores no sum. A tree of W workers stores the sums of a level, or at most
+// log2 W - 1 sums in the order HopOrder::deeper_first.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct HopInstruction {
     std::int32_t target, source;  // operands
     std::int32_t keep;            // the slot for the result, or -1
     std::uint32_t hop;            // the number of the hop's first addition
-    std::int32_t starts;          // Kahan: the target's compensation starts at 0
+    std::int32_t starts;          // 1 if the target's compensation starts at 0 (Kahan)
 };
 
 struct HopProgram {

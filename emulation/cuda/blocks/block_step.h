@@ -25,8 +25,10 @@ struct BlockRounding {
     int exponent_offset;  // k = exponent of amax - this, plus 1 if the significand is at least
                           // round_up_from (scale_step())
     double round_up_from;
-    int min_exponent, max_exponent, infinite_exponent;  // range of k; k for an infinite amax
-    float largest, range;  // the largest element; the largest element times the largest scale
+    // k lies between min_exponent and max_exponent, and is infinite_exponent if amax is infinite.
+    int min_exponent, max_exponent, infinite_exponent;
+    // largest: the largest element. range: the largest element times the largest scale.
+    float largest, range;
     RandomStream stream;
 };
 

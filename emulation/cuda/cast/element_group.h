@@ -103,8 +103,8 @@ APSCOPE_HD void note_first(unsigned long long* min, std::uint64_t index) {
 #endif
 }
 
-// Sets *largest to the largest of the threads' numbers; a read first spares most threads the atomic
-// operation.
+// Sets *largest to the largest of the threads' numbers. A thread first reads *largest; most threads
+// then need no atomic operation.
 APSCOPE_HD void note_largest(std::uint32_t* largest, std::uint32_t number) {
 #if defined(__CUDA_ARCH__)
     if (number > cuda::atomic_ref<std::uint32_t, cuda::thread_scope_device>(*largest).load(

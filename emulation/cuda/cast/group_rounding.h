@@ -2,8 +2,8 @@
 //
 //      AdditionRounding   fp32, deterministic: one addition and one subtraction
 //                         (emulation/cast/quantize_addition.h)
-//      SplitRounding      fp32, every mode of 32 bits: emulation/cast/quantize_split.h,
-//                         emulation/cast/stochastic_split.h
+//      SplitRounding      fp32, every mode for which 32 random digits suffice:
+//                         emulation/cast/quantize_split.h, emulation/cast/stochastic_split.h
 //      RuleRounding       every format, mode and width: the rule itself
 //
 // Fast roundings test the mode once per group. With stochastic rounding, elements that share a

@@ -59,7 +59,7 @@ public:
 
     T* get() const { return data_; }
     std::size_t bytes() const { return size_ * sizeof(T); }
-    // Waits for the stream.
+    // Waits for the stream, then returns the elements.
     std::vector<T> read() const {
         std::vector<T> values(size_);
         if (size_ != 0)

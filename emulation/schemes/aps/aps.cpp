@@ -6,13 +6,13 @@
 //      c = round(2^s g)
 //      y = (sum of c) / 2^s        summed in the format
 //
-// H = W leaves room for the sum: no partial sum overflows. k is clamped to that of amax = 2^-126,
-// the smallest normal fp32 number, so that 255 values and a code for the zero tensor suffice.
-// rule=tight takes the largest s with 2^s H amax <= largest. frozen=N keeps a shift that was the
-// same in N consecutive steps. delay=1 uses the shift of the step before, so that sending does not
-// wait for the agreement (a sum may then overflow). A unit is a tensor, all tensors of the step or
-// those of a bucket (tensor_units.h), or a part of a tensor: a row of a matrix, or `unit`
-// consecutive elements (with bucket: of the bucket's array, buckets.h).
+// H = W leaves room for the sum: W values of 2^s amax add up to at most 2^E. k is clamped to that
+// of amax = 2^-126, the smallest normal fp32 number, so that 255 values and a code for the zero
+// tensor suffice. rule=tight takes the largest s with 2^s H amax <= largest. frozen=N keeps a shift
+// that was the same in N consecutive steps. delay=1 uses the shift of the step before, so that
+// sending does not wait for the agreement (a sum may then overflow). A unit is a tensor, all
+// tensors of the step or those of a bucket (tensor_units.h), or a part of a tensor: a row of a
+// matrix, or `unit` consecutive elements (with bucket: of the bucket's array, buckets.h).
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -29,9 +29,10 @@ namespace apscope::detail {
 
 namespace {
 
-struct Memory {  // by the name of a unit of tensors, or of a tensor with several units
+// The key is the name of a unit of tensors or, if a tensor has several units, of the tensor.
+struct Memory {
     std::map<std::string, std::vector<int>> shift;  // the last shift
-    std::map<std::string, std::vector<long>> run;   // the number of consecutive steps with it
+    std::map<std::string, std::vector<long>> run;   // consecutive steps with the last shift
 
     void fields(Fields& f) {
         f.each("shift", shift);

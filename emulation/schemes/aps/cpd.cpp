@@ -1,6 +1,6 @@
-// cpd: the published code of Auto Precision Scaling on a tensor, including its deviations. `aps` is
-// the algorithm; this reproduces the code's numbers. Everything is fp32 arithmetic and the cast Q
-// (emulation/schemes/codecs/cpd_cast.h) to a format of e exponent and m significand bits.
+// cpd reproduces the numbers of the published code of Auto Precision Scaling, including the code's
+// deviations from the algorithm; `aps` is the algorithm. The code uses only fp32 arithmetic and the
+// cast Q (emulation/schemes/codecs/cpd_cast.h) to a format of e exponent and m significand bits.
 //
 //      k   = max over w of ceil(fl32(log2(max |fl32(W g_w)|)))
 //                                        over the workers without a NaN; NaN if there is none
@@ -12,7 +12,7 @@
 // So an all-zero tensor becomes NaN, and so does a tensor with an infinity. With e = 8 a tensor
 // with k < 0 does too, because its scale exceeds the fp32 numbers. aps=false does not cast inputs:
 // the first worker's value is cast when it is added to 0. The code sends fp32 numbers for every
-// format, and one more per tensor for k; the bits counted here are the same.
+// format, and one more per tensor for k; these bits are counted.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -48,7 +48,7 @@ float agreed_scale(const Cpd& cpd, std::span<const RowReader> rows) {
                  [&](std::size_t, std::span<const double> part) {
                      for (const double x : part) {
                          const float magnitude = std::abs(static_cast<float>(x) * workers);
-                         if (std::isnan(largest) || magnitude <= largest) continue;  // a NaN stays
+                         if (std::isnan(largest) || magnitude <= largest) continue;  // keeps a NaN
                          largest = magnitude;
                      }
                  });

@@ -1,10 +1,11 @@
 // error_feedback(SPEC): the error of the inner scheme at a step is added to the values of the next
 // step.
 //
-//      p = g + e         C(p) is sent
-//      e = p - C(p)      one e per worker, fp64
+//      p = g + decay e      C(p) is sent
+//      e = p - C(p)         one e per worker, fp64; 0 where this is not finite
 //
-// So the sum of all sent values is the sum of all gradients minus the last e.
+// A skipped step leaves e as it is. With decay = 1, and without overflow, the sum of all sent
+// values is the sum of all gradients minus the last e.
 #include <stdexcept>
 
 #include "emulation/schemes/definition.h"

@@ -14,7 +14,7 @@ SchemeDefinition hybrid_definition() {
         .needs = "the inputs of its branches",
         .body = SchemeDefinition::Body::policy,
         .build = [](const SchemeArguments&) {
-            return SchemeParts{.grid = "hybrid"};  // the branches have parts
+            return SchemeParts{.grid = "hybrid"};  // each branch has its own parts
         }};
 }
 

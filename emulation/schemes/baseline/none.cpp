@@ -1,6 +1,6 @@
-// none: rounds the sent values, without a scale. The baseline: every worker's value is rounded
-// before the wire, and so is every partial sum. In the formats of training systems it is the
-// reference for other schemes.
+// none rounds to the format without a scale: every worker's value before it is sent, and every
+// partial sum. In the formats of training systems, such as bf16, it is the reference for other
+// schemes.
 #include "emulation/schemes/shared/float_scheme.h"
 
 namespace apscope::detail {

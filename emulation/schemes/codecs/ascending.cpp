@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint32_t sign = 0x80000000u;
 
-// An integer key. Keys compare as the numbers do.
+// The integer key of x. Keys compare as the numbers do.
 APSCOPE_INLINE std::uint32_t key_of(float x) {
     const std::uint32_t bits = bits_cast<std::uint32_t>(x);
     return bits & sign ? ~bits : bits | sign;
@@ -131,7 +131,7 @@ struct SortKeys {
     }
 };
 
-constexpr std::size_t few = 4096;  // up to so many keys the network is faster than sort_digits()
+constexpr std::size_t few = 4096;  // up to this many keys the network is faster than sort_digits()
 constexpr int width = 11;          // bits of a digit
 constexpr std::size_t size = std::size_t{1} << width;
 constexpr int digits = 3;

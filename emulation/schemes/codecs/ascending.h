@@ -11,7 +11,7 @@ namespace apscope::detail {
 
 class AscendingSort {
 public:
-    // x: fp32 numbers without NaN. -0 counts as 0 and becomes 0.
+    // x: fp32 numbers without NaN. -0 is returned as 0.
     void sort(std::span<const double> x, Row& sorted);
 
 private:

@@ -1,5 +1,5 @@
 // Writes and reads numbers of any width as bits without gaps: the payload of messages.
-// Little-endian bit order, as in packing.h: a number's low bit comes first.
+// The bit order is little-endian, as in packing.h: a number's low bit comes first.
 #pragma once
 
 #include <cstddef>

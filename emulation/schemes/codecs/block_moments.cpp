@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t group = 256;  // elements of one step of the loop
 
-// v = x in units of the block's scale. ratio: x times an fp32 reciprocal, in fp32.
+// v = x / scale. ratio: v = fl32(x) multiply in fp32, clamped to +-largest.
 struct ScaleElements {
     static APSCOPE_INLINE void run(const double* x, const double* scale, const float* multiply,
                                    std::size_t count, bool ratio, double largest, double* v) {
@@ -33,8 +33,8 @@ struct ScaleElements {
     }
 };
 
-// The moments of decoded elements. If an element is rounded at random to one of its neighbours low
-// and high, they follow from these two; otherwise the variance is 0.
+// The moments of decoded elements. If an element is rounded at random to one of its neighbours
+// `low` and `high`, its moments follow from these two; otherwise its variance is 0.
 struct Neighbours {
     const double *x, *v, *scale, *low, *high, *bias, *variance;
 };
@@ -66,7 +66,7 @@ struct DecodeMoments {
 void state_moments(Message& m, const BlockRow& row, std::span<const double> x,
                    const BlockFormat& format, const Projection& projection) {
     Projection inside = projection;
-    inside.overflow = Overflow::saturate;  // elements are at most the largest
+    inside.overflow = Overflow::saturate;  // elements above the largest value saturate
     const Cast<double> cast = make_cast<double>(format.element, inside);
     const RowCast down(format.element, {RoundingMode::toward_zero}),
         up(format.element, {RoundingMode::away_from_zero});

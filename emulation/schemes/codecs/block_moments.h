@@ -7,8 +7,8 @@
 
 namespace apscope::detail {
 
-// Fills m.bias and m.variance of every element, from the decoded values of its two neighbours,
-// which are those of decode_blocks.
+// Fills m.bias and m.variance of every element, from the two values that the element's neighbours
+// in the format have after decode_blocks().
 void state_moments(Message& m, const BlockRow& row, std::span<const double> x,
                    const BlockFormat& format, const Projection& projection);
 

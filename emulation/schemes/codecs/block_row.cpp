@@ -35,7 +35,7 @@ BlockGrid::BlockGrid(const BlockFormat& f, const Projection& p) : format(f), pro
 
 namespace {
 
-// Encodes a part of a row from its element `first` and its scale `scale` on.
+// Encodes the part of a row that begins at element `first` and at the scale with index `scale`.
 void encode_part(BlockRow& row, std::span<const double> x, std::size_t first, std::size_t scale,
                  BlockShape shape, const BlockGrid& grid, BlockSettings settings) {
     const BlockFormat& format = grid.format;
@@ -73,7 +73,7 @@ BlockRow encode_block_row(std::span<const double> x, const BlockGrid& grid,
 
 namespace {
 
-// All elements of a block with scale 0 are 0 and count in none of the three columns of grid_use.
+// All elements of a block with scale 0 decode to 0 and count in none of the columns of GridUse.
 void state_use(Message& m, const BlockRow& row, std::span<const double> x, const OwnPart& own,
                const BlockGrid& grid) {
     const BlockFormat& format = grid.format;

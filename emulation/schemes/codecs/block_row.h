@@ -15,11 +15,13 @@ namespace apscope::detail {
 // The blocks of a row that consists of lines. No block crosses the end of a line; the last line of
 // a shard may be shorter than the others.
 struct BlockLines {
-    std::size_t block = 1;
-    std::size_t line = std::numeric_limits<std::size_t>::max();  // elements; by default one line
+    std::size_t block = 1;  // length of a block
+    // Length of a line. By default, the row is one line.
+    std::size_t line = std::numeric_limits<std::size_t>::max();
 
     struct Run {
-        std::size_t index, end;  // index of the block's scale; first element after the block
+        std::size_t index,  // index of the block's scale
+            end;            // the first element after the block
     };
     // The block with element i.
     Run at(std::size_t i) const {
@@ -46,7 +48,7 @@ struct BlockRow {
 // numbers.
 std::vector<float> narrow_row(std::span<const double> x);
 
-// For the scale rule `ratio`: the fp32 factor of an element before it is rounded.
+// The fp32 factor by which the scale rule `ratio` multiplies an element before rounding.
 float element_multiplier(double block_scale, float tensor_scale);
 
 // A block format, the rounding of its elements, and values that are the same for all rows.
@@ -64,12 +66,12 @@ struct BlockGrid {
 BlockRow encode_block_row(std::span<const double> x, const BlockGrid& grid,
                           const BlockSettings& settings, std::size_t line = BlockLines().line);
 
-// The part of a row that the message contains. The elements around it complete its first and last
-// block.
+// The part of a row that the message contains. The row's other elements complete the first and the
+// last block of this part.
 struct OwnPart {
     std::size_t first, count;
-    std::uint64_t scales;      // scales of blocks that begin in the tensor: its side information
-    bool tensor_scale = true;  // also the tensor scale, if the format has one
+    std::uint64_t scales;  // number of blocks that begin in the tensor, which sends their scales
+    bool tensor_scale = true;  // true: also the tensor scale, if the format has one
 };
 
 // Writes the row into a message: values and moments of all elements, statistics and payload of the

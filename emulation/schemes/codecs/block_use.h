@@ -37,7 +37,7 @@ struct BlockUse {
     bool head_ends = false;
 
     // Adds elements first .. first + count - 1 of a piece: a complete block, or its part at one end
-    // of the piece. marks: of the piece's saturated elements, or empty.
+    // of the piece. marks: 1 for each saturated element of the piece, or empty.
     void add(std::span<const double> piece, std::span<const std::uint8_t> marks, std::size_t first,
              std::size_t count, double scale, bool begins = true, bool ends = true);
     void add(const Part& block);

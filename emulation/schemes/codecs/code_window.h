@@ -1,4 +1,4 @@
-// A range-based float: N bits, with exponents up to that of the largest number in a row. The bits
+// A range-based float has N bits, and exponents up to that of the largest number in a row. The bits
 // of an fp32 magnitude, rounded to m fraction bits, are a monotone integer code. The window has the
 // 2^(N-1) - 1 codes up to that of the largest number; smaller magnitudes become 0.
 //

@@ -12,8 +12,8 @@ namespace apscope::detail {
 namespace {
 
 constexpr std::size_t lanes = 16;  // rows that are transformed at the same time
-constexpr std::size_t gap = 8;     // numbers between rows in memory: rows at distances of a power
-                                   // of two would compete for few lines of the cache
+constexpr std::size_t gap = 8;     // numbers between rows in memory, because rows at distances of
+                                   // a power of two would compete for few cache lines
 
 // The radices: 4 as often as it divides n, then the smallest prime factors.
 std::vector<std::size_t> radices_of(std::size_t n) {
@@ -50,7 +50,7 @@ std::size_t divisor_near_root(std::size_t n) {
 // One of Stockham's passes, from x to y, over `groups` groups of radix times `run` consecutive
 // numbers.
 struct Pass {
-    std::size_t radix, groups, run, step;  // step: of the roots, from one group to the next
+    std::size_t radix, groups, run, step;  // step: roots from one group to the next
     const double *root_re, *root_im;
     std::size_t roots;
     const double *re, *im;
@@ -308,8 +308,8 @@ void ComplexFourier::Chirp::run(double* given_re, double* given_im) {
         std::fill(work->begin() + static_cast<std::ptrdiff_t>(n), work->end(), 0.0);
     inner.run(work_re.data(), work_im.data());
     turn(work_re.data(), work_im.data(), kernel_re, kernel_im);
-    inner.run(work_im.data(),
-              work_re.data());  // the inverse: real and imaginary parts exchanged, before and after
+    // The inverse is the transform with real and imaginary parts exchanged, before and after.
+    inner.run(work_im.data(), work_re.data());
     turn(work_re.data(), work_im.data(), re, im);
     std::copy_n(work_re.begin(), n, given_re);
     std::copy_n(work_im.begin(), n, given_im);

@@ -1,14 +1,15 @@
-// The discrete Fourier transform of n complex numbers, in place, in fp64: any length, the same bits
-// on every machine.
+// The discrete Fourier transform of n complex numbers, in place, in fp64. Any length is possible;
+// the bits are the same on every machine.
 //
 //      X[k] = sum over j of x[j] exp(-2 pi i j k / n)
 //
 // Split: a transform of n = A B numbers is B transforms of length A, a product with roots of unity,
-// and A transforms of length B. Sixteen transforms run at the same time, as vector code for any
-// factors and within the caches for any length. A prime factor p costs p products per number.
+// and A transforms of length B. Sixteen transforms run at the same time, so they are vector code
+// for any factors, and stay within the caches for any length. A prime factor p costs p products per
+// number.
 //
-// Chirp: a length with a prime factor above `largest_factor` is a convolution, of a length that has
-// none (Bluestein, 1970):
+// Chirp: if n has a prime factor above `largest_factor`, the transform is computed as a convolution
+// whose length has no such factor (Bluestein, 1970):
 //
 //      2 j k = j^2 + k^2 - (k - j)^2
 //      w[k]  = exp(-pi i k^2 / n)
@@ -36,12 +37,12 @@ private:
     struct Passes {
         std::size_t length;
         std::vector<std::size_t> radices;
-        Row re, im;  // the roots of unity of that length
+        Row re, im;  // the roots of unity for this length
         explicit Passes(std::size_t n);
     };
     struct Split {
         Passes first, second;
-        Row turn_re, turn_im;  // between the two transforms
+        Row turn_re, turn_im;  // the factors between the two transforms
         Row other_re, other_im, tile;
         explicit Split(std::size_t n);
         void run(double* re, double* im);
@@ -49,7 +50,7 @@ private:
     struct Chirp {
         std::size_t length;        // length of the convolution
         Row re, im;                // w
-        Row kernel_re, kernel_im;  // the transform of conj(w), over the length
+        Row kernel_re, kernel_im;  // the transform of conj(w) / length
         Row work_re, work_im;
         Split inner;
         explicit Chirp(std::size_t n);

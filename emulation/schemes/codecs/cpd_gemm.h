@@ -7,7 +7,7 @@
 //      c = Q(Q(t - s) - y)
 //      s = t
 //
-// Where CPD's kernel leaves c undefined, in the last incomplete block of 16 rows, it is 0 here.
+// CPD's kernel leaves c undefined in the last incomplete block of 16 rows; here c is 0 there.
 #pragma once
 
 #include <cstddef>

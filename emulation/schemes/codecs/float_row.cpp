@@ -46,7 +46,7 @@ void state_moments(std::span<const double> scaled, const double* scale, const Ca
     const bool defined =
         add_moments<double>(scaled.data(), scaled.size(), 1.0, cast, bias, variance);
     for (std::size_t i = 0; i < scaled.size(); ++i) {
-        if (!std::isfinite(scaled[i])) {  // has no moments
+        if (!std::isfinite(scaled[i])) {  // NaNs and infinities have no moments
             bias[i] = variance[i] = 0.0;
             continue;
         }

@@ -1,5 +1,5 @@
-// Rounds rows of fp64 values to a float grid. For tensors that were compensated or transformed
-// first, whose values need not be fp32 numbers.
+// Rounds rows of fp64 values to a float grid. Schemes that compensate or transform a tensor first
+// use this, because the values are then not always fp32 numbers.
 #pragma once
 
 #include <span>
@@ -13,8 +13,8 @@ namespace apscope::detail {
 // of its place. If the grid divides before sending: codes = round(codes / divisor), values =
 // divisor codes / scale.
 void encode_float_row(const RowPiece& p, double scale, const FloatGrid& grid, Message& m);
-// The same with a scale for each run of consecutive elements: the scale of element i of the row is
-// scales[(lead + i) / run].
+// Does the same with a scale for each run of consecutive elements. The scale of element i of the
+// row is scales[(lead + i) / run].
 void encode_float_row(const RowPiece& p, std::span<const double> scales, std::size_t run,
                       const FloatGrid& grid, Message& m, std::size_t lead = 0);
 

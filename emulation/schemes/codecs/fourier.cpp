@@ -36,7 +36,7 @@ void RealFourier::forward(std::span<const double> x, std::span<double> re, std::
         transform_.transform(re_.data(), im_.data());
         std::copy_n(re_.begin(), bins(), re.begin());
         std::copy_n(im_.begin(), bins(), im.begin());
-        im[0] = 0.0;  // a convolution leaves a rounding error there
+        im[0] = 0.0;  // a convolution leaves a rounding error in im[0]
         return;
     }
     for (std::size_t j = 0; j < h; ++j) {

@@ -1,9 +1,9 @@
-// The discrete Fourier transform of a row of real numbers, and back, in fp64: any length, the same
-// bits on every machine.
+// The discrete Fourier transform of a row of real numbers, and its inverse, in fp64. Any length is
+// possible; the bits are the same on every machine.
 //
 //      X[k] = sum over j of x[j] exp(-2 pi i j k / n)      k = 0 .. floor(n / 2)
 //
-// For an even n it is computed from the complex transform of n / 2 numbers x[0] + i x[1],
+// For an even n, X is computed from the complex transform of n / 2 numbers x[0] + i x[1],
 // x[2] + i x[3], ...
 #pragma once
 
@@ -23,8 +23,8 @@ public:
 
     // x: n numbers. re, im: bins() each.
     void forward(std::span<const double> x, std::span<double> re, std::span<double> im);
-    // x = n times the row with these coefficients. im[0], and for an even n the last im, count as
-    // 0.
+    // x = n times the row with these coefficients. im[0], and for an even n the last im, are
+    // treated as 0.
     void inverse(std::span<const double> re, std::span<const double> im, std::span<double> x);
 
 private:

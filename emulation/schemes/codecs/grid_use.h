@@ -13,11 +13,12 @@
 
 namespace apscope::detail {
 
-// The limits of a format that these columns need.
+// The limits of a format that the columns subnormal, saturated and max_ulp need.
 struct GridLimits {
     int emin = 0, mantissa_bits = 0;
-    double smallest_normal = 0.0, largest = 0.0;  // 0: no normal number
-    double divisor = 1.0;                         // divides rounded numbers before they are sent
+    double smallest_normal = 0.0,  // 0: the format has no normal number
+        largest = 0.0;
+    double divisor = 1.0;  // the divisor of rounded numbers before they are sent
 };
 inline GridLimits limits_of(const FloatFormat& format, const Cast<double>& cast,
                             double divisor = 1.0) {
@@ -25,8 +26,8 @@ inline GridLimits limits_of(const FloatFormat& format, const Cast<double>& cast,
             divisor};
 }
 
-// abs(error) scale in units in the last place of scale x; x represents `units` x of the undivided
-// sum (docs/definitions.md, max_ulp).
+// U abs(error) scale in units in the last place of U scale x, where U = units / grid.divisor
+// (docs/definitions.md, max_ulp).
 inline double in_ulps(double x, double error, double scale, double units, const GridLimits& grid) {
     return in_ulps(absolute(x), absolute(error),
                    ulp_scale(grid.emin, grid.mantissa_bits, scale, units / grid.divisor));

@@ -81,7 +81,7 @@ struct ThreeLevels {
 // Up to this many numbers, all levels are computed within the first-level cache.
 constexpr std::size_t near = 2048;
 
-// The levels up to `length` of `count` numbers, a multiple of the length.
+// Computes the levels up to `length` of `count` numbers; count is a multiple of length.
 void levels_up_to(double* x, std::size_t count, std::size_t length) {
     if (length >= 8) simd::run<WithinEight>(x, count);
     for (std::size_t half = length >= 8 ? 8 : 1; half < length; half *= 2) {
@@ -90,7 +90,7 @@ void levels_up_to(double* x, std::size_t count, std::size_t length) {
     }
 }
 
-// All levels of one length.
+// Computes all levels of one run of `length` numbers.
 template <bool Last>
 void all_levels(double* x, std::size_t length, double factor) {
     if (length > near) {

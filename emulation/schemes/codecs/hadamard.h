@@ -1,5 +1,6 @@
-// The orthonormal Walsh-Hadamard transform of a power-of-two length: applied twice it gives the row
-// again, except for rounding. Butterflies in a fixed order, then one multiplication.
+// The orthonormal Walsh-Hadamard transform of a power-of-two length. Applied twice, it returns the
+// row, except for rounding. It consists of butterflies in a fixed order, and one multiplication at
+// the end.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
-// The inverse error function by a fixed sequence of IEEE operations: erf's Taylor series, bisected
-// to neighbouring numbers. Meant for abs(z) <= 1 - 1e-6, where the series keeps ten digits of 1 -
-// abs(z) or better.
+// The inverse error function by a fixed sequence of IEEE operations: a bisection of erf's Taylor
+// series down to neighbouring numbers. For abs(z) <= 1 - 1e-6, the series keeps at least ten digits
+// of 1 - abs(z).
 #pragma once
 
 #include <cmath>

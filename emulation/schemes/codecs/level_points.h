@@ -3,8 +3,9 @@
 //
 //      cost(i, j) = sum over the elements x from point i to point j of (x - at[i]) (at[j] - x)
 //
-// It is computed to about 100 bits, from prefix sums of the elements and their squares, and in
-// vector code: with N elements of sum S and sum of squares Q up to a point a,
+// exact_cost() computes the cost to about 100 bits, from prefix sums of the elements and their
+// squares. Vector code computes it in fp64: with N elements of sum S and sum of squares Q up to a
+// point a,
 //
 //      above      = N a - S
 //      bend       = S a - Q
@@ -24,8 +25,8 @@ namespace apscope::detail {
 
 class LevelPoints {
 public:
-    // Both are ascending fp32 numbers; `points` ascends strictly, within the elements' range and
-    // including its ends.
+    // elements and points: ascending fp32 numbers. `points` ascends strictly, within the range of
+    // the elements, and includes the ends of this range.
     LevelPoints(std::span<const double> elements, std::span<const double> points);
 
     std::size_t size() const { return size_; }
@@ -34,7 +35,7 @@ public:
     // The rows have `padding` more numbers beyond size(), which have no effect.
     static constexpr std::size_t padding = 8;
     Row at, above, bend;
-    // The largest error of T + cost(i, j) in fp64, for a T that is at most a cost.
+    // The largest error of T + cost(i, j) in fp64, for a T that is not above the largest cost.
     double error = 0.0;
 
 private:
@@ -45,7 +46,7 @@ private:
 
     std::size_t size_;
     std::span<const double> elements_;
-    std::vector<Sums> sums_;  // for the points requested so far, and all before
+    std::vector<Sums> sums_;  // sums up to point 0, 1, ..., as far as requested
     Sums last_;
     std::size_t summed_ = 0;  // elements in last_
 };

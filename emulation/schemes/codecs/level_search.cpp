@@ -19,7 +19,7 @@ namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr std::size_t few = LevelPoints::padding;
 
-// Point j; its best i lies between those of points `left` and `right`.
+// Point j. The best i of j lies between the best i of points `left` and `right`.
 struct Node {
     std::uint32_t j, left, right;
 };
@@ -62,13 +62,13 @@ struct Arrays {
     bool every;
 };
 
-// total: the least of several totals. found: with the totals within `doubt` of the least, their
-// number times one_hit plus the sum of their places.
+// total: the least of several totals. found: one_hit times the number of totals within `doubt` of
+// the least, plus the sum of the places of these totals.
 struct Minimum {
     double total;
     std::int64_t found;
 };
-constexpr std::int64_t one_hit = std::int64_t{1} << 32;  // no place reaches it
+constexpr std::int64_t one_hit = std::int64_t{1} << 32;  // larger than any place
 
 // The minimum of up to `few` totals, without a branch. `unroll 1`, because g++ would unroll such
 // short loops before it could vectorise them.
@@ -219,7 +219,7 @@ private:
         exact_at(t)[j] = min;
     }
 
-    // T[., t], NaN where it was not requested yet.
+    // T[., t]; NaN at points that were not requested yet.
     Row& exact_at(std::size_t t) {
         while (exact_.size() <= t) exact_.emplace_back();
         if (exact_[t].empty()) exact_[t].assign(points_.size(), std::nan(""));

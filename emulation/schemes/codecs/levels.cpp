@@ -49,7 +49,7 @@ struct CountLevels {
 struct CountIntegers {
     static APSCOPE_INLINE void run(const double* x, double unit, std::size_t count, double first,
                                    double last, double* u, double* above) {
-        constexpr double integers = 0x1.8p52;  // added and subtracted, it rounds to an integer
+        constexpr double integers = 0x1.8p52;  // adding and subtracting this rounds to an integer
         for (std::size_t i = 0; i < count; ++i) {
             u[i] = x[i] / unit;
             const double low = u[i] < first ? first - 1.0 : u[i], inside = low > last ? last : low;

@@ -30,7 +30,7 @@ struct Levels {
         return inside * largest;
     }
     APSCOPE_INLINE double nearest(double place) const {
-        constexpr double integers = 0x1.8p52;  // added and subtracted, it rounds to an integer
+        constexpr double integers = 0x1.8p52;  // adding and subtracting this rounds to an integer
         return (((place - offset) + integers) - integers) + offset;
     }
     // True if the place is so near to the middle of two levels that the roundings of encode_levels

@@ -1,5 +1,5 @@
-// The point of a uniform grid that is nearest to a row, for multipoint's line search, which needs
-// two inner products of it.
+// The point of a uniform grid that is nearest to a row, for multipoint's line search. The search
+// needs two inner products of the point.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +30,8 @@ std::vector<PointProducts> nearest_point_products(const RowReader& r,
                                                   std::span<const double> levels,
                                                   std::span<const double> units);
 
-// Encodes a row with such levels: codes[i] is the place of z[i] among them, values[i] = fl(z[i]
-// scale), as encode_levels computes them for that unit.
+// Encodes a row with the levels of nearest_point_products(): codes[i] is the place of z[i] in
+// `levels`, values[i] = fl(z[i] scale), as encode_levels() computes them for this unit.
 void encode_nearest_points(std::span<const double> r, std::span<const double> levels, double unit,
                            double scale, double* codes, double* values);
 

@@ -1,9 +1,9 @@
-// Levels for numbers of a normal distribution: of the points (2 j / g - 1) T, j = 0..g, the K among
-// which stochastic rounding adds least variance to N(0, 1) on [-T, T]; 0 and g are among them. T
-// leaves 1/32 of the distribution outside.
+// Levels for normally distributed numbers: K of the points (2 j / g - 1) T, j = 0..g, with j = 0
+// and j = g among them. Of all such choices, stochastic rounding to these levels adds the least
+// variance to N(0, 1) on [-T, T]. T leaves 1/32 of the distribution outside.
 //
-// They are found by dynamic programming over the points. Mirror images are equally good, so if
-// choices are equal except for rounding errors, the higher point is taken.
+// The levels are found by dynamic programming over the points. Mirror images are equally good, so
+// if choices are equal except for rounding errors, the higher point is taken.
 #pragma once
 
 #include <vector>

@@ -3,9 +3,9 @@
 //
 //      sum over i of (x_i - below)(above - x_i)
 //
-// Some optimum takes its points from the data (moving one between two elements changes the sum
-// linearly), so a dynamic programme over the sorted elements finds it, segments' costs coming from
-// prefix sums:
+// Some optimum has all its points at elements, because the sum is linear in a point between two
+// elements. A dynamic programme over the sorted elements finds this optimum; the costs of segments
+// come from prefix sums:
 //
 //      T[j, t] = min over i < j of (T[i, t - 1] + cost(i, j))
 //
@@ -15,11 +15,12 @@
 //      candidates    points from a subset only: half of its elements evenly spaced in rank, half
 //                    in value, both ends among them. Costs still count every element.
 //
-// fast and candidates first try a programme without layers, in which every level has a price
-// (priced_levels.h): it finds the same points many times faster, or reports that it cannot.
+// The searches `fast` and `candidates` first try a programme without layers, in which every level
+// has a price (priced_levels.h). It finds the same points many times faster, or reports that it
+// cannot.
 //
-// Equal elements count as one with their weight. With k or fewer distinct elements, the points are
-// these elements, and the variance is 0.
+// Equal elements are treated as one element with their number as weight. With k or fewer distinct
+// elements, the points are these elements, and the variance is 0.
 #pragma once
 
 #include <cstddef>
@@ -37,7 +38,7 @@ LevelSearch parse_level_search(std::string_view name);  // throws std::invalid_a
 
 struct OptimalLevels {
     Row levels;             // ascending, at most k
-    double variance = 0.0;  // the sum above
+    double variance = 0.0;  // the sum above for these levels
 };
 
 // Chooses the levels of one row after another, in the same buffers.

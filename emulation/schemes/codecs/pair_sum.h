@@ -1,5 +1,5 @@
-// An unevaluated sum of two fp64 numbers, about 106 bits: for small differences of sums over a
-// complete tensor.
+// An unevaluated sum of two fp64 numbers, with about 106 bits. Small differences of sums over a
+// complete tensor need this precision.
 #pragma once
 
 #include <cmath>

@@ -31,7 +31,8 @@ APSCOPE_INLINE double least_of(const Lanes& v) {
     return quarter[0][1] < quarter[0][0] ? quarter[0][1] : quarter[0][0];
 }
 
-// Added to the totals whose i is lane r of the current vector of j: only lanes after r may use i.
+// behind[r] is added to the totals through the i in lane r of the current vector of j, because only
+// the j in later lanes may use this i.
 constexpr double behind[lanes - 1][lanes] = {
     {infinity, 0, 0, 0, 0, 0, 0, 0},
     {infinity, infinity, 0, 0, 0, 0, 0, 0},
@@ -79,8 +80,8 @@ struct WalkPriced {
             load(p.above + first, above);
             load(p.bend + first, bend);
             p.lowest[first / lanes] = static_cast<std::uint32_t>(low);
-            Lanes best = Lanes{} + infinity,
-                  other = best;  // two minima, because a single one would be a chain of waits
+            // Two minima, because each comparison with a single one would wait for the one before.
+            Lanes best = Lanes{} + infinity, other = best;
             std::size_t i = low;
             for (; i + 1 < first; i += 2) {
                 const Lanes one = p.before[i] + (at * p.above[i] - p.at[i] * above);
@@ -161,7 +162,7 @@ std::optional<Row> PricedLevels::find(const LevelPoints& points, std::size_t k) 
                 before_.data(),   lowest_.data()};
 
     // Costs fall about with the square of the number of segments, so the price at which another
-    // segment pays falls with its cube.
+    // segment pays falls with the cube of this number.
     paths.price = undivided * (price_ > 0.0 ? price_ : 1.0 / (m * m * m));
     double low = 0.0, high = undivided;
     Row levels;

@@ -23,8 +23,8 @@ private:
     struct Turn {
         Pair cosine, sine;
     };
-    // A root is the product of two roots from tables: of angles in steps of 2 pi / (8 n), up to
-    // pi / 4, and of angles in steps of stride_ such steps.
+    // A root is the product of two roots from tables. In units of 2 pi / (8 n), fine_ has the
+    // angles 0, 1, ..., stride_ - 1, and coarse_ has the multiples of stride_ up to pi / 4.
     std::size_t n_, stride_;
     std::vector<Turn> fine_, coarse_;
 };

@@ -1,4 +1,4 @@
-// The choice of the elements that are sent if only some are.
+// The choice of elements for schemes that send only some of them.
 #pragma once
 
 #include <algorithm>
@@ -15,10 +15,10 @@
 
 namespace apscope::detail {
 
-// Separates the `count` largest of some sizes from the others: keeps() is true for them. Of equal
-// sizes the first are kept.
+// Separates the `count` largest of some sizes, for which keeps() is true, from the others. Of equal
+// sizes, the first are kept.
 struct Cutoff {
-    double size = -1.0, index = 0.0;  // of the last kept one
+    double size = -1.0, index = 0.0;  // size and index of the last element that is kept
 
     bool keeps(double v, double place) const {
         return (v > size) | ((v == size) & (place <= index));
@@ -37,11 +37,13 @@ template <class Visit>
 Cutoff cutoff_of(std::size_t n, std::size_t count, Visit&& visit) {
     if (count >= n) return {};
     if (count == 0) return {std::numeric_limits<double>::infinity(), -1.0};
-    const std::size_t few = n / 16 + (std::size_t{1} << 12);  // at most a byte per element
+    // Copies of this number of sizes take about a byte per element.
+    const std::size_t few = n / 16 + (std::size_t{1} << 12);
     Buffer<std::size_t> counts;
-    std::uint64_t leading = 0;  // bits from `shift` on of the sizes that are searched
+    std::uint64_t leading = 0;  // the bits from `shift` on, common to all searched sizes
     int shift = 64;
-    std::size_t searched = n, left = count;  // number of these sizes; rank of the last kept one
+    std::size_t searched = n,  // number of sizes that are searched
+        left = count;          // rank among these of the last one that is kept
     const auto is_left = [&](double v) {
         return shift == 64 || bits_cast<std::uint64_t>(v + 0.0) >> shift == leading;
     };
@@ -91,8 +93,8 @@ Buffer<std::size_t> largest(std::size_t n, std::size_t count, Size&& size) {
     const Cutoff cutoff = cutoff_of(n, count, [&](auto&& f) {
         for (std::size_t i = 0; i < n; ++i) f(i, size(i));
     });
-    Buffer<std::size_t> index(std::min(n, count) +
-                              1);  // the next index overwrites one that is not kept
+    // One more than `count`: an index that is not kept is overwritten by the next.
+    Buffer<std::size_t> index(std::min(n, count) + 1);
     std::size_t kept = 0;
     for (std::size_t i = 0; i < n; ++i) {
         index[kept] = i;
@@ -109,8 +111,8 @@ inline std::size_t kept_of(std::size_t n, double share) {
                : std::max<std::size_t>(1, static_cast<std::size_t>(static_cast<double>(n) * share));
 }
 
-// The bits of an index below n: if packed, the fewest that suffice (0 if n is 1); otherwise 32, or
-// more if 32 do not suffice.
+// The bits of an index below n: if packed, as few as suffice (0 if n is 1); otherwise 32, or more
+// if 32 do not suffice.
 inline int place_bits(std::size_t n, bool packed) {
     const int needed = static_cast<int>(std::bit_width(n == 0 ? n : n - 1));
     return packed ? needed : std::max(32, needed);

@@ -107,7 +107,7 @@ inline void raise_to_amax(const RowReader& row, std::size_t length, Row& amax) {
         amax[run] = std::max(amax[run], amax_of(part));
     });
 }
-// The same for the complete row.
+// The fixed_sum() of term(x) over the complete row.
 template <class Term>
 double fixed_sum_of(const RowReader& row, Term&& term) {
     const Row sums = sums_of_runs(row, std::max<std::size_t>(row.size, 1), term);

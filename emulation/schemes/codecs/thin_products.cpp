@@ -13,8 +13,8 @@ constexpr std::size_t lanes = 8;
 constexpr std::size_t few = 4;  // rows of M that are computed together
 // The columns of M that are computed together: for few rows they fit the first-level cache.
 constexpr std::size_t strip = 512;
-constexpr std::size_t in_cache = std::size_t{1}
-                                 << 14;  // numbers of a thin matrix that fit the second-level cache
+// The numbers of a thin matrix that fit the second-level cache.
+constexpr std::size_t in_cache = std::size_t{1} << 14;
 
 using Lanes = double __attribute__((vector_size(8 * lanes)));
 

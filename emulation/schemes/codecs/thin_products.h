@@ -1,6 +1,6 @@
 // Products of a matrix M (rows x columns, row by row) with thin matrices, which have few columns.
-// The sum of each number of the result starts at 0 and adds in the order of the formula, whatever
-// the vector code.
+// Each number of the result is a sum from 0, added in the order of the formula, whatever the vector
+// code.
 //
 //      times_thin              out[i, k] = sum over j of M[i, j] Q[j, k]         Q: columns x rank
 //      transposed_times_thin   out[j, k] = sum over i of M[i, j] P[i, k]         P: rows x rank

@@ -49,8 +49,8 @@ struct RoundUnderNorm {
             const double g = in[i], size = std::abs(g), wanted = levels * size / norm;
             const double u = levels < wanted ? levels : wanted;  // a norm may be rounded down
             const double level = std::floor(u);
-            const double up = std::floor(
-                (u - level) * words_count);  // the number of words, of 2^N, that round up
+            // The number of words, of 2^N, that round up.
+            const double up = std::floor((u - level) * words_count);
             const double drawn = level + (up + words[i] >= words_count ? 1.0 : 0.0),
                          p = up / words_count;
             const double error = (level + p) * norm / levels - size;

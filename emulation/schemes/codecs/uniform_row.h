@@ -28,15 +28,15 @@ struct UniformGrid {
 // The norm of each bucket of a row, an fp32 number.
 Row bucket_norms(const RowReader& row, const UniformGrid& grid);
 
-// Rounds finite elements first .. first + in.size() - 1 of a row: `in` to the decoded values y in
-// `out`, with E[y] - x, Var[y] and the signed level of each. `norms` are those of the row's
-// buckets.
+// Rounds `in`, the finite elements first .. first + in.size() - 1 of a row, to the decoded values y
+// in `out`. Also writes E[y] - x, Var[y] and the signed level of each element. norms: the
+// bucket_norms() of the row.
 void quantize_uniform(std::span<const double> in, std::span<double> out, const UniformGrid& grid,
                       std::span<const double> norms, const RandomStream& stream, std::size_t first,
                       std::span<double> bias, std::span<double> variance, std::span<double> levels);
 
-// Encodes such a piece of a row into a message: levels, signs, and the norms of all buckets as side
-// information.
+// Encodes finite elements first .. first + x.size() - 1 of a row into m: levels and signs, with the
+// norms of all buckets as side information.
 void encode_uniform_row(Message& m, std::span<const double> x, const UniformGrid& grid,
                         std::span<const double> norms, const RandomStream& stream, bool packs,
                         std::size_t first);

@@ -37,10 +37,9 @@ struct AdaptiveRule {
         const double magnitude = s.sum_absolute / count, square = s.sum_squares / count;
         if (!lognormal)
             return std::ilogb(u_min / (std::sqrt(2.0) * inverse_erf(target) * std::sqrt(square)));
-        const double ratio =
-            std::max(fixed_log2(square / (magnitude * magnitude)), 0.0);  // sigma^2 / ln 2
-        const double sigma =
-            std::sqrt(ratio * 0.69314718055994531) * 1.4426950408889634;  // in binades
+        // sigma^2 / ln 2, and sigma in binades.
+        const double ratio = std::max(fixed_log2(square / (magnitude * magnitude)), 0.0);
+        const double sigma = std::sqrt(ratio * 0.69314718055994531) * 1.4426950408889634;
         const double l = fixed_log2(u_min) - fixed_log2(magnitude) + 0.5 * ratio -
                          std::sqrt(2.0) * inverse_erf(2.0 * target - 1.0) * sigma;
         return static_cast<int>(std::floor(l));
@@ -62,7 +61,7 @@ struct Memory {
         long age = 0;  // steps since the choice; 0: choose again
         auto members() { return std::tie(exponent, age); }
     };
-    std::map<std::string, Chosen> scales;  // by tensor
+    std::map<std::string, Chosen> scales;  // by the tensor's name
 
     void fields(Fields& f) { f.each("scale", scales); }
 };

@@ -33,8 +33,9 @@ constexpr std::array<std::string_view, 2> versions{"2025", "2020"},
 
 struct Memory {
     double scale = 1.0;
-    long left = 0;          // overflows until the scale falls
-    long i = 0, last = -1;  // this step; the step of the last overflow
+    long left = 0;  // overflows until the scale falls
+    long i = 0,     // number of this step
+        last = -1;  // number of the step of the last overflow
     bool stopped = false;
 
     void fields(Fields& f) { f.numbers("loss_scale", scale, left, i, last, stopped); }

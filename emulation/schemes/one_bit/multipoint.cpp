@@ -1,4 +1,4 @@
-// multipoint: a tensor as a sum of a few scaled points of a uniform grid, chosen greedily.
+// multipoint sends a tensor as a sum of a few scaled points of a uniform grid, chosen greedily.
 //
 //      z = the point nearest to r / a      for every a of a line search
 //      s = <r, z> / |z|^2                  the pair (s, z) with the least |r - s z|^2 is sent
@@ -8,7 +8,7 @@
 // gradients have many zeros. The paper's grid (zero=false) has all 2^bits levels from -1 to 1, (2 i
 // - c) / c, c = 2^bits - 1, i = 0..c, and no 0; with bits = 1 both grids are -1 and 1. The search
 // tries a = amax i / search, i = search..1, and keeps the first of equals. s is an fp32 number,
-// local to a worker. So with bits = 1 a point is `sign` with the l1 scale. The nearer of two levels
+// local to a worker. With bits = 1, a point is `sign` with the l1 scale. The nearer of two levels
 // is chosen in fp64: the upper one if (r / a - lower) / (upper - lower) >= 1/2, each operation
 // rounded.
 #include <algorithm>

@@ -33,7 +33,7 @@ namespace {
 
 struct Memory {
     Row momentum;      // equal for all workers
-    Row server_error;  // of padded length
+    Row server_error;  // E, including the padding
     long steps = 0;
 
     void fields(Fields& f) {
@@ -46,8 +46,8 @@ struct Memory {
 struct Phases {
     bool warm = false;  // the momentum is sent in a float format
     Row scales;         // scale of each worker's v
-    Row answers;
-    Row padding;  // v after the tensor's end, worker by worker
+    Row answers;        // scale of each chunk of V
+    Row padding;        // v after the tensor's end, worker by worker
 
     void fields(Fields& f) {
         f.numbers("warm", warm);
@@ -228,8 +228,8 @@ SchemeParts parts_of(const SchemeArguments& arguments) {
             encode_signs(m, whole, scale, 0, p.packs());
             m.values.resize(p.x.size());
         }
-        m.side_bits = m.tensor_bits =
-            64;  // the scales of the worker's row and of the worker's chunk
+        // The scales of the worker's row and of the worker's chunk.
+        m.side_bits = m.tensor_bits = 64;
     };
     scheme.encoding.reduce = [](const SentPieces& s, Row& sum) {
         exact_sum(s.messages, sum);

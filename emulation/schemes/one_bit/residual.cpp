@@ -1,5 +1,5 @@
-// residual(SPEC): the inner scheme encodes the row, then its own error, and so on: `points`
-// encodings in all (points.h). Three bf16 encodings with scale 1 represent an fp32 number.
+// residual(SPEC): the inner scheme encodes the row, then the error that is left, and so on,
+// `points` times in all (points.h). Three bf16 encodings with scale 1 represent an fp32 number.
 #include <stdexcept>
 
 #include "emulation/schemes/definition.h"

@@ -5,9 +5,8 @@
 //             |x|_2 / sqrt(d)     l2: keeps the norm
 //             1                   one
 //
-// d is the number of elements, including zeros and, with padding, the padding's. s is an fp32
-// number. Messages are gathered, decoded and added in fp32. Biased: inside error_feedback it is
-// EF-signSGD.
+// d is the number of elements, including zeros and any padding. s is an fp32 number. Messages are
+// gathered, decoded and added in fp32. The scheme is biased; error_feedback(sign) is EF-signSGD.
 #include <array>
 
 #include "emulation/schemes/codecs/signs.h"

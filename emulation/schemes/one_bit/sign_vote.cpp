@@ -47,9 +47,10 @@ SchemeDefinition sign_vote_definition() {
                 scheme.grid = "sign";
                 scheme.topology = reductions::vote;
                 scheme.transport.code_bits = 1;
+                // The bits of the answer.
                 scheme.transport.sum_bits = [tie](int workers) {
                     return tie == 0.0 && workers % 2 == 0 ? 2 : 1;
-                };  // bits of the answer
+                };
                 if (beta != 0.0) {
                     scheme.memory.compares_intended = true;
                     scheme.memory.begin = [](State& state, std::size_t workers, std::size_t size) {

@@ -1,5 +1,5 @@
-// delayed_scaling: a tensor's scale is computed from its past, so no pass over it is needed before
-// the cast.
+// delayed_scaling: a tensor's scale is computed from amax values of earlier steps, so no pass over
+// the tensor is needed before the cast.
 //
 //      c_t     = saturating round(S_t g_t)                 S_0 = 1
 //      a_t     = amax of g_t over all workers              infinity, or as `nonfinite` says, with
@@ -21,7 +21,7 @@ namespace apscope::detail {
 
 namespace {
 
-struct Memory {  // by tensor
+struct Memory {  // by the tensor's name
     std::map<std::string, double> scale;
     std::map<std::string, Row> history;
 

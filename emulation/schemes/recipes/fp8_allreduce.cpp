@@ -8,7 +8,8 @@
 //      y   = (sum of c_w) / S                              summed in the format, with saturation
 //
 // sqrt(W) is room enough for gradients that are independent between workers, and too little for
-// equal ones. The exponent is exact and at most 127. headroom: W or 1 instead of sqrt(W).
+// equal ones. The exponent is exact and at most 127. The key `headroom` can replace sqrt(W) by
+// W or 1.
 #include <algorithm>
 #include <cmath>
 
@@ -20,7 +21,7 @@ namespace apscope::detail {
 namespace {
 
 struct Memory {
-    std::map<std::string, double> scale;  // by tensor
+    std::map<std::string, double> scale;  // by the tensor's name
 
     void fields(Fields& f) { f.each("scale", scale); }
 };

@@ -9,9 +9,9 @@
 //
 // A group is, with group=0, the worker's tensor in the first phase, and in the second each shard of
 // ceil(n / W) elements of the sum (worker s has shard s); with group=N, every N elements of the
-// tensor in both phases; with group=row, each of its slices along the first axis. A group belongs
-// to one shard (bucket: of the bucket's array). Infinities and NaNs do not bypass the scheme: with
-// an infinite amax S is 0 and a group becomes NaN.
+// tensor in both phases; with group=row, each of the tensor's slices along the first axis. A group
+// belongs to one shard of the tensor or, with a bucket, of the bucket's array. Infinities and NaNs
+// do not bypass the scheme: with an infinite amax S is 0 and a group becomes NaN.
 #include <algorithm>
 #include <array>
 #include <cmath>

@@ -4,10 +4,11 @@
 //      k = exponent of the run's amax by `rule`      OCP: floor(log2 amax) - emax of the elements
 //      c = saturating round(g / 2^k)
 //
-// Runs are of the flattened tensor, of each of its rows, or of its bucket; the last may be shorter.
-// Messages are decoded and added in fp32, because scales differ between the workers. block_format
-// is the name of a block format (core/block_format.h), with / in place of commas. Infinities and
-// NaNs do not bypass the scheme: the key `nonfinite` chooses their effect on a block.
+// A run consists of consecutive elements of the flattened tensor, of one of its rows, or of its
+// bucket; the last run may be shorter. Messages are decoded and added in fp32, because scales
+// differ between the workers. block_format is the name of a block format (core/block_format.h),
+// with / in place of commas. Infinities and NaNs do not bypass the scheme: the key `nonfinite`
+// chooses their effect on a block.
 #include <algorithm>
 #include <array>
 #include <utility>

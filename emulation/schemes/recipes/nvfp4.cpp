@@ -15,9 +15,9 @@
 // bucket: amax and blocks are those of the array of the tensor's bucket. Elements of a neighbouring
 // tensor in the same group of 16 use the random words before the tensor's first or after its last.
 //
-// nonfinite=transformer_engine: NaNs and infinities are treated as in Transformer Engine. apart:
-// they do not count in amax (section 11 of docs/definitions.md); with rht, which would spread them,
-// they bypass the scheme.
+// nonfinite=transformer_engine: NaNs and infinities are treated as in Transformer Engine.
+// nonfinite=apart: NaNs and infinities do not count in amax (section 11 of docs/definitions.md);
+// with rht, which would spread them, they bypass the scheme.
 #include <algorithm>
 #include <array>
 #include <cmath>

@@ -15,9 +15,9 @@
 // A tensor (with bucket: the array of its bucket) is padded with zeros to a multiple of 64 W. For
 // |m| below L / 65504, e would exceed fp16 and is fp16's largest number instead: x e stays small,
 // and the block's values are lost. overflow=saturate: finite operands never give an infinity (AMD's
-// mode FP16_OVFL); ieee: they do. The clamp makes -L of a NaN, because the hardware's maximum
-// returns the other operand. The hardware's reciprocal is approximate; this one is correctly
-// rounded.
+// mode FP16_OVFL); ieee: they do. The clamp turns a NaN into -L, because the hardware's
+// maximum returns the other operand. The hardware's reciprocal is approximate; this one is
+// correctly rounded.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -39,7 +39,8 @@ constexpr std::size_t unit = 64, block = 32;
 // A temporary row of fp16 numbers.
 using Buffer = std::array<double, sum_block>;
 
-double largest_of(const double* x) {  // among every second number
+// m of the block that consists of every second number of a unit.
+double largest_of(const double* x) {
     double most = -std::numeric_limits<double>::infinity(), least = -most;
     for (std::size_t i = 0; i < unit; i += 2) {  // NaNs compare false
         most = x[i] > most ? x[i] : most;
@@ -134,7 +135,8 @@ private:
             else e[b] = d[b] + epsilon_;
         }
         in_fp16(e, blocks, e);
-        // These numbers have 11 bits, so the fp64 quotient is never a tie unless the exact one is.
+        // fp16 numbers have 11 significant bits, so the fp64 quotient is never a tie unless the
+        // exact one is.
         for (std::size_t b = 0; b < blocks; ++b) e[b] = 1.0 / e[b];
         in_fp16(e, blocks, e);
     }

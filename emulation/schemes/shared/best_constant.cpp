@@ -59,7 +59,7 @@ public:
             const int next = values_.rbegin()->first + 1;
             evaluate(next, next + together - 1);
         }
-        const auto before = [&](int a, int b) {  // of equals, the nearest to the start first
+        const auto before = [&](int a, int b) {  // ties: nearest to the start first
             if (values_[a] != values_[b]) return values_[a] < values_[b];
             return std::abs(a - start) < std::abs(b - start);
         };

@@ -1,4 +1,4 @@
-// Common parts of schemes on a float grid: the keys, and the grid and reduction that keys give.
+// The keys that all schemes on a float grid have, and the scheme parts built from these keys.
 #pragma once
 
 #include <utility>
@@ -19,12 +19,13 @@ struct FloatDefaults {
 std::vector<SchemeKey> float_keys(std::vector<SchemeKey> own = {},
                                   const FloatDefaults& defaults = {});
 
-// Grid, encoder and transport from those keys. side_bits: bits of the values that are agreed for a
-// tensor, besides the codes.
+// The scheme parts (grid, encoder, transport) that the keys of float_keys() give. side_bits: bits
+// per tensor, besides the codes, with which the workers agree on its scale.
 SchemeParts float_scheme(const SchemeArguments& arguments, std::uint64_t side_bits = 0,
                          Choose choose = {});
 
-// Throws std::invalid_argument for a division, because the scheme gathers decoded values.
+// Throws std::invalid_argument if the grid divides, because a scheme that gathers codes and adds
+// decoded values cannot divide. gathers: the setting that gathers, for the message.
 void require_undivided(const FloatGrid& grid, const SchemeArguments& arguments,
                        std::string_view gathers);
 
@@ -33,10 +34,10 @@ void require_undivided(const FloatGrid& grid, const SchemeArguments& arguments,
 SchemeParts gathered_scheme(const SchemeArguments& arguments, const FloatFormat& format,
                             Overflow overflow);
 
-// The same decision for every tensor and step.
+// Chooses this decision for every tensor and step.
 Choose choose_constant(const Decision& decision);
 
-// A decision for every tensor and step by itself, in step order: rule(statistics, state).
+// Chooses rule(statistics, state) for each tensor and step separately, in step order.
 struct TensorStatistics {
     const AgreedStatistics& agreed;
     const std::string& tensor;

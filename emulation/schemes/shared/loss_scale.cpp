@@ -69,8 +69,8 @@ bool FoundInf::could_overflow(const AgreedStatistics& s, double scale, int worke
     if (topology.kind == Topology::Kind::exact || encoder_.reduction.exact) return false;
     if (topology.kahan) return true;  // the bound below ignores the compensation
     const double messages = wire.growth * scale * s.largest_sum + workers * wire.least;
-    return hops.summed(messages, workers) * (1.0 + 0x1p-40) >
-           by.largest();  // a margin for the bound's own rounding
+    // 2^-40 is a margin for the rounding of the bound itself.
+    return hops.summed(messages, workers) * (1.0 + 0x1p-40) > by.largest();
 }
 
 bool FoundInf::operator()(const SelectionInput& input, std::size_t step, double scale) const {
@@ -123,7 +123,7 @@ SchemeParts dynamic_loss_scheme(const SchemeArguments& arguments) {
 
 SchemeParts grad_scaler(const SchemeArguments& arguments, MinimumSchedule minimum) {
     SchemeParts scheme = dynamic_loss_scheme(arguments);
-    // These are torch's conditions.
+    // torch has the same conditions for growth and backoff.
     const double growth = arguments.scale("growth"), backoff = arguments.scale("backoff");
     const double init = initial_loss_scale(arguments);
     if (growth <= 1.0)

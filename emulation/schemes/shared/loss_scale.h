@@ -1,5 +1,5 @@
-// Common parts of schemes with one dynamic loss scale for all tensors: found_inf of a step, and the
-// state machine of torch.amp.GradScaler, with an optional scheduled minimum of the scale.
+// The common parts of schemes with one dynamic loss scale for all tensors: found_inf of a step, and
+// the state machine of torch.amp.GradScaler, with an optional scheduled minimum of the scale.
 #pragma once
 
 #include <cstdint>
@@ -18,23 +18,24 @@ public:
     bool operator()(const SelectionInput& input, std::size_t step, double scale) const;
 
 private:
-    // From a bound, so that sums are computed in advance only for steps that could overflow.
+    // False if a bound shows that no message and no sum overflows; otherwise sums must be computed
+    // in advance.
     bool could_overflow(const AgreedStatistics& s, double scale, int workers,
                         const Topology& topology) const;
 
     FloatEncoder encoder_;
 };
 
-// The minimum of S from each of these steps on. Before the first there is no minimum.
+// Maps step numbers to the minimum of S from this step on. There is no minimum before the first.
 using MinimumSchedule = std::map<std::int64_t, double>;
 
 std::vector<SchemeKey> grad_scaler_keys();
 
-// A scheme whose choice depends on the result of a step's reduction.
+// A float scheme without choose(), for choices that depend on the result of a step's reduction.
 SchemeParts dynamic_loss_scheme(const SchemeArguments& arguments);
 
-// The state machine of GradScaler on a float grid. The scale of a step is the one before its
-// update.
+// The state machine of GradScaler on a float grid. The scale of a step is S before
+// the step's update.
 SchemeParts grad_scaler(const SchemeArguments& arguments, MinimumSchedule minimum = {});
 
 // The key `init`: a positive, normal fp32 number. The default is the first power of two above the

@@ -1,5 +1,5 @@
-// Regular expressions of users, in RE2's syntax: linear time and bounded memory, whatever the
-// expression and the text. Lookaheads and backreferences, which need more, are refused.
+// Regular expressions of users, in RE2's syntax. A search takes linear time and bounded memory for
+// every expression and text; lookaheads and backreferences, which need more, are refused.
 #pragma once
 
 #include <memory>

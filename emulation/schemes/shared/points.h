@@ -1,4 +1,5 @@
-// A tensor as a sum of several encodings, each of the error that the previous ones leave.
+// A scheme that sends a tensor as a sum of several encodings. Each one encodes the error that the
+// previous ones leave.
 //
 //      r_1     = x
 //      y_j     = C(r_j)
@@ -6,9 +7,10 @@
 //      sent    = y_1 + ... + y_points
 //
 // C is a scheme with its own selection on the residuals of all workers; random words differ from
-// point to point. With nmse > 0 a worker stops before the first point j with |r_j|^2 <= nmse |x|^2,
-// at the latest after `max` points, and sends their number in 8 side bits. Messages are
-// gathered, decoded and added in fp32. An overflow in a point is not compensated by the next.
+// point to point. With nmse > 0, a worker stops before the first point j with |r_j|^2 <= nmse
+// |x|^2, at the latest after `max` points, and sends the number of its points in 8 side bits.
+// Messages are gathered, decoded and added in fp32. An overflow in a point is not compensated by
+// the next.
 #pragma once
 
 #include "emulation/schemes/scheme.h"
@@ -16,7 +18,7 @@
 namespace apscope::detail {
 
 // The place of a worker's row among the rows for which parameters were chosen. If they were chosen
-// for one row alone, as in two phases, it is 0.
+// for one row alone, as in two phases, the place is 0.
 inline std::size_t place_of(std::size_t worker, std::size_t rows) {
     return worker < rows ? worker : 0;
 }

@@ -1,4 +1,5 @@
-// The rows of a tensor: its slices along the first axis. A shard of a tensor keeps their length.
+// The rows of a tensor: its slices along the first axis. A shard of a tensor has rows of the
+// same length.
 #pragma once
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // The shift s of a unit (a tensor, a bucket, or all tensors under a loss scale) from the unit's
 // agreed amax, and the memory of shifts. H is the headroom factor (headroom.h). All schemes whose
-// scale is a power of two computed from H amax use this.
+// scale is a power of two computed from H amax use this rule.
 //
 //      ceil     s = E - ceil(log2(H amax))      E = floor(log2 largest), so
 //                                               2^(E-1) < H amax 2^s <= 2^E
@@ -16,16 +16,16 @@ struct ShiftRule {
     FloatFormat format;
     Headroom headroom = Headroom::workers;
     bool tight = false;
-    long frozen =
-        0;  // after this number of equal consecutive shifts the shift is constant; 0: never
+    // After this number of equal consecutive shifts, the shift is constant; 0: never.
+    long frozen = 0;
     bool delayed = false;  // the shift of the step before is in force
 
-    // From the format and the keys `headroom` and `rule`.
+    // Reads the format and the keys `headroom` and `rule`.
     static ShiftRule of(const SchemeArguments& arguments);
 
     bool remembers() const { return frozen > 0 || delayed; }
 
-    // The shift for this amax, which counts as at least 2^-126; 0 if the amax is 0.
+    // The shift for max(amax, 2^-126); 0 if the amax is 0.
     int own(double amax, int workers) const;
 
     // The shift in force. `last` and `run` are a unit's memory: its last shift, and the number of

@@ -12,8 +12,8 @@ namespace apscope::detail {
 
 namespace {
 
-constexpr std::size_t first_limit =
-    std::size_t{1} << 20;  // DDP's first bucket is small, so that its exchange begins early
+// The limit of the first bucket. DDP's first bucket is small, so that its exchange begins early.
+constexpr std::size_t first_limit = std::size_t{1} << 20;
 
 }  // namespace
 

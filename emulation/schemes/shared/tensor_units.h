@@ -14,8 +14,8 @@
 namespace apscope::detail {
 
 struct TensorUnit {
-    std::string name;  // in a state; the unit of a single tensor has the tensor's name
-    // In the order of the exchange; the first one sends the unit's side information.
+    std::string name;  // name in a state; a unit of one tensor has the tensor's name
+    // The tensors in the order of the exchange. The first one sends the unit's side information.
     std::vector<std::size_t> tensors;
 };
 
@@ -24,17 +24,18 @@ using ServedElements = std::function<std::optional<std::size_t>(std::size_t tens
 
 struct TensorUnits {
     enum class Kind { tensor, model, bucket } kind = Kind::tensor;
-    std::size_t limit = 0;  // a bucket is full from this number of bytes on
+    std::size_t limit = 0;  // bytes at which a bucket is full; the first bucket: 1 MiB, if less
 
     // The units of a scheme's tensors at a step, in the order of the exchange: from
     // the last tensor to the first, as backpropagation makes them.
     std::vector<TensorUnit> of(const SelectionInput& input, std::size_t step) const;
-    // The same for tensors with these numbers of elements, without the names of single tensors.
+    // The same for tensors with these numbers of elements; units of single tensors get other names.
     std::vector<TensorUnit> of(std::size_t tensors, const ServedElements& elements) const;
 };
 
 // Parses "25MB", "512KB", "2GB" (powers of 1024) or a number of bytes. Throws
-// std::invalid_argument; the message repeats the text after `before`: unit=bucket: or bucket=.
+// std::invalid_argument. before: the text before the size in a spec, for the message: unit=bucket:
+// or bucket=.
 std::size_t parse_bucket_size(std::string_view before, std::string_view text);
 
 }  // namespace apscope::detail

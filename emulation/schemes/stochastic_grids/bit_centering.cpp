@@ -1,5 +1,5 @@
-// bit_centering: HALP's number format as a gradient codec. Small integers around a centre that all
-// workers know, with a scale proportional to the centre's norm.
+// bit_centering: HALP's number format as a gradient codec. Elements become small integers around a
+// centre that all workers know, with a scale proportional to the centre's norm.
 //
 //      every `period` steps    g is sent in fp32
 //                              c = mean of g, in fp32

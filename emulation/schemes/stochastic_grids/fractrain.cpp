@@ -133,7 +133,7 @@ SchemeDefinition fractrain_definition() {
             scheme.grid = "affine:" + arguments.text("bits");
             scheme.encoding.draws = true;
             scheme.needs = {"loss"};
-            std::map<int, LevelTable> tables;  // by width
+            std::map<int, LevelTable> tables;  // by the width of codes
             for (const int bits : widths) tables.try_emplace(bits, whole_numbers(bits));
             scheme.choice.select = [widths, epsilon](const Selection& s) {
                 Parameters theta;

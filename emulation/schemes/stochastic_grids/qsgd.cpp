@@ -1,5 +1,10 @@
-// qsgd: uniform levels between -norm and norm of a bucket, stochastic rounding, norms local to a
-// worker, codes gathered, decoded and added in fp32.
+// qsgd rounds stochastically to uniform levels between -norm and norm of a bucket.
+//
+//      u = L |g| / norm      L levels; the norm of the worker's bucket
+//      l = floor(u) or floor(u) + 1, the second with probability u - floor(u)
+//      y = sign(g) l norm / L
+//
+// Codes and norms are gathered, decoded and added in fp32.
 //
 // code: `fixed` sends every level in ceil(log2(2 levels + 1)) bits. The others are the paper's
 // sparse code: for every level that is not 0, the distance from the previous one, the sign and the

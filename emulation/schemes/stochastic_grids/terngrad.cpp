@@ -4,8 +4,12 @@
 //      c_w  = clamp(g_w, -t_w, t_w)        t_w = clip sigma_w; infinite where clip or sigma_w is 0
 //      s    = max over w of max |c_w|      agreed by MAX, an fp32 number
 //      code = sign(c_w) with probability |c_w| / s, else 0
+//      y    = s (sum of codes)
 //
-// sigma_w is the standard deviation of worker w's elements. A code takes 2 bits on its way up; the
+// s is at most fp32's largest number. The probability is a number of random words over 2^N, rounded
+// down for c_w > 0 and up for c_w < 0 (codecs/levels.h); variance and bias below are those of exact
+// probabilities, the columns those of the words.
+// sigma_w is the standard deviation of worker w's elements. A code takes 2 bits in a message; the
 // sum of W codes lies in -W..W and takes ceil(log2(2W + 1)). A message has the variance
 // s |c_w|_1 - |c_w|_2^2 and the bias c_w - g_w.
 #include <algorithm>
@@ -24,7 +28,7 @@ namespace {
 constexpr double largest_fp32 = std::numeric_limits<float>::max();
 
 struct Clipped {
-    Row limits;  // of each worker; infinity: no limit
+    Row limits;  // one limit per worker; infinity: no limit
 
     void fields(Fields& f) { f.row("limits", limits); }
 };

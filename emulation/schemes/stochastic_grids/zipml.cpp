@@ -1,9 +1,9 @@
 // zipml: every worker rounds stochastically to the best levels for its own gradient.
 //
 // A bucket of consecutive elements (bucket=0: the whole tensor) has a codebook of at most `levels`
-// of its values or candidates, chosen to minimise the variance (codecs/optimal_levels.h); it costs
-// 32 bits per level. Codebooks are local to a worker, so messages are gathered, decoded and added
-// in fp32.
+// of its values or candidates, chosen to minimise the variance (codecs/optimal_levels.h). A
+// codebook costs 32 bits per level. Codebooks are local to a worker, so messages are gathered,
+// decoded and added in fp32.
 #include <algorithm>
 #include <array>
 #include <limits>

@@ -1,10 +1,11 @@
-// fft_sparse: the tensor, flat, as a signal: the largest of its Fourier coefficients are sent as
-// range-based floats with a bitmap of their places; gathered, transformed back and added.
+// fft_sparse treats the flattened tensor as a signal. Each worker sends its largest Fourier
+// coefficients as range-based floats, with a bitmap of their places. The messages are gathered,
+// transformed back and added.
 //
 //      F = real FFT of x        F[k] for k = 0 .. floor(n / 2)
 //
-// Of equal |F| the first counts as the larger. The real and imaginary parts are N-bit codes of a
-// window that ends at the largest of them (emulation/schemes/codecs/code_window.h).
+// If several |F| are equal, the lowest k is kept first. The real and imaginary parts are N-bit
+// codes of a window that ends at the largest of them (emulation/schemes/codecs/code_window.h).
 //
 // The transform runs on the host in fp64, in one fixed order of operations (codecs/fourier.h),
 // whatever the device.
@@ -51,8 +52,9 @@ public:
     Row re, im, sizes;  // coefficients, and their squared magnitudes
 
 private:
-    static constexpr std::size_t few = std::size_t{1} << 18,
-                                 many = std::size_t{1} << 24;  // numbers
+    // Limits of held_, in fp64 numbers: `few` while tables are added, `many` from one message to
+    // the next.
+    static constexpr std::size_t few = std::size_t{1} << 18, many = std::size_t{1} << 24;
 
     void clear() {
         kept_.clear();
@@ -85,8 +87,8 @@ struct FftSparse {
         const double amax = amax_of(x);
         int exponent = 0;
         if (amax > 0.0)
-            std::frexp(amax * static_cast<double>(n),
-                       &exponent);  // so that coefficients are at most 1
+            // After division by 2^exponent, coefficients are at most 1.
+            std::frexp(amax * static_cast<double>(n), &exponent);
         std::copy(x.begin(), x.end(), values.begin());
         multiply_by_power(values, -exponent);
         Row &re = transforms.re, &im = transforms.im, &sizes = transforms.sizes;
@@ -117,7 +119,7 @@ struct FftSparse {
             payload.put(is_kept, 1);
         }
         m.payload_bits += bins;
-        std::size_t next = 0;  // bins before it are finished
+        std::size_t next = 0;  // the bins below `next` are finished
         for (const std::size_t k : kept) {
             for (; next < k; ++next) re[next] = im[next] = 0.0;
             const bool real_only = k == 0 || 2 * k == n;

@@ -9,7 +9,7 @@
 //
 // With rounding to nearest, the error of a sum without overflow is at most W / (2 f). Sums that
 // wrap are those of two's complement integers, in any order; saturating ones are added in rank
-// order. Stochastic rounding is IntSGD's.
+// order. IntSGD rounds stochastically.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -88,9 +88,9 @@ struct FixedPoint {
         for (const RowReader& row : rows) raise_to_amax(row, chunk, factor);
         for (double& f : factor) {
             const double amax = f;
-            // Two quotients, because H B may exceed fp64 although neither factor does.
+            // Divides twice, because h * amax may overflow fp64.
             f = amax == 0.0 ? 1.0 : (half() - h) / h / amax;
-            // Because f is rounded, it might bring the largest value beyond the largest integer.
+            // f is rounded, so f * amax might exceed the largest integer.
             while (headroom == Headroom::one && f * amax > half() - 1.0) f = std::nextafter(f, 0.0);
             int exponent = 0;
             if (power_of_two && amax != 0.0) {
@@ -195,7 +195,7 @@ SchemeParts parts_of(const SchemeArguments& arguments) {
     return {
         .grid = "int" + std::to_string(f.bits),
         .topology = std::string(reductions::code_sum),
-        // Sums are as wide as codes: the scale leaves room.
+        // Sums are as wide as codes: the scale leaves room, or sums wrap or saturate.
         .transport = {.agreed_bits = all_side_bits},
         .choice = {.select = select},
         .encoding = {.encode = [f](const RowPiece& p,

@@ -1,9 +1,9 @@
 // powersgd: the matrix M_w of worker w is sent as two thin factors, which add up over the workers.
 //
-//      P_w    = M_w Q                              Q: of the step before, at first random
-//      P      = orthonormal columns of sum of P_w
+//      P_w    = M_w Q                              Q: of the step before; random if it is 0
+//      P      = orthonormal columns of sum of P_w  a column that vanishes becomes 0
 //      Q_w    = M_w^T P
-//      Q      = (sum of Q_w) / W
+//      Q      = sum of Q_w / W                     for the next step
 //      sent_w = P Q_w^T
 //      y      = P (sum of Q_w)^T
 //

@@ -21,7 +21,7 @@ namespace apscope::detail {
 namespace {
 
 struct Chosen {
-    Cutoff words;  // of the last chosen element
+    Cutoff words;  // word and index of the last chosen element
     std::size_t count = 0;
 
     void fields(Fields& f) { f.numbers("chosen", words.size, words.index, count); }

@@ -7,8 +7,8 @@
 //      j    = z rounded stochastically to 2^bits of the points (2 j / g - 1) T, j = 0..g
 //      y    = D H ((2 (sum over w of j) / g - W) T norm / sqrt(2^p))
 //
-// T leaves 1/32 of a normal distribution outside. The points are those with the least variance for
-// it (codecs/normal_levels.h; the published table is not used).
+// T leaves 1/32 of a normal distribution outside. The points are those that add the least variance
+// to a normal distribution (codecs/normal_levels.h; the published table is not used).
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -67,7 +67,7 @@ struct Thc {
         if (!turned.empty()) hadamard(turned, turned.size());
         return turned;
     }
-    // The inverse; the row is cut to the tensor's length.
+    // The inverse rotation. The row is cut to the tensor's length.
     static void turn_back(const TrainingStep& step, std::size_t length, Row& row) {
         if (row.empty()) return;
         hadamard(row, row.size());

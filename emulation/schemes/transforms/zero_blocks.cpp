@@ -1,5 +1,5 @@
 // zero_blocks: blocks of consecutive elements that are all zero are not sent; the others are sent
-// unchanged. It is lossless, and shows how many bits a gradient's own zeros save.
+// unchanged. The scheme is lossless, and shows how many bits a gradient's own zeros save.
 #include <algorithm>
 
 #include "core/bits.h"

@@ -50,8 +50,9 @@ def test_the_exponent(exchanged):
     largest = apscope.FloatFormat(FORMAT).largest
     k, begins = int(np.ceil(np.log2(most))), int(np.log2(largest))
     assert STEPS["exponent"].startswith(
-        f"H amax = 4 x 0.0031 = {most:.4f} lies below 2^{k}; {largest:g}, the largest number of "
-        f"e4m3, begins at 2^{begins}; so s = {begins} + {-k} = {exchanged.scale_exponent} "
+        f"headroom H = 4 workers: H amax = 4 x 0.0031 = {most:.4f} is at most 2^{k}; log2 of "
+        f"{largest:g}, rounded down, is {begins}; so s = {begins} + {-k} = "
+        f"{exchanged.scale_exponent}, "
     )
 
 
@@ -103,7 +104,7 @@ def test_the_additions_and_the_result(exchanged, row):
 def test_the_row(replayed, row):
     noise = GRADIENTS.astype(np.float64).var(ddof=1) / 4
     assert STEPS["noise"].startswith(
-        f"the variance of the mean of four such gradients, {noise:.4e} "
+        f"the sample variance of the four gradients, divided by 4: {noise:.4e} "
     )
     assert row["sum_noise"] == pytest.approx(noise, rel=1e-6)
     mean = GRADIENTS.astype(np.float64).mean()
@@ -111,13 +112,16 @@ def test_the_row(replayed, row):
     assert row["nmse"] == pytest.approx((error / mean) ** 2)
     assert row["error_over_noise"] == pytest.approx(error**2 / noise)
     assert STEPS["error"].startswith(
-        f"0.001953125 - {mean:.6f} = {error:.9f}; its square over that of {mean:.6f} is nmse "
-        f"{row['nmse']:.6f}, over the noise error_over_noise {row['error_over_noise']:.5f} "
+        f"e = 0.001953125 - {mean:.6f} = {error:.9f}; nmse = e^2 / {mean:.6f}^2 = "
+        f"{row['nmse']:.6f}; error_over_noise = e^2 / noise = {row['error_over_noise']:.5f} "
     )
     said = ", ".join(
-        f"{name} {row[name]:g}" for name in ("scale_exponent", "wire_bits", "side_bits", "volume")
+        f"{name} {row[name]:g}" for name in ("scale_exponent", "wire_bits", "side_bits")
     )
-    assert STEPS["row"].startswith(f"stage reduced, topology ring, these two, {said} ")
+    assert STEPS["row"].startswith(
+        f"topology ring, nmse and error_over_noise as above, {said}, volume (8 + 8) / 32 = "
+        f"{row['volume']:g} "
+    )
     exact = replayed.frame.set_index(["stage", "topology"]).loc["reduced", "exact"]
     assert f"an nmse of {exact['nmse']:.6f} (the row" in " ".join(PAGE.split())
 
@@ -128,7 +132,8 @@ def test_its_place_in_the_report(replayed, tmp_path):
     page = apscope.report(replayed, tmp_path / "report.html").read_text()
     shown = " ".join(re.sub(r"<[^>]+>", " ", page).split())
     first, table = re.findall(
-        r'first screen: "step NMSE ([^"]+)"; table of numbers: (\S+)', STEPS["report"]
+        r'first screen: "step NMSE ([^"]+)"; error over noise in the table of numbers: (\S+)',
+        STEPS["report"],
     )[0]
     assert "step NMSE " + first in shown.replace(" ,", ",")
     assert f"aps: e4m3 ring {table} " in shown
