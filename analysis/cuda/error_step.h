@@ -1,7 +1,7 @@
 // Error statistics on a GPU, fused with the rounding: a number is read once, rounded, compared and,
 // if requested, written. The sums have the shape of core/fixed_shape_sum.h, so they are those of
-// analysis/statistics/error_statistics.h bit for bit. Three steps, in which threads do not
-// communicate. Beside each step's name is what one thread processes, and how:
+// analysis/statistics/error_statistics.h bit for bit. There are three steps, in which threads do
+// not communicate. Each line names a step, and what one of its threads processes:
 //
 //      lanes     a lane: 16 threads add the 4096 elements of a block, thread j those with
 //                i mod 16 = j, in order of i, so neighbouring threads read neighbouring elements

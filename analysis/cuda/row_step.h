@@ -1,6 +1,6 @@
 // The work of GPU threads in a replay, for one scheme on a piece of an item (complete blocks). It
 // is the work of analysis/replay/float_blocks, in steps; each reads results of the steps before it.
-// Beside each step's name is what one thread processes, and how:
+// Each line names a step, what one of its threads processes, and the result:
 //
 //      reference    an element        the fp64 sum of the workers' values, divided
 //      wire         a lane            a worker's values rounded, kept and compared with the

@@ -32,7 +32,7 @@ using namespace apscope::python;
 
 namespace {
 
-// The errors of every row; sums of rows have the same names.
+// The errors of every row of the table, by the names that sums of rows have, too.
 py::dict losses(const ArrayTable& arrays) {
     const RowTable& table = arrays.table();
     const RowLosses of_row(table);

@@ -56,7 +56,8 @@ using CastStatistics = BasicCastStatistics<std::int64_t, double>;
 
 /// The errors of rounding every element, bit for bit those of `apscope.cast_statistics` in Python.
 ///
-/// It reads the numbers once. For a scheme with a scale, multiply x by the scale beforehand.
+/// The function reads the numbers once. For a scheme with a scale, multiply x by the scale
+/// beforehand.
 ///
 /// @param x    The numbers; may be empty.
 /// @param q    The format, whose values must be fp32 numbers, and the rounding; element i uses word
