@@ -32,15 +32,16 @@ public:
 
     bool finite() const { return !not_finite_; }
     double special() const { return special_; }
-    // The sum, aligned, with a sticky last bit; the significand is 0 if the sum is zero.
+    // The sum. The highest 1 of its significand is bit 125, and its last bit is sticky (see
+    // core/wide_number.h); the significand is 0 if the sum is zero.
     WideNumber total() {
         carry();
         const bool negative = limbs_[LimbCount - 1] < 0;
         if (negative) negate();
         int high = LimbCount - 1;
         while (high > 0 && limbs_[high] == 0) --high;
-        // `top` has the four highest digits (128 bits, of which the first digit fills 1 to 32),
-        // `next` the 32 bits below them.
+        // `top` has the four highest digits, 32 bits each; the highest has 1 to 32 significant bits
+        // unless the sum is 0. `next` has the 32 bits below them.
         unsigned __int128 top = 0;
         for (int i = high; i > high - 4; --i) top = top << 32 | digit(i);
         WideNumber sum{0, 0, negative};
@@ -119,9 +120,9 @@ private:
     double special_ = 0;
 };
 
-// The origins lie below the units of the smallest significands, which are 2^-350 and 2^-2252 after
-// normalisation to 53 and 106 bits. Fp32ProductSum adds fp32 numbers, or products of two fp32
-// numbers, all stored in fp64.
+// The two origins, 2^-400 and 2^-2272, lie below the units of the smallest significands, which are
+// 2^-350 and 2^-2252 after normalisation to 53 and 106 bits. Fp32ProductSum adds fp32 numbers, or
+// products of two fp32 numbers, all stored in fp64.
 using Fp32ProductSum = ExactAccumulator<400, 24>;
 // Adds any fp64 numbers, or products of two fp64 numbers.
 using Fp64ProductSum = ExactAccumulator<2272, 139>;

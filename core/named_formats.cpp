@@ -180,7 +180,8 @@ void refuse_usual_bias(std::string_view name, const FloatFormat& f) {
                                 ") or " + other.name() + " (" + told(other) + ")");
 }
 
-// The general form of `f`, starting from the family of specials that needs the fewest words.
+// The shortest name of `f` in the general form (see parse_format), over the families of special
+// values; names that the table gives to another format are skipped.
 std::string general_name(const FloatFormat& f) {
     std::string best;
     constexpr std::array<std::pair<Specials, std::string_view>, 4> families = {

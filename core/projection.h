@@ -59,8 +59,9 @@ struct Projection {
 std::string_view to_string(RoundingMode mode);
 std::string_view to_string(Overflow overflow);
 std::string_view to_string(Underflow underflow);
-// These functions throw std::invalid_argument for any other text. `stochastic_a` is another name
-// of `stochastic`, `saturate_finite` of `saturate`, and `saturate_propagate` of `propagate`.
+// Parse the names that to_string() returns, and these synonyms: `stochastic_a` for `stochastic`,
+// `saturate_finite` for `saturate`, `saturate_propagate` for `propagate`. Any other text throws
+// std::invalid_argument.
 RoundingMode parse_rounding(std::string_view name);
 Overflow parse_overflow(std::string_view name);
 Underflow parse_underflow(std::string_view name);

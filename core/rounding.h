@@ -46,15 +46,19 @@ struct Cast {
     bool gap_low_odd;        // parity of gap_low's code
     Bits gap_up_positive, gap_up_negative;  // deterministic modes: the smallest magnitude in the
                                             // gap that rounds up, per sign
-    Bits exact_zero;     // result for a zero, without its sign (formats without zero)
-    Bits rounded_zero;   // result for a magnitude that rounds to zero
-    Bits negative_zero;  // sign bit if the format has a -0
+    Bits exact_zero;     // result for a zero, without the sign of -0; 0 if the format has zero
+    Bits rounded_zero;   // the same, for a magnitude that rounds to zero
+    Bits negative_zero;  // the sign bit if the format has a -0, else 0
     Bits overflow_positive, overflow_negative;  // result of a finite overflow, per sign
     Bits infinite_positive, infinite_negative;  // result for an infinity, per sign
     Bits below_zero;                            // result for a negative number in unsigned formats
-    Bits input_floor;   // smaller inputs count as zero: the smallest normal number, or 0
-    Bits result_floor;  // smaller results become zero: the smallest normal number, or 0
-    Bits nan_kept;      // mask of the bits that a NaN keeps: sign and leading payload, or none
+    // Inputs of smaller magnitude count as zero; the smallest normal number if inputs are flushed,
+    // else 0.
+    Bits input_floor;
+    // Results of smaller magnitude become zero; the smallest normal number if results are flushed,
+    // else 0.
+    Bits result_floor;
+    Bits nan_kept;  // mask of the bits that a NaN keeps: sign and leading payload, or none
 };
 
 // Most casts have no irregular gap, flush nothing and keep no payload. For such a Cast,
@@ -108,14 +112,16 @@ APSCOPE_HD int exponent_of(BitsOf<Real> magnitude) {
     using L = Layout<Real>;
     const int field = static_cast<int>(magnitude >> L::fraction_bits);
     if constexpr (std::is_same_v<Real, float>) {
-        // A subnormal's fraction, read as an integer, is an exact fp32 number: take its exponent.
+        // For a subnormal, the fraction as an integer converts to fp32 exactly; the exponent of the
+        // converted number gives that of the subnormal.
         const int fraction_exponent =
             static_cast<int>(bits_cast<std::uint32_t>(static_cast<float>(
                                  static_cast<std::int32_t>(magnitude & 0x7FFFFF))) >>
                              23);
         return field != 0 ? field - 127 : fraction_exponent - 127 - 149;
     } else {
-        // A subnormal's fraction after a leading one, minus that one, is a normal number.
+        // For a subnormal, 1.fraction - 1 is exact and a normal number; its exponent gives that of
+        // the subnormal.
         const double fraction = bits_cast<double>((magnitude & ((std::uint64_t{1} << 52) - 1)) |
                                                   std::uint64_t{1023} << 52) -
                                 1.0;

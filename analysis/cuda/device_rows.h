@@ -115,7 +115,8 @@ private:
         with_adder(RuleRounding<double>{intended.wire.cast, {}});
     }
 
-    // make_adder(key) returns the adder of a draw.
+    // make_adder(key) returns the object whose add() adds two partial sums; `key` is the Philox key
+    // of one random draw.
     template <class Rounding, class MakeAdder>
     static void run_steps(Queue& queue, Buffers& b, const RowPlan& plan, std::size_t t,
                           const Piece& piece, const Rounding& rounding,

@@ -117,7 +117,8 @@ struct WireStep {
     Rounding rounding;  // its stream differs per worker
     WireCast cast;
     PhiloxKey key;
-    bool moments;   // true: sums up the moments of the roundings, for the wire's row
+    // whether to sum the moments of the roundings, for the result row of the messages
+    bool moments;
     float* kept;    // in the layout of `rows`
     double* lanes;  // worker w's place p at w * places + p; null: only values are kept
     std::uint64_t pitch;
@@ -276,10 +277,10 @@ struct ReducedStep {
     std::uint64_t row_count;
     const double *reference, *wire_bias, *wire_variance;
     SplitRows split;
-    FloatScale scale;  // scale of the results; its units are the divisor
+    FloatScale scale;  // scale of the results; scale.units is the divisor
     double* lanes;     // row r's place p at r * places + p
     std::uint64_t pitch;
-    double* squares;  // the lanes' parts of the squared errors (NoiseLane), or null
+    double* squares;  // the lanes' parts of the squared errors (NoiseLane); null: not stored
 
     APSCOPE_HD std::uint64_t count() const { return row_count * reducer.piece.places(); }
     APSCOPE_HD void operator()(std::uint64_t item) const {

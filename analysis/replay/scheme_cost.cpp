@@ -21,11 +21,11 @@ namespace {
 // Rows just above a power of two, because transforms are padded to the next one; tensors are
 // matrices, because some schemes compute factors.
 constexpr std::int64_t columns = 64;
-// Schemes that do not stream work in pieces of up to a megabyte, which stay in cache, so the growth
-// of their memory shows only on larger tensors: many_rows.
+// A scheme that is not streamed works in pieces of up to a megabyte, which stay in cache, so the
+// growth of its memory shows only on larger tensors: many_rows.
 constexpr std::int64_t small_rows = 65, more_rows = 129, many_rows = 2049;
 constexpr std::array<int, 2> workers{2, 4};
-constexpr std::int64_t steps = 2;  // the second step has the memory of the first
+constexpr std::int64_t steps = 2;  // the second step starts with the state that the first one left
 constexpr int max_draws = 8;       // more draws cost proportionally more
 
 // Random numbers of both signs with magnitudes from 2^-24 to 1.
@@ -107,7 +107,7 @@ Run run_of(const ResolvedScheme& resolved, std::span<const Topology> topologies,
         step.key = item.key(0);
         step.loss = step.learning_rate = 1.0;
         step.weights = step.full_batch = gradients[0];
-        // The tensor is its whole bucket.
+        // The bucket consists of this tensor only.
         std::optional<Bucket> bucket;
         if (scheme.bucket != 0)
             bucket = bucket_around(
@@ -135,7 +135,7 @@ SchemeCost cost_of(const ResolvedScheme& scheme, std::span<const Topology> topol
     SchemeCost cost;
     const SchemeParts& parts = scheme.parts();
     if (!parts.defined_as.empty()) {
-        // Rows and messages, and a copy of each as an array of the caller.
+        // Rows and messages, and a copy of each in an array of the caller.
         cost.state.a_value = parts.keeps_state() ? number : 0.0;
         cost.most = {0.0, number * 2.0 * static_cast<double>(topologies.size() + 1), 0.0,
                      number * (10.0 + draws) + 4.0 * cost.state.a_value};

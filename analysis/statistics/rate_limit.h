@@ -6,9 +6,9 @@
 //      N(w)    2^(2 h(w)) / (2 pi e), the entropy power
 //      L(R)    max over w of (N(w) 4^-R - w^2 / 12), at least 0
 //
-// z + U has a density of steps: between two neighbours of the 2n numbers z_i - w/2 and z_i + w/2, c
-// boxes of width w overlap, and the density is c / (n w). So h(w) is a finite sum, without an
-// estimate:
+// The density of z + U is piecewise constant: between two neighbours of the 2n numbers z_i - w/2
+// and z_i + w/2, c of the intervals (z_i - w/2, z_i + w/2) overlap, and the density is c / (n w).
+// So h(w) is a finite sum, without an estimate:
 //
 //      h(w) = sum over j of l_j (c_j / (n w)) log2(n w / c_j)        l_j the length of interval j
 //

@@ -67,7 +67,8 @@ private:
 
 // The noise of groups of rows, independent of schemes. For each group, in order of appearance: its
 // first row, then workers, steps, blocks, blocks_without_noise, lone_blocks, noise_ratio,
-// noise_scale, and the factors low and high of `Noise::typical`; NaN for a group of several traces.
+// noise_scale, and the factors `low` and `high` of `Noise::typical`. The two factors are NaN for a
+// group with several traces.
 struct NoiseFacts {
     std::vector<std::uint32_t> first;
     Figures figures;

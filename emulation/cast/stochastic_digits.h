@@ -46,7 +46,8 @@ struct DrawByDigits {
             x, cast, added_digits<M, Word>(word, cast.random_bits));
     }
 
-    // Rounds with the caller's words, which are right-aligned.
+    // Rounds with random words from the caller, each with its random bits in the lowest
+    // `random_bits` bits.
     static APSCOPE_INLINE void run(const Real* in, Real* out, std::size_t count,
                                    const Cast<Real>* given, const std::uint64_t* words) {
         const Cast<Real> cast = asked(*given);

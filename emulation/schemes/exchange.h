@@ -59,7 +59,7 @@ struct TrainingStep {
     double loss = std::numeric_limits<double>::quiet_NaN(),
            learning_rate = std::numeric_limits<double>::quiet_NaN();
     std::span<const float> weights, full_batch;  // empty if not recorded
-    bool packs = false;                          // messages have their payload, not only its length
+    bool packs = false;  // true: messages have their payload, not only its length
     // If this is a part of a tensor: the length of the tensor's rows. 0: rows follow from `shape`.
     std::size_t row = 0;
     // The tensor's bucket, if blocks of the scheme cross tensors (SchemeParts::bucket); else null.
@@ -94,8 +94,8 @@ struct Message {
     std::optional<GridUse> grid_use;
     // 1 for an element that grid_use counts as saturated; empty if there is none.
     std::vector<std::uint8_t> saturated;
-    std::optional<BlockUse> block_use;  // if blocks of a float grid have their own scales
-    std::vector<std::uint8_t> payload;  // if TrainingStep::packs
+    std::optional<BlockUse> block_use;  // set if blocks of a float grid have their own scales
+    std::vector<std::uint8_t> payload;  // the packed bits; empty unless TrainingStep::packs is set
     std::uint64_t payload_bits = 0,     // of the piece, if this is the message for a piece
         side_bits = 0;                  // of the complete tensor, even if this is for a piece
     std::uint64_t tensor_bits = 0;  // the part of side_bits that a tensor of any length has once

@@ -19,7 +19,8 @@
 namespace apscope::detail::oracle {
 
 struct OperationOptions {
-    bool exhaustive = false;  // fma: all operands of formats of up to 6 bits, not 4
+    // fma: tests all operands for formats of up to 6 bits; false: only up to 4 bits
+    bool exhaustive = false;
     int threads = 2;
     // The number of random operands: any codes, near cancellation, near ties, near the format's
     // limits, and numbers that are not values of the format.

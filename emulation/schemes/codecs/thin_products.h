@@ -1,6 +1,6 @@
 // Products of a matrix M (rows x columns, row by row) with thin matrices, which have few columns.
-// Each number of the result is a sum from 0, added in the order of the formula, whatever the vector
-// code.
+// Each element of the result is summed starting from 0, in the order of j, i or k, so it does not
+// depend on the instruction set.
 //
 //      times_thin              out[i, k] = sum over j of M[i, j] Q[j, k]         Q: columns x rank
 //      transposed_times_thin   out[j, k] = sum over i of M[i, j] P[i, k]         P: rows x rank
@@ -22,7 +22,8 @@ Row times_thin(std::span<const double> m, std::span<const double> q, ThinShape s
 Row transposed_times_thin(std::span<const double> m, std::span<const double> p, ThinShape shape);
 Row product_of_thin(std::span<const double> p, std::span<const double> q, ThinShape shape);
 
-// The columns of a thin matrix with n rows as `rank` rows; and back.
+// thin_columns returns the `rank` columns of a thin matrix with n rows, one after another;
+// thin_from_columns returns the matrix that has these columns.
 Row thin_columns(std::span<const double> thin, std::size_t n, std::size_t rank);
 Row thin_from_columns(std::span<const double> by_column, std::size_t n, std::size_t rank);
 

@@ -50,8 +50,8 @@ SchemeKey headroom_key(std::string_view default_value, std::string_view meaning)
 }
 
 Headroom headroom_of(const SchemeArguments& arguments) {
-    constexpr std::array<std::string_view, 3> choices{"workers", "sqrt_workers",
-                                                      "one"};  // as in Headroom
+    // in the order of enum Headroom
+    constexpr std::array<std::string_view, 3> choices{"workers", "sqrt_workers", "one"};
     return arguments.one_of<Headroom>("headroom", choices);
 }
 

@@ -23,8 +23,8 @@ inline std::size_t place_of(std::size_t worker, std::size_t rows) {
     return worker < rows ? worker : 0;
 }
 
-// inner: a scheme without memory that gathers or adds in a float format. Its selection, encoding
-// and change of basis are used, but not its reduction.
+// `inner` must have no memory, and must either gather its messages or add them in a float format.
+// Its selection, encoding and change of basis are used, but not its reduction.
 SchemeParts in_points(const SchemeParts& inner, long max, double nmse);
 
 }  // namespace apscope::detail
