@@ -147,11 +147,15 @@ def scheme_stub() -> str:
 
 
 def package_stub(package: ModuleType) -> str:
-    """A package of lazy names for type checkers and editors: every name with its import."""
+    """A package of lazy names for type checkers and editors: every name with its import.
+
+    As `NAME as NAME`: by PEP 484 a stub exports no other imported name, and editors keep to that.
+    """
     dots = "." * package.__name__.count(".") + "."
     lines = ['"""Written by .ci/stubs.py: make stubs."""', ""]
     for place, names in package._NAMES.items():
-        lines.append(f"from {dots}{place} import {names.replace(' ', ', ')}")
+        exported = ", ".join(f"{name} as {name}" for name in names.split())
+        lines.append(f"from {dots}{place} import {exported}")
     return "\n".join([*lines, "", f"__all__ = {json.dumps(package.__all__)}"]) + "\n"
 
 
