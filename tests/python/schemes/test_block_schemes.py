@@ -252,7 +252,7 @@ def test_a_scale_that_is_no_fp32_number_is_refused_with_the_nearest_one():
 @pytest.mark.parametrize("shape", [(3, 5), (5, 37), (2, 64), (1, 3)])
 @pytest.mark.parametrize("block_format", ["mxfp8_e4m3", "mxint8"])
 def test_lines_of_a_shard_in_two_phases_begin_at_the_shard(block_format, shape):
-    """A shard that was no number of rows was refused; its last line is shorter."""
+    """A shard that did not end with a complete row was refused; its last row is shorter."""
     x = np.nan_to_num(gradients(4, shape=(8, 64))[:, : shape[0], : shape[1]], posinf=2, neginf=-2)
     spec = f"mx:block_format={block_format},along=row"
     total = fp32_sum(apscope.quantize_blocks(x, block_format)).ravel()
