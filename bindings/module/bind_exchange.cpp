@@ -3,6 +3,7 @@
 
 #include "bindings/module/exchange_types.h"
 #include "bindings/module/guarded.h"
+#include "emulation/schemes/defined_scheme.h"
 #include "emulation/schemes/definition.h"
 #include "emulation/schemes/exchange_run.h"
 #include "emulation/schemes/two_phase.h"
@@ -47,72 +48,45 @@ Rows rows_of(std::span<const RowReader> readers) {
     return rows;
 }
 
-// Parameters for Python functions, with one scale per element.
-NamedRows spread(Parameters theta, std::size_t elements) {
-    if (!theta.scales.empty() && theta.unit != 1) {
-        Row each(elements);
-        for (std::size_t i = 0; i < elements; ++i) each[i] = theta.scale_at(i);
-        theta.scales = std::move(each);
-    }
-    return theta.rows();
-}
-
-void set_parts(SchemeParts& parts, const py::dict& functions, int bits) {
-    if (!functions.empty()) {
-        parts.run = whole_row;
-        parts.encoding.mixes_elements = true;  // the Python parts may mix elements
-    }
-    if (parts.choice.choose) {  // Python parts get one tensor at a time
-        const WantedStatistics wanted{.sums = parts.choice.wants_sums};
-        parts.choice.select = [choose = std::move(parts.choice.choose), wanted](
-                                  const Selection& s) { return choose_for(choose, s, wanted); };
-        parts.choice.choose = {};
-    }
+// The functions that Python gives, as those of a scheme's parts.
+DefinedParts parts_of(const py::dict& functions) {
     const auto part = [&](const char* name) -> Function {
         return functions.contains(name) ? keep(functions[name]) : nullptr;
     };
+    DefinedParts parts;
     if (const Function f = part("compensate")) {
-        parts.memory.begin = {};
-        parts.memory.take = {};
-        parts.memory.compensate = {};
-        parts.memory.compensate_all = [f](const TrainingStep& step, State& state, Rows& rows) {
+        parts.compensate = [f](const TrainingStep& step, State& state, Rows& rows) {
             const py::gil_scoped_acquire acquire;
             rows = to_rows(call(f, step, state, to_array(rows)).cast<Array>(), rows.size(),
                            "compensate");
         };
     }
     if (const Function f = part("forward")) {
-        parts.basis.adjust = {};
-        parts.basis.forward = [f](const TrainingStep& step, const State& state, const Rows& rows,
-                                  Rows& x) {
+        parts.forward = [f](const TrainingStep& step, const State& state, const Rows& rows,
+                            Rows& x) {
             const py::gil_scoped_acquire acquire;
             x = to_rows((*f)(step, to_dict(state.rows()), to_array(rows)).cast<Array>(),
                         rows.size(), "forward");
         };
     }
     if (const Function f = part("inverse")) {
-        parts.basis.inverse = [f](const TrainingStep& step, const State& state, Row& row) {
+        parts.inverse = [f](const TrainingStep& step, const State& state, Row& row) {
             const py::gil_scoped_acquire acquire;
             row = to_row((*f)(step, to_dict(state.rows()), to_array(row)).cast<Array>());
         };
     }
     if (const Function f = part("select")) {
-        if (parts.choice.draw)
-            parts.choice.draw = [](const TrainingStep&, Parameters&, std::size_t) {};
-        parts.choice.select = [f](const Selection& s) {
+        parts.select = [f](const Selection& s) {
             const py::gil_scoped_acquire acquire;
             return Parameters::of_rows(to_named_rows(
                 call(f, s.step, s.state, to_array(rows_of(s.rows))).cast<py::dict>()));
         };
     }
     if (const Function f = part("encode")) {
-        parts.choice.measure = {};
-        parts.encoding.encode = [f, bits](const RowPiece& p, Message& m) {
+        parts.encode = [f](const RowPiece& p, Message& m) {
             const py::gil_scoped_acquire acquire;
             py::object made =
                 (*f)(p.step, to_dict(spread(p.theta, p.x.size())), to_array(p.x), p.worker);
-            m.prepare(0, false, false);
-            m.payload_bits = p.x.size() * static_cast<std::uint64_t>(bits);
             if (py::isinstance<py::tuple>(made)) {
                 const auto pair = made.cast<py::tuple>();
                 m.values = to_row(pair[0].cast<Array>());
@@ -123,17 +97,9 @@ void set_parts(SchemeParts& parts, const py::dict& functions, int bits) {
                 m.values = to_row(made.cast<Array>());
             }
         };
-        parts.encoding.draws = true;  // the Python part may round randomly, with unknown moments
-        parts.encoding.rounds_special = false;
-        parts.encoding.decode_sum = {};
-        parts.encoding.float_encoder.reset();
-        parts.transport = {};
     }
     if (const Function f = part("reduce")) {
-        parts.encoding.is_exact_sum = false;
-        parts.encoding.decode_sum = {};
-        parts.encoding.sum_draws = parts.draws();
-        parts.encoding.reduce = [f](const SentPieces& s, Row& sum) {
+        parts.reduce = [f](const SentPieces& s, Row& sum) {
             const py::gil_scoped_acquire acquire;
             sum = to_row(call(f, s.step, s.state, to_dict(spread(s.theta, s.place.size)),
                               values_of(s.messages))
@@ -141,15 +107,13 @@ void set_parts(SchemeParts& parts, const py::dict& functions, int bits) {
         };
     }
     if (const Function f = part("update")) {
-        parts.memory.end = {};
-        parts.encoding.rounds_special = false;  // the caller expects finite numbers
-        parts.memory.update = [f](const TrainingStep& step, State& state, const Place&,
-                                  const Exchange& e) {
+        parts.update = [f](const TrainingStep& step, State& state, const Exchange& e) {
             const py::gil_scoped_acquire acquire;
             call(f, step, state, to_array(e.intended), values_of(e.sent),
                  e.reduced.empty() ? Array(0) : to_array(e.reduced[0]));
         };
     }
+    return parts;
 }
 
 py::dict run_exchange(const MadeSchemes& made, const std::string& spec,
@@ -244,14 +208,9 @@ void bind_exchange(apscope::python::Module& m, const std::shared_ptr<MadeSchemes
         .def(
             "random",
             [](const TrainingStep& s, int worker, std::size_t count, int bits, std::uint32_t hop) {
-                if (bits < 1 || bits > 64)
-                    throw py::value_error("bits=" + std::to_string(bits) +
-                                          " is not between 1 and 64");
-                py::array_t<std::uint64_t> words(static_cast<py::ssize_t>(count));
-                const RandomStream stream = s.stream(static_cast<std::size_t>(worker), bits, hop);
-                for (std::size_t i = 0; i < count; ++i)
-                    words.mutable_data()[i] = stream.at(i) >> (64 - bits);
-                return words;
+                const std::vector<std::uint64_t> words =
+                    random_words(s, static_cast<std::size_t>(worker), count, bits, hop);
+                return py::array_t<std::uint64_t>(static_cast<py::ssize_t>(count), words.data());
             },
             py::arg("worker"), py::arg("count"), py::arg("bits") = 32, py::arg("hop") = 0,
             "Random integers of `bits` bits for the elements 0..count-1 of a worker, the same for "
@@ -272,17 +231,12 @@ void bind_exchange(apscope::python::Module& m, const std::shared_ptr<MadeSchemes
         [made](const std::string& name, const std::string& base, const py::dict& parts,
                std::optional<bool> keeps_state, bool compares_intended, int bits,
                const std::string& grid) {
-            Scheme scheme = parse_scheme(base, made.get());
-            SchemeParts own = scheme.inner_parts();
-            own.memory.keeps = keeps_state.value_or(own.keeps_state());
-            set_parts(own, parts, bits);
-            if (!parts.empty() || !own.defined_as.empty()) own.defined_as = name;
-            own.memory.compares_intended = own.memory.compares_intended || compares_intended;
-            if (!grid.empty()) own.grid = grid;
-            scheme.spec = scheme.name = name;
-            scheme.family = "other";
-            scheme.parts = std::move(own);
-            made->add(std::move(scheme));
+            DefinedParts own = parts_of(parts);
+            own.bits = bits;
+            own.keeps_state = keeps_state;
+            own.compares_intended = compares_intended;
+            own.grid = grid;
+            made->add(define_scheme(name, parse_scheme(base, made.get()), std::move(own)));
         },
         py::arg("name"), py::arg("base"), py::arg("parts"), py::arg("keeps_state"),
         py::arg("compares_intended"), py::arg("bits"), py::arg("grid"));

@@ -293,13 +293,6 @@ def define(
     for part, f in parts.items():
         if not callable(f):
             raise TypeError(f"{part}={f!r} must be a function")
-    if name in LISTS:
-        raise ValueError(
-            f"'{name}' cannot name a new scheme: it is the name of "
-            "a list of schemes; give another one"
-        )
-    if keeps_state is None and "update" in parts:
-        keeps_state = True
     _core.make_scheme(
         text("name", name),
         as_scheme(base).spec,

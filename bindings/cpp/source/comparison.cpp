@@ -7,6 +7,7 @@
 
 #include "bindings/cpp/apscope/replay.h"
 #include "bindings/cpp/apscope/summary.h"
+#include "bindings/cpp/source/made_schemes.h"
 #include "bindings/cpp/source/result_table.h"
 #include "core/float_environment.h"
 #include "emulation/schemes/definition.h"
@@ -19,7 +20,7 @@ using detail::Figures;
 // The canonical spec of `scheme`, which may have any spelling; throws if the results lack the
 // scheme.
 std::string known_spec(const std::vector<std::string>& held, std::string_view scheme) {
-    const std::string spec = detail::parse_scheme(scheme).spec;
+    const std::string spec = parse_any_scheme(scheme).spec;
     if (std::ranges::find(held, spec) != held.end()) return spec;
     std::string known;
     for (const std::string& name : held) known += (known.empty() ? "" : ", ") + name;

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "bindings/cpp/source/made_schemes.h"
+#include "bindings/cpp/source/memory_rows.h"
 #include "core/float_environment.h"
 #include "emulation/schemes/definition.h"
 #include "emulation/schemes/exchange_run.h"
@@ -15,21 +17,6 @@
 
 namespace apscope {
 namespace {
-
-Memory memory_of(detail::State& state) {
-    Memory memory;
-    for (auto& [name, row] : state.rows())
-        memory.emplace(name, std::vector(row.begin(), row.end()));
-    return memory;
-}
-
-detail::State state_of(const Memory& memory) {
-    detail::NamedRows rows;
-    for (const auto& [name, row] : memory) rows[name] = detail::Row(row.begin(), row.end());
-    return detail::State(std::move(rows));
-}
-
-std::vector<double> plain(const detail::Row& row) { return {row.begin(), row.end()}; }
 
 void check(std::string_view scheme, const std::vector<std::string>& needs,
            std::span<const std::span<const float>> gradients, const ExchangeInputs& inputs) {
@@ -62,7 +49,7 @@ ExchangeResult exchange(std::string_view scheme, std::span<const std::span<const
     const detail::FloatEnvironment environment;
     const detail::Topology topology = detail::parse_topology(inputs.topology);
     const auto parsed = detail::reduced_by(
-        topology, std::make_shared<const detail::Scheme>(detail::parse_scheme(scheme)));
+        topology, std::make_shared<const detail::Scheme>(parse_any_scheme(scheme)));
     const detail::SchemeParts& parts = parsed->own_parts();
     check(parsed->spec, parts.needs, gradients, inputs);
     detail::TrainingStep step;
@@ -84,7 +71,7 @@ ExchangeResult exchange(std::string_view scheme, std::span<const std::span<const
     step.packs = inputs.packs;
     detail::State state = state_of(memory);
     detail::Exchange e = detail::exchange(parts, step, state, gradients, std::span(&topology, 1));
-    memory = memory_of(state);
+    memory = memory_of(std::move(state).rows());
 
     ExchangeResult result;
     bool has_moments = true;
@@ -121,7 +108,7 @@ TrainingExchange::TrainingExchange(std::string_view scheme, std::vector<TrainedT
     for (TrainedTensor& t : tensors)
         own.push_back({std::move(t.name), std::move(t.role), std::move(t.shape)});
     data_ = std::make_unique<Data>(
-        Data{detail::StepExchange(detail::parse_scheme(scheme), std::move(own), workers,
+        Data{detail::StepExchange(parse_any_scheme(scheme), std::move(own), workers,
                                   detail::parse_topology(topology), seed, divide)});
 }
 TrainingExchange::~TrainingExchange() = default;
@@ -137,7 +124,7 @@ std::vector<bool> TrainingExchange::run(const TrainedStep& step, int threads) {
 std::map<std::string, Memory> TrainingExchange::memory() const {
     std::map<std::string, Memory> all;
     for (auto& [name, state] : data_->exchange.states()) {
-        Memory memory = memory_of(state);
+        Memory memory = memory_of(std::move(state).rows());
         if (!memory.empty()) all.emplace(name, std::move(memory));
     }
     return all;

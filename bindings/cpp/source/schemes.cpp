@@ -1,5 +1,6 @@
 #include "bindings/cpp/apscope/schemes.h"
 
+#include "bindings/cpp/source/made_schemes.h"
 #include "core/float_environment.h"
 #include "emulation/schemes/definition.h"
 #include "emulation/schemes/lists.h"
@@ -19,7 +20,7 @@ std::vector<SchemeDefinition> scheme_definitions() {
 
 Scheme scheme(std::string_view spec) {
     const detail::FloatEnvironment environment;
-    const detail::Scheme s = detail::parse_scheme(spec);
+    const detail::Scheme s = parse_any_scheme(spec);
     return {s.spec,       s.name, s.family,      s.format,
             s.parts.grid, s.keys, s.parts.needs, s.parts.keeps_state()};
 }

@@ -18,6 +18,7 @@
 #include "analysis/summary/pool.h"
 #include "analysis/summary/summary.h"
 #include "bindings/cpp/apscope/replay.h"
+#include "bindings/cpp/source/made_schemes.h"
 #include "bindings/cpp/source/network_links.h"
 #include "bindings/cpp/source/result_table.h"
 #include "core/float_environment.h"
@@ -92,7 +93,7 @@ std::vector<SummaryRow> Results::summary(const SummaryOptions& options) const {
         &data_->windows, detail::asked_optimizer(options.optimizer));
     const detail::StepTimes times = detail::step_times(
         table, time_options({.network = options.network, .elements = options.elements}),
-        detail::transports());
+        detail::transports(&made_schemes()));
     std::vector<SummaryRow> rows;
     for (const std::size_t i : detail::ranked(table, summary)) {
         SummaryRow row = summary_row(*data_, table, summary, i);
@@ -206,7 +207,7 @@ std::vector<StepTime> Results::step_times(const StepTimeOptions& options) const 
     const ResultTable columns(*data_);
     const RowTable& table = columns.table();
     const detail::StepTimes times =
-        detail::step_times(table, time_options(options), detail::transports());
+        detail::step_times(table, time_options(options), detail::transports(&made_schemes()));
     std::vector<StepTime> rows;
     for (std::size_t i = 0; i < times.first.size(); ++i) {
         const auto number = [&](const char* name) { return times.figures(name, i); };

@@ -1,0 +1,137 @@
+// define_scheme: a scheme of one's own, from functions, without a change to the library.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "exchange.h"
+#include "export.h"
+#include "schemes.h"
+
+namespace apscope {
+
+/// @addtogroup schemes Schemes
+/// @{
+
+namespace detail {
+struct TrainingStep;
+}
+
+/// One tensor at one step, as the functions of a defined scheme see it. It is valid during the call
+/// of the function only.
+class APSCOPE_API SchemeStep {
+public:
+    std::string_view tensor() const;  ///< the tensor's name
+    std::string_view role() const;    ///< its role, such as `linear`
+    std::span<const std::int64_t> shape() const;
+    std::int64_t number() const;  ///< the training step's number
+    std::size_t index() const;    ///< its index among the steps of the run, from 0
+    int workers() const;
+    double loss() const;           ///< NaN if it is unknown
+    double learning_rate() const;  ///< NaN if it is unknown
+    /// The tensor's weights and the gradient of the full batch; empty if they are not recorded.
+    std::span<const float> weights() const, full_batch() const;
+
+    /// Random integers from 0 to 2^bits - 1 for elements 0 to count - 1 of a worker's row. They
+    /// depend on the seed, the tensor, the step, the worker and `hop` alone: every call gives the
+    /// same ones.
+    /// @param bits  1 to 64.
+    /// @param hop   Distinguishes several draws of one worker.
+    /// @throws std::invalid_argument  `worker` is negative, or `bits` outside 1 to 64.
+    std::vector<std::uint64_t> random(int worker, std::size_t count, int bits = 32,
+                                      std::uint32_t hop = 0) const;
+
+    explicit SchemeStep(const detail::TrainingStep& step) : step_(&step) {}  // internal
+
+private:
+    const detail::TrainingStep* step_;
+};
+
+/// What `encode` makes of a worker's row.
+struct SchemeMessage {
+    /// The decoded values, as many as the row has. May be empty if the scheme has `decode`, which
+    /// then computes them from the payload.
+    std::vector<double> values = {};
+    std::vector<std::uint8_t> payload = {};  ///< the packed bits
+    /// Bits of the message; by default those of the payload, and without a payload
+    /// `SchemeFunctions::bits` for each value.
+    std::optional<std::uint64_t> payload_bits = {};
+    std::uint64_t side_bits = 0;  ///< bits besides these, such as a scale
+    /// If `encode` draws and the moments have a closed form: E[value] - row and Var[value] over the
+    /// draws, one per value. Both empty: unknown.
+    std::vector<double> bias = {}, variance = {};
+};
+
+/// The functions of a defined scheme, in the order of their calls, and what is known about them.
+/// Each may be left out: that part is then the base's. A function gets one tensor at one step, with
+/// complete rows, one per worker, which are finite everywhere: other elements bypass the scheme.
+/// Several threads call the functions at once, for different tensors or steps; an exception ends
+/// the replay or exchange, and reaches its caller as it is.
+struct SchemeFunctions {
+    using Row = std::vector<double>;
+    using Rows = std::vector<Row>;
+
+    std::string base = "none:fp32";  ///< the spec of the scheme that has all other parts
+
+    /// Converts gradients to the values that the workers want to send, in place.
+    std::function<void(const SchemeStep&, Memory&, Rows&)> compensate = {};
+    /// Converts these values to the rows that are encoded, of any equal length.
+    std::function<Rows(const SchemeStep&, const Memory&, const Rows&)> forward = {};
+    /// Chooses parameters for all workers, by any names. Known names: `scale`, which a base with a
+    /// float format needs, `scales` (one per element), `scale_exponent` (s of a scale 2^s),
+    /// `skipped` (not 0: the step is dropped).
+    std::function<Memory(const SchemeStep&, Memory&, const Rows&)> select = {};
+    /// The message of one worker. `parameters` are those of `select`.
+    std::function<SchemeMessage(const SchemeStep&, const Memory& parameters,
+                                std::span<const double> row, int worker)>
+        encode = {};
+    /// The `count` values of a message that `encode` returned without values. Needs `encode`.
+    std::function<Row(const SchemeStep&, const Memory& parameters, const SchemeMessage&,
+                      std::size_t count, int worker)>
+        decode = {};
+    /// The sum over the workers of the decoded values. Without `reduce`, and with `encode`, values
+    /// are gathered: each is rounded to fp32, and they are added in fp32 in the order of the ranks.
+    std::function<Row(const SchemeStep&, Memory&, const Memory& parameters, const Rows& values)>
+        reduce = {};
+    /// Converts a message or a sum back from the rows of `forward`; linear. Returns as many values
+    /// as a gradient has.
+    std::function<Row(const SchemeStep&, const Memory&, std::span<const double>)> inverse = {};
+    /// Computes the memory of the next step.
+    std::function<void(const SchemeStep&, Memory&, const Rows& intended, const Rows& sent,
+                       std::span<const double> reduced)>
+        update = {};
+
+    int bits = 32;  ///< bits per value of a message without a payload, 0 to 64
+    /// False: `encode` uses no random words, so that its messages are exact and not draws.
+    bool draws = true;
+    /// True: steps must come in order. By default as the base, or true with `update`.
+    std::optional<bool> keeps_state = {};
+    bool compares_intended = false;  ///< results also compare what was sent with what was intended
+    std::string grid = {};           ///< the column `format`; empty: the base's
+};
+
+/// Defines a scheme. From then on every function of this process that takes a spec knows its name:
+/// `replay`, `exchange`, `TrainingExchange`, also inside others, as in `error_feedback(NAME)`, and
+/// with the topologies `two_phase` and `reduce_scatter` if it gathers. It has the family `other`
+/// and takes no keys. Safe to call from several threads, also while others use schemes. Python's
+/// `apscope.schemes.define` makes schemes in the same way.
+///
+/// @param name       A word that no scheme has, without `:,;=()`. A defined scheme of this name is
+///                   replaced; replays and exchanges that run continue with the old one.
+/// @param functions  The functions that replace parts of the base.
+/// @returns the scheme, as `scheme(name)`.
+/// @throws std::invalid_argument  A name of the library's, or one that is invalid in specs; an
+///                                unknown base, or one that decides over several tensors; `bits`
+///                                outside 0 to 64; `decode` without `encode`. Later, where the
+///                                scheme is used: a function returned a row of another length.
+APSCOPE_API Scheme define_scheme(std::string_view name, SchemeFunctions functions);
+
+/// @}
+
+}  // namespace apscope

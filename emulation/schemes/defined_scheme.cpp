@@ -1,0 +1,122 @@
+#include "emulation/schemes/defined_scheme.h"
+
+#include <stdexcept>
+#include <utility>
+
+#include "emulation/schemes/choice.h"
+
+namespace apscope::detail {
+
+namespace {
+
+void replace_choice(SchemeParts& scheme, DefinedParts& defined) {
+    SchemeChoice& choice = scheme.choice;
+    if (choice.choose) {  // the caller's parts get one tensor at a time
+        const WantedStatistics wanted{.sums = choice.wants_sums};
+        choice.select = [choose = std::move(choice.choose), wanted](const Selection& s) {
+            return choose_for(choose, s, wanted);
+        };
+        choice.choose = {};
+    }
+    if (!defined.select) return;
+    if (choice.draw) choice.draw = [](const TrainingStep&, Parameters&, std::size_t) {};
+    choice.select = std::move(defined.select);
+}
+
+void replace_encoding(SchemeParts& scheme, DefinedParts& defined) {
+    SchemeEncoding& encoding = scheme.encoding;
+    if (defined.encode) {
+        scheme.choice.measure = {};
+        encoding.encode = [encode = std::move(defined.encode),
+                           bits = defined.bits](const RowPiece& p, Message& m) {
+            m.prepare(0, false, false);
+            m.payload_bits = p.x.size() * static_cast<std::uint64_t>(bits);
+            encode(p, m);
+        };
+        encoding.draws = defined.draws;
+        encoding.rounds_special = false;
+        encoding.decode_sum = {};
+        encoding.float_encoder.reset();
+        scheme.transport = {};
+    }
+    if (defined.reduce) {
+        encoding.is_exact_sum = false;
+        encoding.decode_sum = {};
+        encoding.sum_draws = scheme.draws();
+        encoding.reduce = std::move(defined.reduce);
+    }
+}
+
+void replace_memory(SchemeParts& scheme, DefinedParts& defined) {
+    SchemeMemory& memory = scheme.memory;
+    const bool updates = static_cast<bool>(defined.update);
+    memory.keeps = defined.keeps_state.value_or(updates || scheme.keeps_state());
+    if (defined.compensate) {
+        memory.begin = {};
+        memory.take = {};
+        memory.compensate = {};
+        memory.compensate_all = std::move(defined.compensate);
+    }
+    if (defined.update) {
+        memory.end = {};
+        scheme.encoding.rounds_special = false;  // the caller expects finite numbers
+        memory.update = [update = std::move(defined.update)](const TrainingStep& step, State& state,
+                                                             const Place&, const Exchange& e) {
+            update(step, state, e);
+        };
+    }
+    memory.compares_intended = memory.compares_intended || defined.compares_intended;
+}
+
+}  // namespace
+
+Scheme define_scheme(const std::string& name, const Scheme& base, DefinedParts parts) {
+    if (name == "main" || name == "all")
+        throw std::invalid_argument("'" + name +
+                                    "' cannot name a new scheme: it is the name of a list of "
+                                    "schemes; give another one");
+    if (parts.bits < 0 || parts.bits > 64)
+        throw std::invalid_argument("bits=" + std::to_string(parts.bits) +
+                                    " is not between 0 and 64");
+    Scheme scheme = base;
+    SchemeParts own = base.inner_parts();
+    if (parts.any() || !own.defined_as.empty()) own.defined_as = name;
+    if (parts.any()) {
+        own.run = whole_row;
+        own.encoding.mixes_elements = true;  // the caller's parts may mix elements
+    }
+    replace_memory(own, parts);
+    if (parts.forward) {
+        own.basis.adjust = {};
+        own.basis.forward = std::move(parts.forward);
+    }
+    if (parts.inverse) own.basis.inverse = std::move(parts.inverse);
+    replace_choice(own, parts);
+    replace_encoding(own, parts);
+    if (!parts.grid.empty()) own.grid = parts.grid;
+    scheme.spec = scheme.name = name;
+    scheme.family = "other";
+    scheme.parts = std::move(own);
+    return scheme;
+}
+
+NamedRows spread(Parameters theta, std::size_t elements) {
+    if (!theta.scales.empty() && theta.unit != 1) {
+        Row each(elements);
+        for (std::size_t i = 0; i < elements; ++i) each[i] = theta.scale_at(i);
+        theta.scales = std::move(each);
+    }
+    return theta.rows();
+}
+
+std::vector<std::uint64_t> random_words(const TrainingStep& step, std::size_t worker,
+                                        std::size_t count, int bits, std::uint32_t hop) {
+    if (bits < 1 || bits > 64)
+        throw std::invalid_argument("bits=" + std::to_string(bits) + " is not between 1 and 64");
+    const RandomStream stream = step.stream(worker, bits, hop);
+    std::vector<std::uint64_t> words(count);
+    for (std::size_t i = 0; i < count; ++i) words[i] = stream.at(i) >> (64 - bits);
+    return words;
+}
+
+}  // namespace apscope::detail
