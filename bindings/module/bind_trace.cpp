@@ -7,6 +7,7 @@
 
 #include <system_error>
 
+#include "analysis/trace/guess_role.h"
 #include "analysis/trace/trace.h"
 #include "bindings/module/guarded.h"
 
@@ -40,6 +41,12 @@ void bind_trace(apscope::python::Module& m) {
             py::set_error(PyExc_OSError, error.what());
         }
     });
+    m.def(
+        "guess_role",
+        [](const std::string& name, std::size_t dimensions) {
+            return guess_role(name, dimensions);
+        },
+        py::arg("name"), py::arg("dimensions"));
     using File = SafetensorsFile;
     python::Class<File, std::shared_ptr<File>>(m, "SafetensorsFile")
         .def_static(

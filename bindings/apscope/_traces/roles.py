@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import TypeAlias
 
+from .. import _core
 from .._arrays.checks import integer, listed, text
 
 #: Given roles: by a tensor's name or a pattern of names, or a function of name and shape.
@@ -14,19 +14,6 @@ Roles: TypeAlias = Mapping[str, str] | Callable[[str, tuple[int, ...]], str | No
 
 #: Roles in use; a trace may name others.
 ROLES = ("conv", "linear", "attention", "norm", "bias", "embedding", "head", "other")
-
-# First match wins: a norm's bias is a norm parameter, a head's bias is a bias.
-_BY_NAME = (
-    (
-        "norm",
-        r"(^|[._/])(bn|ln|gn|norm|layer_?norm|batch_?norm|group_?norm|rms_?norm)(_?\w{1,2})?([._/]|$)",
-    ),
-    ("bias", r"(^|[._/])(bias|b)$"),
-    ("embedding", r"(^|[._/])((?!unembed)\w*(emb|embs|embed\w*)|wte|wpe)([._/]|$)"),
-    ("head", r"(^|[._/])(head|\w+_head|unembed\w*|classifier|logits|output)([._/]|$)"),
-    ("attention", r"(^|[._/])(attn|\w*attention|[qkvo]_proj|qkv|c_attn)([._/]|$)"),
-)
-
 
 #: Parts that PyTorch's wrappers (compilation, checkpointing) insert into the names of parameters.
 _WRAPPERS = ("_orig_mod.", "_checkpoint_wrapped_module.")
@@ -80,7 +67,5 @@ def guess_role(name: str, shape: Sequence[int]) -> Guess:
     """
     name = text("name", name)
     shape = [integer("shape", n, 0, 2**63 - 1) for n in listed("shape", shape)]
-    for role, pattern in _BY_NAME:
-        if re.search(pattern, name, re.IGNORECASE):
-            return Guess(role)
-    return Guess("conv" if len(shape) >= 3 else "linear" if len(shape) == 2 else "other")
+    # Half a surrogate pair is a part of a word, too.
+    return Guess(_core.guess_role(name.encode("utf-8", "replace"), len(shape)))

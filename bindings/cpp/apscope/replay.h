@@ -3,7 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
+#include <iosfwd>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -29,6 +31,9 @@ struct ReplayOptions {
     std::optional<int> workers = {};  ///< ranks 0..workers-1; by default all
     /// The range of recorded steps, without end_step; by default all.
     std::optional<std::int64_t> first_step = {}, end_step = {};
+    /// The numbers of the recorded steps, in any order; empty: the range above. Schemes with memory
+    /// keep it from one of these steps to the next.
+    std::vector<std::int64_t> steps = {};
     /// A regular expression in RE2's syntax; tensors are selected if their names contain a match.
     /// Empty: all.
     std::string tensors = {};
@@ -53,6 +58,14 @@ enum class ColumnKind { text, integer, real, flag };
 struct Column {
     std::string_view name;
     ColumnKind kind;
+};
+
+/// How results are written.
+struct WriteOptions {
+    /// True: results.csv is written, too; by default if there are at most 200,000 rows.
+    std::optional<bool> csv = {};
+    /// True: earlier results in the folder are replaced; files of other names stay.
+    bool replace = false;
 };
 
 /// The results of a replay: one row per step, tensor, scheme, stage and topology, with the columns
@@ -128,6 +141,21 @@ public:
     /// Modelled seconds per step of every scheme and topology.
     /// @throws std::invalid_argument  An impossible option.
     std::vector<StepTime> step_times(const StepTimeOptions& options = {}) const;
+
+    /// Writes the folder of results that the commands `apscope report`, `summary`, `compare`,
+    /// `merge` and `check` read, and `apscope.Results.open` in Python (docs/results_format.md).
+    /// results.csv has the bytes that Python writes; the Parquet files have the same tables, but
+    /// are not compressed. The folder appears whole or not at all; if earlier results are replaced,
+    /// it is refused by every reader until all files are in their places.
+    /// @param folder   A new folder, or an empty one; folders above it are made.
+    /// @param options  Whether to write results.csv, and whether to replace earlier results.
+    /// @throws std::invalid_argument  The folder has files, and `replace` is false, or it is no
+    ///                                folder of results.
+    /// @throws std::runtime_error     The folder cannot be written; the message says why.
+    void write(const std::filesystem::path& folder, const WriteOptions& options = {}) const;
+    /// Writes all rows as CSV: the bytes of results.csv.
+    /// @throws std::runtime_error  The stream does not take them.
+    void write_csv(std::ostream& out) const;
 
     struct Data;  // internal
     explicit Results(std::shared_ptr<const Data> data) : data_(std::move(data)) {}

@@ -19,7 +19,9 @@
 #include "analysis/statistics/result_row.h"
 #include "analysis/trace/trace_manifest.h"
 #include "bindings/cpp/apscope/trace.h"
+#include "bindings/cpp/source/made_schemes.h"
 #include "bindings/cpp/source/results_data.h"
+#include "bindings/cpp/source/sha256.h"
 #include "core/float_environment.h"
 #include "emulation/allreduce/topology.h"
 #include "emulation/schemes/definition.h"
@@ -180,7 +182,7 @@ Results replay(const Trace& trace, const std::vector<std::string>& schemes,
     detail::ReplayOptions o;
     auto data = std::make_shared<Results::Data>();
     for (const std::string& spec : schemes) {
-        detail::Scheme scheme = detail::parse_scheme(spec);
+        detail::Scheme scheme = parse_any_scheme(spec);
         if (std::ranges::find(data->schemes, scheme.spec) != data->schemes.end()) continue;
         data->schemes.push_back(scheme.spec);
         data->families.push_back(scheme.family);
@@ -192,7 +194,16 @@ Results replay(const Trace& trace, const std::vector<std::string>& schemes,
         o.topologies.push_back(topology);
         data->topologies.push_back(topology.name());
     }
-    o.steps = detail::steps_between(manifest, options.first_step, options.end_step);
+    if (!options.steps.empty() && (options.first_step || options.end_step))
+        throw std::invalid_argument(
+            "steps are given both as a list and as a range; give one of the two");
+    data->options = options;
+    data->options.progress = {};
+    std::vector<std::int64_t>& steps = data->options.steps;
+    std::ranges::sort(steps);
+    steps.erase(std::unique(steps.begin(), steps.end()), steps.end());
+    o.steps = steps.empty() ? detail::steps_between(manifest, options.first_step, options.end_step)
+                            : detail::steps_numbered(manifest, steps);
     o.tensors = detail::tensors_matching(manifest, options.tensors);
     o.workers = options.workers.value_or(manifest.workers);
     o.seed = options.seed;
@@ -215,6 +226,10 @@ Results replay(const Trace& trace, const std::vector<std::string>& schemes,
     data->tensors = o.tensors;
     detail::ReplayResult result = detail::replay(*trace.trace_, std::move(o));
     data->rows = std::move(result.rows);
+    data->histograms = std::move(result.histograms);
+    data->manifest = manifest;
+    data->hash = sha256(trace.trace_->manifest_bytes());
+    data->source = trace.path().string();
     data->noise = noise_table(manifest, data->workers, result.noise);
     data->windows = window_table(*data, result.windows, optimizer);
     return Results(std::move(data));

@@ -5,9 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "analysis/replay/replay.h"
 #include "analysis/statistics/result_row.h"
 #include "analysis/summary/noise.h"
 #include "analysis/summary/persistence.h"
+#include "analysis/trace/trace_manifest.h"
 #include "bindings/cpp/apscope/replay.h"
 
 namespace apscope {
@@ -22,6 +24,13 @@ struct Results::Data {
     std::vector<detail::ResultRow> rows;
     detail::NoiseTable noise;
     detail::WindowTable windows;
+
+    // What files of results say besides.
+    std::vector<detail::ItemHistogram> histograms;
+    detail::Manifest manifest;  // of the trace
+    std::string hash,           // SHA-256 of the manifest's bytes
+        source;                 // the trace's path as it was opened
+    ReplayOptions options;      // without `progress`
 };
 
 }  // namespace apscope

@@ -63,8 +63,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def python_folders() -> list[Path]:
-    """This interpreter's prefixes; where tools lie in one, as in /usr, Python's own folders there.
-    The system's Python's as well."""
+    """The prefixes of this Python and the system's; where tools lie in one, Python's own folders."""
     tools = [Path(found).resolve() for tool in TOOLS if (found := shutil.which(tool))]
     prefixes = {Path(prefix).resolve() for prefix in (sys.prefix, sys.base_prefix)}
     shared = {
@@ -81,8 +80,7 @@ def python_folders() -> list[Path]:
 
 
 class Outside:
-    """Runs commands where the folders of the repository and of Python are empty, and Python is in
-    no path."""
+    """Runs commands where the repository and Python are empty folders, and Python is in no path."""
 
     def __init__(self, place: Path) -> None:
         self.place = place
@@ -110,7 +108,7 @@ class Outside:
             (hide, "") if tried.returncode == 0 else ("", tried.stderr.strip())
         )
 
-    def __call__(self, *command: object) -> str:
+    def __call__(self, *command: object, cwd: Path | None = None) -> str:
         words = [str(word) for word in command]
         if self.hide:
             words = [
@@ -123,7 +121,7 @@ class Outside:
                 "sh",
                 *words,
             ]
-        return run(*words, env=self.environment, cwd=self.place)
+        return run(*words, env=self.environment, cwd=cwd or self.place)
 
     def build(self, source: Path, without: tuple[str, ...] = ("boost", "xtensor")) -> Path:
         """A project copied out of the repository and built, which reads no header of some
@@ -196,13 +194,13 @@ def test_examples_print_what_their_pages_show(name, examples, outside, trace):
     assert printed == (EXAMPLES / f"{name}.txt").read_text()
 
 
-@pytest.fixture(scope="module")
-def sample_programs(outside: Outside, place: Path) -> Path:
-    project = place / "made" / "samples"
+def build_samples(outside: Outside, samples: list[tuple[str, str]]) -> Path:
+    """The folder of the programs that pages print, by name."""
+    project = outside.place / "made" / "samples"
     project.mkdir(parents=True)
     lines = ["cmake_minimum_required(VERSION 3.16)", "project(samples LANGUAGES CXX)"]
     lines += [f"find_package({name} REQUIRED)" for name in ("apscope", "xtensor", "Boost")]
-    for name, text in SAMPLES:
+    for name, text in samples:
         above = [line for line in text.splitlines() if line.startswith("#include")]
         inside = [line for line in text.splitlines() if not line.startswith("#include")]
         (project / f"{name}.cpp").write_text("\n".join([*above, "int main() {", *inside, "}", ""]))
@@ -214,10 +212,15 @@ def sample_programs(outside: Outside, place: Path) -> Path:
     return outside.build(project, without=())
 
 
+@pytest.fixture(scope="module")
+def sample_programs(outside: Outside) -> Path:
+    return build_samples(outside, SAMPLES)
+
+
 @pytest.mark.parametrize("name, text", SAMPLES, ids=[name for name, _ in SAMPLES])
-def test_samples_print_what_their_comments_say(name, text, sample_programs, outside):
+def test_samples_print_what_their_comments_say(name, text, sample_programs, outside, tmp_path):
     said = re.findall(r"std::cout.*// (.*)", text)
-    assert said and outside(sample_programs / name).splitlines() == said
+    assert said and outside(sample_programs / name, cwd=tmp_path).splitlines() == said
 
 
 @pytest.mark.skipif(not shutil.which("pkg-config"), reason="there is no pkg-config")

@@ -1,0 +1,222 @@
+// Traces and results that a program writes: what is in the folders, that they appear whole or not
+// at all, and what is refused. tests/python/repository/test_cpp_library.py compares the bytes with
+// those of Python.
+#include <apscope/apscope.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace apscope;
+namespace fs = std::filesystem;
+
+// A folder for one test.
+class Place {
+public:
+    Place() {
+        std::string name = (fs::temp_directory_path() / "apscope-XXXXXX").string();
+        path_ = mkdtemp(name.data());
+    }
+    ~Place() { fs::remove_all(path_); }
+    fs::path operator/(const char* name) const { return path_ / name; }
+
+    std::vector<std::string> names() const { return names_of(path_); }
+    static std::vector<std::string> names_of(const fs::path& folder) {
+        std::vector<std::string> all;
+        for (const fs::directory_entry& entry : fs::directory_iterator(folder))
+            all.push_back(entry.path().filename().string());
+        std::ranges::sort(all);
+        return all;
+    }
+
+private:
+    fs::path path_;
+};
+
+std::string text_of(const fs::path& path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::string error_of(const auto& work) {
+    try {
+        work();
+    } catch (const std::exception& error) {
+        return error.what();
+    }
+    return "no error";
+}
+
+void record(TraceWriter& writer, std::int64_t step, float first) {
+    const std::vector<float> weight = {first, 2, -3, 4, 5, -6}, bias = {0.5f};
+    for (int worker = 0; worker < 2; ++worker) {
+        writer.add(step, worker, "fc.weight", weight, {2, 3});
+        writer.add(step, worker, "fc.bias", bias);
+    }
+}
+
+const Results& some_results() {
+    static const Results results = replay(open_trace(APSCOPE_ROOT "/notebooks/data/digits"),
+                                          {"none:e4m3", "qsgd"}, {.end_step = 2});
+    return results;
+}
+
+TEST(CppTraceWriter, EveryStepIsReadable) {
+    const Place place;
+    TraceWriter writer(place / "run", {.workers = 2,
+                                       .model = "small",
+                                       .name = "mine",
+                                       .reduction = "sum",
+                                       .roles = {{"fc.bias", "head"}},
+                                       .metadata = {{"optimizer", "sgd"}}});
+    for (const std::int64_t step : {3, 7}) {
+        record(writer, step, static_cast<float>(step));
+        writer.add(step, 0, "fc.weight", std::vector<float>(6, 1.0f), {2, 3}, "weights");
+        writer.add(step, 0, "fc.bias", std::vector<float>(1, 1.0f), {1}, "weights");
+        writer.add(step, 1, "fc", std::vector<float>(4, 1.0f), {2, 2}, "layer_input");
+        writer.end_step(step, {.loss = std::numeric_limits<double>::quiet_NaN()});
+        const Trace trace = open_trace(place / "run");
+        EXPECT_EQ(trace.steps().back(), step);
+        EXPECT_EQ(trace.steps(), writer.committed());
+        EXPECT_EQ(trace.read(step, "fc.weight", 1).values[0], static_cast<float>(step));
+        EXPECT_EQ(trace.read(step, "fc.weight", 0, "weights").shape,
+                  (std::vector<std::int64_t>{2, 3}));
+        EXPECT_EQ(trace.read(step, "fc", 1, "layer_input").values.size(), 4u);
+    }
+    const Trace trace = open_trace(place / "run");
+    EXPECT_EQ(trace.name(), "mine");
+    EXPECT_EQ(trace.model(), "small");
+    EXPECT_EQ(trace.reduction(), "sum");
+    EXPECT_EQ(trace.workers(), 2);
+    EXPECT_EQ(trace.tensors()[0].role, "linear");  // a guess from the shape
+    EXPECT_EQ(trace.tensors()[1].role, "head");
+    EXPECT_NE(text_of(place / "run/manifest.json").find("1 of 2: fc.weight"), std::string::npos);
+    EXPECT_NE(text_of(place / "run/manifest.json").find("\"loss\": \"NaN\""), std::string::npos);
+}
+
+TEST(CppTraceWriter, RefusesAndKeepsWhatIsCommitted) {
+    const Place place;
+    TraceWriter writer(place / "run", {.workers = 2});
+    record(writer, 0, 1);
+    writer.end_step(0);
+    const std::vector<float> six(6);
+    EXPECT_THROW(writer.add(0, 0, "fc.weight", six, {2, 3}), std::invalid_argument);
+    EXPECT_THROW(writer.add(-1, 0, "fc.weight", six, {2, 3}), std::invalid_argument);
+    EXPECT_EQ(error_of([&] { writer.add(1, 2, "fc.weight", six, {2, 3}); }),
+              "worker=2 must be from 0 to 1");
+    EXPECT_EQ(error_of([&] { writer.add(1, 0, "fc.weight", six, {2, 2}); }),
+              "the tensor 'fc.weight' has 6 values, which do not fill the shape (2, 2)");
+    for (const std::vector<std::int64_t>& shape :
+         {std::vector<std::int64_t>{}, {0}, {-2, -3}, {std::int64_t{1} << 62, 4, 6}})
+        EXPECT_THROW(writer.add(1, 0, "w", six, shape), std::invalid_argument);
+    EXPECT_THROW(writer.add(1, 0, "w", {}, {2}), std::invalid_argument);
+    EXPECT_THROW(writer.add(1, 0, "fc.weight", six, {2, 3}, "colour"), std::invalid_argument);
+    EXPECT_THROW(writer.add(1, 0, "\xff", six, {6}), std::invalid_argument);
+    writer.add(1, 0, "fc.weight", six, {3, 2});
+    EXPECT_THROW(writer.add(1, 0, "fc.weight", six, {3, 2}), std::invalid_argument);  // twice
+    EXPECT_THROW(writer.add(2, 0, "fc.bias", six), std::invalid_argument);  // step 1 is open
+    EXPECT_EQ(error_of([&] { writer.end_step(1); }), "step 1 lacks the gradients of worker 1 of 2");
+    writer.add(1, 1, "fc.weight", six, {2, 3});
+    EXPECT_EQ(error_of([&] { writer.end_step(1); }),
+              "worker 0 at step 1: tensor 'fc.weight' has shape (3, 2), but had (2, 3) before");
+    writer.close();
+    EXPECT_EQ(open_trace(place / "run").steps(), (std::vector<std::int64_t>{0}));
+    EXPECT_THROW(TraceWriter(place / "run"), std::invalid_argument);  // there is a trace
+    EXPECT_THROW(TraceWriter(place / "new", {.workers = 0}), std::invalid_argument);
+    EXPECT_THROW(TraceWriter(place / "new", {.stage = "early"}), std::invalid_argument);
+    EXPECT_THROW(TraceWriter(place / "run/manifest.json/new"), std::runtime_error);
+}
+
+TEST(CppTraceWriter, ProcessesWriteTheirOwnFiles) {
+    const Place place;
+    TraceWriter first(place / "run", {.workers = 2}), second(place / "run", {.workers = 2});
+    const std::vector<float> zero = {0, 1}, one = {2, 3};
+    first.add(5, 0, "w", zero);
+    second.add(5, 1, "w", one);
+    std::vector<TraceFile> files = first.write_files(5);
+    EXPECT_EQ(files.at(0).name, "worker_0000.safetensors");
+    EXPECT_THROW(first.commit(5, files), std::invalid_argument);  // worker 1 is missing
+    EXPECT_FALSE(fs::exists(place / "run/step_00000005/worker_0000.safetensors"));
+    files.push_back(second.write_files(5).at(0));
+    first.commit(5, files);
+    const Trace trace = open_trace(place / "run");
+    EXPECT_EQ(trace.read(5, "w", 1).values[1], 3.0f);
+    second.add(6, 0, "w", zero);
+    second.add(6, 1, "w", one);
+    EXPECT_NE(error_of([&] { second.end_step(6); }).find("another process writes"),
+              std::string::npos);
+    first.close();
+    EXPECT_FALSE(fs::exists(place / "run/.manifest.json.apscope-lock"));
+    EXPECT_NE(error_of([&] { second.end_step(6); }).find("which another process wrote"),
+              std::string::npos);
+    files = {{"worker_0000.safetensors", 1, "00000000"}, {"worker_0001.safetensors", 1, "0"}};
+    EXPECT_NE(error_of([&] { first.commit(7, files); }).find("is missing"), std::string::npos);
+}
+
+TEST(CppResults, AreWrittenWholeOrNotAtAll) {
+    const Place place;
+    const Results& results = some_results();
+    results.write(place / "above/results");
+    EXPECT_EQ(Place::names_of(place / "above"), (std::vector<std::string>{"results"}));
+    const fs::path folder = place / "above/results";
+    EXPECT_EQ(Place::names_of(folder),
+              (std::vector<std::string>{"histograms.parquet", "noise.parquet", "provenance.json",
+                                        "results.csv", "results.parquet"}));
+    std::ostringstream csv;
+    results.write_csv(csv);
+    EXPECT_EQ(text_of(folder / "results.csv"), csv.str());
+    EXPECT_EQ(std::ranges::count(csv.str(), '\n'), static_cast<std::ptrdiff_t>(results.size() + 1));
+
+    EXPECT_NE(error_of([&] { results.write(folder); }).find("has results; give another folder"),
+              std::string::npos);
+    std::ofstream(folder / "notes.txt") << "kept";
+    results.write(folder, {.csv = false, .replace = true});
+    EXPECT_EQ(Place::names_of(folder),
+              (std::vector<std::string>{"histograms.parquet", "noise.parquet", "notes.txt",
+                                        "provenance.json", "results.parquet"}));
+    fs::create_directory(place / "empty");
+    results.write(place / "empty");
+    EXPECT_TRUE(fs::exists(place / "empty/provenance.json"));
+}
+
+TEST(CppResults, ReplaceNothingElse) {
+    const Place place;
+    const Results& results = some_results();
+    std::ofstream(place / "file") << "of someone else";
+    fs::create_directory(place / "folder");
+    std::ofstream(place / "folder/file") << "of someone else";
+    fs::copy(APSCOPE_ROOT "/notebooks/data/digits/manifest.json", place / "manifest.json");
+    const WriteOptions replace{.replace = true};
+    EXPECT_THROW(results.write(""), std::invalid_argument);
+    EXPECT_THROW(results.write(place / "file", replace), std::invalid_argument);
+    EXPECT_THROW(results.write(place / "folder", replace), std::invalid_argument);
+    EXPECT_THROW(results.write(place / "", replace), std::invalid_argument);  // as of a trace
+    EXPECT_THROW(results.write(place / "file/results"), std::runtime_error);
+    EXPECT_EQ(place.names(), (std::vector<std::string>{"file", "folder", "manifest.json"}));
+    EXPECT_EQ(text_of(place / "folder/file"), "of someone else");
+
+    std::ostringstream closed;
+    closed.setstate(std::ios::badbit);
+    EXPECT_THROW(results.write_csv(closed), std::runtime_error);
+}
+
+TEST(CppResults, AFullDiskLeavesNothing) {
+    if (!fs::exists("/dev/full")) GTEST_SKIP() << "there is no /dev/full here";
+    std::ofstream full("/dev/full");
+    EXPECT_THROW(
+        {
+            for (int i = 0; i < 100; ++i) some_results().write_csv(full);
+        },
+        std::runtime_error);
+}
+
+}  // namespace
