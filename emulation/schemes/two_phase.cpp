@@ -194,6 +194,14 @@ Shard shard_of(std::size_t s, std::size_t elements, std::size_t workers) {
     return {first, std::min(length, elements - first)};
 }
 
+void encode_shard(const SchemeParts& second, const TrainingStep& step, State& state,
+                  std::size_t worker, std::size_t elements, std::span<double> sum) {
+    Finish finish{second, alone(step), {}, {}, nullptr, true};
+    finish.step.row = row_length(step, elements);
+    finish.step.shape = {static_cast<std::int64_t>(sum.size())};
+    finish.encode(state, worker, sum);
+}
+
 bool has_two_phases(const SchemeParts& scheme) {
     const SchemeEncoding& encoding = scheme.encoding;
     const bool crosses = encoding.crosses_topologies();

@@ -17,6 +17,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
 
 #include "emulation/schemes/scheme.h"
 
@@ -41,6 +42,11 @@ bool adds_codes(const Topology& topology, const SchemeParts& scheme);
 // std::invalid_argument if one of the two schemes does not encode rows alone.
 SchemeParts in_two_phases(const Scheme& scheme, const Topology& topology,
                           const std::shared_ptr<const Scheme>& finish = nullptr);
+
+// Phase 2 of a shard: encodes its sum in place with the parts of the second scheme. step: of one
+// worker; worker: of the random words; elements: of the whole tensor.
+void encode_shard(const SchemeParts& second, const TrainingStep& step, State& state,
+                  std::size_t worker, std::size_t elements, std::span<double> sum);
 
 // The scheme as a topology reduces it: the scheme itself if the topology adds codes, or if the
 // scheme has only its own reduction; otherwise in two phases, or in levels (levels.h). Throws

@@ -11,6 +11,7 @@
 #include "formats.h"
 #include "packing.h"
 #include "quantizer.h"
+#include "rank_exchange.h"
 #include "replay.h"
 #include "schemes.h"
 #include "statistics.h"

@@ -1,0 +1,98 @@
+// RankExchange: a training exchange of a program that has one worker per process.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "exchange.h"
+#include "export.h"
+
+namespace apscope {
+
+/// @addtogroup exchange Exchanges
+/// @{
+
+/// The gradients of one rank at a step, in the order of the tensors.
+struct RankStep {
+    std::int64_t step = 0;                               ///< number of the step, from 0
+    std::vector<std::span<const float>> gradients = {};  ///< of this rank
+    std::vector<std::span<const float>> weights = {};    ///< for schemes that need them
+    double loss = std::numeric_limits<double>::quiet_NaN();
+    double learning_rate = std::numeric_limits<double>::quiet_NaN();
+};
+
+/// A TrainingExchange divided among processes, one per worker; the program moves the bytes, with
+/// MPI or otherwise. Every rank gets the result of TrainingExchange in one process, bit for bit.
+///
+///      to_owners = exchange.send(step)       element r goes to rank r    MPI_Alltoallv
+///      to_all    = exchange.add(from_all)    goes to every rank          MPI_Allgatherv
+///      exchange.receive(from_owners, out)
+///
+/// Messages are in the order of the machine's bytes, for ranks on machines of one kind. Their
+/// lengths depend on the tensors and, if gradients have NaNs or infinities, on the number of these.
+/// They hold decoded values, not packed codes: an exchange emulates a scheme, it saves no bytes.
+///
+/// It runs schemes that encode a worker's row without the other rows:
+/// - with the topologies `two_phase` and `reduce_scatter` (with the keys `own` and `phase2`, not
+///   `sum`) every scheme that these reduce in two phases; each rank and each shard then has scales
+///   of its own;
+/// - with any topology, schemes whose messages are gathered and that choose no parameters for all
+///   workers, such as `qsgd` and `top_k`.
+///
+/// Others need all rows for a scale or for their memory: hybrids, schemes of a topology that adds
+/// codes (`ring`), buckets, another basis, defined schemes with `compensate` or `update`, and error
+/// feedback around dynamic loss scaling. Error feedback around a defined scheme is refused at the
+/// step that the scheme drops.
+class APSCOPE_API RankExchange {
+public:
+    /// Every rank gives the same arguments, but for `rank`.
+    /// @param scheme    A spec, as for TrainingExchange.
+    /// @param tensors   The tensors, with different names.
+    /// @param rank      This process's worker, from 0.
+    /// @param workers   The number of ranks.
+    /// @param topology  As for TrainingExchange.
+    /// @param seed      The seed of the draws.
+    /// @param divide    True: sums are divided by the number of workers, in fp64.
+    /// @throws std::invalid_argument  An argument does not meet these conditions; the scheme needs
+    ///                                the other workers' rows.
+    RankExchange(std::string_view scheme, std::vector<TrainedTensor> tensors, int rank, int workers,
+                 std::string_view topology = "two_phase", std::uint64_t seed = 0,
+                 bool divide = true);
+    ~RankExchange();
+    RankExchange(RankExchange&&) noexcept;
+    RankExchange& operator=(RankExchange&&) noexcept;
+
+    /// Encodes the rank's gradients, and updates the memory of its rows.
+    /// @returns one message per rank, in order: the shard of every tensor that this rank owns.
+    ///          Shard r has the elements r m to (r + 1) m - 1, with m = ceil(elements / workers).
+    /// @throws std::invalid_argument  Rows of other lengths, a missing input of the scheme, a
+    ///                                dropped step with error feedback.
+    std::vector<std::vector<std::byte>> send(const RankStep& step);
+    /// Adds what the ranks sent to this one, in fp32 in their order, and encodes the sums.
+    /// @param received  One message per rank, in order; this rank's own among them.
+    /// @returns the message to every rank.
+    /// @throws std::invalid_argument  A message is not one of this exchange.
+    std::vector<std::byte> add(std::span<const std::vector<std::byte>> received);
+    /// Fills in the sums over the workers, rounded to fp32.
+    /// @param received  What add() of every rank returned, in order.
+    /// @param out       A row per tensor.
+    /// @returns for each tensor, true if the scheme dropped the step; its row of `out` is then 0.
+    /// @throws std::invalid_argument  A message is not one of this exchange, a row of another
+    ///                                length.
+    std::vector<bool> receive(std::span<const std::vector<std::byte>> received,
+                              std::span<const std::span<float>> out) const;
+
+private:
+    struct Data;
+    std::unique_ptr<Data> data_;
+};
+
+/// @}
+
+}  // namespace apscope

@@ -1,0 +1,219 @@
+// A training exchange divided among ranks gives the bits of one process, for every scheme and
+// topology that it takes; it refuses the others, and messages that are not its own.
+#include <apscope/apscope.h>
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <random>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace apscope;
+using Bytes = std::vector<std::byte>;
+
+constexpr int workers = 3;
+const std::vector<TrainedTensor> tensors = {{"conv.weight", "conv", {5, 7, 3}},
+                                            {"fc.weight", "linear", {64, 33}},
+                                            {"fc.bias", "bias", {2}},
+                                            {"empty", "other", {0}}};
+
+std::size_t size_of(const TrainedTensor& tensor) {
+    std::size_t size = 1;
+    for (const std::int64_t axis : tensor.shape) size *= static_cast<std::size_t>(axis);
+    return size;
+}
+
+// The rows of a step: tensor, then worker.
+std::vector<std::vector<std::vector<float>>> rows_of(std::int64_t step, bool specials) {
+    std::mt19937 random(static_cast<unsigned>(step));
+    std::vector<std::vector<std::vector<float>>> rows;
+    for (const TrainedTensor& tensor : tensors) {
+        auto& own = rows.emplace_back(workers);
+        for (auto& row : own)
+            for (std::size_t i = 0; i < size_of(tensor); ++i)
+                row.push_back(std::ldexp(static_cast<float>(random() % 2001) - 1000.0f,
+                                         -static_cast<int>(random() % 24)));
+    }
+    if (specials) {
+        rows[0][1][3] = std::numeric_limits<float>::infinity();
+        rows[1][2][5] = std::numeric_limits<float>::quiet_NaN();
+        rows[0][0][3] = -rows[0][1][3];
+    }
+    return rows;
+}
+
+std::vector<std::uint32_t> bits_of(const std::vector<std::vector<float>>& rows) {
+    std::vector<std::uint32_t> bits;
+    for (const auto& row : rows)
+        for (const float x : row)
+            bits.push_back(std::isnan(x) ? 0x7fc00000u : std::bit_cast<std::uint32_t>(x));
+    return bits;
+}
+
+std::vector<std::vector<float>> results() {
+    std::vector<std::vector<float>> out;
+    for (const TrainedTensor& tensor : tensors) out.emplace_back(size_of(tensor), -1.0f);
+    return out;
+}
+
+std::vector<std::span<float>> spans_of(std::vector<std::vector<float>>& rows) {
+    return {rows.begin(), rows.end()};
+}
+
+struct Case {
+    const char *scheme, *topology;
+    bool specials = false;
+};
+
+class CppRankExchange : public testing::TestWithParam<Case> {};
+
+// Halves of the values; `rank_skips` drops a step in which a row begins with a positive number.
+void define_schemes() {
+    SchemeFunctions parts;
+    parts.encode = [](const SchemeStep&, const Memory&, std::span<const double> row, int) {
+        SchemeMessage message;
+        for (const double x : row) message.values.push_back(x / 2);
+        return message;
+    };
+    define_scheme("rank_halves", parts);
+    parts.select = [](const SchemeStep&, Memory&, const SchemeFunctions::Rows& rows) {
+        return Memory{{"skipped", {!rows[0].empty() && rows[0][0] > 0 ? 1.0 : 0.0}}};
+    };
+    define_scheme("rank_skips", parts);
+    parts.update = [](const SchemeStep&, Memory&, const SchemeFunctions::Rows&,
+                      const SchemeFunctions::Rows&, std::span<const double>) {};
+    parts.select = {};
+    define_scheme("rank_updates", parts);
+}
+
+TEST_P(CppRankExchange, HasTheBitsOfOneProcess) {
+    define_schemes();
+    const auto& [scheme, topology, specials] = GetParam();
+    TrainingExchange whole(scheme, tensors, workers, topology, 9);
+    std::vector<RankExchange> ranks;
+    for (int r = 0; r < workers; ++r) ranks.emplace_back(scheme, tensors, r, workers, topology, 9);
+    for (std::int64_t number = 0; number < 3; ++number) {
+        const auto rows = rows_of(number, specials && number == 1);
+        std::vector<std::vector<float>> expected = results();
+        TrainedStep step;
+        step.step = number;
+        step.loss = step.learning_rate = 0.5;
+        for (const auto& of_workers : rows)
+            step.gradients.emplace_back(of_workers.begin(), of_workers.end());
+        step.out = spans_of(expected);
+        const std::vector<bool> dropped = whole.run(step);
+
+        std::vector<std::vector<Bytes>> to(workers, std::vector<Bytes>(workers));
+        for (std::size_t r = 0; r < workers; ++r) {
+            RankStep own{.step = number, .loss = 0.5, .learning_rate = 0.5};
+            for (const auto& of_workers : rows) own.gradients.emplace_back(of_workers[r]);
+            const std::vector<Bytes> sent = ranks[r].send(own);
+            for (std::size_t s = 0; s < workers; ++s) to[s][r] = sent[s];
+        }
+        std::vector<Bytes> sums;
+        for (std::size_t r = 0; r < workers; ++r) sums.push_back(ranks[r].add(to[r]));
+        for (const RankExchange& rank : ranks) {
+            std::vector<std::vector<float>> out = results();
+            EXPECT_EQ(rank.receive(sums, spans_of(out)), dropped);
+            ASSERT_EQ(bits_of(out), bits_of(expected)) << "step " << number;
+        }
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Schemes, CppRankExchange,
+    testing::Values(Case{"none:e4m3", "two_phase"}, Case{"none:e4m3", "two_phase", true},
+                    Case{"aps:e4m3", "two_phase"},
+                    Case{"aps:e5m2,rounding=stochastic", "two_phase"},
+                    Case{"aps:e4m3", "two_phase,own=exact", true}, Case{"mx", "two_phase", true},
+                    Case{"qsgd", "two_phase", true}, Case{"natural", "two_phase"},
+                    Case{"aps:e4m3", "two_phase,phase2=(aps:e5m2)"},
+                    Case{"aps:e4m3", "reduce_scatter"}, Case{"delayed_scaling:e4m3fn", "two_phase"},
+                    Case{"error_feedback(aps:e3m0)", "two_phase", true},
+                    Case{"error_feedback(mx)", "two_phase"}, Case{"top_k", "ring"},
+                    Case{"nvfp4", "two_phase"}, Case{"rank_skips", "two_phase", true},
+                    Case{"error_feedback(rank_halves)", "two_phase", true},
+                    Case{"qsgd", "ring", true}, Case{"top_k", "reduce_scatter"},
+                    Case{"top_k", "tree", true}, Case{"error_feedback(qsgd)", "ring", true}));
+
+std::string refusal(const std::string& scheme, const std::string& topology, int rank = 0) {
+    try {
+        RankExchange(scheme, tensors, rank, workers, topology);
+    } catch (const std::invalid_argument& error) {
+        return error.what();
+    }
+    return "";
+}
+
+TEST(CppRankExchange, RefusesWhatNeedsAllRows) {
+    EXPECT_EQ(
+        refusal("aps:e4m3", "ring"),
+        "scheme 'aps:e4m3' with topology 'ring' encodes a worker's row with the others, which "
+        "a rank alone does not have; use TrainingExchange, or topology two_phase if the scheme "
+        "allows it");
+    for (const auto& [scheme, topology] :
+         {std::pair("powersgd", "two_phase"),
+          {"sign_vote", "two_phase"},
+          {"hybrid(last=qsgd;else=aps:e4m3)", "two_phase"},
+          {"aps:e4m3", "two_phase,sum=exact"},
+          {"error_feedback(dynamic_loss_scaling:fp16)", "two_phase"},
+          {"loss_scaling:e4m3,scale=largest", "two_phase"}})
+        EXPECT_NE(refusal(scheme, topology), "") << scheme;
+    define_schemes();
+    for (const char* scheme : {"rank_updates", "error_feedback(rank_updates)"})
+        EXPECT_NE(refusal(scheme, "two_phase"), "") << scheme;
+    EXPECT_NE(refusal("qsgd", "ring", 3), "");
+    EXPECT_NE(refusal("qsgd", "ring", -1), "");
+}
+
+TEST(CppRankExchange, RefusesAStepWhoseMemoryItCannotKnow) {
+    define_schemes();
+    RankExchange rank("error_feedback(rank_skips)", {{"x", "other", {2}}}, 0, 2);
+    const std::vector<float> kept = {-1, 2}, dropped = {1, 2};
+    rank.send({.gradients = {kept}});
+    EXPECT_THROW(rank.send({.gradients = {dropped}}), std::invalid_argument);
+}
+
+TEST(CppRankExchange, RefusesMessagesThatAreNotItsOwn) {
+    RankExchange rank("qsgd", {{"x", "other", {4}}}, 0, 1);
+    const std::vector<float> row = {1, 2, 3, 4};
+    std::vector<float> out(4);
+    const std::vector<std::span<float>> outs = {out};
+    EXPECT_THROW(rank.send({.gradients = {std::span(row).first(3)}}), std::invalid_argument);
+    EXPECT_THROW(rank.send({.gradients = {row, row}}), std::invalid_argument);
+    std::vector<Bytes> sent = rank.send({.gradients = {row}});
+    std::vector<Bytes> sums = {rank.add(sent)};
+    EXPECT_THROW(rank.add({}), std::invalid_argument);
+    EXPECT_THROW(rank.receive(sums, {}), std::invalid_argument);
+    for (std::vector<Bytes>* messages : {&sent, &sums}) {
+        const auto take = [&] {
+            if (messages == &sent) rank.add(sent);
+            else rank.receive(sums, outs);
+        };
+        take();
+        const Bytes kept = messages->at(0);
+        for (std::size_t length = 0; length < kept.size(); ++length) {
+            messages->at(0).assign(kept.begin(),
+                                   kept.begin() + static_cast<std::ptrdiff_t>(length));
+            EXPECT_THROW(take(), std::invalid_argument) << length;
+        }
+        messages->at(0) = kept;
+        messages->at(0).push_back(std::byte{0});
+        EXPECT_THROW(take(), std::invalid_argument);
+    }
+    for (const std::byte index : {std::byte{4}, std::byte{255}}) {
+        Bytes forged(1 + 8 + 8 + 4 + 16);
+        forged[1] = std::byte{1};  // one element that bypasses the scheme, beyond the shard
+        forged[9] = index;
+        EXPECT_THROW(rank.add(std::vector<Bytes>{forged}), std::invalid_argument);
+    }
+}
+
+}  // namespace
