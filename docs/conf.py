@@ -81,7 +81,14 @@ NAVIGATION = {
         "docs/cpp",
         *(
             f"docs/cpp_{page}"
-            for page in ("round_array", "gemm", "allreduce_orders", "replay_trace", "reference")
+            for page in (
+                "round_array",
+                "gemm",
+                "allreduce_orders",
+                "replay_trace",
+                "ranks",
+                "reference",
+            )
         ),
     ],
     "Traces and results": [

@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include <apscope/apscope.h>
-#include <cstdio>
 #include <cstddef>
+#include <cstdio>
 #include <cstdlib>
 #include <span>
 #include <vector>
