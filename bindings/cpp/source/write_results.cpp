@@ -288,6 +288,16 @@ std::string provenance(const Data& d, Json::Object files) {
            "\n";
 }
 
+// True if a write of results into the folder was interrupted: its hidden folder is still there.
+bool is_half_written(const std::filesystem::path& folder) {
+    namespace fs = std::filesystem;
+    const std::string name = fs::canonical(folder).filename().string(),
+                      hidden = "." + name + ".apscope-";
+    return std::ranges::any_of(fs::directory_iterator(folder), [&](const fs::directory_entry& e) {
+        return e.is_directory() && e.path().filename().string().starts_with(hidden);
+    });
+}
+
 // Refuses a folder in which results must not be written; returns true if it has files.
 bool has_files(const std::filesystem::path& folder, bool replace) {
     namespace fs = std::filesystem;
@@ -305,6 +315,7 @@ bool has_files(const std::filesystem::path& folder, bool replace) {
     if (empty) return false;
     if (fs::exists(folder / "manifest.json"))
         refuse("is a trace; give another folder for the results");
+    if (!fs::exists(folder / mark) && is_half_written(folder)) return true;
     if (!fs::exists(folder / mark))
         refuse("has files, but no results; give a new folder, or an empty one");
     if (!replace) refuse("has results; give another folder, or WriteOptions{.replace = true}");

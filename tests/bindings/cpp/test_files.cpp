@@ -183,6 +183,11 @@ TEST(CppResults, AreWrittenWholeOrNotAtAll) {
     EXPECT_EQ(Place::names_of(folder),
               (std::vector<std::string>{"histograms.parquet", "noise.parquet", "notes.txt",
                                         "provenance.json", "results.parquet"}));
+    fs::remove(folder / "provenance.json");  // as a write that was killed leaves it
+    EXPECT_THROW(results.write(folder, {.replace = true}), std::invalid_argument);
+    fs::create_directory(folder / ".results.apscope-01234567");
+    results.write(folder);
+    EXPECT_TRUE(fs::exists(folder / "provenance.json"));
     fs::create_directory(place / "empty");
     results.write(place / "empty");
     EXPECT_TRUE(fs::exists(place / "empty/provenance.json"));
