@@ -48,7 +48,8 @@ struct RankStep {
 /// Others need all rows for a scale or for their memory: hybrids, schemes of a topology that adds
 /// codes (`ring`), buckets, another basis, defined schemes with `compensate` or `update`, and error
 /// feedback around dynamic loss scaling. Error feedback around a defined scheme is refused at the
-/// step that the scheme drops.
+/// step that the scheme drops. An object that was moved from throws std::invalid_argument, until
+/// another is assigned to it.
 class APSCOPE_API RankExchange {
 public:
     /// Every rank gives the same arguments, but for `rank`.
@@ -90,6 +91,7 @@ public:
 
 private:
     struct Data;
+    Data& data() const;
     std::unique_ptr<Data> data_;
 };
 

@@ -60,7 +60,8 @@ struct TraceFile {
 ///
 /// Several processes make one trace, each with a writer on the same folder: every process adds the
 /// gradients of its workers and calls write_files(); one of them gets all files, and commits.
-/// A writer is for one thread at a time.
+/// A writer is for one thread at a time. One that was moved from throws std::invalid_argument,
+/// until another is assigned to it.
 class APSCOPE_API TraceWriter {
 public:
     /// @param folder   Made if it does not exist; must not have a trace.
@@ -113,6 +114,7 @@ public:
 
 private:
     struct Data;
+    Data& data() const;
     std::unique_ptr<Data> data_;
 };
 

@@ -1,5 +1,6 @@
 #include "bindings/cpp/apscope/rank_exchange.h"
 
+#include <stdexcept>
 #include <utility>
 
 #include "bindings/cpp/source/made_schemes.h"
@@ -27,16 +28,24 @@ RankExchange::~RankExchange() = default;
 RankExchange::RankExchange(RankExchange&&) noexcept = default;
 RankExchange& RankExchange::operator=(RankExchange&&) noexcept = default;
 
+RankExchange::Data& RankExchange::data() const {
+    if (!data_)
+        throw std::invalid_argument(
+            "this RankExchange was moved from; use the object that it was moved "
+            "to, or assign another");
+    return *data_;
+}
+
 std::vector<std::vector<std::byte>> RankExchange::send(const RankStep& step) {
-    return data_->exchange.send(
+    return data().exchange.send(
         {step.step, step.gradients, step.weights, step.loss, step.learning_rate});
 }
 std::vector<std::byte> RankExchange::add(std::span<const std::vector<std::byte>> received) {
-    return data_->exchange.add(received);
+    return data().exchange.add(received);
 }
 std::vector<bool> RankExchange::receive(std::span<const std::vector<std::byte>> received,
                                         std::span<const std::span<float>> out) const {
-    return data_->exchange.receive(received, out);
+    return data().exchange.receive(received, out);
 }
 
 }  // namespace apscope

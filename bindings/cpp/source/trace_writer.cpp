@@ -350,10 +350,18 @@ TraceWriter::~TraceWriter() = default;
 TraceWriter::TraceWriter(TraceWriter&&) noexcept = default;
 TraceWriter& TraceWriter::operator=(TraceWriter&&) noexcept = default;
 
+TraceWriter::Data& TraceWriter::data() const {
+    if (!data_)
+        throw std::invalid_argument(
+            "this TraceWriter was moved from; use the object that it was moved "
+            "to, or assign another");
+    return *data_;
+}
+
 void TraceWriter::add(std::int64_t step, int worker, std::string_view name,
                       std::span<const float> values, const Shape& shape, std::string_view kind) {
     const Kind what = detail::parse_kind(kind);
-    Data& d = *data_;
+    Data& d = data();
     if (worker < 0 || worker >= d.options.workers)
         refuse("worker=" + std::to_string(worker) + " must be from 0 to " +
                std::to_string(d.options.workers - 1));
@@ -389,11 +397,11 @@ void TraceWriter::add(std::int64_t step, int worker, std::string_view name,
 }
 
 std::vector<TraceFile> TraceWriter::write_files(std::int64_t step) {
-    return data_->write(step, false);
+    return data().write(step, false);
 }
 
 void TraceWriter::commit(std::int64_t step, std::vector<TraceFile> files, const StepFacts& facts) {
-    Data& d = *data_;
+    Data& d = data();
     d.hold();
     d.check_workers(step, [&](int worker) {
         return std::ranges::find(files, detail::file_name(Kind::gradient, worker),
@@ -436,7 +444,7 @@ void TraceWriter::commit(std::int64_t step, std::vector<TraceFile> files, const 
 }
 
 void TraceWriter::end_step(std::int64_t step, const StepFacts& facts) {
-    Data& d = *data_;
+    Data& d = data();
     d.check_workers(step, [&](int worker) {
         return std::ranges::any_of(d.pending, [&](const Group& group) {
             return group.kind == Kind::gradient && group.worker == worker;
@@ -448,14 +456,14 @@ void TraceWriter::end_step(std::int64_t step, const StepFacts& facts) {
 
 std::vector<std::int64_t> TraceWriter::committed() const {
     std::vector<std::int64_t> steps;
-    for (const auto& [number, line] : data_->committed) steps.push_back(number);
+    for (const auto& [number, line] : data().committed) steps.push_back(number);
     return steps;
 }
 
 void TraceWriter::close() {
-    data_->pending.clear();
-    data_->step.reset();
-    data_->lock.reset();
+    data().pending.clear();
+    data().step.reset();
+    data().lock.reset();
 }
 
 }  // namespace apscope

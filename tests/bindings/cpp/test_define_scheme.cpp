@@ -213,7 +213,7 @@ TEST(CppDefineScheme, RefusesAndSaysWhy) {
     parts = {};
     parts.base = "hybrid(last=qsgd;else=none:e4m3)";
     EXPECT_THROW(define_scheme("mine", parts), std::invalid_argument);
-    EXPECT_THROW(scheme("mine"), std::invalid_argument);
+    EXPECT_THROW(static_cast<void>(scheme("mine")), std::invalid_argument);
 }
 
 TEST(CppDefineScheme, NamesTheFunctionThatReturnsAnotherLength) {
@@ -263,7 +263,9 @@ TEST(CppDefineScheme, CarriesExceptionsToTheCaller) {
         EXPECT_EQ(error.number, 42);
     }
     const Trace trace = open_trace(APSCOPE_ROOT "/notebooks/data/digits");
-    EXPECT_THROW(replay(trace, {"none:e4m3", "throws"}, {.end_step = 2, .threads = 4}), OwnError);
+    EXPECT_THROW(
+        static_cast<void>(replay(trace, {"none:e4m3", "throws"}, {.end_step = 2, .threads = 4})),
+        OwnError);
 }
 
 TEST(CppDefineScheme, ValuesThatAreNotFiniteBypassIt) {
@@ -315,8 +317,11 @@ TEST(CppReplay, StepsByNumber) {
     const Trace trace = open_trace(APSCOPE_ROOT "/notebooks/data/digits");
     EXPECT_EQ(replay(trace, {"none:e4m3"}, {.steps = {4, 1}}).steps(),
               (std::vector<std::int64_t>{1, 4}));
-    EXPECT_THROW(replay(trace, {"none:e4m3"}, {.steps = {1, 100000}}), std::invalid_argument);
-    EXPECT_EQ(error_of([&] { replay(trace, {"none:e4m3"}, {.end_step = 3, .steps = {1}}); }),
+    EXPECT_THROW(static_cast<void>(replay(trace, {"none:e4m3"}, {.steps = {1, 100000}})),
+                 std::invalid_argument);
+    EXPECT_EQ(error_of([&] {
+                  static_cast<void>(replay(trace, {"none:e4m3"}, {.end_step = 3, .steps = {1}}));
+              }),
               "steps are given both as a list and as a range; give one of the two");
 }
 

@@ -12,6 +12,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -129,6 +130,9 @@ TEST(CppTraceWriter, RefusesAndKeepsWhatIsCommitted) {
     EXPECT_EQ(error_of([&] { writer.end_step(1); }),
               "worker 0 at step 1: tensor 'fc.weight' has shape (3, 2), but had (2, 3) before");
     writer.close();
+    const TraceWriter moved = std::move(writer);
+    EXPECT_EQ(moved.committed(), (std::vector<std::int64_t>{0}));
+    EXPECT_NE(error_of([&] { writer.close(); }).find("was moved from"), std::string::npos);
     EXPECT_EQ(open_trace(place / "run").steps(), (std::vector<std::int64_t>{0}));
     EXPECT_THROW(TraceWriter(place / "run"), std::invalid_argument);  // there is a trace
     EXPECT_THROW(TraceWriter(place / "new", {.workers = 0}), std::invalid_argument);

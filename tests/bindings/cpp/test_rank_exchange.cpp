@@ -11,6 +11,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -190,6 +191,9 @@ TEST(CppRankExchange, RefusesMessagesThatAreNotItsOwn) {
     EXPECT_THROW(rank.send({.gradients = {row, row}}), std::invalid_argument);
     std::vector<Bytes> sent = rank.send({.gradients = {row}});
     std::vector<Bytes> sums = {rank.add(sent)};
+    RankExchange other = std::move(rank);
+    EXPECT_THROW(rank.add(sent), std::invalid_argument);
+    rank = std::move(other);
     EXPECT_THROW(rank.add({}), std::invalid_argument);
     EXPECT_THROW(rank.receive(sums, {}), std::invalid_argument);
     for (std::vector<Bytes>* messages : {&sent, &sums}) {
