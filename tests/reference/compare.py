@@ -51,3 +51,8 @@ def assert_same(got: np.ndarray, expected: np.ndarray) -> None:
     assert got.dtype == expected.dtype and got.shape == expected.shape
     wrong = ~equal(got, expected)
     assert not wrong.any(), (got[wrong], expected[wrong])
+
+
+def same(a, b):
+    """Of arrays: every element is `equal`."""
+    return np.shape(a) == np.shape(b) and bool(equal(a, b).all())
