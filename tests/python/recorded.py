@@ -4,14 +4,15 @@ import apscope
 from apscope.record import TraceWriter
 
 
-def record(folder, steps, reduction="mean"):
-    """steps: one dict of (workers, ...) arrays a step."""
-    with TraceWriter(
-        folder, workers=len(next(iter(steps[0].values()))), reduction=reduction
-    ) as writer:
-        for number, tensors in enumerate(steps):
+def record(folder, steps, reduction="mean", loss=None, **options):
+    """steps: one dict of (workers, ...) arrays a step, in a list or by the steps' numbers."""
+    numbered = steps if isinstance(steps, dict) else dict(enumerate(steps))
+    (first, *_) = numbered.values()
+    workers = len(next(iter(first.values())))
+    with TraceWriter(folder, workers=workers, reduction=reduction, **options) as writer:
+        for number, tensors in numbered.items():
             for name, g in tensors.items():
                 for worker, row in enumerate(g):
                     writer.add(number, worker, name, row)
-            writer.end_step(number)
+            writer.end_step(number, loss=loss)
     return apscope.open_trace(folder)
