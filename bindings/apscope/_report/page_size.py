@@ -24,7 +24,7 @@ def fitted(
     """The tables of the page, and one sentence per omission.
 
     All topologies but `topology` and those beside it on the front are dropped first, then steps,
-    evenly. Sums over the steps and figures are computed from all rows before that.
+    evenly. Figures are computed from all rows before that.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def fitted(
         held = tables["rows"]["topology"].unique()
         kept = [t for t in held if t in ("", "exact") or is_on_front(t, topology)]
         if gone := [t for t in held if t not in kept]:
-            for name in ("rows", "sums", "filtered"):
+            for name in ("rows", "filtered"):
                 own = tables[name]["topology"].isin(kept)
                 tables[name] = tables[name][own].reset_index(drop=True)
             left_out.append(

@@ -4,7 +4,6 @@ import { chart, charts, figureBox } from "./chart.js";
 import { element } from "./dom.js";
 import { drawSteps, pair } from "./draw.js";
 import { bias, shares } from "./fill.js";
-import { nmse } from "./rows.js";
 import { clip, figure, percent } from "./text.js";
 
 // Kinds of charts, in their order, and the functions that draw them.
@@ -152,7 +151,7 @@ function biasOverSteps(place, kind, view, own) {
 
 function origin(place, kind, view, own) {
   const loss = (i) => {
-    const value = nmse(view.rows, i);
+    const value = view.rows.nmse[i];
     return value > 0 && Number.isFinite(value) ? value : NaN;
   };
   const reduced = own.filter((s) => s.topology);

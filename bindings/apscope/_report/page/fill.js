@@ -28,7 +28,8 @@ export function bias(rows, i) {
   const signed = rows.sum_signed_error[i];
   const y = signed / absolute;
   if (rows.overflow[i] > 0) return { y, low: NaN, high: NaN };
-  const square = Math.max(0, rows.sum_squared_error[i] - signed ** 2 / rows.counted[i]);
+  const squared = rows.nmse[i] * rows.sum_squared_reference[i];
+  const square = Math.max(0, squared - signed ** 2 / rows.counted[i]);
   const half = (2 * Math.sqrt(square)) / absolute;
   return { y, low: y - half, high: y + half };
 }

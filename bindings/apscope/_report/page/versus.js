@@ -2,7 +2,7 @@
 // of layers.
 
 import { charts, figureBox } from "./chart.js";
-import { bothMeasured, grid, layerSums, layerTable, ratios, wireGrid } from "./compare.js";
+import { grid, layerTable, ratios, wireGrid } from "./compare.js";
 import { detail } from "./detail.js";
 import { element, select } from "./dom.js";
 import { drawMap, leftOut, mostOf, placeOf } from "./draw.js";
@@ -51,15 +51,13 @@ export function versusPart(box, state, redraw) {
       return;
     }
     const sides = reduced(view, state).map(([scheme, topology]) => side(view, scheme, topology));
-    const cells = ratios(view.rows, view.layers, view.steps, sides[0].judged, sides[1].judged);
-    const counts = bothMeasured(view.rows, sides[0].judged, sides[1].judged);
-    const records = layerTable(
-      cells,
-      view.layers,
-      ...sides.map((s) => layerSums(view.rows, view.layers, view.steps, s, counts)),
+    const cells = ratios(
+      view,
+      sides.map((s) => s.judged),
     );
+    const records = layerTable(view, cells, sides);
     said.textContent = sentence(view, sides, records);
-    drawParts(parts, view, sides, counts, state.picked?.layer);
+    drawParts(parts, view, sides, state.picked ? `layer ${state.picked.layer}` : state.layer);
     drawRatios(map, view, cells, records, state, pick);
     table.update(records, state.picked?.layer);
     detail(panel, view, state, sides, () => pick(state.picked.layer, state.picked.step));
@@ -129,7 +127,7 @@ function sentence(view, sides, records) {
     losses = sum("losses");
   const named = (k) => {
     const { scheme, topology } = sides[k],
-      sent = view.volumeOf(scheme, topology);
+      sent = view.figureOf("volume", "", scheme, topology);
     return (
       `${"AB"[k]} = ${scheme}, ${topology ? view.called(topology) : "the wire"}` +
       (sent > 0 ? `, ${figure(sent)} of fp32's bytes` : "")
