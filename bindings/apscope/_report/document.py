@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 
 from .._charts.choices import named
-from .._charts.colours import FAMILIES
 from .._charts.front import front_chart, kind_of, legend_of
 from .._charts.kinds import as_json
 from .._charts.layers import worst_of
@@ -25,6 +24,7 @@ from .._page import numbers
 from .._page.templates import render
 from .._rate_limit.known import Known
 from .._results.choices import worth
+from .._results.families import FAMILIES
 from .._results.figures import FIGURES, columns_of
 from .._results.limits import limits_of
 from .._results.noise import zero_layers

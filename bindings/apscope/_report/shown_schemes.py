@@ -12,9 +12,9 @@ import pandas as pd
 
 from .._page.numbers import gap
 from .._replay.ladder import ladder
-from .._results.comparison import compare
+from .._results.comparison import USED, compare
 from .._results.differences import Sent, cause, sides_differ
-from .._results.pooling import PARTS, headline_topology, is_own
+from .._results.pooling import headline_topology, is_own
 from .._results.ranking import RANKS
 from .._results.summary import family_of, front, headline
 from .._results.volume import same_bytes
@@ -208,15 +208,6 @@ def sided(
     return list(dict.fromkeys(found))
 
 
-#: Columns that `compare` reads.
-_READ = (
-    "trace", "step", "tensor", "scheme", "topology", "stage", "skipped", "nonzero", "underflow",
-    "overflow", "cosine", "sum_squared_error",
-    "sum_squared_reference", "sum_signed_error", "sum_absolute_reference", "sum_noise",
-    "noise_blocks", "sum_log2_error_over_noise", *PARTS,
-)  # fmt: skip
-
-
 def _side(scheme: str, topology: str) -> str:
     """A side as `compare` takes it."""
     return f"{scheme}@{topology}" if topology else scheme
@@ -247,7 +238,7 @@ def duels(frame: pd.DataFrame, sides: list[tuple[Side, Side]], rows: pd.DataFram
     # Only the columns and rows that `compare` reads, because it is called often.
     used = {"", "exact", *(name for pair in sides for _, name in pair)}
     others = [t for t in frame["topology"].unique() if t not in used and not is_own(t)]
-    read = frame.loc[~frame["topology"].isin(others), [c for c in _READ if c in frame]]
+    read = frame.loc[~frame["topology"].isin(others), [c for c in USED if c in frame]]
     held = dict(iter(read.groupby("scheme", sort=False, observed=True)))
     volumes = {(r.trace, r.scheme, r.topology): r.volume for r in rows.itertuples()}
     for (a, of_a), (b, of_b) in sides:

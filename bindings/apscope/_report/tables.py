@@ -20,8 +20,6 @@ from .._results.pooling import PARTS, compared_rows, losses, numbers, pool, step
 from .._results.row_table import Rows
 from .._results.summary import USED, frame_of_summary
 
-__all__ = ["ROWS", "filtered", "histograms_of", "tables_of"]
-
 _KEY = ["trace", "scheme", "topology"]
 
 #: Columns of the rows, and those of blocks.

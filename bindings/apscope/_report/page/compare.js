@@ -12,20 +12,20 @@ export function wireGrid(view, scheme, topology) {
 }
 
 export function wireRows(view, scheme, topology) {
-  const own = topology ? view.rowsOf(scheme, topology, true) : [];
-  return [...view.rowsOf(scheme, "", true), ...own];
+  const named = topology ? view.rowsOf(scheme, topology, true) : [];
+  return [...view.rowsOf(scheme, "", true), ...named];
 }
 
 function placed(view, rowsOfScheme) {
   const { rows, layers, steps } = view;
   const stepPlace = new Map(steps.map((step, j) => [step, j]));
   const layerPlace = new Map(layers.map((layer, i) => [rows.tensor.levels.indexOf(layer), i]));
-  const found = new Int32Array(layers.length * steps.length).fill(-1);
+  const places = new Int32Array(layers.length * steps.length).fill(-1);
   for (const i of rowsOfScheme) {
     const layer = layerPlace.get(rows.tensor.codes[i]);
-    if (layer !== undefined) found[layer * steps.length + stepPlace.get(rows.step[i])] = i;
+    if (layer !== undefined) places[layer * steps.length + stepPlace.get(rows.step[i])] = i;
   }
-  return found;
+  return places;
 }
 
 // log2(NMSE a / NMSE b) of every cell: {layer, step, a, b, overA, overB, ratio}; a ratio is NaN
@@ -48,15 +48,18 @@ export function layerTable(view, cells, sides) {
   return view.layers.map((layer, l) => {
     const known = cells.slice(l * steps, (l + 1) * steps).filter((c) => !Number.isNaN(c.ratio));
     const sorted = known.map((c) => 2 ** c.ratio).sort((x, y) => x - y);
-    const [a, b] = sides.map(({ scheme, topology, exact }) => {
+    const figures = sides.flatMap(({ scheme, topology, exact }, k) => {
       const figure = (column, reduced = topology) =>
         view.figureOf(column, `layer ${layer}`, scheme, reduced);
       const error = figure("mse");
-      return {
-        nmse: figure("nmse"),
-        underflow: figure("underflow_wire"),
-        accumulation: exact && error < Infinity ? 1 - figure("mse", "exact") / error : NaN,
-      };
+      return [
+        [`nmse_${"ab"[k]}`, figure("nmse")],
+        [`underflow_${"ab"[k]}`, figure("underflow_wire")],
+        [
+          `accumulation_${"ab"[k]}`,
+          exact && error < Infinity ? 1 - figure("mse", "exact") / error : NaN,
+        ],
+      ];
     });
     return {
       layer,
@@ -65,12 +68,7 @@ export function layerTable(view, cells, sides) {
       losses: known.filter((c) => c.a > c.b).length,
       median_ratio: (sorted[(sorted.length - 1) >> 1] + sorted[sorted.length >> 1]) / 2,
       worst_ratio: sorted.at(-1),
-      nmse_a: a.nmse,
-      nmse_b: b.nmse,
-      underflow_a: a.underflow,
-      underflow_b: b.underflow,
-      accumulation_a: a.accumulation,
-      accumulation_b: b.accumulation,
+      ...Object.fromEntries(figures),
     };
   });
 }

@@ -42,11 +42,11 @@ const isOrder = ({ topology }) => !/^(two_phase|reduce_scatter|hierarchical:\d+\
 export function additions(records) {
   const bars = [];
   const marks = [];
-  for (const [scheme, own] of Map.groupBy(records.filter(isOrder), (r) => r.scheme)) {
-    const exact = own.find((r) => r.topology === "exact")?.nmse;
-    if (exact === undefined || own.length < 2) continue;
+  for (const [scheme, orders] of Map.groupBy(records.filter(isOrder), (r) => r.scheme)) {
+    const exact = orders.find((r) => r.topology === "exact")?.nmse;
+    if (exact === undefined || orders.length < 2) continue;
     if (exact > 0 && Number.isFinite(exact)) bars.push({ scheme, exact });
-    for (const { topology, nmse, overflowed } of own)
+    for (const { topology, nmse, overflowed } of orders)
       if (topology !== "exact")
         marks.push({ scheme, topology, exact, added: nmse - exact, overflowed });
   }

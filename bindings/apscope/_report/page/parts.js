@@ -15,7 +15,7 @@ const PARTS = [
 
 // Of the layers of `filter`, all steps; a step that a scheme skipped has no parts.
 export function drawParts(place, view, sides, filter) {
-  const found = sides.map(({ scheme, topology }, k) => {
+  const results = sides.map(({ scheme, topology }, k) => {
     const figure = (column) => view.figureOf(column, filter, scheme, topology);
     const parts = PARTS.map(([name]) => figure(`split_${name}`));
     const error = d3.sum(parts);
@@ -26,8 +26,8 @@ export function drawParts(place, view, sides, filter) {
       shares: parts.map((part) => part / error),
     };
   });
-  const drawn = found.filter((f) => !f.overflow && f.shares.every(Number.isFinite));
-  const over = found
+  const drawn = results.filter((f) => !f.overflow && f.shares.every(Number.isFinite));
+  const over = results
     .filter((f) => f.overflow)
     .map((f) => `${f.name} overflowed here, so its error is not finite and has no parts.`)
     .join(" ");
@@ -44,7 +44,9 @@ export function drawParts(place, view, sides, filter) {
     PARTS.map(([name, , says], k) => ({ row: rowName(f), name, says, share: f.shares[k] })),
   );
   const words = drawn
-    .map((f) => `${f.name}: ${PARTS.map(([name], k) => `${name} ${percent(f.shares[k])}`).join(", ")}`)
+    .map(
+      (f) => `${f.name}: ${PARTS.map(([name], k) => `${name} ${percent(f.shares[k])}`).join(", ")}`,
+    )
     .join("; ");
   chart(place, `Parts of the squared errors. ${words}.`, {
     height: 58 + 30 * drawn.length,

@@ -54,7 +54,7 @@ function recordsOf(data, trace, filter, all) {
 
 // Layers that a filter keeps: all (""), those of a role ("role conv"), or one ("layer
 // conv1.weight").
-export function keptLayers(trace, filter) {
+function layersOf(trace, filter) {
   if (!filter) return trace.layers;
   const what = filter.slice(filter.indexOf(" ") + 1);
   if (filter.startsWith("layer ")) return trace.layers.filter((l) => l === what);
@@ -63,11 +63,11 @@ export function keptLayers(trace, filter) {
 
 export function look(data, trace, state) {
   const rows = data.tables.rows;
-  const layers = keptLayers(trace, state.layer);
+  const layers = layersOf(trace, state.layer);
   const schemes = new Map(
     data.schemes.filter((s) => trace.topologies.has(s.spec)).map((s) => [s.spec, s]),
   );
-  const kept = (spec) => {
+  const selected = (spec) => {
     const s = schemes.get(spec);
     return (
       state.families.has(s.family) && state.formats.has(s.format) && state.bits.has(String(s.bits))
@@ -82,7 +82,7 @@ export function look(data, trace, state) {
     );
   }
   const topologiesOf = (spec) => (trace.topologies.get(spec) ?? []).filter(Boolean);
-  const everyTopology = trace.records.get(state.layer).filter((r) => kept(r.scheme));
+  const everyTopology = trace.records.get(state.layer).filter((r) => selected(r.scheme));
   return {
     state,
     rows,
