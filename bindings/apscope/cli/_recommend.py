@@ -75,7 +75,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         f"tensors that share a choice: {', '.join(GROUPS)}, bucket:25MB, or a REGEX of names",
         default="layer",
     )
-    add("--periods N", "number of ranges of steps, each with its own choice", type=int, default=1)
+    add("--periods N", "number of ranges of steps, each with its own choice", default=1)
     add("--fix REGEX=SPEC", "layers with a given scheme; repeatable", action="append", default=[])
     add(
         "--holdout A:B",

@@ -50,7 +50,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--bits N",
         f"bits of a value, including the sign: {BITS[0]} to {BITS[1]}",
-        type=int,
         required=True,
     )
     add(
@@ -82,7 +81,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
     )
     add("--steps A:B", "recorded step numbers A <= step < B, or a list A,B,C")
-    add("--workers N", "ranks 0..N-1 only", type=int)
+    add("--workers N", "ranks 0..N-1 only")
     add("--no-stop", "replay every split on all steps, for all figures")
     add_threads(add)
     add_shape(
