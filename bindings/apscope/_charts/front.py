@@ -9,13 +9,14 @@ import numpy as np
 import pandas as pd
 
 from .._rate_limit.known import Known
+from .._results.families import FAMILIES
 from .._results.pooling import is_own
 from .._results.ranking import RANKS
 from .._results.ranking import sound as sound_rows
 from .._results.volume import SIDE
 from .._schemes.titles import reduction
 from .._text import count_of
-from .colours import FAMILIES, REDUCTIONS
+from .colours import REDUCTIONS
 from .describe import Chart, Line, Log, Point, number, powers
 from .fill import step_front
 from .reference import SAYS, Reference, reference_of

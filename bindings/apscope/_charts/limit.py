@@ -7,9 +7,9 @@ import math
 import numpy as np
 
 from .._rate_limit.limit import ENTROPY_CODED, Limit
+from .._results.families import FAMILIES
 from .._results.summary import family_of
 from .._schemes.titles import title
-from .colours import FAMILIES
 from .describe import Chart, Line, Linear, Log, Point, number, powers
 
 _LIMIT, _CODED, _GRID = "#222222", "#555555", "#777777"

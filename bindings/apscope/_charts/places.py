@@ -10,8 +10,6 @@ from dataclasses import dataclass
 
 from .._text import clip
 
-__all__ = ["Box", "Name", "Place", "forms_of", "meet", "places"]
-
 #: A box in pixels: left, top, right, bottom.
 Box = tuple[float, float, float, float]
 #: Distances of a name from its point: to the side, and of its middle up or down.

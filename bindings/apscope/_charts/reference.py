@@ -10,8 +10,6 @@ from .._rate_limit.bound import ENTROPY_CODED
 from .._rate_limit.known import Known
 from .describe import Line, Point, number
 
-__all__ = ["LEGEND", "SAYS", "Reference", "reference_of"]
-
 #: Of no family; visible on white and on dark.
 _COLOUR, _GRID = "#c2417f", "#8a6f80"
 LEGEND = (

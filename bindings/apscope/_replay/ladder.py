@@ -19,7 +19,6 @@ from .._core import BlockFormat
 from .._results.factors import factor as factor_of
 from .._results.factors import step_errors
 from .._results.pooling import (
-    frame_of,
     headline_topology,
     held_topology,
     is_on_front,
@@ -27,6 +26,7 @@ from .._results.pooling import (
     wire_of,
 )  # fmt: skip
 from .._results.ranking import RANKS, finest_block, sound
+from .._results.row_table import frame_of
 from .._results.summary import COLUMNS as SUMMARY_COLUMNS
 from .._results.summary import summary
 from .._schemes.scheme import as_scheme

@@ -19,8 +19,6 @@ from .persistence import windows_of
 from .row_table import Rows, frame_of, rows_of
 from .summary import COLUMNS, USED, frame_of_summary
 
-__all__ = ["BY", "across", "by", "specs_of"]
-
 #: Parts of results, and their column in a RESULTS table.
 BY = {"layer": "tensor", "role": "role", "step": "step"}
 #: Columns of a summary that refer to a whole step: modelled times; and the family.
@@ -37,37 +35,7 @@ def by(
     batch_factor: float = 1.0,
     optimizer: str | None = None,
 ) -> pd.DataFrame:
-    """The summary of every layer, role or step.
-
-    Parameters
-    ----------
-    results : Results or DataFrame
-        A RESULTS table.
-    part : str
-        ``layer``, ``role`` or ``step``.
-    schemes : sequence of Scheme or str, optional
-        Which, in any spelling; by default all.
-    topology : str, optional
-        For schemes without their own reduction; by default the first replayed topology that adds in
-        a format. ``exact``: for all schemes.
-    batch_factor : float
-        As for `summary`.
-    optimizer : str, optional
-        As for `summary`.
-
-    Returns
-    -------
-    DataFrame
-        A row per trace, scheme and part: ``trace``, `part`, then the columns of `summary` over the
-        rows of that part, except the family, the modelled times, and ``worst_layer`` by layer,
-        ``worst_step`` by step. Schemes in the order of `summary`, layers in the trace's order,
-        steps ascending.
-
-    Raises
-    ------
-    ValueError
-        No such part, scheme, topology or optimizer; `batch_factor` is not a positive number.
-    """
+    """`Results.by` without a column, also of tables of rows."""
     check_batch_factor(batch_factor)
     text("part", part)
     if topology is not None:

@@ -16,8 +16,6 @@ from .pooling import is_own
 from .ranking import RANKS, UNSOUND
 from .volume import same_bytes
 
-__all__ = ["CHOICES", "Choices", "choices_of", "worth"]
-
 #: The choices, in the order in which they are told.
 CHOICES = ("reduction", "format", "scale")
 #: Units of a scale from the finest: blocks by their size, then these.

@@ -21,20 +21,6 @@ if TYPE_CHECKING:
 
     from .stored import OnFile
 
-__all__ = [
-    "TEXT_COLUMNS",
-    "Columns",
-    "arrow_table",
-    "columns_that_pool",
-    "frame_of",
-    "joined",
-    "length",
-    "length_of",
-    "text_array",
-    "together",
-    "validity",
-]
-
 #: Columns of the table of results.
 TEXT_COLUMNS = ["trace", "tensor", "role", "scheme", "format", "topology", "stage", "note"]
 

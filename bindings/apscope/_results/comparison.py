@@ -16,11 +16,6 @@ from .columns import columns_that_pool
 from .pooling import PARTS
 from .row_table import objects, rows_of
 
-__all__ = [
-    "COLUMNS", "compare", "compare_steps", "hint", "met", "ratios", "scheme_in", "side_in",
-    "spec_in",
-]  # fmt: skip
-
 #: Columns of `compare`, in order.
 COLUMNS = (
     "trace", "layer", "whole", "steps", "wins", "losses", "ties", "median_ratio", "worst_ratio",

@@ -13,9 +13,8 @@ from .._schemes.scheme import Scheme, as_scheme, known_scheme, spec_of
 from .._schemes.titles import reduction
 from .comparison import side_in
 from .factors import factor, step_errors
-from .pooling import coded, compared_rows, frame_of, headline_topology, is_own
-
-__all__ = ["Sent", "cause", "chain", "decompose", "described", "differences", "sides_differ"]
+from .pooling import coded, compared_rows, headline_topology, is_own
+from .row_table import frame_of
 
 #: Aspects of schemes, in the order in which a chain changes them, and their keys.
 _ASPECTS = {

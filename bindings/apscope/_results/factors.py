@@ -10,8 +10,6 @@ from .pooling import coded, compared_rows
 from .ranking import RANKS
 from .summary import by_scheme
 
-__all__ = ["factor", "step_errors"]
-
 
 def step_errors(frame: pd.DataFrame) -> dict[tuple[str, str], pd.Series]:
     """By (trace, scheme): the figure that ranks, of every step; infinite with overflow."""

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-__all__ = ["Joined", "in_order"]
-
 #: The columns that name a row, in the order of the rows; tables without schemes have the first.
 _ROW = ("trace", "step", "tensor", "scheme", "topology", "stage")
 

@@ -12,8 +12,6 @@ import pandas as pd
 from .._rate_limit.bound import OfSum, bits_above
 from .._rate_limit.known import Known, known_limits
 
-__all__ = ["bits_above_limit", "column_of", "limits_of"]
-
 #: Reductions in two phases with as many bits per value in either: what a rank sends to the sum, and
 #: what it receives of it. Each value is sent once in each, so 32 `volume` is the bits per value.
 EVEN = (

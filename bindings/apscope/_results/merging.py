@@ -11,8 +11,6 @@ from .joined import Joined, in_order
 from .results import Results
 from .stored import OnFile
 
-__all__ = ["merge"]
-
 
 def _concatenate(
     parts: list[Results], provenance: dict[str, Any], histograms: list[Results] | None = None

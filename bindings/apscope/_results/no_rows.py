@@ -6,8 +6,6 @@ import numpy as np
 
 from .columns import Columns
 
-__all__ = ["NO_LIMIT", "NO_NOISE", "NO_PERSISTENCE"]
-
 #: The table of noise if it is unknown.
 NO_NOISE: Columns = {
     **{name: np.zeros(0, object) for name in ("trace", "tensor", "role")},

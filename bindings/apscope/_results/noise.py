@@ -15,8 +15,6 @@ from .._arrays.float_environment import guarded
 from .codes import coded_of
 from .row_table import objects, rows_of
 
-__all__ = ["check_batch_factor", "facts", "noise_of", "noise_table", "told_error", "zero_layers"]
-
 _OF_ZERO_LAYERS = (
     "trace", "tensor", "step", "stage", "skipped", "count", "overflow", "sum_squared_reference",
     "sum_noise",

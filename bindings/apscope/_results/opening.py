@@ -22,8 +22,6 @@ from .._folders.results import (
 from .._text import printable
 from .stored import Stored, stored
 
-__all__ = ["check_there", "opened", "read_provenance"]
-
 #: Keys of provenance.json, and of its entry for every trace.
 _KEYS = {
     "command": TEXT, "command_of_whole": TEXT, "version": TEXT, "seed": INTEGER, "draws": INTEGER,

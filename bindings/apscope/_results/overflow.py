@@ -8,9 +8,6 @@ from .._schemes.scheme import known_scheme
 from .._text import count_of
 from .pooling import is_own
 
-__all__ = ["tight_overflows"]
-
-
 #: Rows that are named.
 _NAMED = 4
 

@@ -15,8 +15,6 @@ from .. import _core
 from .._text import count_of
 from .codes import coded_of
 
-__all__ = ["LENGTHS", "windows_of", "wrong_windows"]
-
 #: Steps of a window.
 LENGTHS: tuple[int, ...] = _core.WINDOW_LENGTHS
 _TEXTS = ("trace", "tensor", "scheme", "topology")
@@ -35,12 +33,12 @@ def windows_of(results: Any) -> _core.WindowTable:
     table = results.persistence
     return _core.WindowTable(
         coded_of(table, list(table.columns)),
-        {t["name"]: t["optimizer"] for t in _traces(results.provenance) if "optimizer" in t},
+        {  # a table without its folder has no traces
+            t["name"]: t["optimizer"]
+            for t in results.provenance.get("traces", [])
+            if "optimizer" in t
+        },
     )
-
-
-def _traces(provenance: dict[str, Any]) -> list[dict[str, Any]]:
-    return provenance.get("traces", [])  # a table without its folder has none
 
 
 def wrong_windows(

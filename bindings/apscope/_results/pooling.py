@@ -17,29 +17,7 @@ from .. import _core
 from .._arrays.float_environment import guarded
 from .codes import coded_of
 from .columns import columns_that_pool
-from .row_table import Rows, frame_of, objects
-
-__all__ = [
-    "OWN_REDUCTIONS",
-    "PARTS",
-    "after_gap",
-    "coded",
-    "frame_of",
-    "headline_rows",
-    "headline_topology",
-    "infinite_with",
-    "is_on_front",
-    "is_own",
-    "losses",
-    "numbers",
-    "one_trace",
-    "pool",
-    "pooled",
-    "quotient",
-    "step_losses",
-    "topologies_of",
-    "whole_sums",
-]
+from .row_table import Rows, objects
 
 #: The parts of a squared error: columns that add up to ``sum_squared_error``.
 PARTS = columns_that_pool("part")
@@ -216,9 +194,11 @@ def pooled(
 
 
 def _chosen_frame(
-    table: pd.DataFrame, core: _core.RowTable, chosen: _core.ChosenRows
+    table: pd.DataFrame, choose: Callable[[_core.RowTable], _core.ChosenRows]
 ) -> pd.DataFrame:
-    """The chosen rows of a table, each with its topology."""
+    """The rows of a table that `choose` selects in the core's, each with its topology."""
+    core = Rows(coded_of(table, _CHOICE)).core
+    chosen = choose(core)
     out = table.iloc[chosen.row]
     if not core.is_replaced(chosen):
         return out
@@ -290,14 +270,12 @@ def whole_sums(reduced: pd.DataFrame) -> pd.DataFrame:
     instead of their own name. If all have their own, but not the same, the name joins all of them
     (``gather+linear``).
     """
-    core = Rows(coded_of(reduced, _CHOICE)).core
-    return _chosen_frame(reduced, core, core.whole_sums())
+    return _chosen_frame(reduced, _core.RowTable.whole_sums)
 
 
 def compared_rows(table: pd.DataFrame) -> pd.DataFrame:
     """The rows for comparing schemes: reduced ones with all tensors, or the wire's if none are."""
-    core = Rows(coded_of(table, _CHOICE)).core
-    return _chosen_frame(table, core, core.compared_rows())
+    return _chosen_frame(table, _core.RowTable.compared_rows)
 
 
 def headline_rows(table: pd.DataFrame) -> pd.DataFrame:
@@ -307,5 +285,4 @@ def headline_rows(table: pd.DataFrame) -> pd.DataFrame:
     ``exact``; the wire's rows for a trace without reduced ones. A policy's tensors may differ in
     that.
     """
-    core = Rows(coded_of(table, _CHOICE)).core
-    return _chosen_frame(table, core, core.headline_rows())
+    return _chosen_frame(table, _core.RowTable.headline_rows)

@@ -19,8 +19,6 @@ from .persistence import wrong_windows
 from .pooling import is_own
 from .row_groups import csv_from
 
-__all__ = ["problems"]
-
 #: The columns that name an item, and those that name its rows.
 _ITEM, _WAY = ["trace", "step", "tensor", "scheme"], ["stage", "topology"]
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from .._schemes.scheme import Scheme
     from .cost import Network
 
-__all__ = ["Results"]
-
 
 def _named(names: Sequence[str]) -> str:
     """The first names of a list, and how many more there are."""

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-__all__ = ["ROWS", "RowGroups", "arrow", "csv_from", "pieces", "store"]
-
 #: Rows of a group: about 30 MB in memory.
 ROWS = 65_536
 

@@ -13,8 +13,6 @@ from .._arrays.checks import of_type
 from .codes import Coded, CodedColumns, coded_of
 from .columns import TEXT_COLUMNS
 
-__all__ = ["Rows", "frame_of", "objects", "rows_of"]
-
 #: Columns of texts that the core takes as they are.
 _TEXTS = [name for name in TEXT_COLUMNS if name != "stage"]
 _NUMBERS = {"workers", *(name for name, *_ in _core.COLUMNS)}

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-__all__ = ["OnFile", "Stored", "stored"]
-
 #: Required columns.
 _COLUMNS = {
     "results.parquet": "step workers count counted nonzero underflow overflow nan nmse "

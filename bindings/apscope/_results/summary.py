@@ -24,18 +24,6 @@ from .noise import check_batch_factor, noise_of
 from .pooling import headline_topology, is_on_front, is_own
 from .row_table import Rows, frame_of, objects, rows_of
 
-__all__ = [
-    "COLUMNS",
-    "by_scheme",
-    "family_of",
-    "frame_of_summary",
-    "front",
-    "headline",
-    "of_topology",
-    "ranked",
-    "summary",
-]
-
 #: Columns of `summary`, in order.
 COLUMNS = ("trace", "scheme", "family", "format", "topology", *columns_of())
 

@@ -18,10 +18,6 @@ from .differences import described
 from .ranking import RANKS, sound
 from .volume import in_class
 
-__all__ = [
-    "WIDTHS", "Winner", "bits_of", "least", "scale_of", "seconds", "winner", "winners", "within",
-]  # fmt: skip
-
 #: Classes of schemes that are compared: bits of a value, without side information.
 CLASSES = (1, 2, 4, 8, 16, 32)
 #: Widths whose best is told.

@@ -18,9 +18,10 @@ from matplotlib.lines import Line2D
 from matplotlib.path import Path
 
 from .._arrays.checks import of_type
-from .._charts.colours import COLOURS, FAMILIES, SYMBOLS
+from .._charts.colours import COLOURS, SYMBOLS
 from .._charts.spread import spread
 from .._docstrings import Function, with_sections
+from .._results.families import FAMILIES
 from .._results.summary import family_of
 from ._names import font_families
 from ._numbers import plain_numbers
