@@ -39,7 +39,7 @@ from .._text import clip, count_of
 from . import cautions, first, glossary, shown_schemes
 from .against import changes
 from .library import plot_script
-from .page_size import MAX_BYTES, fitted
+from .page_size import fitted
 from .payload import base64_of, pack
 from .plans import use_of
 from .script import script
@@ -48,13 +48,7 @@ from .tables import histograms_of, tables_of
 _HERE = Path(__file__).parent
 
 
-def page(
-    results: Any,
-    against: Any = None,
-    *,
-    max_bytes: int = MAX_BYTES,
-    gained: float | None = None,
-) -> str:
+def page(results: Any, against: Any = None, *, gained: float | None = None) -> str:
     """The report as self-contained HTML text, which also works in a frame of another page.
 
     Parameters
@@ -62,9 +56,6 @@ def page(
     results : Results
     against : Results, optional
         Earlier or other results; a section says what changed.
-    max_bytes : int
-        Space for the rows, in bytes of the text. Rows that do not fit are left out, and the page
-        says which.
     gained : float, optional
         Of the expected excess loss, as in `report`.
 
@@ -115,7 +106,7 @@ def page(
         section["use"] = use_of(results, trace, own, gained)
     overview = _overview([s["trace"] for s in sections], duels)
     tables = tables_of(frame, summary) | {"histograms": histograms_of(results.histograms)}
-    tables, left_out = fitted(tables, topology, max_bytes)
+    tables, left_out = fitted(tables, topology)
     kinds = {t: kind_of(t) for t in summary["topology"].unique()}
     payload = pack(tables, reductionKinds=kinds, **_facts(frame, bits, topology, sections))
     plain = (
@@ -329,10 +320,13 @@ def _facts(
         for s, b in bits.items()
     ]
     start_of = {s["trace"]: _start(s, schemes) for s in sections}
+    says, text = {}, ""
+    for figure in reversed(FIGURES):  # an empty text: the next entry's is for both
+        says[figure.name] = text = figure.says.replace("`", "") or text
     first = sections[0]["trace"]
     return {
         "schemes": schemes, "charts": as_json(), "wholeFigures": columns_of(page="whole"),
-        "figureSays": {f.name: f.says.replace("`", "") for f in FIGURES if f.page != "none"},
+        "figureSays": {f.name: says[f.name] for f in FIGURES if f.page != "none"},
         "formats": _ranges(dict.fromkeys(formats.values())), "startOf": start_of,
         "start": {"trace": first, "topology": topology, **start_of[first]},
         "reductionNames": {t: reduction(t) for t in frame["topology"].unique() if t},

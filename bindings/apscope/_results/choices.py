@@ -60,7 +60,7 @@ def coarseness(scale: str) -> tuple[int, int]:
     return (1 + _UNITS.index(kind) if kind in _UNITS else len(_UNITS) + 1, 0)
 
 
-def worth(rows: pd.DataFrame, bits: dict[str, int], error: str = RANKS) -> pd.DataFrame:
+def worth(rows: pd.DataFrame, bits: dict[str, int]) -> pd.DataFrame:
     """The best scheme of each width, and every scheme that differs from it in one choice.
 
     Parameters
@@ -69,8 +69,6 @@ def worth(rows: pd.DataFrame, bits: dict[str, int], error: str = RANKS) -> pd.Da
         The front of one trace, from `summary.front`.
     bits : dict
         Scheme -> bits per value, without side information.
-    error : str
-        The column that ranks.
 
     Returns
     -------
@@ -86,7 +84,7 @@ def worth(rows: pd.DataFrame, bits: dict[str, int], error: str = RANKS) -> pd.Da
     held = rows[
         (rows["family"] != "baseline")
         & (rows["topology"] != "exact")
-        & (rows[error].notna() | (rows["overflowed"] > 0))
+        & (rows[RANKS].notna() | (rows["overflowed"] > 0))
     ]
     found = [
         (row, choices)
@@ -99,18 +97,18 @@ def worth(rows: pd.DataFrame, bits: dict[str, int], error: str = RANKS) -> pd.Da
         sound = [
             (row, c, _changed(row, c, own))
             for row, c in own
-            if not any(row[count] for count in UNSOUND) and row[error] > 0
+            if not any(row[count] for count in UNSOUND) and row[RANKS] > 0
         ]
         both = [s for s in sound if any(choice == "reduction" for choice, _, _ in s[2])]
         if not (some := both or [s for s in sound if s[2]]):
             continue
-        best, chosen, changed = min(some, key=lambda s: s[0][error])
+        best, chosen, changed = min(some, key=lambda s: s[0][RANKS])
         less = any(
-            row[error] < best[error] and same_bytes(row["volume"], best["volume"])
+            row[RANKS] < best[RANKS] and same_bytes(row["volume"], best["volume"])
             for row, _, _ in sound
         )
-        for choice, row, c in sorted(changed, key=_order(error)):
-            other = np.inf if row["overflowed"] else row[error]
+        for choice, row, c in sorted(changed, key=_order):
+            other = np.inf if row["overflowed"] else row[RANKS]
             records.append(
                 {
                     "bits": width,
@@ -118,10 +116,10 @@ def worth(rows: pd.DataFrame, bits: dict[str, int], error: str = RANKS) -> pd.Da
                     "of": getattr(chosen, choice),
                     "other": getattr(c, choice),
                     **{name: best[name] for name in ("scheme", "topology", "volume")},
-                    "error": best[error],
+                    "error": best[RANKS],
                     **{f"other_{name}": row[name] for name in ("scheme", "topology", "volume")},
                     "other_error": other,
-                    "factor": other / best[error],
+                    "factor": other / best[RANKS],
                     "less": less,
                 }
             )
@@ -150,13 +148,8 @@ def _comparable(row: dict[str, Any], other: dict[str, Any]) -> bool:
     return same_bytes(row["volume"], other["volume"])
 
 
-def _order(error: str) -> Any:
-    """Choices in their order; formats and reductions by error, scales from the finest."""
-
-    def key(changed: tuple[str, dict[str, Any], Choices]) -> tuple[Any, ...]:
-        choice, row, c = changed
-        place = coarseness(c.scale) if choice == "scale" else (0, 0)
-        value = row[error]
-        return (CHOICES.index(choice), place, bool(row["overflowed"]), value)
-
-    return key
+def _order(changed: tuple[str, dict[str, Any], Choices]) -> tuple[Any, ...]:
+    """For sorting: choices in their order; formats and reductions by error, scales from the finest."""
+    choice, row, c = changed
+    place = coarseness(c.scale) if choice == "scale" else (0, 0)
+    return (CHOICES.index(choice), place, bool(row["overflowed"]), row[RANKS])

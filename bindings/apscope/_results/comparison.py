@@ -145,11 +145,6 @@ class _Pairing:
             )  # fmt: skip
         return pd.concat(tables, ignore_index=True)[list(COLUMNS)]
 
-    def by_step(self, a: Any, b: Any, topology: str | None) -> pd.DataFrame:
-        pairs = self._core.steps(*self.sides(a, b), topology)
-        tables = [{"trace": p["trace"], "step": p["step"], **p["figures"]} for p in pairs]
-        return pd.concat(map(pd.DataFrame, tables), ignore_index=True)
-
     def by_cell(self, a: Any, b: Any, topology: str | None) -> pd.DataFrame:
         tables = []
         for pair in self._core.cells(*self.sides(a, b), topology):
@@ -179,30 +174,6 @@ def ratios(results: Any, a: Any, b: Any, topology: str | None = None) -> pd.Data
         if the reference is zero.
     """
     return _Pairing(results).by_cell(a, b, topology)
-
-
-@guarded
-def compare_steps(results: Any, a: Any, b: Any, topology: str | None = None) -> pd.DataFrame:
-    """Scheme `a` against scheme `b`, step by step.
-
-    Parameters
-    ----------
-    results, a, b, topology
-        As for `compare`.
-
-    Returns
-    -------
-    DataFrame
-        One row per trace and step that `compare` counts: ``trace``, ``step``, ``nmse_a``,
-        ``nmse_b`` (all layers of the step together, L of `compare`), and the numbers of layers in
-        which `a` has less, more or equal error: ``layers_won``, ``layers_lost``, ``layers_level``.
-
-    Raises
-    ------
-    ValueError
-        As `compare`.
-    """
-    return _Pairing(results).by_step(a, b, topology)
 
 
 def met(here: Sequence[str], there: Sequence[str]) -> dict[str, str]:

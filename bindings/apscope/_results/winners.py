@@ -147,16 +147,14 @@ def least(rows: pd.DataFrame, bits: Mapping[str, int], measure: str = RANKS) -> 
     return best.loc[best["scheme"].map(place).astype(float).fillna(len(place)).idxmin()]
 
 
-def winner(
-    rows: pd.DataFrame, bits: Mapping[str, int], width: int, measure: str = RANKS
-) -> Winner | None:
+def winner(rows: pd.DataFrame, bits: Mapping[str, int], width: int) -> Winner | None:
     """The `least` row of `within` as a Winner; None without a scheme of the width."""
-    held = within(rows[rows["topology"] != "exact"], bits, width / 32, measure)
+    held = within(rows[rows["topology"] != "exact"], bits, width / 32)
     if not (held["scheme"].map(bits).fillna(width) == width).any():
         return None
-    row = least(held, bits, measure)
+    row = least(held, bits)
     return Winner(
-        width, row["scheme"], row["topology"], float(row["volume"]), measure, float(row[measure]),
+        width, row["scheme"], row["topology"], float(row["volume"]), RANKS, float(row[RANKS]),
         tuple(seconds(held, row, bits)),
     )  # fmt: skip
 

@@ -224,8 +224,4 @@ def _tell_warning(message: Warning | str, *_: Any) -> None:
 def _tell(text: str) -> None:
     """Prints one line on standard error, if it exists: else print() would use standard output."""
     if sys.stderr is not None:
-        print(f"apscope: {escaped(_one_line(text))}", file=sys.stderr)
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
+        print(f"apscope: {escaped(' '.join(text.split()))}", file=sys.stderr)

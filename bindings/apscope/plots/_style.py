@@ -173,11 +173,11 @@ def axes(ax: Axes | None, width: float = WIDTH, height: float = HEIGHT) -> Axes:
     return ax
 
 
-def room_for(texts: Sequence[str], min_inches: float, size: float = 8.0) -> float:
+def room_for(texts: Sequence[str], min_inches: float) -> float:
     """Height in inches that these labels need below each other."""
     axes_share = 0.77  # share of the height, before the layout enlarges it
     return max(
-        min_inches, sum(text.count("\n") + 1 for text in texts) * size * 1.3 / 72 / axes_share
+        min_inches, sum(text.count("\n") + 1 for text in texts) * 8.0 * 1.3 / 72 / axes_share
     )
 
 
