@@ -42,9 +42,11 @@ def layer_rows(table: Table, wish: Wish, options: np.ndarray) -> pd.DataFrame:
     sure = sureness(sums, error, options, _price(table, wish, options))
     rows = []
     for u, (unit, k) in enumerate(zip(table.units, options)):
-        held = np.flatnonzero(np.isfinite(errors[u]) & np.isfinite(volume[u]))
-        cheaper = _first(held[volume[u, held] < volume[u, k] * _CHEAPER], errors[u], volume[u])
-        lower = held[errors[u, held] < errors[u, k] / SAME]
+        measured = np.flatnonzero(np.isfinite(errors[u]) & np.isfinite(volume[u]))
+        cheaper = _first(
+            measured[volume[u, measured] < volume[u, k] * _CHEAPER], errors[u], volume[u]
+        )
+        lower = measured[errors[u, measured] < errors[u, k] / SAME]
         better = _first(lower, volume[u], errors[u])
         rows.append(
             {
@@ -116,8 +118,8 @@ def verdict(plan: Plan) -> str:
     own, error = figures.loc[plan._counted], plan.wish.error
     schemes = len(set(plan.layers["scheme"]))
     within = f", {plan.reduction}" if plan.reduction else ""
-    told = "" if plan._counted == "plan" else " when replayed"
-    head = f"{error} {own[error]:.3g}{told} at volume {own['volume']:.3g}"
+    how = "" if plan._counted == "plan" else " when replayed"
+    head = f"{error} {own[error]:.3g}{how} at volume {own['volume']:.3g}"
     if held_out is not None:
         head += (
             f" on {count_of(len(held_out.steps), 'step')} held out, chosen by "

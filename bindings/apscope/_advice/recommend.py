@@ -154,10 +154,10 @@ def recommend(
         specs = list(
             dict.fromkeys([*_held(frame, candidates), *(s.spec for s in schemes.values())])
         )
-        there = set(frame["scheme"].unique())
-        if lacking := [s for s in specs if s not in there]:
+        replayed = set(frame["scheme"].unique())
+        if missing := [s for s in specs if s not in replayed]:
             raise ValueError(
-                f"the results have no scheme '{lacking[0]}'; replay it, or leave it out"
+                f"the results have no scheme '{missing[0]}'; replay it, or leave it out"
             )
         return planned(opened, frame, specs, setting, None)
     if trace not in (None, opened.name):
@@ -179,27 +179,27 @@ def recommend(
             progress=progress,
         )
 
-    wanted = candidates_of(
+    needed = candidates_of(
         [*candidates_of(DEFAULT if candidates is None else candidates), *schemes.values()]
     )
-    results = replays(wanted, asked or REDUCTIONS)
-    return planned(results, results.frame, [s.spec for s in wanted], setting, replays)
+    results = replays(needed, asked or REDUCTIONS)
+    return planned(results, results.frame, [s.spec for s in needed], setting, replays)
 
 
 def _held(frame: pd.DataFrame, candidates: Any) -> list[str]:
     """The candidates among the schemes of results: by default all but hybrids."""
-    there = list(frame["scheme"].unique())
+    replayed = list(frame["scheme"].unique())
     if candidates is None:
-        return [spec for spec in there if not spec.startswith("hybrid(")]
+        return [spec for spec in replayed if not spec.startswith("hybrid(")]
     asked = [s.spec for s in candidates_of(candidates)]
     words = not isinstance(candidates, Scheme) and all(
         isinstance(c, str) and ":" not in c
         for c in ([candidates] if isinstance(candidates, str) else candidates)
     )
-    found = [spec for spec in asked if spec in there] if words else asked
-    if not found:
+    selected = [spec for spec in asked if spec in replayed] if words else asked
+    if not selected:
         raise ValueError(
             f"the results have none of the candidates {candidates}; they have "
-            f"{', '.join(there[:6])}{', ...' * (len(there) > 6)}"
+            f"{', '.join(replayed[:6])}{', ...' * (len(replayed) > 6)}"
         )
-    return found
+    return selected

@@ -151,7 +151,7 @@ def pinned(tensors: Sequence[Tensor], fixed: Mapping[str, Any]) -> dict[str, Any
     ValueError
         An invalid expression, or one that matches no name.
     """
-    held: dict[str, Any] = {}
+    scheme_of: dict[str, Any] = {}
     for pattern, value in fixed.items():
         try:
             hits = [t.name for t in tensors if re.search(pattern, t.name)]
@@ -163,5 +163,5 @@ def pinned(tensors: Sequence[Tensor], fixed: Mapping[str, Any]) -> dict[str, Any
                 f"{', '.join(t.name for t in tensors[:6])}{', ...' * (len(tensors) > 6)}"
             )
         for name in hits:
-            held.setdefault(name, value)
-    return held
+            scheme_of.setdefault(name, value)
+    return scheme_of

@@ -36,7 +36,7 @@ def choices_chart(table: pd.DataFrame, unit: str) -> Bars:
     unit : str
         What the errors are: "error over noise" or "step NMSE".
     """
-    groups, told = [], []
+    groups, sentences = [], []
     shown = table[table["bits"] <= 8] if (table["bits"] <= 8).any() else table
     for bits, rows in list(shown.groupby("bits", sort=False))[:_WIDTHS]:
         best = rows.iloc[0]
@@ -44,9 +44,11 @@ def choices_chart(table: pd.DataFrame, unit: str) -> Bars:
         chosen.setdefault("reduction", reduction(best["topology"]))
         # Another scheme errs less, whose codes no ring can add.
         apart = best["less"] and best["topology"] != "ring"
-        said = [chosen[c] for c in _COLOUR if chosen.get(c) and not (apart and c == "reduction")]
+        choices_named = [
+            chosen[c] for c in _COLOUR if chosen.get(c) and not (apart and c == "reduction")
+        ]
         width = count_of(int(bits), "bit") + (" a ring can add" if apart else "")
-        heading = ": ".join([width, ", ".join(said)]) if said else width
+        heading = ": ".join([width, ", ".join(choices_named)]) if choices_named else width
         bars = [
             Bar(
                 f"{_alone(r.choice, r.other)}, not {named(r.choice, r.of)}",
@@ -61,7 +63,7 @@ def choices_chart(table: pd.DataFrame, unit: str) -> Bars:
             for r in part.head(_EACH).itertuples()
         ]
         groups.append((heading, bars))
-        told.append(
+        sentences.append(
             f"{heading}, {unit} {number(best['error'])}; "
             + "; ".join(f"{b.name}: {_times(b.factor)}" for b in bars)
         )
@@ -70,7 +72,7 @@ def choices_chart(table: pd.DataFrame, unit: str) -> Bars:
         "The best scheme that was replayed"
         + (" with both reductions" if (shown["choice"] == "reduction").any() else "")
         + ", and its error with one choice changed. "
-        + ". ".join(told)
+        + ". ".join(sentences)
         + ".",
         groups,
         list(_COLOUR.items()),

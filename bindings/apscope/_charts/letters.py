@@ -24,8 +24,8 @@ def width_of(text: str, size: float, bold: bool = False) -> float:
 
 def fit(text: str, room: float, size: float, bold: bool = False) -> str:
     """The text, without its middle if it is wider than `room`."""
-    told, longest = text, len(text)
-    while width_of(told, size, bold) > room and longest > 3:
+    shortened, longest = text, len(text)
+    while width_of(shortened, size, bold) > room and longest > 3:
         longest -= 1
-        told = clip(text, longest)
-    return told
+        shortened = clip(text, longest)
+    return shortened

@@ -32,8 +32,8 @@ def limit_chart(found: Limit) -> Chart:
     """
     grids = found.grids[found.grids["error"] > 0]
     schemes = found.schemes[np.isfinite(found.schemes["error"]) & (found.schemes["error"] > 0)]
-    held = [*found.curve["bits"], *schemes["bits"]]
-    low, high = (math.floor(min(held)), math.ceil(max(held))) if held else (0, 8)
+    bits_drawn = [*found.curve["bits"], *schemes["bits"]]
+    low, high = (math.floor(min(bits_drawn)), math.ceil(max(bits_drawn))) if bits_drawn else (0, 8)
     bits = np.linspace(low, max(high, low + 1), _PLACES)
     least = found.at(bits)
     coded = least * 4.0**ENTROPY_CODED

@@ -72,11 +72,11 @@ def page(results: Any, against: Any = None, *, gained: float | None = None) -> s
     if not len(frame):
         raise ValueError("the results have no rows, so there is nothing to report")
     topology, bits = shown_schemes.topology_of(frame), shown_schemes.bits_of(frame)
-    held = Results(
+    coded_results = Results(
         frame, results.histograms, results.provenance, results.noise, results.limit,
         results.persistence,
     )  # fmt: skip
-    summary = summary_of(held, gained=gained)
+    summary = summary_of(coded_results, gained=gained)
     rows = shown_schemes.front(summary, topology)
     worths = {trace: worth(rows[rows["trace"] == trace], bits) for trace in frame["trace"].unique()}
     best = [spec for table in worths.values() if len(table) for spec in table["scheme"]]
@@ -89,7 +89,7 @@ def page(results: Any, against: Any = None, *, gained: float | None = None) -> s
         for place, trace in enumerate(frame["trace"].unique())
     ]
     for section in sections:
-        trace, own = section["trace"], rows[rows["trace"] == section["trace"]]
+        trace, front_rows = section["trace"], rows[rows["trace"] == section["trace"]]
         compared = _rows_of_trace(frame, trace, zeros.get(trace, []))
         worst = worst_of(compared)
         for row in section["families"]:
@@ -98,35 +98,28 @@ def page(results: Any, against: Any = None, *, gained: float | None = None) -> s
         section["ladder"] = _ladder(ladders.get(trace), topology)
         section["choices"] = _choices(choices := worths[trace])
         section["first"] = first.row_of(
-            trace, own, compared, choices, bits, results.provenance,
+            trace, front_rows, compared, choices, bits, results.provenance,
             {(row["scheme"], row["topology"]): row["id"] for row in section["families"]},
             alone=section["alone"],
         )  # fmt: skip
-        section["limit"] = _limit(own, limits.get(trace))
-        section["use"] = use_of(results, trace, own, gained)
+        section["limit"] = _limit(front_rows, limits.get(trace))
+        section["use"] = use_of(results, trace, front_rows, gained)
     overview = _overview([s["trace"] for s in sections], duels)
     tables = tables_of(frame, summary) | {"histograms": histograms_of(results.histograms)}
     tables, left_out = fitted(tables, topology)
     kinds = {t: kind_of(t) for t in summary["topology"].unique()}
     payload = pack(tables, reductionKinds=kinds, **_facts(frame, bits, topology, sections))
-    plain = (
-        reduction,
-        numbers.figure,
-        numbers.nmse,
-        numbers.over_noise,
-        numbers.percent,
-        numbers.seconds,
-        clip,
-        count_of,
-    )
     filters: dict[str, Callable[..., Any]] = {
         "code": _code,
         "breakable": _breakable,
         "spec": _spec,
         "excess": _excess,
+        "reduction": reduction,
+        "clip": clip,
+        "count_of": count_of,
+        **{name: getattr(numbers, name) for name in ("figure", "nmse", "over_noise", "percent")},
     }
-    filters |= {f.__name__: f for f in plain}
-    warnings = cautions.warnings(held, left_out)
+    warnings = cautions.warnings(coded_results, left_out)
     if against is not None and against.incomplete:
         warnings = [f"Of the other results: {against.incomplete}.", *warnings]
     return render(
@@ -158,8 +151,8 @@ def page(results: Any, against: Any = None, *, gained: float | None = None) -> s
 
 def _rows_of_trace(frame: pd.DataFrame, trace: str, zero: list[str]) -> pd.DataFrame:
     """The rows of one trace for comparisons, without layers that are numerically zero."""
-    own = (frame["trace"] == trace) & ~frame["tensor"].isin(zero)
-    return compared_rows(frame[own].reset_index(drop=True))
+    selected = (frame["trace"] == trace) & ~frame["tensor"].isin(zero)
+    return compared_rows(frame[selected].reset_index(drop=True))
 
 
 def _listed(names: list[str]) -> str:
@@ -216,14 +209,14 @@ def _section(
     provenance: dict[str, Any],
 ) -> dict[str, Any]:
     """One trace's tables."""
-    own = rows[rows["trace"] == trace]
-    table = shown_schemes.best_of_families(own, bits)
-    met = duels[duels["trace"] == trace] if len(duels) else duels
+    front_rows = rows[rows["trace"] == trace]
+    table = shown_schemes.best_of_families(front_rows, bits)
+    compared = duels[duels["trace"] == trace] if len(duels) else duels
     return {
         "trace": trace,
         "place": place + 1,
         "alone": rows["trace"].nunique() == 1,
-        "whole": shown_schemes.shows_all(own),
+        "whole": shown_schemes.shows_all(front_rows),
         "about": next((t for t in provenance.get("traces", ()) if t["name"] == trace), {}),
         "families": [
             r | {"id": f"row-{place}-{i}"}
@@ -231,7 +224,7 @@ def _section(
                 table.astype(object).where(table.notna(), None).to_dict("records")
             )
         ],
-        "duels": met.to_dict("records"),
+        "duels": compared.to_dict("records"),
     }
 
 

@@ -35,9 +35,9 @@ _SMALL, _LARGE = (350.0, 158.0), (440.0, 300.0)
 def _within(rows: pd.DataFrame, bits: dict[str, int]) -> tuple[pd.DataFrame, str]:
     """The sound schemes at a quarter of fp32's bytes, else at half, else at all; and the share."""
     for limit, called in _SHARES:
-        held = within(rows, bits, limit)
-        if len(held):
-            return held, called
+        sound = within(rows, bits, limit)
+        if len(sound):
+            return sound, called
     return rows.iloc[:0], ""
 
 
@@ -59,8 +59,8 @@ def chosen(rows: pd.DataFrame, bits: dict[str, int]) -> tuple[pd.Series | None, 
         None if every scheme overflowed, skipped a step, lost a layer or has no rank. Of equal
         errors, the scheme that was requested first.
     """
-    held, called = _within(rows, bits)
-    return (least(held, bits) if len(held) else None), called
+    sound, called = _within(rows, bits)
+    return (least(sound, bits) if len(sound) else None), called
 
 
 def verdict(rows: pd.DataFrame, bits: dict[str, int]) -> dict[str, Any]:
@@ -94,16 +94,16 @@ def verdict(rows: pd.DataFrame, bits: dict[str, int]) -> dict[str, Any]:
 
 def _narrow(rows: pd.DataFrame, bits: dict[str, int], best: pd.Series) -> dict[str, str]:
     """The best of the narrowest width that is told, if it is not the best of the bytes above."""
-    found = winner(rows, bits, min(WIDTHS))
-    if found is None or (found.scheme, found.topology) == (best["scheme"], best["topology"]):
+    narrow = winner(rows, bits, min(WIDTHS))
+    if narrow is None or (narrow.scheme, narrow.topology) == (best["scheme"], best["topology"]):
         return {}
-    row = rows[rows["scheme"].eq(found.scheme) & rows["topology"].eq(found.topology)].iloc[0]
+    row = rows[rows["scheme"].eq(narrow.scheme) & rows["topology"].eq(narrow.topology)].iloc[0]
     return {
-        "bits": str(found.bits),
-        "scheme": found.scheme,
-        "scale": _scale(found.scheme),
-        "reduction": reduction(found.topology),
-        "nmse": figure(found.error, 2),
+        "bits": str(narrow.bits),
+        "scheme": narrow.scheme,
+        "scale": _scale(narrow.scheme),
+        "reduction": reduction(narrow.topology),
+        "nmse": figure(narrow.error, 2),
         "error": "" if math.isnan(row["error_over_noise"]) else fraction(row["error_over_noise"]),
     }
 
@@ -125,7 +125,7 @@ def _scale(spec: str) -> str:
 def _seconds(rows: pd.DataFrame, bits: dict[str, int], best: pd.Series) -> list[dict[str, str]]:
     """What other figures say against the best scheme, in the words of the page."""
     named = titles(rows["scheme"])
-    held, _ = _within(rows, bits)
+    sound, _ = _within(rows, bits)
     return [
         {
             "figure": MEASURES.get(other.figure, other.figure.replace("_", " ")),
@@ -134,7 +134,7 @@ def _seconds(rows: pd.DataFrame, bits: dict[str, int], best: pd.Series) -> list[
             + (f", {reduction(other.topology)}" if other.topology != best["topology"] else ""),
             "times": figure(other.best / other.error, 2),
         }
-        for other in seconds(held, best, bits)
+        for other in seconds(sound, best, bits)
     ]
 
 
@@ -171,8 +171,8 @@ def command(trace: str, spec: str, topology: str, provenance: dict[str, Any]) ->
 
 def _floor(rows: pd.DataFrame) -> float:
     """The lower edge of error against bytes; fp16 and fp32, far below, would flatten the chart."""
-    held = rows[in_class(rows["volume"], _SHARES[0][0])][RANKS]
-    return max(FLOOR, held[held > 0].min() / 50) if (held > 0).any() else FLOOR
+    errors = rows[in_class(rows["volume"], _SHARES[0][0])][RANKS]
+    return max(FLOOR, errors[errors > 0].min() / 50) if (errors > 0).any() else FLOOR
 
 
 def row_of(
@@ -201,21 +201,21 @@ def row_of(
     """
     from markupsafe import Markup
 
-    said = verdict(rows, bits)
+    parts = verdict(rows, bits)
     named = titles(rows["scheme"])
     width, height = _LARGE if alone else _SMALL
     unit = MEASURES[RANKS]
-    drawn = [bars_svg(choices_chart(choices, unit), width, height)] if len(choices) else []
-    topology = said.get("topology", rows["topology"].iloc[0])
+    charts = [bars_svg(choices_chart(choices, unit), width, height)] if len(choices) else []
+    topology = parts.get("topology", rows["topology"].iloc[0])
     if (rows["volume"] > 0).any():
-        drawn.append(
+        charts.append(
             chart_svg(
                 front_chart(
                     rows,
                     named,
                     lambda *row: links.get(row, ""),
                     floor=_floor(rows),
-                    prefer=said.get("scheme", ""),
+                    prefer=parts.get("scheme", ""),
                 ),
                 width,
                 height,
@@ -223,21 +223,23 @@ def row_of(
         )
     worst: Sequence[Row] = ()
     steps: Sequence[int] = ()
-    if said:
-        cells = layer_map(of_topology(compared, topology), said["scheme"], named)
-        drawn.append(cells_svg(cells, width, height))
+    if parts:
+        cells = layer_map(of_topology(compared, topology), parts["scheme"], named)
+        charts.append(cells_svg(cells, width, height))
         worst, steps = [row for row in cells.rows[:WORST] if row.peak], cells.steps
         if worst and worst[0].peak:
             peak, place = worst[0].peak
-            said |= {
+            parts |= {
                 "worst": worst[0].name,
-                "worst_error": "overflow" if math.isinf(peak) else _told(peak, said["noisy"]),
+                "worst_error": "overflow" if math.isinf(peak) else _told(peak, parts["noisy"]),
                 "worst_step": cells.steps[place],
             }
     return {
-        "verdict": said,
-        "command": command(trace, said.get("scheme", rows["scheme"].iloc[0]), topology, provenance),
-        "charts": [Markup(svg) for svg in drawn],
+        "verdict": parts,
+        "command": command(
+            trace, parts.get("scheme", rows["scheme"].iloc[0]), topology, provenance
+        ),
+        "charts": [Markup(svg) for svg in charts],
         "worst": worst,
         "steps": steps,
     }

@@ -52,18 +52,18 @@ def tables_of(frame: pd.DataFrame, summary: pd.DataFrame) -> dict[str, pd.DataFr
         Of the same results.
     """
     wire = frame["stage"] == "wire"
-    whole = pd.concat([frame[wire], whole_sums(frame[~wire])])
+    complete = pd.concat([frame[wire], whole_sums(frame[~wire])])
     # Steps of a layer stand together: numbers of like size take half of the space. Layers are in
     # the order of their trace, in which other traces may have the same names.
-    order = [pd.factorize(whole[c])[0] for c in ("topology", "scheme", "stage", "trace")]
-    layer = pd.factorize(order[-1] * len(whole) + pd.factorize(whole["tensor"])[0])[0]
-    step = whole["step"].to_numpy(np.int64)
-    whole = whole.iloc[np.lexsort([step, layer, *order])].reset_index(drop=True)
-    shown = [c for c in summary if c in {*columns_of(page="part"), *columns_of(page="whole")}]
+    order = [pd.factorize(complete[c])[0] for c in ("topology", "scheme", "stage", "trace")]
+    layer = pd.factorize(order[-1] * len(complete) + pd.factorize(complete["tensor"])[0])[0]
+    step = complete["step"].to_numpy(np.int64)
+    complete = complete.iloc[np.lexsort([step, layer, *order])].reset_index(drop=True)
+    columns = [c for c in summary if c in {*columns_of(page="part"), *columns_of(page="whole")}]
     compared = compared_rows(frame)
     return {
-        "rows": _rows(whole),
-        "figures": _with_pooled(summary[_KEY + shown], compared, _KEY),
+        "rows": _rows(complete),
+        "figures": _with_pooled(summary[_KEY + columns], compared, _KEY),
         "filtered": filtered(frame, compared),
     }
 

@@ -82,18 +82,18 @@ def meeting(here: list[dict[str, Any]], there: list[dict[str, Any]]) -> dict[str
         {t["name"]: {(x["name"], tuple(x["shape"])) for x in t.get("tensors", ())} for t in side}
         for side in (here, there)
     ]
-    found = {
+    pairs = {
         n: m
         for n, m in met(*map(list, sides)).items()
         if sides[0][n] & sides[1][m] or not (sides[0][n] and sides[1][m])
     }
-    if not found:
+    if not pairs:
         names = [clip(", ".join(side), 80) or "none" for side in sides]
         raise ValueError(
             f"the other results are of another trace ({names[1]}, here {names[0]}) and have no "
             "tensor in common with these; give results of the same model"
         )
-    return found
+    return pairs
 
 
 def settings(first: Any, second: Any) -> list[tuple[str, str, str]]:

@@ -48,13 +48,13 @@ def by(
     else:
         frame = frame_of(results)
         rows = Rows(coded_of(frame[frame["scheme"].isin(specs_of(frame, schemes))], used))
-    found = rows.core.by(
+    summary = rows.core.by(
         part, topology, batch_factor, noise_of(results), windows_of(results), optimizer
     )
-    table = frame_of_summary(rows, found, [BY[part]]).rename(columns={BY[part]: part})
+    table = frame_of_summary(rows, summary, [BY[part]]).rename(columns={BY[part]: part})
     columns = ["trace", part, *(c for c in COLUMNS if c not in ("trace", *_WHOLE, f"worst_{part}"))]
     return (
-        table.iloc[found["order"]]
+        table.iloc[summary["order"]]
         .reset_index(drop=True)[columns]
         .astype({"step": np.int64} if part == "step" else {})
     )
@@ -70,21 +70,23 @@ def across(table: pd.DataFrame, part: str, column: str) -> pd.DataFrame:
     """
     figures_of = [c for c in table.columns if c not in ("trace", "scheme", part)]
     if column not in figures_of:
-        whole = [c for c in (*_WHOLE, "worst_layer", "worst_step") if c not in figures_of]
+        of_whole_schemes = [
+            c for c in (*_WHOLE, "worst_layer", "worst_step") if c not in figures_of
+        ]
         raise ValueError(
             f"there is no column '{column}' by {part}; "
             + (
                 "only the summary of whole schemes has it"
-                if column in whole
+                if column in of_whole_schemes
                 else near
-                if (near := hint(column, whole)).startswith("did you mean")
+                if (near := hint(column, of_whole_schemes)).startswith("did you mean")
                 and not hint(column, figures_of).startswith("did you mean")
                 else hint(column, figures_of, len(figures_of))
             )
         )
     places, specs = table[["trace", part]].drop_duplicates(), table["scheme"].unique()
-    found = table.set_index(["trace", part, "scheme"])[column].unstack("scheme")
-    return found.reindex(
+    wide = table.set_index(["trace", part, "scheme"])[column].unstack("scheme")
+    return wide.reindex(
         index=pd.MultiIndex.from_frame(places), columns=pd.Index(specs, name="scheme")
     )
 

@@ -81,28 +81,28 @@ def worth(rows: pd.DataFrame, bits: dict[str, int]) -> pd.DataFrame:
         among those whose scheme was also replayed with another reduction at the same bytes; without
         any, among those with another row that differs in one choice. Baselines are left out.
     """
-    held = rows[
+    candidates = rows[
         (rows["family"] != "baseline")
         & (rows["topology"] != "exact")
         & (rows[RANKS].notna() | (rows["overflowed"] > 0))
     ]
-    found = [
+    known = [
         (row, choices)
-        for row in held.to_dict("records")
+        for row in candidates.to_dict("records")
         if (choices := choices_of(row["scheme"], row["topology"]))
     ]
     records: list[dict[str, Any]] = []
-    for width in sorted({bits[row["scheme"]] for row, _ in found}, reverse=True):
-        own = [(row, c) for row, c in found if bits[row["scheme"]] == width and width <= 16]
+    for width in sorted({bits[row["scheme"]] for row, _ in known}, reverse=True):
+        of_width = [(row, c) for row, c in known if bits[row["scheme"]] == width and width <= 16]
         sound = [
-            (row, c, _changed(row, c, own))
-            for row, c in own
+            (row, c, _changed(row, c, of_width))
+            for row, c in of_width
             if not any(row[count] for count in UNSOUND) and row[RANKS] > 0
         ]
         both = [s for s in sound if any(choice == "reduction" for choice, _, _ in s[2])]
-        if not (some := both or [s for s in sound if s[2]]):
+        if not (eligible := both or [s for s in sound if s[2]]):
             continue
-        best, chosen, changed = min(some, key=lambda s: s[0][RANKS])
+        best, chosen, changed = min(eligible, key=lambda s: s[0][RANKS])
         less = any(
             row[RANKS] < best[RANKS] and same_bytes(row["volume"], best["volume"])
             for row, _, _ in sound

@@ -234,12 +234,12 @@ def collective(
     group = None if group is None else integer("group", group, 1, 2**30)
     nodes = None if nodes is None else integer("nodes", nodes, 1, 2**20)
     partial, result = (float(sent if size is None else size) for size in (partial, result))
-    found = _core.collective_cost(
+    cost = _core.collective_cost(
         text("name", name), float(sent), partial, result, workers, group, nodes
     )
     for count in ("messages", "intra_messages"):
-        found[count] *= messages
-    return CollectiveCost(**found)
+        cost[count] *= messages
+    return CollectiveCost(**cost)
 
 
 #: The columns of a table of results that modelled times are computed from.
@@ -339,14 +339,14 @@ def options_of(
 
 def modelled_times(rows: Rows, options: dict[str, Any]) -> pd.DataFrame:
     """`step_time` of rows for the core, by `options_of`."""
-    found = rows.core.step_time(**options)
-    first = found["first"]
+    times = rows.core.step_time(**options)
+    first = times["first"]
     return pd.DataFrame(
         {
             "trace": rows.cells("trace", first),
             "scheme": rows.cells("scheme", first),
-            "topology": objects(found["topology"]),
+            "topology": objects(times["topology"]),
             "workers": rows.cells("workers", first).astype(int),
-            **found["figures"],
+            **times["figures"],
         }
     )

@@ -60,10 +60,10 @@ def zero_layers(results: Any) -> dict[str, list[str]]:
     """
     rows = rows_of(results, _OF_ZERO_LAYERS)
     zero = np.flatnonzero(rows.core.rows_of_zero_layers())
-    found: dict[str, list[str]] = {}
+    layers_of: dict[str, list[str]] = {}
     for trace, layer in dict.fromkeys(zip(rows.cells("trace", zero), rows.cells("tensor", zero))):
-        found.setdefault(trace, []).append(layer)
-    return found
+        layers_of.setdefault(trace, []).append(layer)
+    return layers_of
 
 
 @guarded
@@ -107,8 +107,8 @@ def facts(
     by = [by] if isinstance(by, str) else list(by)
     check_batch_factor(batch_factor)
     noise = results.noise
-    first, found = noise_table(noise).facts(by, batch_factor)
+    first, figures = noise_table(noise).facts(by, batch_factor)
     names = {name: noise[name].to_numpy()[first] for name in by}
     return pd.DataFrame(
-        {name: objects(n) if n.dtype == object else n for name, n in names.items()} | found
+        {name: objects(n) if n.dtype == object else n for name, n in names.items()} | figures
     )

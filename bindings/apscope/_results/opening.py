@@ -102,23 +102,23 @@ def read_provenance(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         It is not a provenance.
     """
     path = folder / MARK
-    told = read_json(path)
-    if isinstance(told, dict) and "files" not in told and _KEYS.keys() <= told.keys():
+    content = read_json(path)
+    if isinstance(content, dict) and "files" not in content and _KEYS.keys() <= content.keys():
         raise ValueError(
             f"{folder} was written by an older apscope, without digests of its files; {AGAIN}"
         )
     try:
-        _check_provenance(told)
+        _check_provenance(content)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
-    return told, told.pop("files")
+    return content, content.pop("files")
 
 
-def _check_provenance(told: Any) -> None:
-    check_keys({"it": told}, {"it": OBJECT}, "")
-    check_keys(told, {**_KEYS, "files": OBJECT}, "")
+def _check_provenance(provenance: Any) -> None:
+    check_keys({"it": provenance}, {"it": OBJECT}, "")
+    check_keys(provenance, {**_KEYS, "files": OBJECT}, "")
     check_keys(
-        told,
+        provenance,
         {
             "shard": (_is_shard, "two integers, I and N, 0 <= I < N"),
             "schemes": _TEXT_LIST,
@@ -126,7 +126,7 @@ def _check_provenance(told: Any) -> None:
         },
         "",
     )
-    for i, trace in enumerate(told["traces"]):
+    for i, trace in enumerate(provenance["traces"]):
         check_keys({f"traces[{i}]": trace}, {f"traces[{i}]": OBJECT}, "")
         check_keys(trace, _OF_TRACE, f"traces[{i}].")
         check_keys(trace, {"steps": _STEPS}, f"traces[{i}].")
@@ -137,10 +137,10 @@ def _check_provenance(told: Any) -> None:
             rules = {"name": TEXT, "role": TEXT, "shape": _INTEGERS}
             rules |= {"sampled_from": INTEGER} if "sampled_from" in tensor else {}
             check_keys(tensor, rules, f"traces[{i}].tensor.")
-    for name in [name for name in TABLES if name not in OPTIONAL or name in told["files"]]:
-        check_keys(told["files"], {name: OBJECT}, "files.")
+    for name in [name for name in TABLES if name not in OPTIONAL or name in provenance["files"]]:
+        check_keys(provenance["files"], {name: OBJECT}, "files.")
         check_keys(
-            told["files"][name],
+            provenance["files"][name],
             {"bytes": INTEGER, "sha256": TEXT, "rows": INTEGER},
             f"files.{name}.",
         )

@@ -48,11 +48,11 @@ _CHOICE = ("trace", "tensor", "scheme", "topology", "stage", "step", "skipped")
 
 def coded(table: pd.DataFrame) -> pd.DataFrame:
     """The table with texts as categories, in order of appearance, for faster grouping."""
-    found = {name: pd.factorize(table[name]) for name in table if table[name].dtype == object}
+    codes_of = {name: pd.factorize(table[name]) for name in table if table[name].dtype == object}
     return table.assign(
         **{
             name: pd.Categorical.from_codes(codes, levels)
-            for name, (codes, levels) in found.items()
+            for name, (codes, levels) in codes_of.items()
             if (codes >= 0).all()
         }
     )
@@ -186,11 +186,11 @@ def pooled(
         columns.append(
             "topology" if column == "topology" else (codes.astype(np.int32), len(levels))
         )
-    first, found = rows.core.pool(chosen, columns)
+    first, sums = rows.core.pool(chosen, columns)
     out = table[list(by)].iloc[chosen.row[first]].reset_index(drop=True)
     if "topology" in out and rows.core.is_replaced(chosen):
         out["topology"] = objects(np.array(chosen.topologies, object)[chosen.topology[first]])
-    return out.assign(**found)
+    return out.assign(**sums)
 
 
 def _chosen_frame(

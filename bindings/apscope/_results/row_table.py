@@ -46,9 +46,9 @@ class Rows:
     """
 
     def __init__(self, columns: CodedColumns) -> None:
-        if lacking := [name for name in ("step", "stage", "skipped") if name not in columns]:
+        if missing := [name for name in ("step", "stage", "skipped") if name not in columns]:
             raise ValueError(
-                f"the results have no column '{lacking[0]}': an older apscope wrote them; replay "
+                f"the results have no column '{missing[0]}': an older apscope wrote them; replay "
                 "the trace again"
             )
         self._columns = columns

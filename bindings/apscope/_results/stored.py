@@ -118,10 +118,10 @@ class Stored(OnFile):
                 f"times; {AGAIN}"
             )
         needed = [*_COLUMNS[path.name].split(), *self._texts]
-        if lacking := [c for c in needed if c not in schema.names]:
+        if missing := [c for c in needed if c not in schema.names]:
             raise ValueError(
                 f"{path.parent} was written by an older apscope, without "
-                f"the column {lacking[0]}; {AGAIN}"
+                f"the column {missing[0]}; {AGAIN}"
             )
         _check_columns(path, schema, self._texts)
         self.columns: list[str] = schema.names
@@ -191,16 +191,16 @@ class Stored(OnFile):
     def _decoded(self, names: list[str]) -> dict[str, Coded | np.ndarray]:
         """Columns, from one group of rows after another: their memory is used again."""
         self._check_fits(names)
-        found: dict[str, _Texts | _Numbers] = {
+        decoded: dict[str, _Texts | _Numbers] = {
             name: (_Texts if name in self._texts else _Numbers)(len(self)) for name in names
         }
         for group in self.groups(names, self._texts):
-            for name, column in found.items():
+            for name, column in decoded.items():
                 if name in self._texts and group[name].null_count:
                     raise ValueError(_not_texts(self.path, name))
                 with self._told():
                     column.add(group[name])
-        return {name: column.whole() for name, column in found.items()}
+        return {name: column.whole() for name, column in decoded.items()}
 
     def _check_fits(self, names: list[str]) -> None:
         check_fits((len(self), len(names)), 8, f"{AGAIN}, or a part of it")
@@ -232,8 +232,8 @@ def stored(path: Path, about: dict[str, Any]) -> Stored:
         if (size := os.fstat(stream.fileno()).st_size) != about["bytes"]:
             raise ValueError(differs(path, "bytes", size, about["bytes"]))
         data = np.fromfile(stream, np.uint8).data
-    if (found := hashlib.sha256(data).hexdigest()) != about["sha256"]:
-        raise ValueError(differs(path, "SHA-256", found, about["sha256"]))
+    if (digest := hashlib.sha256(data).hexdigest()) != about["sha256"]:
+        raise ValueError(differs(path, "SHA-256", digest, about["sha256"]))
     table = Stored(data, path)
     if len(table) != about["rows"]:
         raise ValueError(differs(path, "number of rows", len(table), about["rows"]))

@@ -108,18 +108,18 @@ def summary(
     if optimizer is not None:
         text("optimizer", optimizer)
     rows = rows_of(results, USED)
-    found = rows.core.summary(
+    core_summary = rows.core.summary(
         rows.core.compared_rows(), batch_factor, noise_of(results), persistence.windows_of(results),
         optimizer=optimizer,
     )  # fmt: skip
-    out = frame_of_summary(rows, found)
+    out = frame_of_summary(rows, core_summary)
     times = modelled_times(rows, options_of(network or Network(), elements=elements))
     model = times.set_index(_KEY)[["seconds", "speedup"]]
     out[["time", "speedup"]] = model.reindex(pd.MultiIndex.from_frame(out[_KEY])).to_numpy()
     out["bits_above_limit"] = column_of(out, results, batch_factor)
     families = {spec: family_of(spec) for spec in out["scheme"].unique()}
     out["family"] = [families[spec] for spec in out["scheme"]]
-    out = out.iloc[found["order"]].reset_index(drop=True)[list(COLUMNS)]
+    out = out.iloc[core_summary["order"]].reset_index(drop=True)[list(COLUMNS)]
     return out if gained is None else with_expected(out, gained)
 
 

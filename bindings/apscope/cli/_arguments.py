@@ -32,13 +32,13 @@ class _Once(Action):
         values: Any,
         option_string: str | None = None,
     ) -> None:
-        given = vars(namespace).setdefault("_given_once", {})
-        if option_string is not None and self.dest in given:
+        seen = vars(namespace).setdefault("_given_once", {})
+        if option_string is not None and self.dest in seen:
             raise ValueError(
                 f"{parser.prog.removeprefix('apscope').strip()}: {option_string} is given twice, "
-                f"{given[self.dest]} and {values}; it takes one value"
+                f"{seen[self.dest]} and {values}; it takes one value"
             )
-        given[self.dest] = values
+        seen[self.dest] = values
         setattr(namespace, self.dest, values)
 
 

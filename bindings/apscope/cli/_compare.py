@@ -94,13 +94,13 @@ def run(args: argparse.Namespace) -> int:
 
 def _check_count(words: list[str], folder: str | None) -> None:
     if folder is None and len(words) < 2:
-        given = (
+        problem = (
             f"'{words[0]}' alone is neither a second RESULTS folder nor two schemes"
             if words
             else "there is nothing to compare with"
         )
         raise ValueError(
-            f"compare: {given}; give two or more schemes, or the folder of other results"
+            f"compare: {problem}; give two or more schemes, or the folder of other results"
         )
     if folder is not None and len(words) > 2:
         raise ValueError(

@@ -68,8 +68,8 @@ def _other_specials(name: str) -> str:
     found = re.fullmatch(r"(e\d+m\d+)fn(?!uz)[a-z].*", name)
     if found is None or f"{found[1]}fn" not in named_formats():
         return ""
-    short, own = as_format(f"{found[1]}fn"), as_format(name)
-    if short.has_nan == own.has_nan:
+    short, given_format = as_format(f"{found[1]}fn"), as_format(name)
+    if short.has_nan == given_format.has_nan:
         return ""
     right = name.replace("fn", "finite", 1)
     return (

@@ -146,9 +146,9 @@ def _look_at(args: argparse.Namespace) -> None:
 
 def _say_without_limit(rest: Rest) -> None:
     """A line for each trace that has no limit, with the reason; only the first shard has limits."""
-    held = set(rest.limit["trace"])
+    with_limit = set(rest.limit["trace"])
     for trace in rest.provenance["traces"]:
-        if trace["name"] in held:
+        if trace["name"] in with_limit:
             continue
         if any("sampled_from" in tensor for tensor in trace["tensors"]):
             say(

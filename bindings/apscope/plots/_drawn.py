@@ -19,8 +19,8 @@ def draw_chart(
 ) -> Axes:
     """The chart in `ax`, or in a new figure of this size in inches."""
     ax = axes(ax, width, height)
-    for scale, axis in ((chart.x, ax.xaxis), (chart.y, ax.yaxis)):
-        _scale(ax, scale, "x" if axis is ax.xaxis else "y")
+    _scale(ax, chart.x, "x")
+    _scale(ax, chart.y, "y")
     if not chart.points:
         note(ax, chart.says)
         return ax

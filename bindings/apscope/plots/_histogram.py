@@ -189,8 +189,8 @@ def _shade(
             narrow += [text] if right - left <= _NARROW * (high - low) else []
     ax.set_xlim(low, high)
     beyond = any(shares.index.min() < low or shares.index.max() >= high for shares in drawn)
-    told = f"\n(tails up to {_TAIL} % are cut off)" if beyond else ""
-    ax.set_xlabel(KINDS["exponents"].x.label + told)
+    cut_off = f"\n(tails up to {_TAIL} % are cut off)" if beyond else ""
+    ax.set_xlabel(KINDS["exponents"].x.label + cut_off)
     return low, high, narrow
 
 

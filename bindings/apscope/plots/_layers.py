@@ -39,10 +39,10 @@ def layer_losses(frame: pd.DataFrame) -> pd.DataFrame:
     least 1, a step with a reference of zero is left out. Rows of the scheme's own reduction, else
     of the headline topology; the wire's for a trace without reduced rows.
     """
-    rows, found = by_scheme(headline_rows(frame.reset_index(drop=True)), "layer")
+    rows, summary = by_scheme(headline_rows(frame.reset_index(drop=True)), "layer")
     names = {"scheme": "scheme", "layer": "tensor"}
-    cells = {name: rows.cells(column, found["first"]) for name, column in names.items()}
-    return pd.DataFrame(cells | {n: found["figures"][n] for n in ("step_nmse", "overflowed")})
+    cells = {name: rows.cells(column, summary["first"]) for name, column in names.items()}
+    return pd.DataFrame(cells | {n: summary["figures"][n] for n in ("step_nmse", "overflowed")})
 
 
 @styled

@@ -30,10 +30,10 @@ def font_families() -> tuple[str, ...]:
 
 @functools.cache
 def _glyphs() -> frozenset[int]:
-    found: set[int] = set()
+    glyphs: set[int] = set()
     for family in font_families():
-        found |= font_manager.get_font(font_manager.findfont(family)).get_charmap().keys()
-    return frozenset(found)
+        glyphs |= font_manager.get_font(font_manager.findfont(family)).get_charmap().keys()
+    return frozenset(glyphs)
 
 
 def shown(name: str, longest: int = LONGEST) -> str:

@@ -96,7 +96,7 @@ def looks(specs: Sequence[str]) -> dict[str, SchemeLook]:
     families: dict[str, list[str]] = {}
     for spec in specs:
         families.setdefault(family_of(spec), []).append(spec)
-    found = {}
+    by_spec = {}
     for family, members in families.items():
         colour, symbol = FAMILIES[family]
         first = MARKER_OF[symbol]
@@ -105,10 +105,10 @@ def looks(specs: Sequence[str]) -> dict[str, SchemeLook]:
             ground = np.ones(3) if shade > 0 else np.zeros(3)
             mixed = (1 - abs(shade)) * np.array(to_rgb(colour)) + abs(shade) * ground
             markers = [first, *(m for m in MARKERS if m != first)]
-            found[spec] = SchemeLook(
+            by_spec[spec] = SchemeLook(
                 to_hex(mixed), markers[i // len(_SHADES) % len(markers)], _LINES[i % len(_LINES)]
             )
-    return {spec: found[spec] for spec in specs}
+    return {spec: by_spec[spec] for spec in specs}
 
 
 #: Common parameters of plots: `styled` adds them to the docstrings that lack them.
@@ -137,8 +137,8 @@ TypeError, ValueError
 def _documented(plot: Function) -> Function:
     """Adds the missing sections on parameters, results and errors to the docstring."""
     names = [name for name in inspect.signature(plot).parameters if name in _ARGUMENTS]
-    taken = [f"{name} : {_ARGUMENTS[name]}" for name in names]
-    return with_sections("\n".join(["Parameters", "----------", *taken, _RESULT]))(plot)
+    entries = [f"{name} : {_ARGUMENTS[name]}" for name in names]
+    return with_sections("\n".join(["Parameters", "----------", *entries, _RESULT]))(plot)
 
 
 def styled(plot: Callable[..., Axes]) -> Callable[..., Axes]:
@@ -156,9 +156,9 @@ class _Shown(Figure):
     """A figure that a notebook shows as a picture, also if pyplot has made none before it."""
 
     def _repr_png_(self) -> bytes:
-        held = io.BytesIO()
-        self.savefig(held, format="png", bbox_inches="tight")
-        return held.getvalue()
+        buffer = io.BytesIO()
+        self.savefig(buffer, format="png", bbox_inches="tight")
+        return buffer.getvalue()
 
 
 def axes(ax: Axes | None, width: float = WIDTH, height: float = HEIGHT) -> Axes:

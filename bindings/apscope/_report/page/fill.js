@@ -4,20 +4,19 @@
 // The histogram of one layer, at one step or all: {exponent, share} of its finite values,
 // ascending.
 export function shares(h, traceName, layer, step = null) {
-  const counts = new Map();
   const code = h.tensor.levels.indexOf(layer);
   const trace = h.trace.levels.indexOf(traceName);
   const finite = h.kind.levels.indexOf("finite");
-  let total = 0;
-  for (let i = 0; i < h.length; i++) {
-    if (h.tensor.codes[i] !== code || h.trace.codes[i] !== trace) continue;
-    if (h.kind.codes[i] !== finite || (step != null && h.step && h.step[i] !== step)) continue;
-    counts.set(h.exponent[i], (counts.get(h.exponent[i]) ?? 0) + h.count[i]);
-    total += h.count[i];
-  }
-  return [...counts]
-    .map(([exponent, count]) => ({ exponent, share: count / total }))
-    .sort((a, b) => a.exponent - b.exponent);
+  const rows = d3
+    .range(h.length)
+    .filter((i) => h.tensor.codes[i] === code && h.trace.codes[i] === trace)
+    .filter((i) => h.kind.codes[i] === finite && (step == null || !h.step || h.step[i] === step));
+  const sum = (some) => d3.sum(some, (i) => h.count[i]);
+  const counts = d3.rollups(rows, sum, (i) => h.exponent[i]);
+  const total = sum(rows);
+  return d3
+    .sort(counts, ([exponent]) => exponent)
+    .map(([exponent, count]) => ({ exponent, share: count / total }));
 }
 
 // The relative bias of row i and its band of two standard errors: {y, low, high}. With overflow
