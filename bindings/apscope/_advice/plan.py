@@ -198,9 +198,8 @@ class Plan:
         below the line.
         """
         table, error = self._table, self.wish.error
-        problem = Problem(
-            table, Wish("volume", **{_limit_of(error): 1e300}), self._pinned, self._banned
-        )
+        limit = next(name for name, limited in LIMITS.items() if limited == error)
+        problem = Problem(table, Wish("volume", **{limit: 1e300}), self._pinned, self._banned)
         allowed = problem.allowed.copy()
         allowed[:, list(self._banned)] = False
         volumes, _, choices = corners(
@@ -361,10 +360,6 @@ class Plan:
         from .show import plan_html
 
         return plan_html(self)
-
-
-def _limit_of(figure: str) -> str:
-    return next(name for name, limited in LIMITS.items() if limited == figure)
 
 
 def made(

@@ -48,12 +48,13 @@ def layer_rows(table: Table, wish: Wish, options: np.ndarray) -> pd.DataFrame:
         )
         lower = measured[errors[u, measured] < errors[u, k] / SAME]
         better = _first(lower, volume[u], errors[u])
+        steps = sum(map(unit.holds, sums.steps))
         rows.append(
             {
                 "layer": unit.name,
                 "tensors": len(unit.tensors),
                 "steps": unit.steps,
-                "elements": round(_elements(table, u)),
+                "elements": round(float(sums.elements[u]) / max(steps, 1)),
                 "scheme": table.candidates[k],
                 "volume": volume[u, k],
                 "error": errors[u, k],
@@ -81,11 +82,6 @@ def _other(
         f"{name}_volume": volume[unit, option],
         f"{name}_error": errors[unit, option],
     }
-
-
-def _elements(table: Table, unit: int) -> float:
-    steps = sum(table.units[unit].holds(step) for step in table.chosen.steps)
-    return float(table.chosen.elements[unit]) / max(steps, 1)
 
 
 def _price(table: Table, wish: Wish, options: np.ndarray) -> np.ndarray:

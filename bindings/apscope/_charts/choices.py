@@ -55,9 +55,9 @@ def choices_chart(table: pd.DataFrame, unit: str) -> Bars:
                 r.factor,
                 _COLOUR[r.choice],
                 f"{r.other_scheme}, {reduction(r.other_topology)}\n{unit} "
-                f"{_told(r.other_error)} at {number(r.other_volume)} of fp32's bytes\n"
+                f"{_finite(r.other_error)} at {number(r.other_volume)} of fp32's bytes\n"
                 f"{r.scheme}, {reduction(r.topology)}\n{unit} "
-                f"{_told(r.error)} at {number(r.volume)}",
+                f"{_finite(r.error)} at {number(r.volume)}",
             )
             for _, part in rows.groupby("choice", sort=False)
             for r in part.head(_EACH).itertuples()
@@ -65,7 +65,7 @@ def choices_chart(table: pd.DataFrame, unit: str) -> Bars:
         groups.append((heading, bars))
         sentences.append(
             f"{heading}, {unit} {number(best['error'])}; "
-            + "; ".join(f"{b.name}: {_times(b.factor)}" for b in bars)
+            + "; ".join(f"{b.name}: {_finite(b.factor, '× ')}" for b in bars)
         )
     return Bars(
         "What each choice is worth",
@@ -79,9 +79,5 @@ def choices_chart(table: pd.DataFrame, unit: str) -> Bars:
     )
 
 
-def _told(error: float) -> str:
-    return "overflow" if math.isinf(error) else number(error)
-
-
-def _times(factor: float) -> str:
-    return "overflow" if math.isinf(factor) else f"× {number(factor)}"
+def _finite(value: float, sign: str = "") -> str:
+    return "overflow" if math.isinf(value) else sign + number(value)

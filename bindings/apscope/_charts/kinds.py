@@ -35,13 +35,6 @@ class Bands:
     dark: tuple[str, ...]
     percent: bool = False  # edges are shares; their ticks and the label say percent
 
-    def __post_init__(self) -> None:
-        if not len(self.edges) == len(self.ticks) == len(self.light) - 1 == len(self.dark) - 1:
-            raise ValueError(
-                f"{self.label}: {len(self.edges)} edges, {len(self.light)} "
-                f"and {len(self.dark)} colours"
-            )
-
 
 @dataclass(frozen=True)
 class Kind:

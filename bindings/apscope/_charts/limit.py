@@ -47,11 +47,9 @@ def limit_chart(found: Limit) -> Chart:
     ]
     seen: dict[str, tuple[str, str]] = {}
     for r in schemes.itertuples():
-        family = family_of(r.scheme)
+        family, name = family_of(r.scheme), title(r.scheme).replace("block_format ", "")
         seen[family] = FAMILIES[family]
-        points.append(
-            Point(r.bits, r.error, *FAMILIES[family], _says(r.scheme, r), label=_short(r.scheme))
-        )
+        points.append(Point(r.bits, r.error, *FAMILIES[family], _says(r.scheme, r), label=name))
     drawn = [*(p.y for p in points), *(y for line in lines for _, y in line.points)]
     bottom, top = (min(drawn) / 1.5, max(drawn) * 1.5) if drawn else (0.1, 1.0)
     ticks = [(float(r), str(r)) for r in range(low, max(high, low + 1) + 1)]
@@ -71,10 +69,6 @@ def limit_chart(found: Limit) -> Chart:
 
 def _where_known(x: np.ndarray, y: np.ndarray) -> list[tuple[float, float]]:
     return [(float(a), float(b)) for a, b in zip(x, y) if b > 0]
-
-
-def _short(spec: str) -> str:
-    return title(spec).replace("block_format ", "")
 
 
 def _says(name: str, row: object) -> str:

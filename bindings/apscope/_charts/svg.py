@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from typing import Any
 from xml.etree import ElementTree
@@ -312,7 +313,8 @@ def cells_svg(cells: Cells, width: float, height: float) -> str:
     bottom = height - _BOTTOM
     _legend(pen, cells, width)
     tops, heights = _rows(len(cells.rows), len(marked), bottom - _TOP)
-    edges = _columns(cells.steps, right - left)
+    columns = _columns(cells.steps, right - left)
+    edges = [edge for edge, _ in cells.edges]
     even = (bottom - _TOP) / max(len(cells.rows), 1)
     model = {worst: place for place, worst in enumerate(cells.order)}
     for i, row in enumerate(cells.rows):
@@ -326,8 +328,8 @@ def cells_svg(cells: Cells, width: float, height: float) -> str:
         for band, colour in enumerate(BANDS):
             way = "".join(
                 f"M{_round(a)} 0h{_round(b - a)}v1h-{_round(b - a)}z"
-                for (a, b), v in zip(edges, row.values)
-                if _band(v, cells) == band
+                for (a, b), v in zip(columns, row.values)
+                if bisect_right(edges, v) == band and not math.isnan(v)
             )
             if way:
                 group.add("path", d=way, fill=colour)
@@ -341,17 +343,13 @@ def cells_svg(cells: Cells, width: float, height: float) -> str:
             pen.text(remarks[i], right + 5, base, title=row.says, **of)
     for place in _labelled(len(cells.steps), right - left):
         step = str(cells.steps[place])
-        pen.text(step, left + sum(edges[place]) / 2, bottom + 12, text_anchor="middle")
+        pen.text(step, left + sum(columns[place]) / 2, bottom + 12, text_anchor="middle")
     pen.text("recorded steps", (left + right) / 2, height - 3, text_anchor="middle")
     return _text_of(pen)
 
 
 def _short(cells: Cells, longest: int) -> list[str]:
     return short_names([row.name for row in cells.rows], longest)
-
-
-def _band(value: float, cells: Cells) -> int:
-    return -1 if math.isnan(value) else sum(value >= edge for edge, _ in cells.edges)
 
 
 def _legend(pen: _Pen, cells: Cells, width: float) -> None:

@@ -90,11 +90,12 @@ def page(results: Any, against: Any = None, *, gained: float | None = None) -> s
     ]
     for section in sections:
         trace, front_rows = section["trace"], rows[rows["trace"] == section["trace"]]
-        compared = _rows_of_trace(frame, trace, zeros.get(trace, []))
+        section["zero"] = zeros.get(trace, [])  # numerically: no comparison has them
+        selected = (frame["trace"] == trace) & ~frame["tensor"].isin(section["zero"])
+        compared = compared_rows(frame[selected].reset_index(drop=True))
         worst = worst_of(compared)
         for row in section["families"]:
             row["worst"] = worst.get((row["scheme"], row["topology"]))
-        section["zero"] = zeros.get(trace, [])
         section["ladder"] = _ladder(ladders.get(trace), topology)
         section["choices"] = _choices(choices := worths[trace])
         section["first"] = first.row_of(
@@ -147,12 +148,6 @@ def page(results: Any, against: Any = None, *, gained: float | None = None) -> s
         payload=base64_of(payload),
         library=base64_of(plot_script()),
     )
-
-
-def _rows_of_trace(frame: pd.DataFrame, trace: str, zero: list[str]) -> pd.DataFrame:
-    """The rows of one trace for comparisons, without layers that are numerically zero."""
-    selected = (frame["trace"] == trace) & ~frame["tensor"].isin(zero)
-    return compared_rows(frame[selected].reset_index(drop=True))
 
 
 def _listed(names: list[str]) -> str:

@@ -70,7 +70,7 @@ def verdict(rows: pd.DataFrame, bits: dict[str, int]) -> dict[str, Any]:
         return {}
     noisy = not math.isnan(best["error_over_noise"])
     name = titles(rows["scheme"])(best["scheme"])
-    corrected, interval = _corrected(best) if noisy else ("", "")
+    value, low, high = told_error(best)  # without the bias of few workers
     return {
         "scheme": best["scheme"],
         "name": name if len(name.split()) <= _WORDS else best["scheme"],
@@ -85,8 +85,8 @@ def verdict(rows: pd.DataFrame, bits: dict[str, int]) -> dict[str, Any]:
         "noisy": noisy,
         "nmse": figure(best["step_nmse"], 2),
         "error": fraction(best["error_over_noise"]) if noisy else "",
-        "corrected": corrected,
-        "interval": interval,
+        "corrected": fraction(value) if noisy else "",
+        "interval": "" if math.isnan(low) else f"{fraction(low)}–{fraction(high)}",
         "seconds": _seconds(rows, bits, best),
         "narrow": _narrow(rows, bits, best),
     }
@@ -106,12 +106,6 @@ def _narrow(rows: pd.DataFrame, bits: dict[str, int], best: pd.Series) -> dict[s
         "nmse": figure(narrow.error, 2),
         "error": "" if math.isnan(row["error_over_noise"]) else fraction(row["error_over_noise"]),
     }
-
-
-def _corrected(row: pd.Series) -> tuple[str, str]:
-    """The error over noise of a row without the bias of few workers, and its interval."""
-    value, low, high = told_error(row)
-    return fraction(value), "" if math.isnan(low) else f"{fraction(low)}–{fraction(high)}"
 
 
 def _scale(spec: str) -> str:
@@ -151,10 +145,6 @@ def fraction(value: float) -> str:
         return figure(value, 2)
     below = 1 / value
     return f"1/{float(f'{below:.2g}'):,.0f}" if below < 1e6 else figure(value, 2)
-
-
-def _told(value: float, noisy: bool) -> str:
-    return fraction(value) if noisy else figure(value, 2)
 
 
 def command(trace: str, spec: str, topology: str, provenance: dict[str, Any]) -> str:
@@ -231,7 +221,11 @@ def row_of(
             peak, place = worst[0].peak
             parts |= {
                 "worst": worst[0].name,
-                "worst_error": "overflow" if math.isinf(peak) else _told(peak, parts["noisy"]),
+                "worst_error": "overflow"
+                if math.isinf(peak)
+                else fraction(peak)
+                if parts["noisy"]
+                else figure(peak, 2),
                 "worst_step": cells.steps[place],
             }
     return {

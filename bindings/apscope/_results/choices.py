@@ -127,25 +127,19 @@ def worth(rows: pd.DataFrame, bits: dict[str, int]) -> pd.DataFrame:
 
 
 def _changed(
-    row: dict[str, Any], own: Choices, rows: list[tuple[dict[str, Any], Choices]]
+    row: dict[str, Any], chosen: Choices, rows: list[tuple[dict[str, Any], Choices]]
 ) -> list[tuple[str, dict[str, Any], Choices]]:
     """The rows that differ in one choice: which, the row, its choices."""
     out = []
     for other, c in rows:
-        differ = [name for name in CHOICES if getattr(own, name) != getattr(c, name)]
-        if c.rest != own.rest or len(differ) != 1 or other["skipped"] or other["gaps"]:
+        differ = [name for name in CHOICES if getattr(chosen, name) != getattr(c, name)]
+        if c.rest != chosen.rest or len(differ) != 1 or other["skipped"] or other["gaps"]:
             continue
-        if differ == ["reduction"] and not _comparable(row, other):
+        own = is_own(row["topology"]) or is_own(other["topology"])
+        if differ == ["reduction"] and (own or not same_bytes(row["volume"], other["volume"])):
             continue
         out.append((differ[0], other, c))
     return out
-
-
-def _comparable(row: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Whether two reductions send the same bytes, and neither belongs to the scheme."""
-    if is_own(row["topology"]) or is_own(other["topology"]):
-        return False
-    return same_bytes(row["volume"], other["volume"])
 
 
 def _order(changed: tuple[str, dict[str, Any], Choices]) -> tuple[Any, ...]:

@@ -61,10 +61,6 @@ def _block(scheme: Scheme) -> int:
     return int(scheme.keys.get("block", "0")) or size
 
 
-def _two_levels(scheme: Scheme) -> bool:
-    return scheme.keys.get("tensor_scale", "false") == "true"
-
-
 def _scale(scheme: Scheme) -> str:
     keys = scheme.keys
     if scheme.name == "aps":
@@ -83,7 +79,8 @@ def _scale(scheme: Scheme) -> str:
     if scheme.name == "stochastic":
         return _UNITS["tensor"]
     if size := _block(scheme):
-        return f"one for {size} elements" + (", and one per layer" if _two_levels(scheme) else "")
+        layer = ", and one per layer" if keys.get("tensor_scale") == "true" else ""
+        return f"one for {size} elements{layer}"
     return "none" if scheme.name == "none" else f"of {scheme.name}"
 
 

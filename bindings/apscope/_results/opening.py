@@ -36,11 +36,11 @@ _OF_TRACE = {
 _TEXT_LIST: Rule = (lambda v: all(isinstance(one, str) for one in v), "a list of texts")
 _INTEGERS: Rule = (lambda v: isinstance(v, list) and all(map(is_integer, v)), "a list of integers")
 _OPTIMIZER: Rule = (lambda v: v in OPTIMIZERS, f"one of {', '.join(OPTIMIZERS)}")
+_SHARD: Rule = (
+    lambda v: len(v) == 2 and all(map(is_integer, v)) and 0 <= v[0] < v[1],
+    "two integers, I and N, 0 <= I < N",
+)
 _STEPS: Rule = (lambda v: bool(v) and all(map(is_integer, v)), "a list of step numbers")
-
-
-def _is_shard(value: Any) -> bool:
-    return len(value) == 2 and all(map(is_integer, value)) and 0 <= value[0] < value[1]
 
 
 def opened(folder: Path) -> tuple[dict[str, Stored], dict[str, Any]]:
@@ -120,7 +120,7 @@ def _check_provenance(provenance: Any) -> None:
     check_keys(
         provenance,
         {
-            "shard": (_is_shard, "two integers, I and N, 0 <= I < N"),
+            "shard": _SHARD,
             "schemes": _TEXT_LIST,
             "topologies": _TEXT_LIST,
         },

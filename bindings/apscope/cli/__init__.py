@@ -150,8 +150,7 @@ def _run(arguments: list[str]) -> int:
             raise
         args.words = arguments
         with warnings.catch_warnings():
-            # uses only the first argument
-            warnings.showwarning = _tell_warning  # type: ignore[assignment]
+            warnings.showwarning = lambda message, *_: _tell(f"warning: {message}")
             code: int = args.run(args)
             sys.stdout.flush()
             return code
@@ -215,10 +214,6 @@ def _any_character() -> Iterator[None]:
         for stream, errors in changed:
             if not stream.closed:
                 stream.reconfigure(errors=errors)
-
-
-def _tell_warning(message: Warning | str, *_: Any) -> None:
-    _tell(f"warning: {message}")
 
 
 def _tell(text: str) -> None:
