@@ -90,7 +90,7 @@ class Problem:
         total = float(self.cost[np.arange(len(options)), options].sum())
         return total + self.table.latency(options) if self.wish.minimize == "time" else total
 
-    def holds(self, options: np.ndarray) -> bool:
+    def is_within(self, options: np.ndarray) -> bool:
         """Whether a mixture is measured everywhere and within the limits."""
         rows = np.arange(len(options))
         if not self.measured[rows, options].all():
@@ -133,7 +133,7 @@ class Problem:
             if found is None:
                 return None
             first = first or found
-            if self.holds(found.choice):
+            if self.is_within(found.choice):
                 return Solution(
                     found.choice,
                     self.objective(found.choice),
@@ -151,7 +151,7 @@ class Problem:
         Those that lose units that another keeps only where all such do.
         """
         units = len(self.table.units)
-        fit = [k for k in range(len(self.table.candidates)) if self.holds(np.full(units, k))]
+        fit = [k for k in range(len(self.table.candidates)) if self.is_within(np.full(units, k))]
         return [k for k in fit if self.keeps[:, k].all()] or fit
 
     @cached_property

@@ -120,9 +120,9 @@ def planned(
     if replays is None:
         return plan
     while True:
-        own = replays([plan.scheme], [topology] if topology else [])
-        mixed = tabled(own.frame, [plan.spec], topology)
-        _take_time(mixed, own.frame, plan.spec, setting)
+        results_of_plan = replays([plan.scheme], [topology] if topology else [])
+        mixed = tabled(results_of_plan.frame, [plan.spec], topology)
+        _take_time(mixed, results_of_plan.frame, plan.spec, setting)
         changed = _changed(table, plan._options, mixed)
         plan = plan.replayed(mixed, [specs[k] for k in changed])
         # Candidates that depend on several layers are excluded if the mixture then breaks a limit,
@@ -211,24 +211,24 @@ def _changed(table: Table, options: np.ndarray, mixed: Table) -> list[int]:
     return sorted(changed)
 
 
-def _topologies(frame: pd.DataFrame, asked: Sequence[str] | None) -> list[str]:
+def _topologies(frame: pd.DataFrame, requested: Sequence[str] | None) -> list[str]:
     """The reductions to choose from; an empty name for the wire of a trace without reduced rows."""
     replayed = [t for t in frame.loc[frame["stage"] == "reduced", "topology"].unique() if t]
     if not replayed:
         return [""]
-    if asked is None:
+    if requested is None:
         first = headline_topology(frame)
         others = [t for t in replayed if t != first and not is_own(t) and is_on_front(t, first)]
         return [first, *others]
     shared = [t for t in replayed if not is_own(t)]
-    asked = list(dict.fromkeys(held_topology(shared, topology) for topology in asked))
-    for topology in asked:
+    requested = list(dict.fromkeys(held_topology(shared, topology) for topology in requested))
+    for topology in requested:
         if topology in ("exact", "sequential") and not (frame["workers"] == 1).all():
             raise ValueError(
                 f"the topology '{topology}' is not used by any real system and has no volume; use "
                 "another, such as ring"
             )
-    return asked
+    return requested
 
 
 def _best(plans: Mapping[str, Plan]) -> str:

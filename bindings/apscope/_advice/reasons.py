@@ -48,7 +48,7 @@ def layer_rows(table: Table, wish: Wish, options: np.ndarray) -> pd.DataFrame:
         )
         lower = measured[errors[u, measured] < errors[u, k] / SAME]
         better = _first(lower, volume[u], errors[u])
-        steps = sum(map(unit.holds, sums.steps))
+        steps = sum(map(unit.contains, sums.steps))
         rows.append(
             {
                 "layer": unit.name,

@@ -11,7 +11,7 @@ import pandas as pd
 
 from .._excess_loss.expected import expected_excess
 from .._html import name, paragraphs, table
-from .._results.noise import told_error
+from .._results.noise import printed_error
 from .._results.volume import SIDE
 from .._results.winners import LEVEL, Second
 from .._text import aligned, clip, count_of, numbered, printable
@@ -133,7 +133,7 @@ def _figure(value: Any) -> str:
 
 def _over_noise(row: Any) -> str:
     """The corrected error over noise with its interval; without one, as estimated."""
-    value, low, high = told_error(row)
+    value, low, high = printed_error(row)
     return _figure(value) if math.isnan(low) else f"{value:.3g} [{low:.3g}, {high:.3g}]"
 
 

@@ -43,8 +43,8 @@ def ratio(
     `sums_of_other`: those of the other mixture, on the same steps; by default `sums`.
     """
     first, second = (
-        by_blocks(held, figure, options)
-        for held, options in ((sums, one), (sums_of_other or sums, other))
+        by_blocks(sums_of, figure, options)
+        for sums_of, options in ((sums, one), (sums_of_other or sums, other))
     )
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = first - second if figure == "error_over_noise" else np.log2(first) - np.log2(second)

@@ -127,7 +127,7 @@ class Table:
             candidates_of.setdefault((unit.begin, unit.end), set()).add(k)
         steps = self.chosen.steps
         shares = [
-            sum(Unit("", (), *period).holds(step) for step in steps) / len(steps)
+            sum(Unit("", (), *period).contains(step) for step in steps) / len(steps)
             for period in candidates_of
         ]
         return sum(
@@ -322,7 +322,7 @@ class _Places:
     def __call__(self, rows: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
         pairs = rows[["tensor", "step"]].drop_duplicates()
         found = {
-            (t, s): next(place for place, unit in self._units[t] if unit.holds(s))
+            (t, s): next(place for place, unit in self._units[t] if unit.contains(s))
             for t, s in zip(pairs["tensor"], pairs["step"])
         }
         unit = np.array([found[pair] for pair in zip(rows["tensor"], rows["step"])], int)

@@ -45,7 +45,7 @@ class Unit:
             else ":".join("" if b is None else str(b) for b in (self.begin, self.end))
         )
 
-    def holds(self, step: int) -> bool:
+    def contains(self, step: int) -> bool:
         """Whether a step is in the range."""
         return (self.begin is None or step >= self.begin) and (self.end is None or step < self.end)
 

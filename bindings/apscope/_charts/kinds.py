@@ -120,9 +120,7 @@ def as_json() -> dict[str, Any]:
     return {
         "kinds": {name: asdict(kind) for name, kind in KINDS.items()},
         "front": {"floor": FLOOR, "same": SIDE, "measures": MEASURES, "costs": COSTS},
-        "families": {
-            name: {"colour": look.colour, "symbol": look.symbol} for name, look in FAMILIES.items()
-        },
+        "families": {name: look._asdict() for name, look in FAMILIES.items()},
         "reductions": REDUCTIONS,
         "pair": PAIR,
         "colours": COLOURS,

@@ -121,7 +121,7 @@ def _alone(
     tables: list[list[Row]],
     traces: dict[str, str],
     schemes: dict[str, str],
-    met: list[tuple[Row, Row]],
+    compared_rows: list[tuple[Row, Row]],
 ) -> list[tuple[str, list[str]]]:
     """By side, its traces, schemes and reductions that the other lacks."""
     known = (set(traces), set(schemes)), (set(traces.values()), set(schemes.values()))
@@ -129,7 +129,9 @@ def _alone(
     for side, (name, table, (known_traces, known_schemes)) in enumerate(
         zip(("here", "there"), tables, known, strict=True)
     ):
-        compared = {tuple(pair[side][c] for c in ("trace", "scheme", "topology")) for pair in met}
+        compared = {
+            tuple(pair[side][c] for c in ("trace", "scheme", "topology")) for pair in compared_rows
+        }
         alone = [
             *(f"trace {r['trace']}" for r in table if r["trace"] not in known_traces),
             *(r["scheme"] for r in table if r["scheme"] not in known_schemes),

@@ -16,7 +16,7 @@ from .._charts.front import FLOOR, MEASURES, front_chart
 from .._charts.layers import WORST, layer_map
 from .._charts.svg import bars_svg, cells_svg, chart_svg
 from .._page.numbers import figure
-from .._results.noise import told_error
+from .._results.noise import printed_error
 from .._results.pooling import is_own
 from .._results.ranking import RANKS
 from .._results.summary import of_topology
@@ -70,7 +70,7 @@ def verdict(rows: pd.DataFrame, bits: dict[str, int]) -> dict[str, Any]:
         return {}
     noisy = not math.isnan(best["error_over_noise"])
     name = titles(rows["scheme"])(best["scheme"])
-    value, low, high = told_error(best)  # without the bias of few workers
+    value, low, high = printed_error(best)  # without the bias of few workers
     return {
         "scheme": best["scheme"],
         "name": name if len(name.split()) <= _WORDS else best["scheme"],

@@ -35,7 +35,7 @@ def write_csv(table: pa.Table, file: BinaryIO, *, header: bool = True) -> None:
     import pyarrow.csv as pa_csv
 
     columns = [
-        pa.chunked_array([_shown(chunk) for chunk in column.chunks])
+        pa.chunked_array([_for_a_spreadsheet(chunk) for chunk in column.chunks])
         if column.num_chunks
         else column
         for column in table.columns
@@ -49,7 +49,7 @@ def write_csv(table: pa.Table, file: BinaryIO, *, header: bool = True) -> None:
     )
 
 
-def _shown(chunk: pa.Array) -> pa.Array:
+def _for_a_spreadsheet(chunk: pa.Array) -> pa.Array:
     """A column for a spreadsheet: escaped text, empty text missing, booleans in words."""
     import pyarrow as pa
 

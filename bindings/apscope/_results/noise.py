@@ -40,7 +40,7 @@ def check_batch_factor(batch_factor: float) -> None:
         raise ValueError(f"batch_factor={batch_factor} is not a positive number, such as 4")
 
 
-def told_error(row: Any) -> tuple[float, float, float]:
+def printed_error(row: Any) -> tuple[float, float, float]:
     """The error over noise of a row of a summary as it is printed, and its 95 % interval.
 
     The corrected one, which lies in its interval; without an interval the one with the noise as

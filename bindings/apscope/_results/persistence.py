@@ -66,7 +66,7 @@ def wrong_windows(
         if not steps[trace].issuperset(range(step, step + length)):
             yield f"has a window of the {length} steps from {step} of {trace}, which was not replayed"
             return
-    if missing := _lacking(table, rows):
+    if missing := _missing_windows(table, rows):
         yield f"lacks {missing} windows"
     workers = {trace["name"]: trace["workers"] for trace in provenance["traces"]}
     noise = table.loc[table["trace"].map(workers) > 1, "sum_noise"]  # of one worker it is unknown
@@ -79,7 +79,7 @@ def wrong_windows(
             yield f"has a {product} above the product of the lengths"
 
 
-def _lacking(table: pd.DataFrame, rows: pd.DataFrame) -> int:
+def _missing_windows(table: pd.DataFrame, rows: pd.DataFrame) -> int:
     """How many windows are not there: a step of every measured row, and all that these make.
 
     Of the schemes that have windows: merged results may have others.

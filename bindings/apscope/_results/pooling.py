@@ -232,7 +232,7 @@ def wire_of(table: pd.DataFrame, topology: str) -> pd.Series:
     return named | (wire & (table["topology"] == "") & ~tensors.isin(tensors[named]))
 
 
-def held_topology(held: Iterable[str], asked: str, *others: str) -> str:
+def held_topology(topologies: Iterable[str], requested: str, *others: str) -> str:
     """The name of an asked-for topology, in any spelling, of the held or other names.
 
     Raises
@@ -240,10 +240,10 @@ def held_topology(held: Iterable[str], asked: str, *others: str) -> str:
     ValueError
         It is none of them; the message lists them.
     """
-    known = [*held, *others]
-    if (name := _core.canonical_topology(asked)) in known:
+    known = [*topologies, *others]
+    if (name := _core.canonical_topology(requested)) in known:
         return name
-    raise ValueError(f"the results have no topology '{asked}'; use one of {', '.join(known)}")
+    raise ValueError(f"the results have no topology '{requested}'; use one of {', '.join(known)}")
 
 
 def is_own(topology: str) -> bool:

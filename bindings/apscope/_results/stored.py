@@ -108,7 +108,7 @@ class Stored(OnFile):
         import pyarrow.parquet as pq
 
         self.path, self._data, self._texts = path, pa.py_buffer(data), _TEXTS[path.name]
-        with self._told():
+        with self._in_one_sentence():
             self._metadata = pq.read_metadata(pa.BufferReader(self._data))
             schema = self._metadata.schema.to_arrow_schema()
         twice = [name for name, count in Counter(schema.names).items() if count > 1]
@@ -125,7 +125,7 @@ class Stored(OnFile):
             )
         _check_columns(path, schema, self._texts)
         self.columns: list[str] = schema.names
-        self._found: dict[str, Coded | np.ndarray] = {}
+        self._decoded_columns: dict[str, Coded | np.ndarray] = {}
 
     def __len__(self) -> int:
         return self._metadata.num_rows
@@ -145,14 +145,14 @@ class Stored(OnFile):
 
     def coded(self, columns: Sequence[str]) -> dict[str, Coded | np.ndarray]:
         names = [name for name in columns if name in self.columns]
-        if new := [name for name in names if name not in self._found]:
-            self._found |= self._decoded(new)
-        return {name: self._found[name] for name in names}
+        if new := [name for name in names if name not in self._decoded_columns]:
+            self._decoded_columns |= self._decoded(new)
+        return {name: self._decoded_columns[name] for name in names}
 
     def whole(self) -> pd.DataFrame:
         self._check_fits(self.columns)
-        self._found = {}
-        with self._told():
+        self._decoded_columns = {}
+        with self._in_one_sentence():
             # As codes of a few texts: one object per cell would take gigabytes for a large table.
             read = self._file(self._texts).read(use_threads=False)
             table = read.to_pandas(use_threads=False)  # the file also has dtypes for pandas
@@ -164,11 +164,11 @@ class Stored(OnFile):
     def groups(
         self, columns: Sequence[str] | None = None, coded: Sequence[str] = ()
     ) -> Iterator[pa.Table]:
-        with self._told():
+        with self._in_one_sentence():
             file = self._file(coded)
         count = self._metadata.num_row_groups
         for i in range(max(count, 1)):
-            with self._told():
+            with self._in_one_sentence():
                 group = (
                     file.read_row_group(i, columns=columns, use_threads=False)
                     if count
@@ -198,7 +198,7 @@ class Stored(OnFile):
             for name, column in decoded.items():
                 if name in self._texts and group[name].null_count:
                     raise ValueError(_not_texts(self.path, name))
-                with self._told():
+                with self._in_one_sentence():
                     column.add(group[name])
         return {name: column.whole() for name, column in decoded.items()}
 
@@ -206,7 +206,7 @@ class Stored(OnFile):
         check_fits((len(self), len(names)), 8, f"{AGAIN}, or a part of it")
 
     @contextlib.contextmanager
-    def _told(self) -> Iterator[None]:
+    def _in_one_sentence(self) -> Iterator[None]:
         """Turns every error of reading a damaged file into one sentence."""
         try:
             yield

@@ -33,8 +33,8 @@ from ._table import (
     MARKED,
     cell,
     heads_of,
+    marks_explained,
     marks_of,
-    marks_told,
     print_csv,
     print_frame,
     print_json,
@@ -261,7 +261,7 @@ def _print_whole(trace: str, table: pd.DataFrame, args: argparse.Namespace) -> N
     notes, heads = print_ranking(
         trace, shown, needed, "--columns, --all-columns and --csv have them"
     )
-    notes += [*marks_told(table), *_unnamed_formats(table)]
+    notes += [*marks_explained(table), *_unnamed_formats(table)]
     notes += [_modelled(args)] if {"time", "speedup"} & set(heads) else []
     if notes:
         print("\n".join([*notes, ""]))

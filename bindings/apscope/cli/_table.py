@@ -35,11 +35,11 @@ MARKED = {
 
 
 def marks_of(row: Any) -> str:
-    """The marks of a row of a summary: ``o3s1*``; `marks_told` says what they mean."""
+    """The marks of a row of a summary: ``o3s1*``; `marks_explained` says what they mean."""
     return "".join(mark.format(row[c]) for c, mark in _MARKS.items() if row[c])
 
 
-def marks_told(table: pd.DataFrame) -> list[str]:
+def marks_explained(table: pd.DataFrame) -> list[str]:
     """A line for each mark that rows of the table have."""
     return [told for c, told in MARKED.items() if table[c].any()]
 

@@ -101,11 +101,11 @@ class _Bar:
     """One progress line on a terminal's standard error; nothing elsewhere."""
 
     def __init__(self) -> None:
-        self._shown = on_terminal()
+        self._visible = on_terminal()
 
     def report(self, name: str) -> Callable[[str, int, int], None]:
         def show(words: str, done: int, total: int) -> None:
-            if self._shown and total > 0:
+            if self._visible and total > 0:
                 print(
                     f"\r{name} {words} {100 * done // total:3d} %\033[K",
                     end="",
@@ -116,5 +116,5 @@ class _Bar:
         return show
 
     def clear(self) -> None:
-        if self._shown:
+        if self._visible:
             print("\r\033[K", end="", file=sys.stderr, flush=True)

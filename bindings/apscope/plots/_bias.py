@@ -13,10 +13,10 @@ from .._charts.fill import bias
 from .._charts.kinds import KINDS
 from .._results.comparison import scheme_in
 from .._results.pooling import headline_rows, numbers, pool
-from ._asked import rows_of, specs_in, steps_of
 from ._maps import draw_map, grid_of, title
 from ._names import shown, wrapped
 from ._numbers import logarithmic
+from ._requested import rows_of, specs_in, steps_of
 from ._style import (
     HEIGHT,
     axes,

@@ -16,9 +16,9 @@ from .._results.pooling import compared_rows, headline_topology, pool, wire_of
 from .._results.summary import front, summary
 from .._schemes.titles import reduction
 from .._text import count_of
-from ._asked import rows_of, specs_in
 from ._drawn import draw_chart
 from ._names import shown, wrapped
+from ._requested import rows_of, specs_in
 from ._style import WIDTH, axes, label_lines, looks, mark, note, room_for, styled
 
 #: If there are more points, not all are named.

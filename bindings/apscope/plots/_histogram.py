@@ -17,10 +17,10 @@ from .._charts.kinds import KINDS
 from .._core import FloatFormat
 from .._results.comparison import scheme_in
 from .._results.pooling import headline_topology, wire_of
-from ._asked import float_format, histograms_of, layers_of, rows_of
 from ._maps import TITLE, colour_bar, map_axes
 from ._names import name_ticks, shown
 from ._numbers import Numbers
+from ._requested import float_format, histograms_of, layers_of, rows_of
 from ._style import axes, note, styled
 
 _BEFORE, _AFTER = "#555555", "#0072B2"

@@ -13,10 +13,10 @@ from .._charts.kinds import KINDS
 from .._results.comparison import ratios, scheme_in
 from .._results.pooling import headline_rows
 from .._results.summary import by_scheme
-from ._asked import layers_of, rows_of, specs_in, steps_of
 from ._maps import TITLE, draw_map, grid_of, title
 from ._names import name_ticks, shown, width_beside, wrapped
 from ._numbers import logarithmic
+from ._requested import layers_of, rows_of, specs_in, steps_of
 from ._style import (
     ARROWS,
     FLOOR,

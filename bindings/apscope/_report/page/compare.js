@@ -8,12 +8,8 @@ export function grid(view, scheme, topology) {
 
 // The same of what is sent: rows for all topologies, and those for this one only.
 export function wireGrid(view, scheme, topology) {
-  return placed(view, wireRows(view, scheme, topology));
-}
-
-export function wireRows(view, scheme, topology) {
   const named = topology ? view.rowsOf(scheme, topology, true) : [];
-  return [...view.rowsOf(scheme, "", true), ...named];
+  return placed(view, [...view.rowsOf(scheme, "", true), ...named]);
 }
 
 function placed(view, rowsOfScheme) {
