@@ -8,7 +8,7 @@ from apscope.record import TraceWriter
 
 def record(folder, steps, reduction="mean", *, loss=None, learning_rate=None, **options):
     """steps: one dict of (workers, ...) arrays a step, in a list or by the steps' numbers; options
-    are those of the writer. Narrow floats keep their dtype, all else becomes fp32."""
+    are those of the writer."""
     numbered = steps if isinstance(steps, dict) else dict(enumerate(steps))
     (first, *_) = numbered.values()
     workers = len(next(iter(first.values())))
@@ -16,7 +16,8 @@ def record(folder, steps, reduction="mean", *, loss=None, learning_rate=None, **
         for number, tensors in numbered.items():
             for name, g in tensors.items():
                 for worker, row in enumerate(g):
-                    x = np.asarray(row)
-                    writer.add(number, worker, name, x if x.itemsize < 4 else x.astype(np.float32))
+                    writer.add(
+                        number, worker, name, np.float32(row) if isinstance(row, list) else row
+                    )
             writer.end_step(number, loss=loss, learning_rate=learning_rate)
     return apscope.open_trace(folder)
