@@ -182,8 +182,8 @@ def read_parts(path: str | os.PathLike[str]) -> dict[str, Any]:
         )
         if as_scheme(made).spec != content["scheme"]:
             raise ValueError(
-                f"its layers make the scheme {clip(made)}, but scheme is {clip(content['scheme'])}; "
-                "change both, or neither"
+                f"its layers make the scheme {clip(made)}, but scheme is "
+                f"{clip(content['scheme'])}; change both, or neither"
             )
     except KeyError as error:
         raise ValueError(f"{path} is not a complete plan: it has no {error}") from None

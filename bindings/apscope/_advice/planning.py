@@ -89,7 +89,8 @@ def planned(
         )
 
     about = {
-        "trace": name, "hash": described["hash"], "workers": described["workers"], "groups": setting.groups,
+        "trace": name, "hash": described["hash"], "workers": described["workers"],
+        "groups": setting.groups,
         "periods": setting.periods, "fixed": fixed, "simplest": bool(setting.simplest),
         "elements": setting.elements,
         "replay": results.provenance["command"], "version": results.provenance["version"],
@@ -276,7 +277,7 @@ def _split(steps: list[int], holdout: Any) -> tuple[list[int], list[int]]:
             )
     if not held_out or len(held_out) == len(steps):
         raise ValueError(
-            f"holdout='{holdout}' selects {'none' if not held_out else 'all'} of the steps {steps[0]} "
-            f"to {steps[-1]}; the choice needs some"
+            f"holdout='{holdout}' selects {'none' if not held_out else 'all'} of the steps "
+            f"{steps[0]} to {steps[-1]}; the choice needs some"
         )
     return [s for s in steps if s not in set(held_out)], held_out

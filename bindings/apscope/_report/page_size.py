@@ -58,7 +58,8 @@ def fitted(
                 selected = tables[name]["topology"].isin(retained)
                 tables[name] = tables[name][selected].reset_index(drop=True)
             left_out.append(
-                f"The topologies {', '.join(dropped)} are not in the interactive parts of this page."
+                f"The topologies {', '.join(dropped)} are not in the interactive parts of this "
+                "page."
             )
     if (size := _estimate(rows := tables["rows"])) > room():
         steps = rows.groupby("trace", sort=False)["step"].unique()
@@ -71,8 +72,8 @@ def fitted(
         )
         tables["rows"] = rows.merge(chosen, on=["trace", "step"])
         left_out.append(
-            f"The interactive parts of this page use some of the steps, evenly chosen: {counts}. The "
-            "first part is computed from all."
+            f"The interactive parts of this page use some of the steps, evenly chosen: {counts}. "
+            "The first part is computed from all."
         )
     return tables, left_out
 

@@ -143,7 +143,7 @@ def _changed(
 
 
 def _order(changed: tuple[str, dict[str, Any], Choices]) -> tuple[Any, ...]:
-    """For sorting: choices in their order; formats and reductions by error, scales from the finest."""
+    """Sorts choices in their order, formats and reductions by error, scales from the finest."""
     choice, row, c = changed
     place = coarseness(c.scale) if choice == "scale" else (0, 0)
     return (CHOICES.index(choice), place, bool(row["overflowed"]), row[RANKS])

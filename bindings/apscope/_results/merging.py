@@ -36,7 +36,8 @@ def _concatenate(
     with_persistence = [part for part in parts if length_of(part._tables["persistence"])]
     return Results(
         joined("frame", parts), joined("histograms", counted), provenance,
-        joined("noise", counted), limits, joined("persistence", with_persistence) if with_persistence else None,
+        joined("noise", counted), limits,
+        joined("persistence", with_persistence) if with_persistence else None,
     )  # fmt: skip
 
 
