@@ -7,10 +7,13 @@ from apscope.record import TraceWriter
 
 
 def record(folder, steps, reduction="mean", *, loss=None, learning_rate=None, **options):
-    """steps: one dict of (workers, ...) arrays a step; options are those of the writer."""
-    workers = len(next(iter(steps[0].values())))
+    """steps: one dict of (workers, ...) arrays a step, in a list or by the steps' numbers; options
+    are those of the writer."""
+    numbered = steps if isinstance(steps, dict) else dict(enumerate(steps))
+    (first, *_) = numbered.values()
+    workers = len(next(iter(first.values())))
     with TraceWriter(folder, workers=workers, reduction=reduction, **options) as writer:
-        for number, tensors in enumerate(steps):
+        for number, tensors in numbered.items():
             for name, g in tensors.items():
                 for worker, row in enumerate(map(np.asarray, g)):
                     wide = row.dtype.itemsize == 8  # fp64 and integers, as Python and NumPy compute
