@@ -16,6 +16,8 @@ def record(folder, steps, reduction="mean", *, loss=None, learning_rate=None, **
         for number, tensors in numbered.items():
             for name, g in tensors.items():
                 for worker, row in enumerate(g):
-                    writer.add(number, worker, name, np.asarray(row, np.float32))
+                    writer.add(
+                        number, worker, name, np.float32(row) if isinstance(row, list) else row
+                    )
             writer.end_step(number, loss=loss, learning_rate=learning_rate)
     return apscope.open_trace(folder)
