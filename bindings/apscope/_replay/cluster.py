@@ -17,8 +17,9 @@ import numpy as np
 from .. import _core
 from .._traces.opening import is_url
 from .._traces.trace import Trace
+from .job import Job
 from .parts import Item, parts_by_cost
-from .tasks import Job, OpenTrace, read_part, run_part
+from .tasks import OpenTrace, read_part, run_part
 from .waiting import ATTEMPTS, LOST, StrandedError, check_client, look, result, wait_for_workers
 
 if TYPE_CHECKING:

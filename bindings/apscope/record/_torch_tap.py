@@ -321,16 +321,15 @@ class TorchTap:
                 if not recorder._recorded and not code_of(arrays[name].dtype):
                     self._check_dtype(name, arrays[name])
         if optimizer is not None:
-            recorder._told.setdefault("learning_rate", optimizer.param_groups[0]["lr"])
+            recorder._numbers.setdefault("learning_rate", optimizer.param_groups[0]["lr"])
         self._buffers = None
+        passes = {count for _, count in self._passes.values()}
         recorder._deliver(
             {0 if self.joined else self.process: arrays},
             buffers,
             zeros=[name for name in self.parameters if name not in self._arrived],
             divided_by=divisor,
-            passes=passes.pop()
-            if len(passes := {count for _, count in self._passes.values()}) == 1
-            else None,
+            passes=passes.pop() if len(passes) == 1 else None,
             others=self._extras.files(self.process, divisor),
             parts=None
             if self.shards is None
