@@ -14,7 +14,7 @@ from .layout import Layout, Options
 from .names import Item, Named, list_of, number_of
 from .patterns import compiled
 from .step_numbers import Number, NumbersOf, of_steps
-from .units import Apart, Readers, Unit, told
+from .units import Apart, Readers, Unit, reading
 
 
 class Dump:
@@ -33,13 +33,13 @@ class Dump:
         for unit in units:
             try:
                 reader = readers.open(unit)
-                with told(unit.label):
+                with reading(unit.label):
                     if not reader.entries:
                         raise ValueError("it has no array; remove it from the dump")
             except ValueError as error:
                 apart.tell(unit.stem, error)
                 continue
-            with told(unit.label):
+            with reading(unit.label):
                 beside = NumbersOf(unit)
                 for path, value in reader.scalars.items():
                     if (kind := number_of(path)) is not None:
@@ -97,11 +97,7 @@ class Dump:
         regex = compiled(pattern)
         if "tensor" not in regex.groupindex:
             known = {n.item.entry.key for n in named}
-            return [
-                address
-                for unit_path in self._nones
-                if (address := unit_path).rsplit("/", 1)[-1] not in known
-            ]
+            return [address for address in self._nones if address.rsplit("/", 1)[-1] not in known]
         matches = ((n.item.address, regex.fullmatch(n.item.address)) for n in named)
         known = {match["tensor"] for _, match in matches if match}
         return [

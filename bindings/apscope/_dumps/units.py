@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import zipfile
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
 from .._limits import SAFETENSORS_HEADER, SENTENCE
@@ -236,10 +236,9 @@ def _shards(files: list[File], apart: Apart) -> tuple[list[Unit], list[File]]:
     rest, indices = [], {}
     for file in files:
         folder, slash, name = file.name.rpartition("/")
-        if found := _SHARD.fullmatch(name):
-            groups.setdefault(folder + slash + found[1] or "shards", []).append(
-                (file, int(found[3]))
-            )
+        if match := _SHARD.fullmatch(name):
+            parts = groups.setdefault(folder + slash + match[1] or "shards", [])
+            parts.append((file, int(match[3])))
         elif name.endswith(_INDEX):
             indices[folder + slash + name.removesuffix(_INDEX) or "shards"] = file
         else:
@@ -376,7 +375,7 @@ class Readers:
             return self._open[unit.label]
         while len(self._open) >= self.OPEN:
             self._open.popitem(last=False)[1].close()
-        with told(unit.label):
+        with reading(unit.label):
             reader = self._make(unit)
         self._open[unit.label] = reader
         return reader
@@ -403,21 +402,18 @@ class Readers:
         return _READERS[unit.kind](file)
 
 
-class told:  # noqa: N801  # used as a word of a with statement
+@contextmanager
+def reading(label: str) -> Iterator[None]:
     """Turns every error of reading a file into one sentence that begins with its name."""
-
-    def __init__(self, label: str):
-        self._label = label
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: type | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, PermissionError):
-            raise ValueError(f"{self._label} cannot be read: permission denied") from None
-        if isinstance(error, Exception) and not isinstance(error, MemoryError):
-            words = clip(" ".join(str(error).split()) or type(error).__name__, SENTENCE)
-            if self._label in words:
-                raise ValueError(words) from None
-            remedy = "" if "; " in words else "; it may be damaged: dump it again or remove it"
-            raise ValueError(f"{self._label} cannot be read: {words.rstrip('.')}{remedy}") from None
+    try:
+        yield
+    except PermissionError:
+        raise ValueError(f"{label} cannot be read: permission denied") from None
+    except MemoryError:
+        raise
+    except Exception as error:  # noqa: BLE001  # readers raise many kinds
+        words = clip(" ".join(str(error).split()) or type(error).__name__, SENTENCE)
+        if label in words:
+            raise ValueError(words) from None
+        remedy = "" if "; " in words else "; it may be damaged: dump it again or remove it"
+        raise ValueError(f"{label} cannot be read: {words.rstrip('.')}{remedy}") from None
