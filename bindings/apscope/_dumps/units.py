@@ -237,8 +237,8 @@ def _shards(files: list[File], apart: Apart) -> tuple[list[Unit], list[File]]:
     for file in files:
         folder, slash, name = file.name.rpartition("/")
         if match := _SHARD.fullmatch(name):
-            parts = groups.setdefault(folder + slash + match[1] or "shards", [])
-            parts.append((file, int(match[3])))
+            group = groups.setdefault(folder + slash + match[1] or "shards", [])
+            group.append((file, int(match[3])))
         elif name.endswith(_INDEX):
             indices[folder + slash + name.removesuffix(_INDEX) or "shards"] = file
         else:

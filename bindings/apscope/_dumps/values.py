@@ -9,7 +9,7 @@ import numpy as np
 
 from .._arrays.casts import decode, quantize
 from .._text import plain_number
-from .._traces.safetensors import BFLOAT16
+from .._traces.safetensors import as_bfloat16
 from .dtypes import CODES, numpy_dtype, to_store
 
 
@@ -84,15 +84,8 @@ def _added(
             if narrow:  # from fp32, whose 24 bits make the second rounding harmless
                 total = np.asarray(quantize(total, "bfloat16" if word == "BF16" else "float16"))
     if narrow:
-        return _coded(total, word), word
+        return total.astype(np.float16) if word == "F16" else as_bfloat16(total).view("<u2"), word
     return total, "F64" if kind is np.float64 else "F32"
-
-
-def _coded(values: np.ndarray, word: str) -> np.ndarray:
-    """fp32 values that are fp16 or bfloat16 values, as these."""
-    if word == "F16":
-        return values.astype(np.float16)
-    return (np.ascontiguousarray(values).view("<u4") >> 16).astype("<u2")
 
 
 def _divided(values: np.ndarray, scale: float, what: str, allowed: bool) -> np.ndarray:
@@ -128,8 +121,7 @@ def _divided(values: np.ndarray, scale: float, what: str, allowed: bool) -> np.n
 def _narrow(values: np.ndarray, word: str) -> np.ndarray:
     """fp32 values in the dump's narrower type where it has all of them, else as they are."""
     if word == "BF16":
-        bits = np.ascontiguousarray(values).view("<u4")
-        return (bits >> 16).astype("<u2").view(BFLOAT16) if not (bits & 0xFFFF).any() else values
+        return as_bfloat16(values)
     if word in ("F32", "F64", "F8_E8M0"):
         return values
     with np.errstate(over="ignore", under="ignore"):

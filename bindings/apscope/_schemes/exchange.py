@@ -20,9 +20,8 @@ from .scheme import Scheme, as_scheme
 class Exchange:
     """The result of a scheme for the workers' gradients. Arrays are float64."""
 
-    intended: (
-        np.ndarray
-    )  #: (workers, ...): the values before encoding: gradients, possibly compensated
+    #: (workers, ...): the values before encoding: gradients, possibly compensated
+    intended: np.ndarray
     sent: np.ndarray  #: (workers, ...): the decoded message of each worker
     reduced: np.ndarray  #: (...): the sum over the workers (never divided)
     #: the topology, or the scheme's own reduction: gather, vote, code_sum, own:two_phase, linear
@@ -30,9 +29,8 @@ class Exchange:
     payload: list[bytes]  #: each worker's packed codes
     payload_bits: list[int]  #: their lengths; a payload's last byte may have unused bits
     side_bits: list[int]  #: each worker's side information: scales, norms
-    bias: (
-        np.ndarray | None
-    )  #: (workers, ...): E[sent] - intended over the random draws; None if unknown or not random
+    #: (workers, ...): E[sent] - intended over the random draws; None if unknown or not random
+    bias: np.ndarray | None
     variance: np.ndarray | None  #: (workers, ...): Var[sent]
     scale_exponent: int | None  #: s if one power of two 2^s scaled everything
     skipped: bool  #: the scheme dropped this step

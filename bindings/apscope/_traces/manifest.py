@@ -80,8 +80,8 @@ class Manifest:
             if not isinstance(value, str):
                 raise ValueError(f"metadata[{key!r}] is {value!r}; it must be a string")
         self._read = self._bytes()
-        there = self._read is not None
-        if there and resume_at is None:
+        exists = self._read is not None
+        if exists and resume_at is None:
             raise ValueError(f"{path} already has a trace; record into a new folder")
         path.mkdir(parents=True, exist_ok=True)
         self.head: dict = {"schema_version": 1, **({"name": name} if name else {}), "model": model}
@@ -94,7 +94,7 @@ class Manifest:
         self._committed: list[tuple[int, str]] = []
         # Steps that the file lists, and when it may be written again.
         self._listed, self._next = 0, 0.0
-        if there and resume_at is not None:
+        if exists and resume_at is not None:
             self._take_over(resume_at)
 
     def _bytes(self) -> bytes | None:
@@ -158,22 +158,15 @@ class Manifest:
         if step <= self.last:
             raise ValueError(f"step {step} is not above step {self.last}, the last committed one")
 
-    def commit(
-        self,
-        step: int,
-        files: Mapping[str, dict],
-        *,
-        loss: float | None = None,
-        learning_rate: float | None = None,
-        loss_scale: float | None = None,
-    ) -> None:
-        """Adds `step` with its existing `files` (name -> ``{"bytes", "sha256"}``)."""
+    def commit(self, step: int, files: Mapping[str, dict], **numbers: float | None) -> None:
+        """Adds `step` with its existing `files` (name -> ``{"bytes", "sha256"}``).
+
+        Its `numbers` are ``loss``, ``learning_rate`` and ``loss_scale``, in this order.
+        """
         self.check(step, files)
+        known = {name: value for name, value in numbers.items() if value is not None}
         entry: dict = {"number": step}
-        numbers = {"loss": loss, "learning_rate": learning_rate, "loss_scale": loss_scale}
-        for key, value in numbers.items():
-            if value is not None:
-                entry[key] = json_number(float(value))
+        entry |= {name: json_number(float(value)) for name, value in known.items()}
         entry["files"] = dict(sorted(files.items()))
         if self._durable:  # sync their names too, before the manifest lists them
             sync_folder(step_folder(self.path, step))

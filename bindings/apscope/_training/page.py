@@ -33,7 +33,7 @@ _HERE = Path(__file__).parent
 _PARTS = 40
 #: An excess below this share of the gate is drawn at the lower edge.
 _FLOOR = 0.01
-Named = Callable[[str, str], str]  #: The name of a scheme with a topology.
+Named = Callable[[str, str], str]  #: The short name of a scheme with a topology.
 
 
 def _both(scheme: str, topology: str) -> str:
@@ -152,23 +152,14 @@ def _said(own: pd.DataFrame, experiment: Experiment) -> str:
 def excess_chart(own: pd.DataFrame, gate: float, named: Named = _both) -> Chart:
     """Excess loss against volume, one point per scheme; diverged ones are hollow, at the top.
 
-    Parameters
-    ----------
-    own : DataFrame
-        Of `verdicts.verdicts`, with their volumes.
-    gate : float
-        Drawn as the limit. Values below a hundredth of it are drawn at a hundredth.
-    named : f(scheme, topology)
-        Short names.
+    `own` has the verdicts of one task with their volumes. Values below a hundredth of the gate are
+    drawn at a hundredth.
     """
-    floor = gate * _FLOOR
-    held = own[
-        (own["volume"] > 0) & (own["scheme"] != BASELINES[0]) & (own["seeds"] > 0)
-    ].reset_index(drop=True)
-    finite = held["excess"][np.isfinite(held["excess"].astype(float))]
-    top = max([gate * 10, *(2 * finite)])
+    trained = own[(own["volume"] > 0) & (own["scheme"] != BASELINES[0]) & (own["seeds"] > 0)]
+    finite = trained["excess"][np.isfinite(trained["excess"].astype(float))]
+    floor, top = gate * _FLOOR, max([gate * 10, *(2 * finite)])
     points = []
-    for row in held.itertuples():
+    for row in trained.itertuples():
         lost = bool(row.diverged) or not math.isfinite(row.excess)
         spread = (
             ""
@@ -186,47 +177,39 @@ def excess_chart(own: pd.DataFrame, gate: float, named: Named = _both) -> Chart:
                 hollow=lost, faint=row.verdict == "undecided", label=named(row.scheme, row.topology),
             )
         )  # fmt: skip
-    return Chart(
-        "Excess loss against volume",
-        f"Excess training loss in nats of {count_of(len(points), 'scheme')} "
-        f"against the bytes sent; gate {gate:g}.",
-        _around(points, "bytes sent, of fp32's", shares),
-        Log("excess, nats", floor / 1.5, top * 1.5, powers(floor, top)),
-        points=points,
-        rules=[Rule(gate, "gate", limit=True)],
-    )
+    said = f"the bytes sent; gate {gate:g}"
+    x = _around(points, "bytes sent, of fp32's", shares)
+    return _against("volume", said, x, points, gate, top)
 
 
 def relation_chart(own: pd.DataFrame, gate: float, named: Named = _both) -> Chart:
     """Excess loss against the typical error over noise of the fp32 run's trace, one task.
 
-    Parameters
-    ----------
-    own : DataFrame
-        Of `relation.combinations`. Schemes without noise, or with a lost run, are left out.
-    gate : float
-        Values below a hundredth of it are drawn at a hundredth.
-    named : f(scheme, topology)
-        Short names.
+    `own` is of `relation.combinations`; schemes without noise, or with a lost run, are left out.
     """
-    floor = gate * _FLOOR
-    held = own[(own["typical_32"] > 0) & (own["lost"] == 0)].reset_index(drop=True)
+    known = own[(own["typical_32"] > 0) & (own["lost"] == 0)]
     points = [
         Point(
-            row.typical_32, max(row.excess, floor), FAMILIES[family_of(row.scheme)].colour,
+            row.typical_32, max(row.excess, gate * _FLOOR), FAMILIES[family_of(row.scheme)].colour,
             FAMILIES[family_of(row.scheme)].symbol,
             f"{_both(row.scheme, row.topology)}\nexcess {number(row.excess)} nats\nerror over "
             f"noise {number(row.typical_32, 3)}",
             hollow=not row.excess_low > 0, label=named(row.scheme, row.topology),
         )
-        for row in held.itertuples()
+        for row in known.itertuples()
     ]  # fmt: skip
-    top = max([gate * 10, *(2 * held["excess"])])
+    top = max([gate * 10, *(2 * known["excess"])])
+    x = _around(points, "typical error over noise, of the fp32 run's recorded steps", powers)
+    return _against("error over noise", "the typical error over noise", x, points, gate, top)
+
+
+def _against(what: str, said: str, x: Log, points: list[Point], gate: float, top: float) -> Chart:
+    """The excess of schemes against something, with the gate as the limit."""
+    floor = gate * _FLOOR
     return Chart(
-        "Excess loss against error over noise",
-        f"Excess training loss in nats of {count_of(len(points), 'scheme')} "
-        "against the typical error over noise.",
-        _around(points, "typical error over noise, of the fp32 run's recorded steps", powers),
+        f"Excess loss against {what}",
+        f"Excess training loss in nats of {count_of(len(points), 'scheme')} against {said}.",
+        x,
         Log("excess, nats", floor / 1.5, top * 1.5, powers(floor, top)),
         points=points,
         rules=[Rule(gate, "gate", limit=True)],
@@ -250,12 +233,7 @@ def _ranked(related: pd.DataFrame) -> list[dict[str, Any]]:
 def curves(rows: pd.DataFrame, named: Named = _both) -> list[Chart]:
     """Training loss over the steps, one chart per format, with fp32's curve; means over the seeds.
 
-    Parameters
-    ----------
-    rows : DataFrame
-        Of `folder.rows`, one task.
-    named : f(scheme, topology)
-        Short names.
+    `rows` are those of `folder.rows`, of one task.
     """
     drawn = {
         (str(scheme), str(topology)): _curve(own)

@@ -16,10 +16,10 @@ from .._arrays.memory import number_of_bytes
 from .._folders.writing import Writing, refuse_dangling
 from .._text import count_of
 from .._traces.opening import TraceLike, as_trace, open_trace
-from .._traces.safetensors import BFLOAT16
+from .._traces.safetensors import as_bfloat16
 from .._traces.trace import Trace
 from .._traces.writer import TraceWriter
-from ._cut_choice import LEAST, Pieces, is_bfloat16
+from ._cut_choice import LEAST, Pieces
 
 KINDS = ("gradient", "weights", "full_batch")
 LONGEST = 64
@@ -283,18 +283,10 @@ def _write(
                 values = trace.read(step, tensor, rank, kind)
                 if tensor in kept:
                     values = kept[tensor].take(values)
-                writer.add(step, rank, tensor, _narrow(values), kind)
+                writer.add(step, rank, tensor, as_bfloat16(values), kind)
                 bar.update()
             if i + 1 == len(records) or records[i + 1][0] != step:
                 end = ends[step]
                 writer.end_step(
                     step, loss=end.loss, learning_rate=end.learning_rate, loss_scale=end.loss_scale
                 )
-
-
-def _narrow(values: np.ndarray) -> np.ndarray:
-    """bfloat16 where that has every value."""
-    if not is_bfloat16(values):
-        return values
-    bits = np.ascontiguousarray(values).view(np.uint32)
-    return (bits >> 16).astype("<u2").view(BFLOAT16)

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from .._traces.safetensors import is_bfloat16
+
 #: Elements of a run of a tensor of one axis: those of a block of statistics.
 BLOCK = 32
 #: Pieces that are drawn of a tensor of two or more axes, at least.
@@ -147,7 +149,3 @@ def _words(text: str, count: int) -> np.ndarray:
     """`count` random 64-bit words, which depend on the text alone."""
     digest = hashlib.shake_128(text.encode(errors="surrogatepass")).digest(8 * count)
     return np.frombuffer(digest, "<u8")
-
-
-def is_bfloat16(values: np.ndarray) -> bool:
-    return not (np.ascontiguousarray(values).view(np.uint32) & 0xFFFF).any()

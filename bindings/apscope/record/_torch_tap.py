@@ -120,9 +120,8 @@ class TorchTap:
         self._handles: list[Any] = []
         self._buffers: dict[str, torch.Tensor] | None = None
         self._arrived: set[str] = set()  # names whose gradient of this step is in the buffers
-        self._passes: dict[
-            str, tuple[int, int | None]
-        ] = {}  # the initial version of .grad, and backward passes since; None: unknown
+        # The initial version of .grad, and backward passes since; None: unknown.
+        self._passes: dict[str, tuple[int, int | None]] = {}
         self._fired = self._in_backward = self._on_gpu = False
         self._steps = 0  # steps of optimizers with our gradients
         self._ever = False  # whether a gradient has arrived

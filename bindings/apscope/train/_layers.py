@@ -23,9 +23,8 @@ Pair = tuple[int, int]
 class Product:
     """The three products of a layer, as PyTorch computes them; without the bias."""
 
-    convolution: tuple[Pair, Pair, Pair, int] | None = (
-        None  #: stride, padding, dilation, groups; None: linear
-    )
+    #: stride, padding, dilation, groups; None: linear
+    convolution: tuple[Pair, Pair, Pair, int] | None = None
 
     def output(self, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
         """Activations times weights."""
