@@ -23,20 +23,12 @@ def stored_values(
 ) -> np.ndarray:
     """The values of one step, worker and tensor in a dtype of a trace.
 
-    Parameters
-    ----------
-    batches : sequence of (array, str)
-        The micro-batches in ascending order, each with the name of its dtype; one if there are
-        none.
-    what : str
-        The beginning of every error.
-    accumulate : {"fp32", "own"}, optional
-        The type of the sum, which is rounded after every addition: fp32, as Megatron-LM's
-        main_grad, or the arrays' own, as autograd adds to ``.grad``. float64 is added in float64.
-    scale : float
-        The loss scale that the values still include; they are divided by it.
-    round_to_fp32 : bool
-        Round where a value would not be an fp32 value, instead of refusing it.
+    `batches`: the micro-batches in ascending order, each with the name of its dtype, or the one
+    array. Their sum is rounded after every addition to fp32, as Megatron-LM's main_grad, or
+    (`accumulate` is ``own``) to the arrays' own dtype, as autograd adds to ``.grad``; float64 is
+    added in float64. The loss `scale` that the values still include is divided out. Where a value
+    would not be an fp32 value, it is refused, or rounded if `round_to_fp32`. Every error begins
+    with `what`.
 
     Raises
     ------

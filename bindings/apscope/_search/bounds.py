@@ -49,20 +49,10 @@ MARGIN = 1e-9
 class Bounds:
     """Bounds of K splits in C cells (all layers together, or each layer) on S steps.
 
-    Parameters
-    ----------
-    figure : str
-        Of `FIGURES`.
-    frame : DataFrame
-        Rows of any one scheme on all steps, for R and the noise.
-    cells : mapping of str to int
-        The cell of every tensor.
-    steps : sequence of int
-        Recorded step numbers.
-    splits : mapping of str to int
-        The group of rivals of every split, by spec; in the order of K.
-    left_out : collection of str
-        Layers without a cosine and a worst error: those that are numerically zero.
+    `figure` is one of `FIGURES`. `frame` has the rows of any one scheme on all steps, for R and the
+    noise. `cells` has the cell of every tensor, `splits` by spec the group of rivals of every
+    split, in the order of K. Layers in `left_out` have no cosine and no worst error: those that are
+    numerically zero.
     """
 
     # Of a split in a cell on a step that it was not seen on, (K, C, S): at least this.
