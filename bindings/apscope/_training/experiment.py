@@ -97,33 +97,17 @@ class Exchange(NamedTuple):
 
 @dataclass(frozen=True)
 class Experiment:
-    """The tasks, the schemes that they are trained with, and the gate.
-
-    Attributes
-    ----------
-    tasks : tuple of Task
-    exchanges : tuple of Exchange
-        Without the baselines, whose topology is `topology`.
-    seeds : tuple of int
-        Each seeds a model's weights, the order of the data and the exchange's draws.
-    gate : float
-        The largest excess training loss, in nats, that passes.
-    workers : int
-    topology : str
-    record_steps : int
-        How many steps of the first seed's fp32 run are recorded, from the first to the last.
-    record_consecutive : int
-        How many consecutive steps are recorded at each of these places.
-    """
+    """The tasks, the schemes that they are trained with, and the gate."""
 
     tasks: tuple[Task, ...]
-    exchanges: tuple[Exchange, ...]
+    exchanges: tuple[Exchange, ...]  #: without the baselines, whose topology is `topology`
+    #: Each seeds a model's weights, the order of the data and the exchange's draws.
     seeds: tuple[int, ...]
-    gate: float
+    gate: float  #: the largest excess training loss, in nats, that passes
     workers: int = 8
     topology: str = "ring"
-    record_steps: int = 7
-    record_consecutive: int = 1
+    record_steps: int = 7  #: of the first seed's fp32 run, from the first to the last
+    record_consecutive: int = 1  #: consecutive steps at each of these places
 
     @property
     def baselines(self) -> tuple[Exchange, ...]:
@@ -135,25 +119,21 @@ class Experiment:
         return asdict(self)
 
     @staticmethod
-    def of_json(told: Mapping[str, Any]) -> Experiment:
+    def of_json(values: Mapping[str, Any]) -> Experiment:
         """The experiment of a result of `as_json`, or of one that had one topology for all."""
-        held = {**told, "tasks": tuple(Task(**task) for task in told["tasks"])}
-        held["seeds"] = tuple(held["seeds"])
-        one = held.get("topology", "ring")
-        pairs = [(spec, one) for spec in held.pop("specs", [])] or held.get("exchanges", [])
-        held["exchanges"] = tuple(Exchange(*pair) for pair in pairs)
-        return Experiment(**held)
+        fields = {**values, "tasks": tuple(Task(**task) for task in values["tasks"])}
+        fields["seeds"] = tuple(fields["seeds"])
+        one = fields.get("topology", "ring")
+        pairs = [(spec, one) for spec in fields.pop("specs", [])] or fields.get("exchanges", [])
+        fields["exchanges"] = tuple(Exchange(*pair) for pair in pairs)
+        return Experiment(**fields)
 
     @staticmethod
     def open(path: str | os.PathLike[str], allow_outside: bool = False) -> Experiment:
         """Reads an experiment's TOML file, and looks at the texts that it names.
 
-        Parameters
-        ----------
-        path : path-like
-        allow_outside : bool
-            Whether the file may name texts outside its folder. A relative path is one from that
-            folder.
+        A relative path is one from the file's folder; `allow_outside`: whether texts may be outside
+        of it.
 
         Raises
         ------

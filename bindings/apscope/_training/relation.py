@@ -119,12 +119,7 @@ class Law(NamedTuple):
 
 
 def fit(statistic: Any, excess: Any) -> Law:
-    """A straight line in logarithms; NaN for fewer than `FEWEST` combinations or equal statistics.
-
-    Parameters
-    ----------
-    statistic, excess : arrays of positive numbers
-    """
+    """A straight line in logarithms; NaN for fewer than `FEWEST` combinations or equal statistics."""
     x, y = np.log10(np.asarray(statistic, float)), np.log10(np.asarray(excess, float))
     if len(x) < FEWEST or np.ptp(x) == 0 or np.ptp(y) == 0:
         return Law(len(x), *(math.nan,) * 5)
@@ -217,25 +212,20 @@ def wrong_pairs(table: pd.DataFrame, statistic: str) -> tuple[pd.DataFrame, int]
 def relations(table: pd.DataFrame, statistics: Sequence[str] = tuple(STATISTICS)) -> pd.DataFrame:
     """One row per task and statistic: the line, its correlations with intervals, and wrong pairs.
 
-    Parameters
-    ----------
-    table : DataFrame
-        Of `combinations`.
-    statistics : sequence of str
-        Columns of `table`.
+    The statistics are columns of the table of `combinations`.
     """
-    found = []
-    for (task, model), own in table.groupby(["task", "model"], sort=False):
+    rows = []
+    for (task, model), part in table.groupby(["task", "model"], sort=False):
         for statistic in statistics:
-            held = above_noise(own, statistic)
-            law = fit(held[statistic], held["excess"])
-            wide = fit_intervals(held[statistic], held["excess"])
-            wrong, pairs = wrong_pairs(own, statistic)
+            fitted = above_noise(part, statistic)
+            law = fit(fitted[statistic], fitted["excess"])
+            wide = fit_intervals(fitted[statistic], fitted["excess"])
+            wrong, pairs = wrong_pairs(part, statistic)
             ends = {f"{n}_{end}": v for n, two in wide.items() for end, v in zip(_ENDS, two)}
             row = {"task": task, "model": model, "statistic": statistic}
             row |= {**law._asdict(), "factor": law.factor, **ends}
-            found.append(row | {"wrong": len(wrong), "pairs": pairs})
-    return pd.DataFrame(found)
+            rows.append(row | {"wrong": len(wrong), "pairs": pairs})
+    return pd.DataFrame(rows)
 
 
 def ranking(table: pd.DataFrame, statistics: Sequence[str] = tuple(STATISTICS)) -> pd.DataFrame:
@@ -248,19 +238,18 @@ def ranking(table: pd.DataFrame, statistics: Sequence[str] = tuple(STATISTICS)) 
         ``spearman``; ``slope``, ``factor`` and ``spread`` of one line through all tasks.
     """
     each = relations(table, statistics)
-    found = []
-    for statistic, own in each.groupby("statistic", sort=False):
-        held = above_noise(table, statistic)
-        law = fit(held[statistic], held["excess"])
-        pairs, wrong = int(own["pairs"].sum()), int(own["wrong"].sum())
-        found.append({
+    rows = []
+    for statistic, of_tasks in each.groupby("statistic", sort=False):
+        fitted = above_noise(table, statistic)
+        law = fit(fitted[statistic], fitted["excess"])
+        pairs, wrong = int(of_tasks["pairs"].sum()), int(of_tasks["wrong"].sum())
+        rows.append({
             "statistic": statistic, "wrong": wrong, "pairs": pairs,
             "share": wrong / pairs if pairs else math.nan,
-            "pearson": own["pearson"].mean(), "spearman": own["spearman"].mean(),
+            "pearson": of_tasks["pearson"].mean(), "spearman": of_tasks["spearman"].mean(),
             "slope": law.slope, "factor": law.factor, "spread": law.spread,
         })  # fmt: skip
-    ordered = pd.DataFrame(found)
-    return ordered.sort_values(
+    return pd.DataFrame(rows).sort_values(
         ["share", "pearson"], ascending=[True, False], kind="stable", ignore_index=True
     )
 
@@ -276,14 +265,14 @@ def ratios(table: pd.DataFrame, statistic: str, law: Law) -> pd.DataFrame:
         is left if the task's own ratio is known; ``within``: combinations in the law's 95 %
         interval.
     """
-    found = []
-    for (task, model), own in table.groupby(["task", "model"], sort=False):
-        held = above_noise(own, statistic)
-        log = np.log10(held["excess"] / law.predict(held[statistic]))
-        low, high = law.predict_interval(held[statistic])
-        found.append({
-            "task": task, "model": model, "count": len(held), "ratio": 10.0 ** log.mean(),
+    rows = []
+    for (task, model), part in table.groupby(["task", "model"], sort=False):
+        fitted = above_noise(part, statistic)
+        log = np.log10(fitted["excess"] / law.predict(fitted[statistic]))
+        low, high = law.predict_interval(fitted[statistic])
+        rows.append({
+            "task": task, "model": model, "count": len(fitted), "ratio": 10.0 ** log.mean(),
             "spread": 10.0 ** log.std(ddof=1),
-            "within": int(held["excess"].between(low, high).sum()),
+            "within": int(fitted["excess"].between(low, high).sum()),
         })  # fmt: skip
-    return pd.DataFrame(found)
+    return pd.DataFrame(rows)

@@ -22,25 +22,19 @@ KEY = ["task", "model", "scheme", "topology"]
 
 
 def run_ends(rows: pd.DataFrame) -> pd.DataFrame:
-    """One row per run: its loss at the end, its last validation, and whether it diverged.
-
-    Parameters
-    ----------
-    rows : DataFrame
-        Of `folder.rows`.
-    """
-    found = []
+    """One row per run of `folder.rows`: its loss at the end, its last validation, diverged or not."""
+    ends = []
     for key, run in rows.groupby([*KEY, "seed"], sort=False):
         loss = run["loss"].to_numpy(float)
         end = float(loss[-max(len(loss) // 10, 1) :].mean())
         last = run.iloc[-1]
-        found.append({
+        ends.append({
             **dict(zip([*KEY, "seed"], key)), "loss": end,
             "validation_loss": last["validation_loss"], "accuracy": last["accuracy"],
             "diverged": not math.isfinite(end) or end > loss[0],
             "skipped": int(run["skipped"].sum()),
         })  # fmt: skip
-    return pd.DataFrame(found)
+    return pd.DataFrame(ends)
 
 
 def interval(differences: np.ndarray) -> tuple[float, float, float]:

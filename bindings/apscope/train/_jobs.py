@@ -19,26 +19,13 @@ from ._run import Run, train
 
 @dataclass(frozen=True)
 class Job:
-    """A run and its place.
-
-    Attributes
-    ----------
-    run : Run
-    place : pathlib.Path
-        Of the run's file, without the suffix; its name is the run's key.
-    checkpoint : float
-        Seconds between two checkpoints.
-    trace : pathlib.Path, optional
-        The folder of its recorded gradients; such a run is not resumed.
-    record : tuple of int
-        The recorded steps; the errors of every run are counted at them.
-    """
+    """A run and its place."""
 
     run: Run
-    place: Path
-    checkpoint: float
-    trace: Path | None
-    record: tuple[int, ...]
+    place: Path  #: of the run's file, without the suffix; its name is the run's key
+    checkpoint: float  #: seconds between two checkpoints
+    trace: Path | None  #: the folder of its recorded gradients; such a run is not resumed
+    record: tuple[int, ...]  #: the recorded steps; the errors of every run are counted at them
 
 
 Train = Callable[[Sequence[Job]], Iterator[Run]]  #: Trains all; gives each when its file is there.

@@ -50,15 +50,9 @@ def on_cluster(
 ) -> Train:
     """A function that trains on the cluster's workers.
 
-    Parameters
-    ----------
-    client : distributed.Client
-    folder : pathlib.Path
-        The experiment's. Workers that see it too write checkpoints there.
-    data : dict
-        Where every task's data comes from, which is that of the workers.
-    say : f(sentence)
-        Is told of a worker with threads that will wait.
+    Workers that see the experiment's folder write checkpoints there. `data`: where every task's
+    data comes from, which is that of the workers. `say` is called with a sentence about a worker
+    with threads that will wait.
 
     Raises
     ------

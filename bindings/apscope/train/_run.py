@@ -75,18 +75,9 @@ def train(
 ) -> dict[str, Any]:
     """Trains, from the checkpoint if there is one; the bits are those of an uninterrupted run.
 
-    Parameters
-    ----------
-    run : Run
-    checkpoint : pathlib.Path, optional
-        A file that is written every `every` seconds.
-    every : float
-    trace : pathlib.Path, optional
-        A folder for the gradients of the steps `record`; then nothing is resumed.
-    record : tuple of int
-        Steps whose errors are measured.
-    key : str
-        The run's name in the trace's metadata.
+    The file `checkpoint` is written every `every` seconds. The errors of the steps `record` are
+    measured, and their gradients written into the folder `trace`, if there is one, with `key` as
+    the run's name in the metadata; then nothing is resumed.
 
     Returns
     -------

@@ -69,15 +69,9 @@ class Adder:
 class Part:
     """A part of a module, with the methods that its forward function calls.
 
-    Methods take and return fp32 tensors with gradients. `training` is the module's.
-
-    Parameters
-    ----------
-    name : str
-    kind : {"product", "pointwise"}
-    specs : sequence of function of a role
-        One per phase: a Cast, a Sum for the roles of `SUMS`, or None.
-    clock : Clock
+    Methods take and return fp32 tensors with gradients. `training` is the module's. The kind is
+    ``product`` or ``pointwise``; `specs` has a function of a role per phase, which returns a Cast,
+    a Sum for the roles of `SUMS`, or None.
     """
 
     def __init__(

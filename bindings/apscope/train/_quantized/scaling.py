@@ -46,16 +46,8 @@ class Scaler:
     def step(self, optimizer: Any, number: int) -> bool:
         """Divides by the scale and steps, unless a gradient is not finite and the scale is dynamic.
 
-        Parameters
-        ----------
-        optimizer : torch.optim.Optimizer or LowPrecisionWeights
-        number : int
-            Number of the next step, whose minimum applies.
-
-        Returns
-        -------
-        bool
-            Whether the optimizer stepped.
+        `number` is that of the next step, whose minimum applies. Returns whether the optimizer
+        stepped.
         """
         if self._dynamic is None:
             if self.rule is not None:

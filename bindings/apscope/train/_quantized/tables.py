@@ -27,12 +27,8 @@ def results_of(
 ) -> Results:
     """A wire row and an `exact` one of every use: with one worker they are the same.
 
-    Parameters
-    ----------
-    rows : sequence of (step, use, shape, column -> value)
-    label : str
-        The scheme's name in the table.
-    seed : int
+    `rows` have step, use, shape, and the value of every column; `label` is the scheme's name in the
+    table.
     """
     if not rows:
         raise ValueError("nothing was observed; call observe(), and train a step that it observes")

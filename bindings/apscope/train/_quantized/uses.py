@@ -28,11 +28,7 @@ if TYPE_CHECKING:
 class Clock:
     """State that all uses of a model share: the seed, the step and its phase, the observer.
 
-    Parameters
-    ----------
-    seed : int
-    starts : sequence of int
-        The first step of every phase, ascending from 0.
+    `starts`: the first step of every phase, ascending from 0.
     """
 
     def __init__(self, seed: int, starts: Sequence[int]) -> None:
@@ -75,13 +71,7 @@ class Words:
 class Use:
     """Casts a tensor by the cast of the phase.
 
-    Parameters
-    ----------
-    name, role : str
-        The model's part, and the tensor's role in it.
-    casts : sequence of Cast or None
-        One a phase.
-    clock : Clock
+    `name` is that of the model's part, `role` the tensor's in it; there is one of `casts` a phase.
     """
 
     def __init__(self, name: str, role: str, casts: Sequence[Cast | None], clock: Clock) -> None:
@@ -107,17 +97,10 @@ class Use:
         *,
         training: bool = True,
     ) -> torch.Tensor:
-        """The rounded tensor; x itself if the phase has no cast.
+        """The rounded fp32 tensor; x itself if the phase has no cast.
 
-        Parameters
-        ----------
-        x : float32 tensor
-        axis : int
-            The axis that the product sums over.
-        matrix : (int, int)
-            The axes of a tile's rows and columns.
-        training : bool
-            False: the memory and the random words of training are not changed.
+        The product sums over `axis`; `matrix` has the axes of a tile's rows and columns. Unless
+        `training`, the memory and the random words of training are not changed.
         """
         cast = self.cast
         if cast is None:
