@@ -29,7 +29,7 @@ class Dump:
         self._nones: list[str] = []  # addresses
         self._numbers: list[Number] = []
         axes = [axis for axis in (options.worker_axis, options.step_axis) if isinstance(axis, int)]
-        taken: dict[str, None] = {}
+        of_step: dict[str, None] = {}
         for unit in units:
             try:
                 reader = readers.open(unit)
@@ -56,7 +56,7 @@ class Dump:
                     if (kind is None and of is None) or values_lack or numpy_dtype(word) is None:
                         self.items.append(item)
                         continue
-                    taken[re.split("[/.]", name if of is None else of)[-1]] = None
+                    of_step[re.split("[/.]", name if of is None else of)[-1]] = None
                     count = math.prod(entry.shape)
                     if kind is not None:
                         values = _decoded(reader.read(entry.key), word)
@@ -73,11 +73,11 @@ class Dump:
             raise left
         if not self.items:
             raise ValueError(
-                f"{source} has no array except {', '.join(taken)}, numbers of a step; dump the "
+                f"{source} has no array except {', '.join(of_step)}, numbers of a step; dump the "
                 "gradients beside them"
             )
-        if taken:
-            self.notes.append(f"treated as numbers of a step, not as tensors: {', '.join(taken)}")
+        if of_step:
+            self.notes.append(f"treated as numbers of a step, not as tensors: {', '.join(of_step)}")
 
     def ordered(self, layout: Layout) -> bool:
         """Whether the first step and worker have one unsorted file, in the order of layers."""

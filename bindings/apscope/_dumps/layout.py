@@ -251,11 +251,11 @@ def _check_axis(named: Sequence[Named], what: str, axis: int) -> None:
             )
 
 
-def _shared_length(named: Sequence[Named], taken: list[int]) -> int | None:
+def _shared_length(named: Sequence[Named], counted: list[int]) -> int | None:
     """The length, 2 or more, of the first unused axis, if it is the same in all arrays."""
     lengths = set()
     for n in named:
-        rest = [length for axis, length in enumerate(n.item.entry.shape) if axis not in taken]
+        rest = [length for axis, length in enumerate(n.item.entry.shape) if axis not in counted]
         lengths.add(rest[0] if rest else 1)
     length = lengths.pop()
     return length if not lengths and length >= 2 else None
@@ -277,14 +277,14 @@ def _parts(
 ) -> list[tuple[int, int, Place]]:
     shape = n.item.entry.shape
     word = options.word(n.item)
-    taken = [axis for axis in (worker_axis, step_axis) if axis is not None]
-    rest = tuple(length for axis, length in enumerate(shape) if axis not in taken)
+    counted = [axis for axis in (worker_axis, step_axis) if axis is not None]
+    rest = tuple(length for axis, length in enumerate(shape) if axis not in counted)
     workers = range(shape[worker_axis]) if worker_axis is not None else [n.worker or 0]
     steps = range(shape[step_axis]) if step_axis is not None else [n.step or 0]
     parts = []
     for step in steps:
         for worker in workers:
-            index: list[int | slice] = [slice(None)] * (max(taken) + 1 if taken else 0)
+            index: list[int | slice] = [slice(None)] * (max(counted) + 1 if counted else 0)
             if worker_axis is not None:
                 index[worker_axis] = worker
             if step_axis is not None:

@@ -151,25 +151,25 @@ def _recorded(recorded: Mapping[int, Sequence[Number]], steps: Sequence[int]) ->
 
 
 def _check_given(
-    recorded: Mapping[int, Sequence[Number]], steps: Sequence[int], given: float | str | None
+    recorded: Mapping[int, Sequence[Number]], steps: Sequence[int], loss_scale: float | str | None
 ) -> None:
     """Refuses recorded loss scales of which the user says nothing, or something else."""
-    if given == 1:
+    if loss_scale == 1:
         return
     for step, several in recorded.items():
         for number in several:
-            if number.value == (1 if given is None else given):
+            if number.value == (1 if loss_scale is None else loss_scale):
                 continue
             has = f"{number.unit.label} has the loss scale {plain_number(number.value)}"
             remedy = _remedy(recorded, steps)
-            if given is None:
+            if loss_scale is None:
                 raise ValueError(
                     f"{has}, and nothing says whether its gradients still include it; pass "
                     f"--loss-scale {remedy} if they do, so that they are divided by it, "
                     "--loss-scale 1 if they were unscaled"
                 )
             raise ValueError(
-                f"{has} at step {step}, but {plain_number(float(given))} is given; pass "
+                f"{has} at step {step}, but {plain_number(float(loss_scale))} is given; pass "
                 f"--loss-scale {remedy} if its gradients still include it, --loss-scale 1 if they "
                 "were unscaled"
             )

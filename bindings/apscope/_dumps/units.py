@@ -107,7 +107,7 @@ class Apart:
                 continue
             name = address if match is None else match["tensor"] or address
             # A prefix may be removed from the tensors' names.
-            ends = [name, *(name[found.end() :] for found in re.finditer("[/.]", name))]
+            ends = [name, *(name[separator.end() :] for separator in re.finditer("[/.]", name))]
             ends += [re.sub("[/.]grad$", "", end) for end in ends]
             if self._tensors is None or any(re.search(self._tensors, end) for end in ends):
                 raise error
@@ -122,12 +122,12 @@ def find_units(source: Source, apart: Apart) -> tuple[list[Unit], list[str]]:
         A damaged file with the extension of an array file, a missing part of several, or no unit at
         all.
     """
-    found, rest = _stores(source)
-    found = [unit for unit in found if apart.wanted(unit.stem)]
+    stores, rest = _stores(source)
+    stores = [unit for unit in stores if apart.wanted(unit.stem)]
     units_of_shards, rest = _shards(rest, apart)
     units, others = [], []
     for unit in [
-        *found,
+        *stores,
         *units_of_shards,
         *(
             Unit("", stem_of(file.name), file.label, [file])
@@ -212,18 +212,18 @@ def _stores(source: Source) -> tuple[list[Unit], list[File]]:
         root = next((folder for folder in roots if _inside(file.name, folder)), None)
         (rest if root is None else inside[root]).append(file)
     base = source.text.rstrip("/")
-    own = stem_of(base.rsplit("/", 1)[-1])
-    found = [
+    stem = stem_of(base.rsplit("/", 1)[-1])
+    units = [
         Unit(
             kind,
-            stem_of(folder) if folder else own,
+            stem_of(folder) if folder else stem,
             f"{base}/{folder}" if folder else base,
             inside[folder],
             place=folder,
         )
         for folder, kind in roots.items()
     ]
-    return found, rest
+    return units, rest
 
 
 def _inside(name: str, folder: str) -> bool:
@@ -261,10 +261,10 @@ def _shards(files: list[File], apart: Apart) -> tuple[list[Unit], list[File]]:
 def _wrong_parts(parts: list[tuple[File, int]]) -> str:
     """The error of files that are parts of a stated number; nothing if all are there."""
     first, count = parts[0]
-    for file, said in parts:
-        if said != count:
+    for file, total in parts:
+        if total != count:
             return (
-                f"{file.label} is of {said} parts, {first.name} of {count}; keep the parts of "
+                f"{file.label} is of {total} parts, {first.name} of {count}; keep the parts of "
                 "one dump together"
             )
     lost = count - len(parts)

@@ -53,21 +53,21 @@ def _real(values: np.ndarray, word: str) -> np.ndarray:
 
 
 def _added(
-    batches: Sequence[tuple[np.ndarray, str]], what: str, own: bool
+    batches: Sequence[tuple[np.ndarray, str]], what: str, in_own_dtype: bool
 ) -> tuple[np.ndarray, str]:
     words = {word for _, word in batches}
     word = batches[0][1]
-    if own and len(words) > 1:
+    if in_own_dtype and len(words) > 1:
         raise ValueError(
             f"{what} has micro-batches of several dtypes, {' and '.join(sorted(words))}; pass "
             "--accumulate fp32"
         )
-    if own and word in CODES and word != "BF16":
+    if in_own_dtype and word in CODES and word != "BF16":
         raise ValueError(
             f"{what} has dtype {CODES[word]}, in which no training adds micro-batches; pass "
             "--accumulate fp32"
         )
-    narrow = own and word in ("BF16", "F16")
+    narrow = in_own_dtype and word in ("BF16", "F16")
     kind = np.float64 if "F64" in words else np.float32
     total = _real(*batches[0]).astype(kind)
     for values, of in batches[1:]:

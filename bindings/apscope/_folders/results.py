@@ -199,11 +199,11 @@ def check_results_folder(folder: str | os.PathLike[str], force: bool = False) ->
     return folder
 
 
-def differs(path: Path, what: str, found: object, said: object) -> str:
+def differs(path: Path, what: str, value: object, expected: object) -> str:
     """The message about a file that differs from provenance.json."""
     return (
         f"{path} is damaged or from another run: its {what} is "
-        f"{found}, but {MARK} says {said}; {AGAIN}"
+        f"{value}, but {MARK} says {expected}; {AGAIN}"
     )
 
 

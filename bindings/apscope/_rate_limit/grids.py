@@ -37,8 +37,8 @@ def best_grid(values: np.ndarray, levels: int) -> Grid:
         starts.append(
             _core.optimal_levels(z.astype(np.float32), levels, "candidates", candidates)[0]
         )
-    found = [_lloyd(z, sums, points) for points in starts]
-    return min((Grid(points, _error(z, points)) for points in found), key=lambda g: g.nearest)
+    ends = [_lloyd(z, sums, points) for points in starts]
+    return min((Grid(points, _error(z, points)) for points in ends), key=lambda g: g.nearest)
 
 
 def _lloyd(z: np.ndarray, sums: np.ndarray, points: np.ndarray) -> np.ndarray:

@@ -61,10 +61,10 @@ def _as_list(name: str, value: Any) -> list[Any]:
 
 def _traces(value: Any) -> list[Trace]:
     """Every trace; a list of mappings has the steps of one, in memory."""
-    given = _as_list("traces", value)
-    if given and all(isinstance(one, Mapping) for one in given):
-        given = given if isinstance(value, Mapping) else [given]
-    return [as_trace(one) for one in given]
+    several = _as_list("traces", value)
+    if several and all(isinstance(one, Mapping) for one in several):
+        several = several if isinstance(value, Mapping) else [several]
+    return [as_trace(one) for one in several]
 
 
 def _steps_text(steps: slice | list[int]) -> str:
@@ -100,7 +100,7 @@ def _describe(
         "learning_rate": [_json_value(at[i].learning_rate) for i in steps],
         "tensors": [
             {"name": what[i].name, "role": what[i].role, "shape": list(what[i].shape)}
-            | ({"sampled_from": whole} if (whole := what[i].sampled_from) else {})
+            | ({"sampled_from": elements} if (elements := what[i].sampled_from) else {})
             for i in tensors
         ],
     }

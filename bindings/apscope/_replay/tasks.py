@@ -94,9 +94,9 @@ def read_part(
     """Pass 1 of one part: the statistics of pairs, and the columns of their histograms."""
     core = opened.trace.core
     with on_worker() as worker:
-        told = _telling(worker, topic, ("read", part))
+        report = _telling(worker, topic, ("read", part))
         agreed, histograms = _core.read_statistics(
-            core, opened.job.options_of(worker), pairs.tolist(), told
+            core, opened.job.options_of(worker), pairs.tolist(), report
         )
         return (pairs, agreed), histograms
 
@@ -112,8 +112,8 @@ def run_part(
     """Pass 2 of one part: rows as a Parquet file, columns of noise and windows, states after."""
     job, core = opened.job, opened.trace.core
     with on_worker() as worker:
-        told = _telling(worker, topic, ("run", part))
-        pairs, agreed = (np.concatenate(found) for found in zip(*statistics))
+        report = _telling(worker, topic, ("run", part))
+        pairs, agreed = (np.concatenate(several) for several in zip(*statistics))
         agreed[pairs] = agreed.copy()
         file = io.BytesIO()
         groups = RowGroups(file)
@@ -125,7 +125,7 @@ def run_part(
             agreed,
             states,
             job.keep_states,
-            told,
+            report,
             job.device_here(),
         )
         groups.close()

@@ -96,18 +96,18 @@ def exchange(
     if a.dtype.newbyteorder("=") != np.float32:
         raise TypeError(f"x has dtype {a.dtype}; exchange takes float32")
     shape = workers_first(a.shape)
-    given = {
+    records = {
         "weights": weights,
         "full_batch": full_batch,
         "loss": loss,
         "learning_rate": learning_rate,
     }
     for name in chosen.needs:
-        if given[name] is None:
+        if records[name] is None:
             raise ValueError(f"scheme '{chosen.spec}' needs {name}; give {name}=")
     extra = []
     for name in ("weights", "full_batch"):
-        array = given[name]
+        array = records[name]
         if array is not None:
             array = contiguous(array, np.float32)
             if array.shape != shape:

@@ -228,16 +228,16 @@ def _guessed(roles: Mapping[str, str], shown: int = 6) -> dict[str, str]:
     return {"roles_guessed_by_name_and_shape": which}
 
 
-def compare_shapes(found: Shapes, expected: Shapes, where: str) -> None:
+def compare_shapes(shapes: Shapes, expected: Shapes, where: str) -> None:
     """Raises ValueError, beginning with `where`, for a missing, new or reshaped tensor."""
     for name, shape in expected.items():
-        if name not in found:
+        if name not in shapes:
             raise ValueError(f"{where} lacks the tensor {name!r}")
-        if found[name] != shape:
+        if shapes[name] != shape:
             raise ValueError(
-                f"{where}: tensor {name!r} has shape {found[name]}, but had {shape} before"
+                f"{where}: tensor {name!r} has shape {shapes[name]}, but had {shape} before"
             )
-    for name in found:
+    for name in shapes:
         if name not in expected:
             raise ValueError(f"{where} has the tensor {name!r}, which the trace does not have")
 
@@ -264,21 +264,21 @@ _WHOLE = re.compile(_FILES)
 _HALF = waiting(_FILES)
 
 
-def remove_uncommitted(path: Path, keep: Collection[int], whole: bool = True) -> None:
+def remove_uncommitted(path: Path, keep: Collection[int], complete: bool = True) -> None:
     """Removes files of killed processes in a trace's folder; the caller holds its lock.
 
-    These are half-written files and, if `whole`, the files of steps other than those to keep.
+    These are half-written files and, if `complete`, the files of steps other than those to keep.
     Files that do not belong to a trace are kept.
     """
     remove_left(path, waiting(r"manifest\.json"))
-    kept = set(keep)
+    committed = set(keep)
     for folder in path.glob("step_*"):
         number = re.fullmatch(r"step_(\d{8,})", folder.name)
         if number is None or folder.is_symlink():
             continue
         remove_left(folder, _HALF)
-        if int(number[1]) not in kept:
-            if whole:
+        if int(number[1]) not in committed:
+            if complete:
                 remove_left(folder, _WHOLE)
             with contextlib.suppress(OSError):  # if it has files of others
                 folder.rmdir()

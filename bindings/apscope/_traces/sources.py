@@ -152,7 +152,7 @@ class Source:
             refuse_special(path)
             raise ValueError(f"{path} does not exist")
         check_readable(path)
-        found = []
+        files = []
         above = {str(path): {os.path.realpath(path)}}  # for every folder, itself and those above it
         for folder, folders, names in os.walk(path, onerror=_refuse, followlinks=True):
             reached = above.pop(folder)
@@ -166,8 +166,8 @@ class Source:
                 if (not name.startswith(".") or name in _HIDDEN) and (
                     place.is_file() or _dangles(place)
                 ):
-                    found.append(self._local_file(place, place.relative_to(path).as_posix()))
-        return found
+                    files.append(self._local_file(place, place.relative_to(path).as_posix()))
+        return files
 
     def _local_file(self, path: Path, name: str) -> File:
         about = path.lstat() if _dangles(path) else path.stat()
@@ -194,7 +194,7 @@ class Source:
             listed = {}
         if not listed:
             raise ValueError(f"{self.text} does not exist")
-        found = []
+        files = []
         for place, about in cast("dict[str, dict[str, Any]]", listed).items():
             name = place.rsplit("/", 1)[-1] if self._is_file else place[len(root.rstrip("/")) + 1 :]
             parts = name.split("/")
@@ -209,7 +209,7 @@ class Source:
                 or about.get("LastModified")
                 or ""
             )
-            found.append(
+            files.append(
                 File(
                     name,
                     f"{self.text.rstrip('/')}/{name}" if not self._is_file else self.text,
@@ -219,4 +219,4 @@ class Source:
                     self,
                 )
             )
-        return found
+        return files

@@ -323,10 +323,10 @@ class TraceWriter:
             if not self._durable:  # only the caller uses the folder
                 self._manifest.end()
                 # An interrupted commit may be in the manifest.
-                remove_uncommitted(self.path, self.committed, whole=False)
+                remove_uncommitted(self.path, self.committed, complete=False)
             return
         if self._lock.held:
-            remove_uncommitted(self.path, self.committed, whole=False)
+            remove_uncommitted(self.path, self.committed, complete=False)
         self._let_go()
         self._lock = None
 

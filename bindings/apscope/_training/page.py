@@ -60,25 +60,25 @@ def write_page(
     related = combinations(folder)
     named = _names(judged, experiment)
     tasks = []
-    for (task, model), own in judged.groupby(["task", "model"], sort=False):
+    for (task, model), of_task in judged.groupby(["task", "model"], sort=False):
         part = rows[(rows["task"] == task) & (rows["model"] == model)]
-        found = related[(related["task"] == task) & (related["model"] == model)]
+        relations = related[(related["task"] == task) & (related["model"] == model)]
         charts = [
-            excess_chart(own, experiment.gate, named),
-            relation_chart(found, experiment.gate, named),
+            excess_chart(of_task, experiment.gate, named),
+            relation_chart(relations, experiment.gate, named),
             *curves(part, named),
         ]
         tasks.append(
             {
                 "label": f"{task} {model}",
-                "said": _said(own, experiment),
+                "said": _said(of_task, experiment),
                 "data": about["data"].get(f"{task} {model}", ""),
                 "charts": [
                     {"title": c.title, "svg": Markup(chart_svg(c, 520.0, 300.0))} for c in charts
                 ],
                 "rows": [
                     r | {"name": named(r["scheme"], r["topology"]), "css": r["verdict"]}
-                    for r in own.astype(object).where(own.notna(), None).to_dict("records")
+                    for r in of_task.astype(object).where(of_task.notna(), None).to_dict("records")
                 ],
                 "setting": next(t for t in experiment.tasks if (t.title, t.model) == (task, model)),
             }
@@ -117,21 +117,21 @@ def _names(judged: pd.DataFrame, experiment: Experiment) -> Named:
     short = titles(judged["scheme"].unique())
 
     def named(scheme: str, topology: str) -> str:
-        own = topology != experiment.topology
-        return f"{short(scheme)}, {topology}" if own else short(scheme)
+        is_other = topology != experiment.topology
+        return f"{short(scheme)}, {topology}" if is_other else short(scheme)
 
     return named
 
 
-def _said(own: pd.DataFrame, experiment: Experiment) -> str:
+def _said(judged: pd.DataFrame, experiment: Experiment) -> str:
     """One sentence per task: the noise, and the scheme that passed with the least volume."""
-    base = own[own["scheme"] == BASELINES[0]].iloc[0]
+    base = judged[judged["scheme"] == BASELINES[0]].iloc[0]
     noise = (
         ""
         if pd.isna(base["noise"])
         else f" (standard deviation {numbers.figure(base['noise'], 2)} over the seeds)"
     )
-    passed = own[(own["verdict"] == "pass") & own["volume"].notna()].sort_values(
+    passed = judged[(judged["verdict"] == "pass") & judged["volume"].notna()].sort_values(
         ["volume", "excess"], kind="stable"
     )
     least = (
@@ -141,21 +141,23 @@ def _said(own: pd.DataFrame, experiment: Experiment) -> str:
         if len(passed)
         else "nothing passed"
     )
-    counts = own["verdict"].value_counts()
-    told = ", ".join(f"{counts.get(v, 0)} {v}" for v in ("pass", "fail", "undecided"))
+    counts = judged["verdict"].value_counts()
+    verdicts = ", ".join(f"{counts.get(v, 0)} {v}" for v in ("pass", "fail", "undecided"))
     return (
-        f"fp32 ends at {numbers.figure(base['loss'])} nats{noise}; {told} at the gate of "
+        f"fp32 ends at {numbers.figure(base['loss'])} nats{noise}; {verdicts} at the gate of "
         f"{experiment.gate:g} nats; {least}."
     )
 
 
-def excess_chart(own: pd.DataFrame, gate: float, named: Named = _both) -> Chart:
+def excess_chart(judged: pd.DataFrame, gate: float, named: Named = _both) -> Chart:
     """Excess loss against volume, one point per scheme; diverged ones are hollow, at the top.
 
-    `own` has the verdicts of one task with their volumes. Values below a hundredth of the gate are
+    `judged` has the verdicts of one task with their volumes. Values below a hundredth of the gate are
     drawn at a hundredth.
     """
-    trained = own[(own["volume"] > 0) & (own["scheme"] != BASELINES[0]) & (own["seeds"] > 0)]
+    trained = judged[
+        (judged["volume"] > 0) & (judged["scheme"] != BASELINES[0]) & (judged["seeds"] > 0)
+    ]
     finite = trained["excess"][np.isfinite(trained["excess"].astype(float))]
     floor, top = gate * _FLOOR, max([gate * 10, *(2 * finite)])
     points = []
@@ -177,17 +179,17 @@ def excess_chart(own: pd.DataFrame, gate: float, named: Named = _both) -> Chart:
                 hollow=lost, faint=row.verdict == "undecided", label=named(row.scheme, row.topology),
             )
         )  # fmt: skip
-    said = f"the bytes sent; gate {gate:g}"
+    against = f"the bytes sent; gate {gate:g}"
     x = _around(points, "bytes sent, of fp32's", shares)
-    return _against("volume", said, x, points, gate, top)
+    return _against("volume", against, x, points, gate, top)
 
 
-def relation_chart(own: pd.DataFrame, gate: float, named: Named = _both) -> Chart:
+def relation_chart(related: pd.DataFrame, gate: float, named: Named = _both) -> Chart:
     """Excess loss against the typical error over noise of the fp32 run's trace, one task.
 
-    `own` is of `relation.combinations`; schemes without noise, or with a lost run, are left out.
+    `related` is of `relation.combinations`; schemes without noise, or with a lost run, are left out.
     """
-    known = own[(own["typical_32"] > 0) & (own["lost"] == 0)]
+    known = related[(related["typical_32"] > 0) & (related["lost"] == 0)]
     points = [
         Point(
             row.typical_32, max(row.excess, gate * _FLOOR), FAMILIES[family_of(row.scheme)].colour,
@@ -203,12 +205,14 @@ def relation_chart(own: pd.DataFrame, gate: float, named: Named = _both) -> Char
     return _against("error over noise", "the typical error over noise", x, points, gate, top)
 
 
-def _against(what: str, said: str, x: Log, points: list[Point], gate: float, top: float) -> Chart:
+def _against(
+    what: str, against: str, x: Log, points: list[Point], gate: float, top: float
+) -> Chart:
     """The excess of schemes against something, with the gate as the limit."""
     floor = gate * _FLOOR
     return Chart(
         f"Excess loss against {what}",
-        f"Excess training loss in nats of {count_of(len(points), 'scheme')} against {said}.",
+        f"Excess training loss in nats of {count_of(len(points), 'scheme')} against {against}.",
         x,
         Log("excess, nats", floor / 1.5, top * 1.5, powers(floor, top)),
         points=points,
@@ -225,8 +229,8 @@ def _around(points: list[Point], label: str, ticks: Callable[..., Any]) -> Log:
 
 def _ranked(related: pd.DataFrame) -> list[dict[str, Any]]:
     """The statistics, the best first, for the page."""
-    found = ranking(related)
-    rows = found.astype(object).where(found.notna(), None).to_dict("records")
+    ranks = ranking(related)
+    rows = ranks.astype(object).where(ranks.notna(), None).to_dict("records")
     return [row | {"name": STATISTICS[row["statistic"]]} for row in rows if row["pairs"]]
 
 
@@ -236,8 +240,8 @@ def curves(rows: pd.DataFrame, named: Named = _both) -> list[Chart]:
     `rows` are those of `folder.rows`, of one task.
     """
     drawn = {
-        (str(scheme), str(topology)): _curve(own)
-        for (scheme, topology), own in rows.groupby(["scheme", "topology"], sort=False)
+        (str(scheme), str(topology)): _curve(runs)
+        for (scheme, topology), runs in rows.groupby(["scheme", "topology"], sort=False)
     }
     baselines = [(spec, str(rows["topology"].iloc[0])) for spec in BASELINES]  # they are first
     others = [one for one in drawn if one not in baselines]
@@ -283,8 +287,8 @@ def _ticks(low: float, high: float) -> list[tuple[float, str]]:
     if high / low > 100:
         return powers(low, high)
     tens = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    held = [k * 10.0**e for e in tens for k in (1, 2, 5)]
-    return [(v, f"{v:g}") for v in held if low <= v <= high]
+    ticks = [k * 10.0**e for e in tens for k in (1, 2, 5)]
+    return [(v, f"{v:g}") for v in ticks if low <= v <= high]
 
 
 def _short(name: str, format_name: str) -> str:

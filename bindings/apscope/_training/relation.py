@@ -47,39 +47,39 @@ def combinations(folder: str | os.PathLike[str]) -> pd.DataFrame:
     experiment, rows, about = read(folder)
     counted = about["statistics"]
     trace = counted[counted["source"] == "trace"].drop(columns=["source", "seed"])
-    own = counted[counted["source"] == "run"].drop(columns=["source", "seed"])
-    own = own.groupby(KEY, sort=False).agg(_geometric_mean).add_prefix("own_").reset_index()
+    of_runs = counted[counted["source"] == "run"].drop(columns=["source", "seed"])
+    of_runs = of_runs.groupby(KEY, sort=False).agg(_geometric_mean).add_prefix("own_").reset_index()
     judged = about["verdicts"][[*KEY, "volume", "speedup", "verdict"]]
-    found = excesses(run_ends(rows), experiment.baselines)
-    for other in (judged, trace, own):
-        found = found.merge(other, how="left", on=KEY)
-    return found
+    table = excesses(run_ends(rows), experiment.baselines)
+    for other in (judged, trace, of_runs):
+        table = table.merge(other, how="left", on=KEY)
+    return table
 
 
 def _geometric_mean(values: pd.Series) -> float:
-    held = values.to_numpy(float)
-    return float(np.exp(np.log(held).mean())) if len(held) and (held > 0).all() else math.nan
+    x = values.to_numpy(float)
+    return float(np.exp(np.log(x).mean())) if len(x) and (x > 0).all() else math.nan
 
 
 def excesses(ends: pd.DataFrame, baselines: Sequence[tuple[str, str]]) -> pd.DataFrame:
     """The columns of `combinations` that compare runs, of the runs' ends (`run_ends`)."""
     base = ends[ends["scheme"] == baselines[0][0]]
-    found = []
-    for key, own in ends.groupby(KEY, sort=False):
+    compared = []
+    for key, runs in ends.groupby(KEY, sort=False):
         if key[2:] in baselines:
             continue
-        pairs = own.merge(base, on=["task", "model", "seed"], suffixes=("", "_base"))
+        pairs = runs.merge(base, on=["task", "model", "seed"], suffixes=("", "_base"))
         sound = pairs[np.isfinite(pairs["loss"]) & np.isfinite(pairs["loss_base"])]
         mean, low, high = interval((sound["loss"] - sound["loss_base"]).to_numpy(float))
         gained = interval((sound["accuracy"] - sound["accuracy_base"]).to_numpy(float))
-        found.append({
+        compared.append({
             **dict(zip(KEY, key)), "seeds": len(pairs),
             "lost": len(pairs) - len(sound),
             "excess": mean, "excess_low": low, "excess_high": high,
             "excess_accuracy": gained[0], "excess_accuracy_low": gained[1],
             "excess_accuracy_high": gained[2],
         })  # fmt: skip
-    return pd.DataFrame(found)
+    return pd.DataFrame(compared)
 
 
 def above_noise(table: pd.DataFrame, statistic: str) -> pd.DataFrame:
@@ -190,21 +190,21 @@ def wrong_pairs(table: pd.DataFrame, statistic: str) -> tuple[pd.DataFrame, int]
     count : int
         How many pairs training orders.
     """
-    found, count = [], 0
+    wrong, count = [], 0
     known = table[table[statistic].notna() & (table["lost"] == 0) & table["excess_high"].notna()]
     if "topology" in known and known["topology"].nunique() > 1:
         known = known.assign(scheme=known["scheme"] + ", " + known["topology"])
-    for (task, model), own in known.groupby(["task", "model"], sort=False):
-        for a, b in itertools.combinations(own.itertuples(index=False), 2):
+    for (task, model), of_task in known.groupby(["task", "model"], sort=False):
+        for a, b in itertools.combinations(of_task.itertuples(index=False), 2):
             better, worse = (a, b) if a.excess < b.excess else (b, a)
             if not better.excess_high < worse.excess_low:
                 continue
             count += 1
-            said = getattr(better, statistic), getattr(worse, statistic)
-            if said[0] >= said[1]:
+            values = getattr(better, statistic), getattr(worse, statistic)
+            if values[0] >= values[1]:
                 schemes, excesses = (better.scheme, worse.scheme), (better.excess, worse.excess)
-                found.append((task, model, *schemes, *excesses, *said))
-    pairs = pd.DataFrame(found, columns=_PAIR)
+                wrong.append((task, model, *schemes, *excesses, *values))
+    pairs = pd.DataFrame(wrong, columns=_PAIR)
     order = (pairs["excess_better"] - pairs["excess_worse"]).sort_values(kind="stable").index
     return pairs.loc[order].reset_index(drop=True), count
 

@@ -246,8 +246,8 @@ class TorchTap:
                 )
             return
         self._stepped = True
-        found = getattr(optimizer, "found_inf", None)  # a fused optimizer skips internally
-        if self._scaler is not None and found is not None and float(found):
+        infinite = getattr(optimizer, "found_inf", None)  # a fused optimizer skips internally
+        if self._scaler is not None and infinite is not None and float(infinite):
             self.skip_step()
         else:
             self.end_step(optimizer)
@@ -374,5 +374,5 @@ class TorchTap:
     def _divisor(self) -> float | None:
         if self._scaler is not None:
             return float(self._scaler.get_scale())
-        given = self._loss_scale() if callable(self._loss_scale) else self._loss_scale
-        return None if given is None else float(given)
+        scale = self._loss_scale() if callable(self._loss_scale) else self._loss_scale
+        return None if scale is None else float(scale)

@@ -42,11 +42,11 @@ def _train(job: Job) -> Run:
     """Trains one run, and puts its file in place; of a recorded run the trace first."""
     if job.trace is None:
         saved = job.place.with_suffix(".pt")
-        found = train(job.run, saved, job.checkpoint, record=job.record)
+        result = train(job.run, saved, job.checkpoint, record=job.record)
     else:
         with new_trace(job.trace) as new:
-            found = train(job.run, trace=new, record=job.record, key=job.place.name)
-    keep(job, found)
+            result = train(job.run, trace=new, record=job.record, key=job.place.name)
+    keep(job, result)
     return job.run
 
 
@@ -62,7 +62,7 @@ def new_trace(trace: Path) -> Iterator[Path]:
     half.rmdir()
 
 
-def keep(job: Job, found: dict[str, Any]) -> None:
+def keep(job: Job, result: dict[str, Any]) -> None:
     """Puts a finished run's file in place, and removes its checkpoint."""
-    put_text(job.place.with_suffix(".json"), json.dumps(found))
+    put_text(job.place.with_suffix(".json"), json.dumps(result))
     job.place.with_suffix(".pt").unlink(missing_ok=True)

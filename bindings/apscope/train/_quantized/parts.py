@@ -37,33 +37,33 @@ class Adder:
         return self.sums[self._clock.phase] is None
 
     def _options(self, s: Sum, training: bool) -> dict[str, Any]:
-        found: dict[str, Any] = {
+        options: dict[str, Any] = {
             "order": s.order, "accumulate": s.accumulate, "rounding": s.rounding,
             "overflow": s.overflow
         }  # fmt: skip
         if "stochastic" in s.rounding:
-            found["seed"] = self._words.next(training)
-        return found
+            options["seed"] = self._words.next(training)
+        return options
 
     def matmul(self, a: torch.Tensor, b: torch.Tensor, *, training: bool) -> torch.Tensor:
         """The product of matrices."""
         s = self.sums[self._clock.phase]
         if s is None:
             return torch.matmul(a, b)
-        found: torch.Tensor = sums.matmul(
+        result: torch.Tensor = sums.matmul(
             a.detach(), b.detach(), s.format, product=s.product, **self._options(s, training)
         )
-        return found
+        return result
 
     def sum(self, rows: torch.Tensor, *, training: bool) -> torch.Tensor:
         """The sum over the first axis, in the product's format and order."""
         s = self.sums[self._clock.phase]
         if s is None:
             return rows.sum(0)
-        found: torch.Tensor = sums.sum(
+        result: torch.Tensor = sums.sum(
             rows.detach(), s.format, axis=0, **self._options(s, training)
         )
-        return found
+        return result
 
 
 class Part:

@@ -44,8 +44,8 @@ class Clock:
 
     def seed_of(self, name: str) -> int:
         """The seed of a name: call number (first 63 bits of its SHA-256) of ``Draws(seed)``."""
-        told = hashlib.sha256(name.encode()).digest()
-        return stream_seed(self.seed, int.from_bytes(told[:8], "little") >> 1)
+        digest = hashlib.sha256(name.encode()).digest()
+        return stream_seed(self.seed, int.from_bytes(digest[:8], "little") >> 1)
 
 
 class Words:
@@ -147,10 +147,10 @@ class Use:
     def _memory_of(self, cast: Cast, size: int) -> Exchanger:
         """The scheme's memory in this phase, for a tensor of this size."""
         phase = self.clock.phase
-        held = self._memory.get(phase)
-        if held is not None and held[0] == size:
-            return held[1]
-        state = held[1].state_dict() if held is not None else self._left.pop(phase, None)
+        current = self._memory.get(phase)
+        if current is not None and current[0] == size:
+            return current[1]
+        state = current[1].state_dict() if current is not None else self._left.pop(phase, None)
         made = memory_of(cast, size, self.clock.seed_of(f"{self.name}|{self.role}|{phase}"))
         if state is not None:
             try:
@@ -168,8 +168,8 @@ class Use:
         return {**self.__dict__, "_memory": {}, "_left": self._held()}
 
     def _held(self) -> dict[int, Mapping[str, Any]]:
-        held = {phase: memory.state_dict() for phase, (_, memory) in self._memory.items()}
-        return {**self._left, **held}
+        current = {phase: memory.state_dict() for phase, (_, memory) in self._memory.items()}
+        return {**self._left, **current}
 
     def state_dict(self) -> dict[str, Any]:
         """The memory of schemes; empty for all other casts."""
