@@ -220,7 +220,7 @@ def define(
     bits: int = 32,
     grid: str = "",
 ) -> Scheme:
-    """Define a scheme: another one with some functions of its four parts replaced by NumPy's.
+    """Define a scheme: another one with functions of its four parts replaced by NumPy functions.
 
     The parts are the choice of parameters, the memory from step to step, the basis in which the
     scheme encodes, and the encoding and reduction. Every function gets one tensor at one step, all

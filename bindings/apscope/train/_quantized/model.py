@@ -165,9 +165,9 @@ class QuantizedModel:
         clock: Clock,
         bound: list[Bound],
         optimizer: torch.optim.Optimizer | None,
-        others: dict[str, str],
+        kept: dict[str, str],
     ) -> None:
-        self.model, self._schedule, self._clock, self._kept = model, schedule, clock, others
+        self.model, self._schedule, self._clock, self._kept = model, schedule, clock, kept
         self._parts = parts
         self._observer = Observer(clock)
         self.optimizer: Any = optimizer
