@@ -23,8 +23,7 @@ from .._traces.absent import add_absent
 from .._traces.loss_scale import add_divisor
 from .._traces.opening import open_trace
 from .._traces.order import FILES, GIVEN
-from .._traces.roles import Roles
-from .._traces.roles import said as said_role
+from .._traces.roles import Roles, given_role
 from .._traces.selection import parse_steps
 from .._traces.sources import Source, is_address
 from .._traces.trace import Trace
@@ -285,7 +284,7 @@ def convert(
                         "loss_divided_by_workers": loss_divided_by_workers,
                         "metadata": metadata,
                     },
-                    roles=lambda tensor, shape: said_role(roles, tensor, shape),
+                    roles=lambda tensor, shape: given_role(roles, tensor, shape),
                     numbers=numbers,
                     scales=scales,
                     accumulate=accumulate,

@@ -37,7 +37,7 @@ class Dump:
                     if not reader.entries:
                         raise ValueError("it has no array; remove it from the dump")
             except ValueError as error:
-                apart.tell(unit.stem, error)
+                apart.report(unit.stem, error)
                 continue
             with reading(unit.label):
                 beside = NumbersOf(unit)

@@ -81,14 +81,14 @@ class Apart:
             )
         self._patient = self._stems is None and (pattern is not None or tensors is not None)
 
-    def wanted(self, stem: str) -> bool:
+    def selects(self, stem: str) -> bool:
         """Whether the file with this stem must be opened."""
         if self._stems is None or self._stems.fullmatch(stem):
             return True
         self.left_out.append(stem)
         return False
 
-    def tell(self, stem: str, error: ValueError) -> None:
+    def report(self, stem: str, error: ValueError) -> None:
         """Raises `error`, or keeps it until names can say whether it matters."""
         if not self._patient:
             raise error
@@ -123,7 +123,7 @@ def find_units(source: Source, apart: Apart) -> tuple[list[Unit], list[str]]:
         all.
     """
     stores, rest = _stores(source)
-    stores = [unit for unit in stores if apart.wanted(unit.stem)]
+    stores = [unit for unit in stores if apart.selects(unit.stem)]
     units_of_shards, rest = _shards(rest, apart)
     units, others = [], []
     for unit in [
@@ -132,11 +132,11 @@ def find_units(source: Source, apart: Apart) -> tuple[list[Unit], list[str]]:
         *(
             Unit("", stem_of(file.name), file.label, [file])
             for file in rest
-            if apart.wanted(stem_of(file.name))
+            if apart.selects(stem_of(file.name))
         ),
     ]:
         if lost := next((file for file in unit.files if file.dangling()), None):
-            apart.tell(
+            apart.report(
                 unit.stem,
                 ValueError(
                     f"{lost.label} is a link to {lost.dangling()}, which does not exist; restore "
@@ -148,7 +148,7 @@ def find_units(source: Source, apart: Apart) -> tuple[list[Unit], list[str]]:
             kind = unit.kind or _kind(unit.files[0])
         except (ValueError, OSError) as error:
             what = f"cannot be read: {error.strerror}" if isinstance(error, OSError) else error
-            apart.tell(unit.stem, ValueError(f"{unit.label} {what}"))
+            apart.report(unit.stem, ValueError(f"{unit.label} {what}"))
             continue
         if kind is None:
             others.append(unit.files[0].name)
@@ -244,7 +244,7 @@ def _shards(files: list[File], apart: Apart) -> tuple[list[Unit], list[File]]:
         else:
             rest.append(file)
     units = []
-    for stem in filter(apart.wanted, dict.fromkeys([*groups, *indices])):
+    for stem in filter(apart.selects, dict.fromkeys([*groups, *indices])):
         index, parts = indices.get(stem), [file for file, _ in groups.get(stem, ())]
         wrong = (
             _wrong_parts(groups[stem])
@@ -252,7 +252,7 @@ def _shards(files: list[File], apart: Apart) -> tuple[list[Unit], list[File]]:
             else f"{indices[stem].label} is an index of parts that are not in its folder"
         )
         if wrong:
-            apart.tell(stem, ValueError(wrong))
+            apart.report(stem, ValueError(wrong))
         else:
             units.append(Unit("shards", stem, (index or parts[0]).label, parts, index))
     return units, rest

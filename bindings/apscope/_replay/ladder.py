@@ -240,7 +240,7 @@ def ladder(
             results, specs, topology=names or REDUCTIONS, progress=progress, threads=threads
         )
     frame = frame_of(results)
-    rungs = _held(frame, formats, rule)
+    rungs = _rungs_in(frame, formats, rule)
     frame = frame[frame["scheme"].isin(set(rungs.values()))]
     rows: list[dict[str, Any]] = []
     errors: dict[tuple[str, str, str, str], pd.Series] = {}
@@ -342,7 +342,7 @@ def _like(results: Any, frame: pd.DataFrame) -> Any:
     )  # fmt: skip
 
 
-def _held(
+def _rungs_in(
     frame: pd.DataFrame, formats: Iterable[Any] | None, rule: str
 ) -> dict[tuple[str, str], str]:
     """The rungs in a table."""

@@ -17,7 +17,7 @@ from .._folders.one_file import put_text, remove_left
 from .._folders.reading import read_limited
 from .._limits import MANIFEST_LENGTH
 from .json_number import json_number
-from .roles import Guess, Roles, guess_role, said
+from .roles import Guess, Roles, given_role, guess_role
 
 Shapes = dict[str, tuple[int, ...]]
 
@@ -194,7 +194,7 @@ class Manifest:
     def _text(self) -> str:
         shapes = self.shapes or {}
         roles = {
-            name: said(self._roles, name, shape) or guess_role(name, shape)
+            name: given_role(self._roles, name, shape) or guess_role(name, shape)
             for name, shape in shapes.items()
         }
         # One line per tensor and step: long manifests stay readable and diff well.

@@ -198,7 +198,7 @@ class Session:
             name = f"step_{step:08d}_{self.process:04d}.safetensors"
             # Process 0 joins it.
             files[name] = write_safetensors(self._notes / name, tensors[0], about, durable=False)
-            shapes = {n: part.whole for n, part in (parts or {}).items()}
+            shapes = {n: part.shape for n, part in (parts or {}).items()}
         else:
             folder = step_folder(self.path, step)
             make_folder(folder)

@@ -18,7 +18,7 @@ from .._traces.safetensors import dtype_of
 class Part(NamedTuple):
     """The position of a part in its tensor: the tensor's shape, the index of the first element."""
 
-    whole: tuple[int, ...]
+    shape: tuple[int, ...]
     offset: tuple[int, ...]
 
 

@@ -12,7 +12,7 @@ from .. import _core
 from .._arrays.checks import integer, text
 from .._schemes.scheme import Scheme, as_scheme
 from .._text import clip
-from .._traces.roles import Roles, guess_role, said
+from .._traces.roles import Roles, given_role, guess_role
 from ..torch._states import check_state
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class Exchanger:
             self.spec,
             self.names,
             [
-                str(said(roles, name, shape) or guess_role(name, shape))
+                str(given_role(roles, name, shape) or guess_role(name, shape))
                 for name, shape in zip(self.names, sizes, strict=True)
             ],
             [list(shape) for shape in sizes],

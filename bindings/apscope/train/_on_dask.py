@@ -37,7 +37,7 @@ Files = dict[str, bytes]  # of a trace, by their path in its folder
 
 
 @dataclass(frozen=True)
-class _Told:
+class _Facts:
     """The data that a worker needs in addition to a job."""
 
     versions: dict[str, str]
@@ -70,7 +70,7 @@ def on_cluster(
         )
 
     def run(jobs: Sequence[Job]) -> Iterator[Run]:
-        facts = _Told(versions(), data, read_utf8(folder / "experiment.json", EXPERIMENT_LENGTH))
+        facts = _Facts(versions(), data, read_utf8(folder / "experiment.json", EXPERIMENT_LENGTH))
         left = list(jobs)
         for _ in range(ATTEMPTS):
             futures = [client.submit(_train_there, job, facts, pure=False) for job in left]
@@ -91,7 +91,7 @@ def on_cluster(
     return run
 
 
-def _train_there(job: Job, facts: _Told) -> tuple[dict[str, Any], Files]:
+def _train_there(job: Job, facts: _Facts) -> tuple[dict[str, Any], Files]:
     """On a worker: a run's file, and its trace's files if it is recorded."""
     with on_worker(), _ALONE:
         _check(job.run, facts)
@@ -105,7 +105,7 @@ def _train_there(job: Job, facts: _Told) -> tuple[dict[str, Any], Files]:
             return result, {str(path.relative_to(trace)): path.read_bytes() for path in paths}
 
 
-def _check(run: Run, facts: _Told) -> None:
+def _check(run: Run, facts: _Facts) -> None:
     """Raises ValueError unless the run has the client's bits here."""
     for name, version in versions().items():
         if version != facts.versions[name]:
@@ -116,7 +116,7 @@ def _check(run: Run, facts: _Told) -> None:
         raise ValueError(f"its data is '{about}', the client's '{facts.data[task.label]}'")
 
 
-def _sees(folder: Path, facts: _Told) -> bool:
+def _sees(folder: Path, facts: _Facts) -> bool:
     """Whether the experiment's folder is here too."""
     try:
         return read_utf8(folder / "experiment.json", EXPERIMENT_LENGTH) == facts.experiment

@@ -167,7 +167,7 @@ class QuantizedModel:
         optimizer: torch.optim.Optimizer | None,
         kept: dict[str, str],
     ) -> None:
-        self.model, self._schedule, self._clock, self._kept = model, schedule, clock, kept
+        self.model, self._schedule, self._clock, self._others = model, schedule, clock, kept
         self._parts = parts
         self._observer = Observer(clock)
         self.optimizer: Any = optimizer
@@ -379,7 +379,7 @@ class QuantizedModel:
     def __str__(self) -> str:
         from .show import text_of
 
-        return text_of(self._parts, self._kept, self._clock, self._weights, self._scaler)
+        return text_of(self._parts, self._others, self._clock, self._weights, self._scaler)
 
     def __repr__(self) -> str:
         count = sum(len(parts) for _, _, parts in self._parts)

@@ -165,15 +165,15 @@ class Use:
 
     def __getstate__(self) -> dict[str, Any]:
         """For copies: the memory of schemes as tensors and numbers."""
-        return {**self.__dict__, "_memory": {}, "_left": self._held()}
+        return {**self.__dict__, "_memory": {}, "_left": self._states()}
 
-    def _held(self) -> dict[int, Mapping[str, Any]]:
+    def _states(self) -> dict[int, Mapping[str, Any]]:
         current = {phase: memory.state_dict() for phase, (_, memory) in self._memory.items()}
         return {**self._left, **current}
 
     def state_dict(self) -> dict[str, Any]:
         """The memory of schemes; empty for all other casts."""
-        return {str(phase): state for phase, state in self._held().items()}
+        return {str(phase): state for phase, state in self._states().items()}
 
     def check_state(self, state: Any) -> None:
         """Raises TypeError or ValueError for a state that `load_state_dict` cannot take."""
