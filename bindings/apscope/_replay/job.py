@@ -24,7 +24,7 @@ class Job:
     device: str
     kinds: list[str]  # of files that are read
     check: bool  # whether to compare them with their SHA-256
-    persistence: bool
+    persistence: bool = False
 
     def options(self, threads: int = 0, memory: int = 0) -> _core.ReplayOptions:
         return _core.ReplayOptions(
