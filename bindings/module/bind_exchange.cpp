@@ -54,11 +54,25 @@ DefinedParts parts_of(const py::dict& functions) {
         return functions.contains(name) ? keep(functions[name]) : nullptr;
     };
     DefinedParts parts;
+    if (const Function f = part("select")) {
+        parts.select = [f](const Selection& s) {
+            const py::gil_scoped_acquire acquire;
+            return Parameters::of_rows(to_named_rows(
+                call(f, s.step, s.state, to_array(rows_of(s.rows))).cast<py::dict>()));
+        };
+    }
     if (const Function f = part("compensate")) {
         parts.compensate = [f](const TrainingStep& step, State& state, Rows& rows) {
             const py::gil_scoped_acquire acquire;
             rows = to_rows(call(f, step, state, to_array(rows)).cast<Array>(), rows.size(),
                            "compensate");
+        };
+    }
+    if (const Function f = part("update")) {
+        parts.update = [f](const TrainingStep& step, State& state, const Exchange& e) {
+            const py::gil_scoped_acquire acquire;
+            call(f, step, state, to_array(e.intended), values_of(e.sent),
+                 e.reduced.empty() ? Array(0) : to_array(e.reduced[0]));
         };
     }
     if (const Function f = part("forward")) {
@@ -73,13 +87,6 @@ DefinedParts parts_of(const py::dict& functions) {
         parts.inverse = [f](const TrainingStep& step, const State& state, Row& row) {
             const py::gil_scoped_acquire acquire;
             row = to_row((*f)(step, to_dict(state.rows()), to_array(row)).cast<Array>());
-        };
-    }
-    if (const Function f = part("select")) {
-        parts.select = [f](const Selection& s) {
-            const py::gil_scoped_acquire acquire;
-            return Parameters::of_rows(to_named_rows(
-                call(f, s.step, s.state, to_array(rows_of(s.rows))).cast<py::dict>()));
         };
     }
     if (const Function f = part("encode")) {
@@ -104,13 +111,6 @@ DefinedParts parts_of(const py::dict& functions) {
             sum = to_row(call(f, s.step, s.state, to_dict(spread(s.theta, s.place.size)),
                               values_of(s.messages))
                              .cast<Array>());
-        };
-    }
-    if (const Function f = part("update")) {
-        parts.update = [f](const TrainingStep& step, State& state, const Exchange& e) {
-            const py::gil_scoped_acquire acquire;
-            call(f, step, state, to_array(e.intended), values_of(e.sent),
-                 e.reduced.empty() ? Array(0) : to_array(e.reduced[0]));
         };
     }
     return parts;
