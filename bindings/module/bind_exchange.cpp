@@ -63,9 +63,9 @@ void set_parts(SchemeParts& parts, const py::dict& functions, int bits) {
         parts.encoding.mixes_elements = true;  // the Python parts may mix elements
     }
     if (parts.choice.choose) {  // Python parts get one tensor at a time
-        const WantedStatistics wanted{.sums = parts.choice.wants_sums};
-        parts.choice.select = [choose = std::move(parts.choice.choose), wanted](
-                                  const Selection& s) { return choose_for(choose, s, wanted); };
+        const NeededStatistics needed{.sums = parts.choice.needs_sums};
+        parts.choice.select = [choose = std::move(parts.choice.choose), needed](
+                                  const Selection& s) { return choose_for(choose, s, needed); };
         parts.choice.choose = {};
     }
     const auto part = [&](const char* name) -> Function {
