@@ -217,9 +217,9 @@ std::size_t BlockFormat::hash() const {
     return h;
 }
 
-BlockFormat parse_block_format(std::string_view given) {
+BlockFormat parse_block_format(std::string_view text) {
     // In the spec of a scheme, / stands for the comma of a name.
-    std::string plain(given);
+    std::string plain(text);
     std::replace(plain.begin(), plain.end(), '/', ',');
     const std::string_view name = plain;
     const std::size_t comma = name.find(',');

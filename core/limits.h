@@ -23,7 +23,7 @@ inline constexpr int json_depth = 64;  // levels of nesting; printing uses stack
 // so a larger length means a damaged file.
 inline constexpr std::uint64_t safetensors_header = 100'000'000;
 inline constexpr std::uint64_t manifest_length = 1'000'000'000;  // bytes of a manifest.json
-inline constexpr std::int64_t workers = 1'000'000;
+inline constexpr std::int64_t workers = 1'000'000;               // workers in a manifest
 inline constexpr std::size_t quoted = 100;  // bytes of a user's text that a message quotes
 
 // The text to quote in a message: a text of more than `quoted` bytes is cut between two characters

@@ -169,15 +169,15 @@ void refuse_usual_bias(std::string_view name, const FloatFormat& f) {
     const std::optional<FloatFormat> without = parse_general(plain);
     if (!without || *without != f || !means_another(plain, f)) return;
     const FloatFormat other = parse_format(plain);
-    const auto told = [](const FloatFormat& g) {
+    const auto described = [](const FloatFormat& g) {
         const std::uint64_t codes = g.nan_codes + (g.nan_at_negative_zero ? 1 : 0);
         return (codes == 0 ? std::string("no NaN") : "a NaN") +
                (g.zero == Zero::none ? ", no zero" : "") + ", largest value " +
                detail::shortest(g.largest());
     };
     throw std::invalid_argument("'" + std::string(name) + "' and '" + std::string(plain) +
-                                "' would be two formats: write " + f.name() + " (" + told(f) +
-                                ") or " + other.name() + " (" + told(other) + ")");
+                                "' would be two formats: write " + f.name() + " (" + described(f) +
+                                ") or " + other.name() + " (" + described(other) + ")");
 }
 
 // The shortest name of `f` in the general form (see parse_format), over the families of special

@@ -39,11 +39,11 @@ const char* end_of_word(const char* at, const char* end) {
 // The end of DIGITS[.DIGITS][e[SIGN]DIGITS] that begins at `at`, with a digit before or after the
 // point; `at` itself if there is none.
 const char* end_of_digits(const char* at, const char* end) {
-    const char* const whole = std::find_if_not(at, end, is_digit);
-    const char* rest = whole;
-    if (whole != end && *whole == '.') {
-        rest = std::find_if_not(whole + 1, end, is_digit);
-        if (rest == whole + 1 && whole == at) return at;
+    const char* const integer_end = std::find_if_not(at, end, is_digit);
+    const char* rest = integer_end;
+    if (integer_end != end && *integer_end == '.') {
+        rest = std::find_if_not(integer_end + 1, end, is_digit);
+        if (rest == integer_end + 1 && integer_end == at) return at;
     }
     if (rest == at || rest == end || (*rest != 'e' && *rest != 'E')) return rest;
     const char* exponent = rest + 1;
@@ -61,13 +61,13 @@ std::from_chars_result read_real(const char* begin, const char* end, double& num
     if (last == first) return {begin, std::errc::invalid_argument};
     // In this locale the decimal point is '.'.
     static const locale_t c = ::newlocale(LC_ALL_MASK, "C", locale_t{});
-    const double found = ::strtod_l(std::string(begin, last).c_str(), nullptr, c);
+    const double value = ::strtod_l(std::string(begin, last).c_str(), nullptr, c);
     const bool is_zero =
         std::all_of(first, std::find_if(first, last, [](char x) { return x == 'e' || x == 'E'; }),
                     [](char x) { return x == '0' || x == '.'; });
-    if (digits != first && (std::isinf(found) || (found == 0.0 && !is_zero)))
+    if (digits != first && (std::isinf(value) || (value == 0.0 && !is_zero)))
         return {last, std::errc::result_out_of_range};
-    number = found;
+    number = value;
     return {last, std::errc{}};
 }
 

@@ -63,18 +63,18 @@ public:
     explicit Jobs(const std::string& only) : only_(only) {}
     void add(BenchJob job) { all_.push_back(std::move(job)); }
     std::vector<BenchJob> take() {
-        const auto wanted = [&](const BenchJob& j) {
+        const auto is_selected = [&](const BenchJob& j) {
             return j.name.find(only_) != std::string::npos;
         };
         const auto is_floor = [&](const BenchJob& floor) {
             return std::any_of(all_.begin(), all_.end(), [&](const BenchJob& j) {
-                return wanted(j) && j.floor == floor.name && j.where == floor.where &&
+                return is_selected(j) && j.floor == floor.name && j.where == floor.where &&
                        j.threads == floor.threads;
             });
         };
         std::vector<BenchJob> chosen;
         for (const BenchJob& job : all_) {
-            if (wanted(job) || is_floor(job)) chosen.push_back(job);
+            if (is_selected(job) || is_floor(job)) chosen.push_back(job);
         }
         return chosen;
     }

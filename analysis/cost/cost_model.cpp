@@ -38,14 +38,14 @@ std::string_view name_of(CollectiveAlgorithm collective) {
 }
 
 CollectiveAlgorithm parse_collective(std::string_view name) {
-    const auto found = std::find(names.begin(), names.end(), name);
-    if (found == names.end()) {
+    const auto match = std::find(names.begin(), names.end(), name);
+    if (match == names.end()) {
         throw std::invalid_argument(
             "unknown collective '" + std::string(name) +
             "'; use ring, tree, halving, pat, double_tree, all_gather, shards, hierarchical or "
             "hierarchical_shards");
     }
-    return static_cast<CollectiveAlgorithm>(found - names.begin());
+    return static_cast<CollectiveAlgorithm>(match - names.begin());
 }
 
 std::optional<std::pair<CollectiveAlgorithm, int>> collective_of(std::string_view topology) {
@@ -83,9 +83,10 @@ Cost collective_cost(CollectiveAlgorithm collective, const MessageBytes& b, int 
             break;
         case CollectiveAlgorithm::halving: {
             const int left = 1 << (static_cast<int>(std::bit_width(unsigned(workers))) - 1);
-            const double kept = scattered(left), given = left < workers ? 1.0 : 0.0;
-            cost.inter = {2.0 * (binary_levels(left) + given), (kept + given) * (partial + result)};
-            cost.added = (kept + given) * b.partial;
+            const double scattering = scattered(left), sent = left < workers ? 1.0 : 0.0;
+            cost.inter = {2.0 * (binary_levels(left) + sent),
+                          (scattering + sent) * (partial + result)};
+            cost.added = (scattering + sent) * b.partial;
             break;
         }
         case CollectiveAlgorithm::pat:
@@ -234,15 +235,15 @@ std::optional<Way> way_of(const Transport& t, std::string_view topology, double 
                           double payload, double side, double agreed, int workers) {
     if (t.over && !collective_name(topology).empty())
         return levels_way(t, parse_topology(topology), values, payload, side, agreed, workers);
-    const auto found = collective_of(topology);
-    if (!found) return std::nullopt;
-    Way way{found->first, found->second, t.rounds, {payload, payload, payload, side}};
+    const auto collective = collective_of(topology);
+    if (!collective) return std::nullopt;
+    Way way{collective->first, collective->second, t.rounds, {payload, payload, payload, side}};
     if (way.collective == CollectiveAlgorithm::all_gather) return way;
     const bool scatters =
-        !collective_name(topology).empty() && !parse_topology(topology).phases.finishes;
+        !collective_name(topology).empty() && !parse_topology(topology).phases.has_phase2;
     if (t.phased) {
-        if (!scatters && std::isnan(t.second_width)) return std::nullopt;
-        way.bytes = {payload, payload,         scatters ? 0.0 : payload * t.second_width,
+        if (!scatters && std::isnan(t.phase2_width)) return std::nullopt;
+        way.bytes = {payload, payload,         scatters ? 0.0 : payload * t.phase2_width,
                      side,    t.side_in_parts, scatters ? 0.0 : side};
         return way;
     }

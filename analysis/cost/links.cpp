@@ -34,8 +34,8 @@ constexpr auto links = std::to_array<KnownLink>({
 std::span<const KnownLink> known_links() { return links; }
 
 const KnownLink& known_link(std::string_view name) {
-    const auto* found = std::ranges::find(links, name, &KnownLink::name);
-    if (found != links.end()) return *found;
+    const auto* match = std::ranges::find(links, name, &KnownLink::name);
+    if (match != links.end()) return *match;
     std::string names;
     for (const KnownLink& link : links)
         names += (names.empty() ? "" : ", ") + std::string(link.name);

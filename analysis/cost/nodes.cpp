@@ -31,11 +31,11 @@ struct Around {
 Around around(const Nodes& nodes, double bytes, int rounds) {
     const int omitted = std::max(0, rounds + 1 - nodes.each);
     const double all = rounds * (nodes.workers - 1.0), crossing = rounds * nodes.count - omitted;
-    Around found;
-    found.inter = {crossing, bytes / nodes.each};
-    found.intra = {all - crossing, nodes.each > 1 ? bytes : 0.0};
-    found.stage = {found.inter.bytes, found.intra.bytes};
-    return found;
+    Around result;
+    result.inter = {crossing, bytes / nodes.each};
+    result.intra = {all - crossing, nodes.each > 1 ? bytes : 0.0};
+    result.stage = {result.inter.bytes, result.intra.bytes};
+    return result;
 }
 
 void add(Traffic& to, const Traffic& traffic) {

@@ -26,9 +26,9 @@ std::optional<Scheme> known(std::string_view spec, const MadeSchemes* made) {
 
 Transport transport_of(std::string_view spec, std::string_view grid, std::string_view topology,
                        const MadeSchemes* made) {
-    std::optional<Scheme> found = known(spec, made);
-    if (!found) return {};
-    const auto scheme = std::make_shared<const Scheme>(*std::move(found));
+    std::optional<Scheme> parsed = known(spec, made);
+    if (!parsed) return {};
+    const auto scheme = std::make_shared<const Scheme>(*std::move(parsed));
     std::optional<Topology> crosses;  // none: the scheme has its own reduction
     if (!collective_name(topology).empty()) crosses = parse_topology(topology);
     const auto as_reduced = [&](const std::shared_ptr<const Scheme>& one) {

@@ -73,7 +73,7 @@ private:
     struct Buffers {
         Memory<HopInstruction> instructions;
         Memory<ReducedRow> reduced_rows;
-        Memory<float> rows, kept;
+        Memory<float> rows, rounded;
         Memory<double> reference, split, moments, lanes, draws, results, noise, squares, errors;
         Memory<HopSlot> slots;
 
@@ -81,7 +81,7 @@ private:
             : instructions(queue.template allocate<HopInstruction>(plan.instructions().size())),
               reduced_rows(queue.template allocate<ReducedRow>(plan.rows().size())),
               rows(queue.template allocate<float>(blocks * plan.row_floats())),
-              kept(queue.template allocate<float>(blocks * plan.row_floats())),
+              rounded(queue.template allocate<float>(blocks * plan.row_floats())),
               reference(queue.template allocate<double>(blocks * sum_block)),
               split(queue.template allocate<double>(blocks * plan.split_doubles())),
               moments(queue.template allocate<double>(blocks * plan.moment_doubles())),
@@ -133,19 +133,19 @@ private:
                                 task.cast,
                                 intended.keys[0],
                                 intended.wire_draws,
-                                b.kept.get(),
+                                b.rounded.get(),
                                 b.lanes.get(),
                                 row_places};
         queue.launch(wire);
         double *bias = b.moments.get(), *variance = bias + piece.count;
         if (intended.wants_moments)
-            queue.launch(
-                MomentsStep{b.rows.get(), b.kept.get(), piece, workers, task.cast, bias, variance});
+            queue.launch(MomentsStep{b.rows.get(), b.rounded.get(), piece, workers, task.cast, bias,
+                                     variance});
         double* const exact = b.split.get();
         const SplitRows split{exact, exact + piece.count, exact + 2 * piece.count};
-        queue.launch(SplitStep{b.rows.get(), b.kept.get(), piece, workers, task.cast,
+        queue.launch(SplitStep{b.rows.get(), b.rounded.get(), piece, workers, task.cast,
                                plan.divisor(), split});
-        const Reducer<Adder> reducer{b.kept.get(),
+        const Reducer<Adder> reducer{b.rounded.get(),
                                      piece,
                                      workers,
                                      task.cast,

@@ -51,12 +51,12 @@ ResultRow cast_statistics_on_device(const float* in, float* out, std::size_t n,
                                     const FloatFormat& format, const Projection& projection,
                                     std::uint64_t seed, cudaStream_t stream) {
     require_counted(projection.rounding, "error statistics");
-    const ErrorStatistics found =
+    const ErrorStatistics statistics =
         quantize_statistics_on_device(in, out, n, format, projection, 1.0, seed, stream);
     ResultRow row;
     row.wire = true;
     row.format = format.name();
-    fill_columns(row, found,
+    fill_columns(row, statistics,
                  has_moments(projection) ? Moments::closed_form : Moments::deterministic, true);
     return row;
 }

@@ -38,10 +38,10 @@ struct NoiseLane {
     bool second = false;
 
     APSCOPE_HD void add(double error) {
-        const double kept = error - error == 0.0 ? error : 0.0;
-        if (!second) *out = kept * kept;
+        const double finite = error - error == 0.0 ? error : 0.0;
+        if (!second) *out = finite * finite;
         else {
-            *out += kept * kept;
+            *out += finite * finite;
             out += pitch;
         }
         second = !second;

@@ -64,20 +64,22 @@ struct RowLane {
     }
 };
 
-// The encoding of values for the wire, and their decoding. For each value the code is kept, as an
-// fp32 number; if `narrow`, the decoded code is kept instead, which is then an fp32 number, too.
+// The encoding of values for the wire, and their decoding. For each value the code is stored, as an
+// fp32 number; if `narrow`, the decoded code is stored instead, which is then an fp32 number, too.
 struct WireCast {
     FloatScale scale;
     double inverse;  // 1 / scale, a power of two; 0: results are divided by the scale
     bool narrow;
 
-    APSCOPE_HD double code_of(float kept) const { return narrow ? kept * scale.scale : kept; }
-    APSCOPE_HD double value_of(float kept) const { return narrow ? kept : decode(kept); }
-    // The error of x, given the value kept for it.
-    APSCOPE_HD SentError error(double x, float kept) const {
+    APSCOPE_HD double code_of(float rounded) const {
+        return narrow ? rounded * scale.scale : rounded;
+    }
+    APSCOPE_HD double value_of(float rounded) const { return narrow ? rounded : decode(rounded); }
+    // The error of x, given the number stored for it.
+    APSCOPE_HD SentError error(double x, float rounded) const {
         return sent_error(
-            x, value_of(kept),
-            is_saturated(absolute(x * scale.scale), absolute(code_of(kept)), scale.largest));
+            x, value_of(rounded),
+            is_saturated(absolute(x * scale.scale), absolute(code_of(rounded)), scale.largest));
     }
     APSCOPE_HD double decode(double code) const {
         return inverse != 0.0 ? code * inverse : code / scale.scale;
@@ -119,8 +121,8 @@ struct WireStep {
     PhiloxKey key;
     // whether to sum the moments of the roundings, for the result row of the messages
     bool moments;
-    float* kept;    // in the layout of `rows`
-    double* lanes;  // worker w's place p at w * places + p; null: only values are kept
+    float* rounded;  // in the layout of `rows`
+    double* lanes;   // worker w's place p at w * places + p; null: only values are stored
     std::uint64_t pitch;
 
     APSCOPE_HD std::uint64_t count() const {
@@ -128,20 +130,20 @@ struct WireStep {
     }
     APSCOPE_HD void operator()(std::uint64_t item) const {
         const std::uint64_t worker = item / piece.places(), place = item % piece.places();
-        Rounding own = rounding;
+        Rounding rounding_of_row = rounding;
         if constexpr (!std::is_same_v<Rounding, AdditionRounding>) {
-            own.stream = {key, static_cast<std::uint32_t>(worker), stage_and_hop(Stage::wire, 0),
-                          cast.scale.cast.random_bits};
+            rounding_of_row.stream = {key, static_cast<std::uint32_t>(worker),
+                                      stage_and_hop(Stage::wire, 0), cast.scale.cast.random_bits};
         }
         const float* row = rows + worker * piece.count;
-        float* sent = kept + worker * piece.count;
+        float* sent = rounded + worker * piece.count;
         RowLane lane;
         for (std::uint64_t i = piece.begin(place), end = piece.end(place); i < end;
              i += sum_lanes) {
             Number value[1];
             if constexpr (sizeof(Number) == sizeof(float)) value[0] = row[i];
             else value[0] = widened(row[i]) * cast.scale.scale;
-            own(value, piece.first + i);
+            rounding_of_row(value, piece.first + i);
             if constexpr (sizeof(Number) == sizeof(float)) sent[i] = value[0];
             else sent[i] = narrowed(value[0]);
             if (lanes == nullptr) continue;
@@ -157,7 +159,7 @@ struct WireStep {
 };
 
 struct MomentsStep {
-    const float *rows, *kept;
+    const float *rows, *rounded;
     Piece piece;
     int workers;
     WireCast cast;
@@ -168,7 +170,7 @@ struct MomentsStep {
         double sum = 0.0, spread = 0.0;
         for (int w = 0; w < workers; ++w) {
             const std::uint64_t at = static_cast<std::uint64_t>(w) * piece.count + i;
-            const RoundingMoments m = cast.moments(rows[at], cast.value_of(kept[at]));
+            const RoundingMoments m = cast.moments(rows[at], cast.value_of(rounded[at]));
             sum += m.bias;
             spread += m.variance;
         }
@@ -182,7 +184,7 @@ struct SplitRows {
     double *exact, *lost, *clipped;
 };
 struct SplitStep {
-    const float *rows, *kept;
+    const float *rows, *rounded;
     Piece piece;
     int workers;
     WireCast cast;
@@ -194,8 +196,8 @@ struct SplitStep {
         double exact = 0.0, lost = 0.0, clipped = 0.0;
         for (int w = 0; w < workers; ++w) {
             const std::uint64_t at = static_cast<std::uint64_t>(w) * piece.count + i;
-            const SentError e = cast.error(rows[at], kept[at]);
-            const double y = cast.value_of(kept[at]);
+            const SentError e = cast.error(rows[at], rounded[at]);
+            const double y = cast.value_of(rounded[at]);
             exact = w == 0 ? y : exact + y;
             lost += e.underflow;
             clipped += e.saturation;
@@ -220,7 +222,7 @@ struct ReducedRow {
 // emulation/cuda/allreduce/hop_program.h; StepAdder adds narrow values.
 template <class Adder>
 struct Reducer {
-    const float* kept;
+    const float* rounded;
     Piece piece;
     int workers;
     WireCast cast;
@@ -232,7 +234,7 @@ struct Reducer {
     std::uint64_t slots_pitch;
 
     APSCOPE_HD double decoded(std::uint64_t worker, std::uint64_t i) const {
-        return cast.value_of(kept[worker * piece.count + i]);
+        return cast.value_of(rounded[worker * piece.count + i]);
     }
 
     // Calls f(i, y, moments of the hops) for the elements of a place. This thread's slots begin at
@@ -258,7 +260,7 @@ struct Reducer {
                 const auto leaf = [&](std::int32_t worker) -> Number {
                     const std::uint64_t turned = static_cast<std::uint64_t>(worker) + turn,
                                         at = turned < w ? turned : turned - w;
-                    const float value = kept[at * piece.count + i];
+                    const float value = rounded[at * piece.count + i];
                     if constexpr (sizeof(Number) == sizeof(float)) return value;
                     else return gather ? narrowed(cast.value_of(value)) : cast.code_of(value);
                 };

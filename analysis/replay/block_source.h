@@ -42,7 +42,7 @@ struct SourceFacts {
     bool splits = false;
     // The workers mean to send something other than the gradient, such as a momentum. Results are
     // also compared with the values that they mean to send (SentBlock::meant).
-    bool has_own = false;
+    bool compares_intended = false;
     // The scale for errors in units in the last place, if all elements of a result share one on a
     // float grid.
     std::optional<FloatScale> ulps;
@@ -63,7 +63,8 @@ struct SentBlock {
     std::variant<Floats, Doubles, MarkedDoubles> values;
     bool saturates = false;
     std::span<const double> bias, variance;  // moments of each element's rounding; may be empty
-    // Only used if SourceFacts::has_own: the values that the worker meant to send, and those sent.
+    // Only used if SourceFacts::compares_intended: the values that the worker meant to send, and
+    // those sent.
     std::span<const double> meant, sent;
 };
 

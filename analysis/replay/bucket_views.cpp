@@ -7,9 +7,9 @@ namespace apscope::detail {
 std::shared_ptr<ArrayTotals> BucketTotals::of(const ResolvedScheme& resolved, std::size_t t,
                                               std::size_t first_tensor) {
     const std::lock_guard lock(mutex_);
-    std::shared_ptr<ArrayTotals>& found = totals_[{&resolved, t, first_tensor}];
-    if (!found) found = std::make_shared<ArrayTotals>();
-    return found;
+    std::shared_ptr<ArrayTotals>& totals = totals_[{&resolved, t, first_tensor}];
+    if (!totals) totals = std::make_shared<ArrayTotals>();
+    return totals;
 }
 
 BucketViews::BucketViews(const Trace& trace, const ReplayOptions& options,
@@ -18,7 +18,7 @@ BucketViews::BucketViews(const Trace& trace, const ReplayOptions& options,
     if (resolved.parts().bucket == 0) return;
     const std::size_t tensors = options.tensors.size();
     const auto elements = [&](std::size_t k) -> std::optional<std::size_t> {
-        if (!resolved.serves_item(t * tensors + k)) return std::nullopt;
+        if (!resolved.has_item(t * tensors + k)) return std::nullopt;
         const TensorInfo& one = trace.manifest().tensors[options.tensors[k]];
         if (one.sampled_from)
             throw std::invalid_argument(
@@ -27,8 +27,8 @@ BucketViews::BucketViews(const Trace& trace, const ReplayOptions& options,
         return one.size();
     };
     const auto gradient = [this, &trace, &options, t](std::size_t k, std::size_t worker) {
-        const auto found = views_.find({k, worker});
-        if (found != views_.end()) return found->second.values;
+        const auto match = views_.find({k, worker});
+        if (match != views_.end()) return match->second.values;
         return views_
             .emplace(std::pair(k, worker),
                      trace.gradient(options.steps[t], options.tensors[k], static_cast<int>(worker)))

@@ -62,7 +62,7 @@ FloatScale scale_on(const GridLimits& grid, double scale, double units) {
 
 SourceFacts facts_of(const SchemeParts& scheme, const ItemContext& item) {
     SourceFacts facts;
-    facts.has_own = scheme.memory.compares_intended;
+    facts.compares_intended = scheme.memory.compares_intended;
     if (!item.reduces) return facts;
     for (std::string& name : topology_names(scheme, item)) {
         const bool exact = facts.reduced.empty();
@@ -178,15 +178,15 @@ void ExchangeBlocks::read_sent(std::size_t w, std::size_t first, std::span<doubl
 // and its expected value minus the sum of the messages.
 void ExchangeBlocks::add_sum_moments(std::size_t first, HopMoments& moments) {
     const std::size_t n = moments.bias.size(), at = first - first_;
-    const SumMoments& given = e_->moments;
-    std::copy_n(given.variance.data() + at, n, moments.variance.begin());
+    const SumMoments& of_exchange = e_->moments;
+    std::copy_n(of_exchange.variance.data() + at, n, moments.variance.begin());
     Row& sum = bias_;
     sum.resize(n);
     read_sent(0, first, sum);
     for (std::size_t w = 1; w < e_->sent.size(); ++w)
         simd::run<AddRow>(e_->sent[w].values.data() + at, n, sum.data());
-    simd::run<Difference>(given.expected.data() + at, static_cast<const double*>(sum.data()), n,
-                          moments.bias.data());
+    simd::run<Difference>(of_exchange.expected.data() + at, static_cast<const double*>(sum.data()),
+                          n, moments.bias.data());
     moments.defined = are_finite(moments.bias) && are_finite(moments.variance);
 }
 

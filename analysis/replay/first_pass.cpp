@@ -12,11 +12,11 @@ namespace apscope::detail {
 namespace {
 
 AgreedStatistics read_item(const ItemViews& item, ExponentHistogram& histogram,
-                           const WantedStatistics& wanted) {
+                           const NeededStatistics& needed) {
     AgreedStatistics agreed;
     agreed.elements = item.rows[0].size();
     for (const std::span<const float> row : item.rows) histogram.add(row);
-    add_wanted(agreed, item.rows, wanted);
+    add_needed(agreed, item.rows, needed);
     agreed.nonfinite = histogram.nan + histogram.infinite;
     agreed.amax = histogram.amax;
     return agreed;
@@ -25,7 +25,7 @@ AgreedStatistics read_item(const ItemViews& item, ExponentHistogram& histogram,
 }  // namespace
 
 FirstPass first_pass(const Trace& trace, const ReplayOptions& options, const WorkList& work,
-                     const WantedStatistics& wanted, const std::vector<std::size_t>& pairs,
+                     const NeededStatistics& needed, const std::vector<std::size_t>& pairs,
                      const std::function<void(std::size_t)>& visited,
                      const std::function<void()>& report) {
     const std::size_t tensors = options.tensors.size();
@@ -36,9 +36,9 @@ FirstPass first_pass(const Trace& trace, const ReplayOptions& options, const Wor
     // Positions in `pairs`, in the order of the work list, and the bytes that each needs.
     std::vector<std::size_t> order, needs;
     for (const std::size_t pair : work.order()) {
-        const auto found = std::lower_bound(pairs.begin(), pairs.end(), pair);
-        if (found == pairs.end() || *found != pair) continue;
-        order.push_back(static_cast<std::size_t>(found - pairs.begin()));
+        const auto match = std::lower_bound(pairs.begin(), pairs.end(), pair);
+        if (match == pairs.end() || *match != pair) continue;
+        order.push_back(static_cast<std::size_t>(match - pairs.begin()));
         needs.push_back(values_of(pair) * sizeof(float));
     }
     FirstPass pass{std::vector<AgreedStatistics>(pairs.size()),
@@ -48,7 +48,7 @@ FirstPass first_pass(const Trace& trace, const ReplayOptions& options, const Wor
         const std::size_t place = order[j], pair = pairs[place];
         const ItemViews item(trace, options.steps[pair / tensors], options.tensors[pair % tensors],
                              options.workers);
-        pass.agreed[place] = read_item(item, pass.histograms[place], wanted);
+        pass.agreed[place] = read_item(item, pass.histograms[place], needed);
         visited(values_of(pair));
     };
     parallel_for(

@@ -19,7 +19,7 @@ struct FirstPass {
 // pairs: numbers step * tensors + tensor, ascending. Any thread calls `visited` with the number of
 // values of a finished pair; the calling thread calls `report` now and then, which may throw.
 FirstPass first_pass(const Trace& trace, const ReplayOptions& options, const WorkList& work,
-                     const WantedStatistics& wanted, const std::vector<std::size_t>& pairs,
+                     const NeededStatistics& needed, const std::vector<std::size_t>& pairs,
                      const std::function<void(std::size_t)>& visited,
                      const std::function<void()>& report);
 

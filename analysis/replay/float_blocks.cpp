@@ -103,7 +103,7 @@ void FloatBlocks::read_sent(std::size_t w, std::size_t, std::span<double> y) {
                                             : buffers_.exchange.decoded[w][i];
 }
 
-bool FloatBlocks::serves_device() const {
+bool FloatBlocks::supports_device() const {
     return encoder_.grid.format.fits_fp32() && !decision_.skipped &&
            !exchange_.wire().divisors().any() &&
            std::ranges::all_of(topologies_, &Topology::is_plain);

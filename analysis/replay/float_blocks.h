@@ -23,7 +23,7 @@ public:
     void reduce(std::size_t r, std::size_t first, std::span<double> y, HopMoments* hops) override;
 
     // The same work as a task for a device; only for formats of fp32 numbers and plain topologies.
-    bool serves_device() const;
+    bool supports_device() const;
     RowTask task() const;
     // The facts about the messages of `scheme`, which is this scheme or another with the same sums.
     SentItem sent(const SchemeParts& scheme, const Decision& decision) const;

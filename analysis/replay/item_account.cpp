@@ -121,10 +121,10 @@ void ItemAccount::add_sent(std::size_t w) {
     moments_defined_ = moments_defined_ && sent.statistics.moments_defined;
     sent_[w].merge(sent.statistics);
     if (item_.reduces && !sent.bias.empty()) sum_moments(w, sent.bias, sent.variance);
-    if (!facts().has_own) return;
+    if (!facts().compares_intended) return;
     own_sent_.resize(sent_.size());
     own_sent_[w].add_block<double>(sent.meant, sent.sent, nullptr, {}, {});
-    if (item_.reduces) add_to(buffers_.own, sent.meant, w == 0);
+    if (item_.reduces) add_to(buffers_.intended, sent.meant, w == 0);
 }
 
 void ItemAccount::split(SentBlock& sent) {
@@ -168,7 +168,7 @@ void ItemAccount::end_sent() {
         divide(buffers_.lost);
         divide(buffers_.clipped);
     }
-    if (facts().has_own) divide(buffers_.own);
+    if (facts().compares_intended) divide(buffers_.intended);
 }
 
 void ItemAccount::add_result(std::size_t r) {
@@ -194,42 +194,43 @@ void ItemAccount::add_result(std::size_t r) {
         simd::run<AddAndDivide>(buffers_.variance.data(), divisor * divisor, count(),
                                 variance.data());
     }
-    ErrorStatistics found;
-    found.moments_defined = !has_moments || (moments_defined_ && hops.defined);
+    ErrorStatistics block;
+    block.moments_defined = !has_moments || (moments_defined_ && hops.defined);
     const std::optional<FloatScale>& ulps = facts().ulps;
-    found.add_block<double>(reference_, y, ulps ? &*ulps : nullptr, bias, variance, &known_);
-    found.max_ulp = std::max(found.max_ulp, source_->max_ulp(first_, reference_, y));
+    block.add_block<double>(reference_, y, ulps ? &*ulps : nullptr, bias, variance, &known_);
+    block.max_ulp = std::max(block.max_ulp, source_->max_ulp(first_, reference_, y));
     if (facts().splits && row.exact && !classed_) {
-        found.split.sums[ErrorSplit::rounding] = found.sums[ErrorStatistics::squared_error];
+        block.split.sums[ErrorSplit::rounding] = block.sums[ErrorStatistics::squared_error];
     } else if (facts().splits) {
         const auto split = [&]<bool Classed>() {
             simd::run<SplitReduced<Classed>>(
                 reference_.data(), static_cast<const double*>(buffers_.exact.data()),
                 static_cast<const double*>(y.data()),
                 static_cast<const double*>(buffers_.lost.data()),
-                static_cast<const double*>(buffers_.clipped.data()), count(), &found.split);
+                static_cast<const double*>(buffers_.clipped.data()), count(), &block.split);
         };
         classed_ ? split.template operator()<true>() : split.template operator()<false>();
     }
-    if (!noise_.empty()) found.over_noise.add(reference_, y, noise_);
-    add_to_windows(r, y, found.overflow > 0);
-    sums.statistics.merge(found);
-    if (facts().has_own) sums.own.add_block<double>(buffers_.own, y, nullptr, {}, {});
+    if (!noise_.empty()) block.over_noise.add(reference_, y, noise_);
+    add_to_windows(r, y, block.overflow > 0);
+    sums.statistics.merge(block);
+    if (facts().compares_intended)
+        sums.intended.add_block<double>(buffers_.intended, y, nullptr, {}, {});
 }
 
-bool ItemAccount::sample_lacking(std::span<const ResultRow> rows) {
-    bool found = false;
+bool ItemAccount::sample_missing(std::span<const ResultRow> rows) {
+    bool measured = false;
     const std::size_t unwanted = 1 + reduced_.size() - rows.size();
     for (std::size_t r = 0; r < rows.size(); ++r) {
         const ResultRow& row = rows[r];
         if (!std::isnan(row.expected_bias) || !(row.count > 0) || row.counted != row.count ||
             row.skipped)
             continue;
-        found = true;
+        measured = true;
         if (r == 0) sent_samples_.assign(sent_.size(), no_samples());
         else reduced_[r - 1 + unwanted].samples = no_samples();
     }
-    return found;
+    return measured;
 }
 
 void ItemAccount::take_draw(std::size_t d, std::size_t first, std::size_t count) {
@@ -284,7 +285,7 @@ void ItemAccount::take(RowTotals totals) {
 RowSums ItemAccount::wire_sums() const {
     RowSums wire;
     for (const ErrorStatistics& worker : sent_) wire.statistics.merge(worker);
-    for (const ErrorStatistics& worker : own_sent_) wire.own.merge(worker);
+    for (const ErrorStatistics& worker : own_sent_) wire.intended.merge(worker);
     for (const DrawSamples& worker : sent_samples_) {
         if (wire.samples.empty()) wire.samples = worker;
         else wire.samples.merge(worker);
@@ -295,11 +296,11 @@ RowSums ItemAccount::wire_sums() const {
 std::vector<ResultRow> ItemAccount::rows(const SentItem& sent) const {
     std::vector<ResultRow> rows;
     rows.reserve(1 + reduced_.size());
-    const double whole = item_.stands_for;
-    const auto bits_of_whole = [whole](std::uint64_t bits) {
-        return whole == 1.0
+    const double factor = item_.stands_for;
+    const auto bits_of_whole = [factor](std::uint64_t bits) {
+        return factor == 1.0
                    ? bits
-                   : static_cast<std::uint64_t>(std::llround(static_cast<double>(bits) * whole));
+                   : static_cast<std::uint64_t>(std::llround(static_cast<double>(bits) * factor));
     };
     const std::uint64_t wire_bits = bits_of_whole(sent.wire_bits),
                         side_bits =
@@ -314,7 +315,7 @@ std::vector<ResultRow> ItemAccount::rows(const SentItem& sent) const {
         row.wire_bits = static_cast<std::int64_t>(wire_bits);
         row.side_bits = static_cast<std::int64_t>(side_bits);
         const Volume volume = volume_of(
-            sent.transport, facts.topology, static_cast<double>(item_.elements()) * whole,
+            sent.transport, facts.topology, static_cast<double>(item_.elements()) * factor,
             static_cast<double>(wire_bits), static_cast<double>(side_bits), item_.workers());
         row.volume = volume.inter;
         row.intra_volume = volume.intra;
@@ -326,7 +327,7 @@ std::vector<ResultRow> ItemAccount::rows(const SentItem& sent) const {
             fill_columns(row, s.statistics, facts.moments, facts.float_grid);
             if (all.splits) fill_split(row, s.statistics);
             if (facts.blocks) fill_blocks(row, *facts.blocks);
-            if (all.has_own) fill_own(row, s.own);
+            if (all.compares_intended) fill_own(row, s.intended);
         }
         if (!row.wire && item_.noise != nullptr && item_.noise->known)
             fill_noise(row, s.statistics.over_noise, item_.noise->sum);

@@ -45,8 +45,8 @@ struct SentItem {
 // The sums of one row.
 struct RowSums {
     ErrorStatistics statistics;
-    ErrorStatistics own;  // compares with the values that the workers meant to send
-    DrawSamples samples;  // empty if the row is not sampled
+    ErrorStatistics intended;  // compares with the values that the workers meant to send
+    DrawSamples samples;       // empty if the row is not sampled
 };
 
 // The buffers for one block. All items of a thread may use them one after another.
@@ -54,7 +54,7 @@ struct AccountBuffers {
     Buffer<double> lost,            // the exact sum's error due to underflow
         clipped;                    // the exact sum's error due to saturation
     Buffer<double> bias, variance;  // sums over the workers of their messages' moments
-    Buffer<double> own;             // the divided sum of the values that the workers meant to send
+    Buffer<double> intended;        // the divided sum of the values that the workers meant to send
     Buffer<double> exact,           // the result of the exact row
         y;                          // the result of another row
     Buffer<double> result_bias, result_variance;  // the moments of a result
@@ -75,7 +75,7 @@ public:
 
     // Prepares every row without expected columns for K draws. Returns false if no row needs draws;
     // otherwise take_draw() and add_draws() must follow.
-    bool sample_lacking(std::span<const ResultRow> rows);
+    bool sample_missing(std::span<const ResultRow> rows);
     // Stores draw d, which the source has made current, of elements first .. first + count - 1.
     // After all K draws of the same elements, call add_draws(first).
     void take_draw(std::size_t d, std::size_t first, std::size_t count);

@@ -30,9 +30,9 @@ std::vector<ItemAccount*> run_on_device(std::vector<Run>& runs, const ItemContex
     std::vector<ItemAccount*> here, there;
     std::vector<RowTask> tasks;
     for (Run& run : runs) {
-        const bool serves = device != nullptr && run.blocks.serves_device();
-        (serves ? there : here).push_back(&run.account);
-        if (serves) tasks.push_back(run.blocks.task());
+        const bool on_device = device != nullptr && run.blocks.supports_device();
+        (on_device ? there : here).push_back(&run.account);
+        if (on_device) tasks.push_back(run.blocks.task());
     }
     if (there.empty()) return here;
     std::vector<RowTotals> totals =

@@ -52,7 +52,7 @@ public:
 
 private:
     const FloatEncoder& encoder() const {
-        return phases_.leaf->parts.encoding.float_encoder.value();
+        return phases_.phase1->parts.encoding.float_encoder.value();
     }
 
     const SchemeParts& scheme_;
@@ -66,7 +66,7 @@ private:
 
 }  // namespace
 
-bool serves_phases(const SchemeParts& scheme, const ItemContext& item) {
+bool supports_phases(const SchemeParts& scheme, const ItemContext& item) {
     return scheme.encoding.float_phases && item.reduces && (item.draws == 1 || !scheme.draws());
 }
 

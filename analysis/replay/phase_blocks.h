@@ -10,8 +10,8 @@
 namespace apscope::detail {
 
 // True if the scheme is such a reduction and all its columns can be computed without further draws.
-bool serves_phases(const SchemeParts& scheme, const ItemContext& item);
-// The rows that tensor_rows() returns for a scheme and item for which serves_phases() is true.
+bool supports_phases(const SchemeParts& scheme, const ItemContext& item);
+// The rows that tensor_rows() returns for a scheme and item for which supports_phases() is true.
 std::vector<ResultRow> phase_rows(const SchemeParts& scheme, const TrainingStep& step,
                                   const ItemContext& item, BlockBuffers& buffers);
 

@@ -58,7 +58,7 @@ public:
             if (t.kind != Topology::Kind::levels && t.phases.text().empty()) common_.push_back(t);
         }
         for (const ResolvedScheme& scheme : schemes_)
-            if (scheme.streams()) scheme.parts().add_to(wanted_);
+            if (scheme.streams()) scheme.parts().add_to(needed_);
         if (options_.memory == 0) options_.memory = machine_memory() / 2;
     }
     ReplayResult run();
@@ -100,11 +100,11 @@ private:
     // own reduction, then the requested topologies. The wire row of a topology with its own
     // messages, such as two_phase, has that topology's position.
     std::uint32_t place_of(const std::string& topology, bool wire) const {
-        const auto found = std::ranges::find(requested_, topology, &Requested::name);
-        const bool requested = found != requested_.end();
-        if (topology.empty() || (wire && (!requested || found->is_order))) return 0;
+        const auto match = std::ranges::find(requested_, topology, &Requested::name);
+        const bool requested = match != requested_.end();
+        if (topology.empty() || (wire && (!requested || match->is_order))) return 0;
         if (topology == "exact") return 1;
-        return requested ? 3 + static_cast<std::uint32_t>(found - requested_.begin()) : 2;
+        return requested ? 3 + static_cast<std::uint32_t>(match - requested_.begin()) : 2;
     }
     void report() const {
         if (options_.progress) options_.progress(done_.load(std::memory_order_relaxed), total_);
@@ -121,9 +121,9 @@ private:
     Made do_item(const WorkItem& item, Workspace& workspace);
     std::vector<ResultRow> stream(std::size_t t, std::size_t k, const ItemContext& item,
                                   const std::vector<std::size_t>& streaming, Workspace& workspace);
-    std::vector<ResultRow> whole(std::size_t t, std::size_t k, const ItemContext& item,
-                                 const ResolvedScheme& resolved, State& state,
-                                 Workspace& workspace);
+    std::vector<ResultRow> unstreamed(std::size_t t, std::size_t k, const ItemContext& item,
+                                      const ResolvedScheme& resolved, State& state,
+                                      Workspace& workspace);
     ItemContext context(std::size_t t, std::size_t k, const ItemViews& item,
                         const BatchNoise& noise) const;
     State& state_of(const ResolvedScheme& resolved, std::size_t k,
@@ -143,7 +143,7 @@ private:
     std::vector<Requested> requested_;  // the requested topologies, without exact
     std::vector<Topology> orders_,  // for schemes whose two-phase reductions are separate schemes
         common_;                    // for all other schemes
-    WantedStatistics wanted_;
+    NeededStatistics needed_;
     // By resolved scheme, then by topology as in select(); empty for schemes that do not stream.
     std::vector<std::vector<std::vector<Decision>>> decisions_;
     std::map<std::string, State> states_;
@@ -201,17 +201,17 @@ std::vector<ResultRow> Replay::stream(std::size_t t, std::size_t k, const ItemCo
 }
 
 // The rows of a scheme that does not stream, at one step.
-std::vector<ResultRow> Replay::whole(std::size_t t, std::size_t k, const ItemContext& item,
-                                     const ResolvedScheme& resolved, State& state,
-                                     Workspace& workspace) {
+std::vector<ResultRow> Replay::unstreamed(std::size_t t, std::size_t k, const ItemContext& item,
+                                          const ResolvedScheme& resolved, State& state,
+                                          Workspace& workspace) {
     const StepInfo& info = manifest_.steps[options_.steps[t]];
     const SchemeParts& scheme = resolved.parts();
     const std::string missing = missing_at(scheme, trace_, options_.steps[t]);
-    ItemContext own = item;
-    if (own.reduces) own.topologies = orders_of(scheme);
-    own.last_alone = resolved.composed;
+    ItemContext context = item;
+    if (context.reduces) context.topologies = orders_of(scheme);
+    context.last_alone = resolved.composed;
     if (!missing.empty()) {
-        std::vector<ResultRow> rows = unmeasurable_rows(scheme, missing, own);
+        std::vector<ResultRow> rows = unmeasurable_rows(scheme, missing, context);
         name(rows, t, k, resolved);
         return rows;
     }
@@ -227,14 +227,14 @@ std::vector<ResultRow> Replay::whole(std::size_t t, std::size_t k, const ItemCon
     step.key = item.key(0);
     step.loss = info.loss.value_or(step.loss);
     step.learning_rate = info.learning_rate.value_or(step.learning_rate);
-    std::vector<TensorView> held;  // keeps the files mapped
+    std::vector<TensorView> views;  // keeps the files mapped
     for (const std::string& what : scheme.needs) {
         if (what == "loss" || what == "learning_rate") continue;
-        held.push_back(trace_.read(info.number, tensor(k).name, 0, parse_kind(what)));
-        (what == "weights" ? step.weights : step.full_batch) = held.back().values;
+        views.push_back(trace_.read(info.number, tensor(k).name, 0, parse_kind(what)));
+        (what == "weights" ? step.weights : step.full_batch) = views.back().values;
     }
     std::vector<ResultRow> rows =
-        tensor_rows(scheme, step, state, own, workspace.blocks_of(options_.workers));
+        tensor_rows(scheme, step, state, context, workspace.blocks_of(options_.workers));
     name(rows, t, k, resolved);
     return rows;
 }
@@ -260,8 +260,8 @@ ItemContext Replay::context(std::size_t t, std::size_t k, const ItemViews& item,
 State& Replay::state_of(const ResolvedScheme& resolved, std::size_t k,
                         std::map<std::string, State>& states) {
     const std::string key = resolved.name + "|" + tensor(k).name;
-    const auto found = states.find(key);
-    if (found != states.end()) return found->second;
+    const auto match = states.find(key);
+    if (match != states.end()) return match->second;
     const auto earlier = options_.states.find(key);  // an entry that no other item uses
     return states
         .emplace(key, earlier == options_.states.end() ? State{} : std::move(earlier->second))
@@ -294,9 +294,9 @@ Replay::Made Replay::do_item(const WorkItem& item, Workspace& workspace) {
         if (!streaming.empty()) add(stream(t, k, context, streaming, workspace));
         for (const std::size_t s : others) {
             State none;
-            add(whole(t, k, context, schemes_[s],
-                      schemes_[s].needs_order() ? state_of(schemes_[s], k, made.states) : none,
-                      workspace));
+            add(unstreamed(t, k, context, schemes_[s],
+                           schemes_[s].needs_order() ? state_of(schemes_[s], k, made.states) : none,
+                           workspace));
         }
         if (item.step && !noise.blocks.empty()) {
             noise.stand_for_whole(tensor(k).stands_for());
@@ -358,9 +358,9 @@ std::vector<Decision> Replay::choose(const SelectionInput& input, const Resolved
 
 std::vector<WorkItem> Replay::wanted_items() const {
     if (!options_.items) return work_.items();
-    std::vector<WorkItem> wanted;
-    for (const std::size_t i : *options_.items) wanted.push_back(work_.items().at(i));
-    return wanted;
+    std::vector<WorkItem> items;
+    for (const std::size_t i : *options_.items) items.push_back(work_.items().at(i));
+    return items;
 }
 
 // For each group of steps, the number of items up to its end.
@@ -386,18 +386,18 @@ FirstPass Replay::read(const std::vector<std::size_t>& pairs) {
     const auto visited = [&](std::size_t values) {
         done_.fetch_add(values, std::memory_order_relaxed);
     };
-    return first_pass(trace_, options_, work_, wanted_, pairs, visited, [&] { report(); });
+    return first_pass(trace_, options_, work_, needed_, pairs, visited, [&] { report(); });
 }
 
 SelectionStatistics Replay::statistics(const std::vector<std::size_t>& pairs) {
     for (const std::size_t pair : pairs) total_ += values_of(pair % tensors());
-    FirstPass found = read(pairs);
+    FirstPass pass = read(pairs);
     report();  // the last progress of the other threads
     trace_.check_unchanged();
-    SelectionStatistics statistics{std::move(found.agreed), {}};
+    SelectionStatistics statistics{std::move(pass.agreed), {}};
     for (std::size_t i = 0; i < pairs.size(); ++i) {
         if (pairs[i] % options_.shards == options_.shard)
-            statistics.histograms.push_back(histogram_of(pairs[i], found.histograms[i]));
+            statistics.histograms.push_back(histogram_of(pairs[i], pass.histograms[i]));
     }
     return statistics;
 }
@@ -410,9 +410,9 @@ ReplayResult Replay::run() {
     for (const WorkItem& item : items) total_ += work_.visits(item);
 
     // Every shard reads the whole selection, so sharding never changes a number.
-    FirstPass found =
+    FirstPass pass =
         options_.statistics ? FirstPass{std::move(*options_.statistics), {}} : read(all_pairs());
-    select(std::move(found.agreed));
+    select(std::move(pass.agreed));
 
     ReplayResult result;
     if (!options_.rows) {
@@ -421,7 +421,7 @@ ReplayResult Replay::run() {
         };
     }
     ItemQueue queue(std::move(needs.items),
-                    options_.memory - std::min(options_.memory, needs.kept));
+                    options_.memory - std::min(options_.memory, needs.state));
     // Threads run at most one group of steps ahead of the step whose rows are passed on next. This
     // bounds the memory if rows are made faster than they are taken.
     const std::vector<std::size_t> ends = ends_of_groups(items);
@@ -463,12 +463,12 @@ ReplayResult Replay::run() {
     });
     std::vector<std::size_t> here;  // the pairs whose histograms this shard returns
     for (const WorkItem& item : items) {
-        if (item.step && !found.histograms.empty())
+        if (item.step && !pass.histograms.empty())
             here.push_back(*item.step * tensors() + item.tensor);
     }
     std::sort(here.begin(), here.end());
     for (const std::size_t pair : here)
-        result.histograms.push_back(histogram_of(pair, found.histograms[pair]));
+        result.histograms.push_back(histogram_of(pair, pass.histograms[pair]));
     result.states = std::move(states_);
     return result;
 }

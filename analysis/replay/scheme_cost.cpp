@@ -49,11 +49,11 @@ using Run = std::function<void(std::int64_t step, std::span<const std::span<cons
                                State& state)>;
 
 Probe probe(std::size_t n, int ranks, const Run& run) {
-    std::vector<std::vector<float>> held;
+    std::vector<std::vector<float>> rows;
     for (int w = 0; w < ranks; ++w)
-        held.push_back(some_gradients(n, static_cast<std::uint64_t>(w)));
-    const std::vector<std::span<const float>> gradients(held.begin(), held.end());
-    Probe found;
+        rows.push_back(some_gradients(n, static_cast<std::uint64_t>(w)));
+    const std::vector<std::span<const float>> gradients(rows.begin(), rows.end());
+    Probe result;
     BufferPool pool;
     const UsesBuffers uses(pool);
     const auto begin = std::chrono::steady_clock::now();
@@ -63,22 +63,23 @@ Probe probe(std::size_t n, int ranks, const Run& run) {
         for (std::int64_t step = 0; step < steps; ++step) run(step, gradients, state);
         with_state = pool.used();
     }
-    found.state = with_state - std::min(with_state, pool.used());
-    found.most = pool.most_used();
-    found.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    return found;
+    result.state = with_state - std::min(with_state, pool.used());
+    result.most = pool.most_used();
+    result.seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    return result;
 }
 
-// The bilinear function through four measurements: found[r][w] for rows[r] and workers[w].
-Bytes through(const std::array<std::array<double, 2>, 2>& found,
+// The bilinear function through four measurements: bytes[r][w] for rows[r] and workers[w].
+Bytes through(const std::array<std::array<double, 2>, 2>& bytes,
               const std::array<std::int64_t, 2>& rows) {
     const double n0 = static_cast<double>(rows[0] * columns),
                  dn = static_cast<double>((rows[1] - rows[0]) * columns);
     const double w0 = workers[0], dw = workers[1] - workers[0];
-    const double mixed = (found[1][1] - found[1][0] - found[0][1] + found[0][0]) / (dn * dw);
-    const double by_n = (found[1][0] - found[0][0]) / dn - mixed * w0,
-                 by_w = (found[0][1] - found[0][0]) / dw - mixed * n0;
-    return {found[0][0] - by_n * n0 - by_w * w0 - mixed * n0 * w0, by_n, by_w, mixed};
+    const double mixed = (bytes[1][1] - bytes[1][0] - bytes[0][1] + bytes[0][0]) / (dn * dw);
+    const double by_n = (bytes[1][0] - bytes[0][0]) / dn - mixed * w0,
+                 by_w = (bytes[0][1] - bytes[0][0]) / dw - mixed * n0;
+    return {bytes[0][0] - by_n * n0 - by_w * w0 - mixed * n0 * w0, by_n, by_w, mixed};
 }
 
 Run run_of(const ResolvedScheme& resolved, std::span<const Topology> topologies, bool reduces,
@@ -153,12 +154,12 @@ SchemeCost cost_of(const ResolvedScheme& scheme, std::span<const Topology> topol
             const auto n = static_cast<std::size_t>(rows[r] * columns);
             // In a new thread, so that memory that a thread keeps from one tensor to the next is
             // measured, too.
-            const Probe found = std::async(std::launch::async, probe, n, workers[w], run).get();
+            const Probe probed = std::async(std::launch::async, probe, n, workers[w], run).get();
             const std::size_t tables = parts.encoding.tables ? parts.encoding.tables(n) : 0;
             most[r][w] =
-                static_cast<double>(found.most - std::min(found.most, tables)) * draws / tried;
-            state[r][w] = static_cast<double>(found.state);
-            seconds += found.seconds * draws / tried;
+                static_cast<double>(probed.most - std::min(probed.most, tables)) * draws / tried;
+            state[r][w] = static_cast<double>(probed.state);
+            seconds += probed.seconds * draws / tried;
             values += static_cast<double>(steps) * static_cast<double>(n) * workers[w];
         }
     }

@@ -69,11 +69,11 @@ std::vector<std::size_t> steps_numbered(const Manifest& manifest,
     check_steps(manifest);
     std::vector<std::size_t> chosen;
     for (const std::int64_t number : numbers) {
-        const auto found = std::ranges::find(manifest.steps, number, &StepInfo::number);
-        if (found == manifest.steps.end())
+        const auto match = std::ranges::find(manifest.steps, number, &StepInfo::number);
+        if (match == manifest.steps.end())
             throw std::invalid_argument("trace '" + manifest.name + "' has no step " +
                                         std::to_string(number) + its_steps(manifest));
-        chosen.push_back(static_cast<std::size_t>(found - manifest.steps.begin()));
+        chosen.push_back(static_cast<std::size_t>(match - manifest.steps.begin()));
     }
     return chosen;
 }

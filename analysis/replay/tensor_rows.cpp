@@ -11,7 +11,7 @@ namespace apscope::detail {
 
 std::vector<ResultRow> tensor_rows(const SchemeParts& scheme, const TrainingStep& step,
                                    State& state, const ItemContext& item, BlockBuffers& buffers) {
-    if (serves_phases(scheme, item)) return phase_rows(scheme, step, item, buffers);
+    if (supports_phases(scheme, item)) return phase_rows(scheme, step, item, buffers);
     auto source = std::make_unique<ExchangeBlocks>(scheme, item);
     ExchangeBlocks& blocks = *source;
     ItemAccount account(item, buffers.account, std::move(source));
@@ -38,7 +38,7 @@ std::vector<ResultRow> tensor_rows(const SchemeParts& scheme, const TrainingStep
     const SentItem sent = blocks.end(run.scale_exponent(), run.skipped());
     std::vector<ResultRow> rows = account.rows(sent);
 
-    if (!blocks.may_draw() || !account.sample_lacking(rows)) return rows;
+    if (!blocks.may_draw() || !account.sample_missing(rows)) return rows;
     const auto draws = static_cast<std::size_t>(item.draws);
     // If whole rows are exchanged, every part of the exchange may draw, so each draw repeats all of
     // it. Otherwise each draw repeats only send().

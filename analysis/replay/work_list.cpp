@@ -68,7 +68,7 @@ WorkList::WorkList(const Manifest& manifest, const ReplayOptions& options,
 
 bool WorkList::includes(const WorkItem& item, const ResolvedScheme& scheme,
                         std::size_t step) const {
-    if (!scheme.serves_item(step * tensors() + item.tensor)) return false;
+    if (!scheme.has_item(step * tensors() + item.tensor)) return false;
     return item.step ? !in_order(scheme) : in_order(scheme) && scheme.requested == item.requested;
 }
 
@@ -92,24 +92,24 @@ std::size_t WorkList::visits(const WorkItem& item) const {
 // The bytes of the errors that are added up over steps, for all reductions at once.
 std::size_t WorkList::window_bytes(const WorkItem& item) const {
     if (!options_.persistence || item.step || manifest_.stage != "local") return 0;
-    bool crosses = false, has_own = false;
+    bool crosses = false, own_reduction = false;
     for (const ResolvedScheme& scheme : schemes_) {
         if (scheme.requested != item.requested) continue;
-        (scheme.parts().encoding.crosses_topologies() || scheme.composed ? crosses : has_own) =
-            true;
+        (scheme.parts().encoding.crosses_topologies() || scheme.composed ? crosses
+                                                                         : own_reduction) = true;
     }
-    const std::size_t rows = 1 + has_own + (crosses ? options_.topologies.size() : 0);
+    const std::size_t rows = 1 + own_reduction + (crosses ? options_.topologies.size() : 0);
     return rows * ErrorWindows::bytes(elements(item.tensor));
 }
 
 std::size_t WorkList::at_once(std::size_t s, std::size_t t, std::size_t k) const {
     const ResolvedScheme& scheme = schemes_[s];
     if (!scheme.parts().whole_shards) return elements(k);
-    const auto served = [&](std::size_t i) {
-        return scheme.serves_item(t * tensors() + i) ? std::optional(elements(i)) : std::nullopt;
+    const auto elements_in_bucket = [&](std::size_t i) {
+        return scheme.has_item(t * tensors() + i) ? std::optional(elements(i)) : std::nullopt;
     };
     const Bucket bucket =
-        bucket_around(scheme.parts(), k, tensors(), served, 1, {},
+        bucket_around(scheme.parts(), k, tensors(), elements_in_bucket, 1, {},
                       [](std::size_t) { return std::make_shared<ArrayTotals>(); });
     return elements_of_shards(bucket, elements(k), static_cast<std::size_t>(options_.workers));
 }
@@ -166,7 +166,7 @@ WorkList::Needs WorkList::needs(std::span<const WorkItem> items, std::size_t bud
     };
     std::size_t most = 0, worst = 0, worst_scheme = 0;
     for (std::size_t i = 0; i < items.size(); ++i) {
-        std::size_t kept = 0;
+        std::size_t state = 0;
         const std::size_t of_windows = window_bytes(items[i]);
         for_visits(items[i], [&](std::size_t s, std::size_t t) {
             const std::size_t n = at_once(s, t, items[i].tensor), need = need_of(s, n) + of_windows;
@@ -177,18 +177,18 @@ WorkList::Needs WorkList::needs(std::span<const WorkItem> items, std::size_t bud
                 worst_scheme = s;
             }
             if (options_.keeps_states && !items[i].step)
-                kept = std::max(kept, costs_[s].state.of(n, options_.workers));
+                state = std::max(state, costs_[s].state.of(n, options_.workers));
         });
-        needs.kept += kept;
+        needs.state += state;
     }
-    if (most + needs.kept <= budget) return needs;
+    if (most + needs.state <= budget) return needs;
     const std::string& tensor = manifest_.tensors[options_.tensors[items[worst].tensor]].name;
     throw std::invalid_argument(
         "memory " + memory_text(budget) + " is too little: tensor '" + tensor + "' with scheme '" +
         schemes_[worst_scheme].scheme->spec + "' takes " + memory_text(most) + " at once" +
-        (needs.kept > 0 ? ", and the states that are kept " + memory_text(needs.kept)
-                        : std::string()) +
-        "; give at least " + memory_text(most + needs.kept) + ", or fewer workers");
+        (needs.state > 0 ? ", and the states that are kept " + memory_text(needs.state)
+                         : std::string()) +
+        "; give at least " + memory_text(most + needs.state) + ", or fewer workers");
 }
 
 std::vector<double> WorkList::seconds() {

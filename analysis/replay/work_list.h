@@ -45,7 +45,7 @@ public:
     struct Needs {
         // The peak memory of each item, in bytes; all 0 if no item can come near the budget.
         std::vector<std::size_t> items;
-        std::size_t kept = 0;  // bytes of the schemes' memory that the replay returns
+        std::size_t state = 0;  // bytes of the schemes' memory that the replay returns
     };
     // The memory that items need. Throws std::invalid_argument if the budget is too small for one
     // of them.

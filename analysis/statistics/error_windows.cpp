@@ -1,8 +1,8 @@
 #include "analysis/statistics/error_windows.h"
 
 #include <cmath>
-#include <limits>
 
+#include "analysis/statistics/quotients.h"
 #include "core/fixed_shape_sum.h"
 #include "emulation/machine/simd.h"
 
@@ -99,7 +99,6 @@ void ErrorWindows::start_step(std::int64_t step, std::size_t elements) {
 void ErrorWindows::end_step() {
     for (Length& length : lengths_) {
         if (++length.done < length.sums.steps) continue;
-        constexpr double infinity = std::numeric_limits<double>::infinity();
         length.sums.noise_blocks = static_cast<std::int64_t>(length.over.blocks);
         length.sums.log2_over_noise = length.overflows ? infinity : length.over.sum_log2;
         if (length.overflows) length.sums.squared_error = infinity;
@@ -152,7 +151,7 @@ void ErrorWindows::add(std::int64_t step, std::size_t elements, std::size_t firs
         simd::run<SumOfProducts>(error.data(), error.data(), count, &length.sums.squared_error);
         if (length.sums.steps > 1) add_updates(length, first, count);
         if (noise.empty()) {
-            length.sums.noise = std::numeric_limits<double>::quiet_NaN();
+            length.sums.noise = missing;
             continue;
         }
         length.sums.noise +=

@@ -67,8 +67,8 @@ double entropy(std::span<const double> sorted, std::span<const double> log2_of, 
 std::vector<double> blur_widths() {
     std::vector<double> widths;
     for (int j = -24; j <= 4; ++j) {
-        const int whole = j >= 0 ? j / 2 : -((1 - j) / 2);  // floor(j / 2)
-        widths.push_back(std::ldexp(j % 2 == 0 ? 1.0 : 1.4142135623730951, whole));
+        const int exponent = j >= 0 ? j / 2 : -((1 - j) / 2);  // floor(j / 2)
+        widths.push_back(std::ldexp(j % 2 == 0 ? 1.0 : 1.4142135623730951, exponent));
     }
     return widths;
 }
@@ -88,12 +88,12 @@ std::vector<double> blurred_entropies(std::span<const double> values,
                                         " is not finite; leave such values out");
     }
     std::sort(sorted.begin(), sorted.end());
-    std::vector<double> log2_of(sorted.size() + 1, 0.0), found(widths.size());
+    std::vector<double> log2_of(sorted.size() + 1, 0.0), entropies(widths.size());
     for (std::size_t c = 1; c < log2_of.size(); ++c)
         log2_of[c] = fixed_log2(static_cast<double>(c));
     parallel_for(widths.size(), threads,
-                 [&](std::size_t k) { found[k] = entropy(sorted, log2_of, widths[k]); });
-    return found;
+                 [&](std::size_t k) { entropies[k] = entropy(sorted, log2_of, widths[k]); });
+    return entropies;
 }
 
 double rate_limit(std::span<const double> entropies, std::span<const double> widths, double bits) {

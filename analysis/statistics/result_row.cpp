@@ -2,21 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "analysis/statistics/decibel.h"
+#include "analysis/statistics/quotients.h"
 #include "core/fixed_exp2.h"
 
 namespace apscope::detail {
 
 namespace {
-
-constexpr double missing = std::numeric_limits<double>::quiet_NaN(),
-                 infinity = std::numeric_limits<double>::infinity();
-
-double quotient(double numerator, double denominator) {
-    return denominator == 0.0 ? missing : numerator / denominator;
-}
 
 // The sums omit non-finite values, so they do not describe a result with overflow, whose error is
 // not finite.
@@ -29,8 +22,8 @@ double cosine_of(const ErrorStatistics& s) {
 
 double nmse_of(const ErrorStatistics& s) {
     using S = ErrorStatistics;
-    return s.overflow > 0 ? infinity
-                          : quotient(s.sums[S::squared_error], s.sums[S::squared_reference]);
+    return nmse_of_sums(s.sums[S::squared_error], s.sums[S::squared_reference],
+                        static_cast<double>(s.overflow));
 }
 
 double sqnr_of(const ErrorStatistics& s) {
@@ -79,7 +72,8 @@ void fill_columns(ResultRow& row, const ErrorStatistics& s, Moments moments, boo
     row.sum_signed_error = s.sums[S::signed_error];
     row.sum_absolute_reference = s.sums[S::absolute_reference];
     row.relative_bias = quotient(row.sum_signed_error, row.sum_absolute_reference);
-    row.mse = s.overflow > 0 ? infinity : quotient(row.sum_squared_error, pairs);
+    row.mse =
+        infinite_with(static_cast<double>(s.overflow), quotient(row.sum_squared_error, pairs));
     row.variance = s.overflow > 0   ? infinity
                    : s.counted == 0 ? missing
                                     : std::max(row.mse - row.bias * row.bias, 0.0);
@@ -125,7 +119,6 @@ void fill_split(ResultRow& row, const ErrorStatistics& s) {
 
 void fill_noise(ResultRow& row, const OverNoise& over_noise, double noise) {
     const bool overflows = row.overflow.value_or(0) > 0;
-    constexpr double infinity = std::numeric_limits<double>::infinity();
     const double lost = row.skipped ? row.sum_squared_reference : row.sum_squared_error;
     row.noise_blocks = static_cast<std::int64_t>(over_noise.blocks);
     row.sum_noise = noise;

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "emulation/allreduce/topology.h"
 #include "emulation/schemes/transport.h"
 
 namespace apscope::detail {
@@ -19,11 +20,11 @@ bool is_own_name(std::string_view name) {
 
 // The traces with reduced rows.
 std::vector<std::uint8_t> with_reduced(const RowTable& table) {
-    std::vector<std::uint8_t> found(table.trace.levels, 0);
+    std::vector<std::uint8_t> result(table.trace.levels, 0);
     for (std::size_t i = 0; i < table.rows; ++i) {
-        if (!table.wire[i]) found[static_cast<std::size_t>(table.trace.of_row[i])] = 1;
+        if (!table.wire[i]) result[static_cast<std::size_t>(table.trace.of_row[i])] = 1;
     }
-    return found;
+    return result;
 }
 
 // Assigns the rows of a scheme's own reductions to topologies: those that other tensors of the
@@ -36,7 +37,7 @@ public:
         const std::vector<std::string>& names = table.topology.names;
         out.topologies = names;
         for (const std::string& name : names) own_.push_back(is_own_name(name));
-        if (std::ranges::none_of(own_, [](bool own) { return own; })) return;
+        if (std::ranges::none_of(own_, [](bool is_own) { return is_own; })) return;
         pairs_ = pairs_
                      .divided(table.trace.levels,
                               [&](std::size_t i) { return table.trace.of_row[rows[i]]; })
@@ -46,7 +47,7 @@ public:
                                   [&](std::size_t i) { return table.tensor.of_row[rows[i]]; });
         const std::vector<std::uint32_t> pair_of = tensors_.owners(pairs_);
         std::vector<std::vector<std::int32_t>> alone(pairs_.size()), crossing(pairs_.size()),
-            own(tensors_.size());
+            own_of_tensor(tensors_.size());
         // At first, each element has the topologies for which the tensor has rows.
         covering_.resize(tensors_.size());
         const auto note = [](std::vector<std::int32_t>& known, std::int32_t code) {
@@ -57,15 +58,16 @@ public:
             const auto place = static_cast<std::size_t>(code);
             if (table.wire[rows[i]] || names[place] == exact) continue;
             note(own_[place] ? alone[pairs_.of_row[i]] : crossing[pairs_.of_row[i]], code);
-            note(own_[place] ? own[tensors_.of_row[i]] : covering_[tensors_.of_row[i]], code);
+            note(own_[place] ? own_of_tensor[tensors_.of_row[i]] : covering_[tensors_.of_row[i]],
+                 code);
         }
-        std::vector<bool> whole(pairs_.size(), true);  // every tensor has its own reduction
-        for (std::size_t t = 0; t < own.size(); ++t)
-            if (own[t].empty()) whole[pair_of[t]] = false;
+        std::vector<bool> all_own(pairs_.size(), true);  // every tensor has its own reduction
+        for (std::size_t t = 0; t < own_of_tensor.size(); ++t)
+            if (own_of_tensor[t].empty()) all_own[pair_of[t]] = false;
         std::vector<std::int32_t> name(pairs_.size(), -1);
         for (std::size_t pair = 0; pair < pairs_.size(); ++pair)
-            if (whole[pair] && !alone[pair].empty()) name[pair] = joined(alone[pair]);
-        for (std::size_t t = 0; t < own.size(); ++t) {
+            if (all_own[pair] && !alone[pair].empty()) name[pair] = joined(alone[pair]);
+        for (std::size_t t = 0; t < own_of_tensor.size(); ++t) {
             std::vector<std::int32_t> covered;
             if (name[pair_of[t]] >= 0) covered.push_back(name[pair_of[t]]);
             std::ranges::copy_if(
@@ -90,9 +92,9 @@ private:
         std::string name;
         for (const std::int32_t code : codes)
             name += (name.empty() ? "" : "+") + out_.topologies[static_cast<std::size_t>(code)];
-        const auto found = std::ranges::find(out_.topologies, name);
-        const auto place = static_cast<std::int32_t>(found - out_.topologies.begin());
-        if (found == out_.topologies.end()) out_.topologies.push_back(name);
+        const auto match = std::ranges::find(out_.topologies, name);
+        const auto place = static_cast<std::int32_t>(match - out_.topologies.begin());
+        if (match == out_.topologies.end()) out_.topologies.push_back(name);
         return place;
     }
 
@@ -145,8 +147,7 @@ std::string headline_topology(std::span<const std::string> in_order) {
         const bool is_own = is_own_reduction(name);
         // Two-phase reductions, whose rows may come first, do not round partial sums to the
         // scheme's format.
-        if (!is_own && !name.starts_with("two_phase") && !name.starts_with("reduce_scatter"))
-            return name;
+        if (!is_own && !is_two_phase(name)) return name;
         const std::string*& other = is_own ? own : phased;
         if (other == nullptr) other = &name;
     }
@@ -191,10 +192,10 @@ std::vector<std::uint8_t> sent_for(const RowTable& table, std::string_view topol
 std::vector<std::uint32_t> wire_rows(const RowTable& table, std::span<const std::uint32_t> rows,
                                      std::string_view topology) {
     const std::vector<std::uint8_t> sent = sent_for(table, topology);
-    std::vector<std::uint32_t> found;
-    std::ranges::copy_if(rows, std::back_inserter(found),
+    std::vector<std::uint32_t> result;
+    std::ranges::copy_if(rows, std::back_inserter(result),
                          [&](std::uint32_t row) { return sent[row] != 0; });
-    return found;
+    return result;
 }
 
 ChosenRows whole_sums(const RowTable& table, std::span<const std::uint32_t> rows) {
@@ -210,9 +211,9 @@ ChosenRows compared_rows(const RowTable& table) {
 
 ChosenRows headline_rows(const RowTable& table) {
     std::vector<std::string> order(reductions::own.begin(), reductions::own.end());
-    const std::vector<std::string> found = topologies_in_order(table);
-    order.push_back(headline_topology(found));
-    std::ranges::copy_if(found, std::back_inserter(order),
+    const std::vector<std::string> names = topologies_in_order(table);
+    order.push_back(headline_topology(names));
+    std::ranges::copy_if(names, std::back_inserter(order),
                          [](const std::string& name) { return name != exact; });
     order.insert(order.end(), {std::string(exact), ""});
     std::vector<std::size_t> rank;  // rank of every topology
@@ -223,21 +224,21 @@ ChosenRows headline_rows(const RowTable& table) {
     };
 
     const std::vector<std::uint8_t> having = with_reduced(table);
-    ChosenRows kept;
+    ChosenRows candidates;
     for (std::size_t i = 0; i < table.rows; ++i) {
         if (!table.wire[i] || !having[static_cast<std::size_t>(table.trace.of_row[i])])
-            kept.add(i, table.topology.of_row[i]);
+            candidates.add(i, table.topology.of_row[i]);
     }
-    Groups places(kept.size());
+    Groups places(candidates.size());
     for (const Codes* column :
          {static_cast<const Codes*>(&table.trace), static_cast<const Codes*>(&table.scheme),
           static_cast<const Codes*>(&table.tensor), &table.step})
-        places = divided(places, kept, *column);
+        places = divided(places, candidates, *column);
     std::vector<std::uint32_t> best(places.size());
-    for (std::size_t g = 0; g < best.size(); ++g) best[g] = kept.row[places.first[g]];
-    for (std::size_t i = 0; i < kept.size(); ++i) {
-        std::uint32_t& held = best[places.of_row[i]];
-        if (rank_of(kept.row[i]) < rank_of(held)) held = kept.row[i];
+    for (std::size_t g = 0; g < best.size(); ++g) best[g] = candidates.row[places.first[g]];
+    for (std::size_t i = 0; i < candidates.size(); ++i) {
+        std::uint32_t& best_row = best[places.of_row[i]];
+        if (rank_of(candidates.row[i]) < rank_of(best_row)) best_row = candidates.row[i];
     }
     std::ranges::sort(best);
     ChosenRows out;
@@ -280,9 +281,10 @@ ChosenRows of_topology(const RowTable& table, const ChosenRows& rows, std::strin
     std::vector<std::int32_t> best(schemes.size(), -1);
     const auto rank = [&](std::int32_t code) { return of_name[static_cast<std::size_t>(code)]; };
     for (std::size_t i = 0; i < rows.size(); ++i) {
-        std::int32_t& held = best[schemes.of_row[i]];
-        if (rank(rows.topology[i]) < 4 && (held < 0 || rank(rows.topology[i]) < rank(held)))
-            held = rows.topology[i];
+        std::int32_t& best_topology = best[schemes.of_row[i]];
+        if (rank(rows.topology[i]) < 4 &&
+            (best_topology < 0 || rank(rows.topology[i]) < rank(best_topology)))
+            best_topology = rows.topology[i];
     }
     ChosenRows out;
     out.topologies = rows.topologies;

@@ -103,7 +103,7 @@ std::vector<RowSums> sums_of(const Pair& pair, const Groups& groups, std::size_t
         RowSums& row = sums[owner[s]];
         row.a.overflowed += losses_a[s].overflow > 0;
         row.b.overflowed += losses_b[s].overflow > 0;
-        const double a = losses_a[s].nmse_or_missing(), b = losses_b[s].nmse_or_missing();
+        const double a = losses_a[s].ranking_nmse(), b = losses_b[s].ranking_nmse();
         if (std::isnan(a) || std::isnan(b)) continue;
         row.wins += a < b;
         row.losses += a > b;
@@ -116,7 +116,7 @@ std::vector<RowSums> sums_of(const Pair& pair, const Groups& groups, std::size_t
         RowSums& row = sums[groups.of_row[i]];
         row.a.add(pair.a[i]);
         row.b.add(pair.b[i]);
-        const double a = pair.a[i].loss.nmse_or_missing(), b = pair.b[i].loss.nmse_or_missing();
+        const double a = pair.a[i].loss.ranking_nmse(), b = pair.b[i].loss.ranking_nmse();
         if (std::isnan(a) || std::isnan(b)) continue;
         row.logs += log2_of(ratio_of(a, b));
         ++row.cells;
@@ -148,9 +148,7 @@ void add_rows(Figures& f, const std::vector<RowSums>& sums) {
     };
     both("error_over_noise", [](const SideSums& s, double) { return s.loss.over_noise(); });
     both("step_nmse", [](const SideSums& s, double n) { return quotient(s.step_nmse, n); });
-    both("nmse", [](const SideSums& s, double) {
-        return infinite_with(s.loss.overflow, quotient(s.loss.error, s.loss.reference));
-    });
+    both("nmse", [](const SideSums& s, double) { return s.loss.nmse(); });
     both("underflow_wire", [](const SideSums& s, double) {
         return quotient(s.underflow_wire.value(), s.nonzero_wire.value());
     });
@@ -195,7 +193,7 @@ ComparedSteps compared_steps(const Pair& pair, const RowTable& table) {
     std::vector<Counts> counts(steps.size());
     for (std::size_t i = 0; i < pair.places.size(); ++i) {
         Counts& count = counts[steps.of_row[i]];
-        const double a = pair.a[i].loss.nmse_or_missing(), b = pair.b[i].loss.nmse_or_missing();
+        const double a = pair.a[i].loss.ranking_nmse(), b = pair.b[i].loss.ranking_nmse();
         count.won += a < b;
         count.lost += a > b;
         count.level += a == b;
@@ -205,8 +203,7 @@ ComparedSteps compared_steps(const Pair& pair, const RowTable& table) {
     };
     std::vector<std::size_t> order;
     for (std::size_t s = 0; s < steps.size(); ++s) {
-        if (!std::isnan(losses_a[s].nmse_or_missing()) &&
-            !std::isnan(losses_b[s].nmse_or_missing()))
+        if (!std::isnan(losses_a[s].ranking_nmse()) && !std::isnan(losses_b[s].ranking_nmse()))
             order.push_back(s);
     }
     std::ranges::sort(order, {}, number);
@@ -214,8 +211,8 @@ ComparedSteps compared_steps(const Pair& pair, const RowTable& table) {
     for (const std::size_t s : order) out.step.push_back(number(s));
     Figures& f = out.figures;
     const std::size_t rows = order.size();
-    f.add("nmse_a", rows, [&](std::size_t i) { return losses_a[order[i]].nmse(); });
-    f.add("nmse_b", rows, [&](std::size_t i) { return losses_b[order[i]].nmse(); });
+    f.add("nmse_a", rows, [&](std::size_t i) { return losses_a[order[i]].ranking_nmse(); });
+    f.add("nmse_b", rows, [&](std::size_t i) { return losses_b[order[i]].ranking_nmse(); });
     f.add_integers("layers_won", rows, [&](std::size_t i) { return counts[order[i]].won; });
     f.add_integers("layers_lost", rows, [&](std::size_t i) { return counts[order[i]].lost; });
     f.add_integers("layers_level", rows, [&](std::size_t i) { return counts[order[i]].level; });
@@ -227,8 +224,8 @@ Figures compared_cells(const Pair& pair) {
     const std::size_t rows = pair.places.size();
     f.add("overflow_a", rows, [&](std::size_t i) { return pair.a[i].loss.overflow; });
     f.add("overflow_b", rows, [&](std::size_t i) { return pair.b[i].loss.overflow; });
-    f.add("nmse_a", rows, [&](std::size_t i) { return pair.a[i].loss.nmse_or_missing(); });
-    f.add("nmse_b", rows, [&](std::size_t i) { return pair.b[i].loss.nmse_or_missing(); });
+    f.add("nmse_a", rows, [&](std::size_t i) { return pair.a[i].loss.ranking_nmse(); });
+    f.add("nmse_b", rows, [&](std::size_t i) { return pair.b[i].loss.ranking_nmse(); });
     f.add("ratio", rows, [&](std::size_t i) { return ratio_of(f("nmse_a", i), f("nmse_b", i)); });
     return f;
 }

@@ -52,9 +52,9 @@ struct Groups {
 
     // For each group, the group of `coarser` that contains it.
     std::vector<std::uint32_t> owners(const Groups& coarser) const {
-        std::vector<std::uint32_t> found(size());
-        for (std::size_t i = 0; i < size(); ++i) found[i] = coarser.of_row[first[i]];
-        return found;
+        std::vector<std::uint32_t> result(size());
+        for (std::size_t i = 0; i < size(); ++i) result[i] = coarser.of_row[first[i]];
+        return result;
     }
 };
 

@@ -59,8 +59,8 @@ double student_t(double freedom) {
     if (!(freedom >= 1)) return std::numeric_limits<double>::quiet_NaN();
     if (freedom >= 5) return std::isinf(freedom) ? normal : expansion(freedom);
     const int low = std::min(static_cast<int>(freedom), 4);
-    const auto quantile = [](int whole) {
-        return whole == 5 ? expansion(5.0) : few[static_cast<std::size_t>(whole - 1)];
+    const auto quantile = [](int integer) {
+        return integer == 5 ? expansion(5.0) : few[static_cast<std::size_t>(integer - 1)];
     };
     const double share = (1.0 / low - 1 / freedom) / (1.0 / low - 1.0 / (low + 1));
     return quantile(low) + share * (quantile(low + 1) - quantile(low));
@@ -83,8 +83,8 @@ double bias_of_log_variance(double change, int workers) {
     double low = 1e-2, high = 1e9;
     for (int i = 0; i < 80; ++i) {  // bisection in log d
         const double middle = std::sqrt(low * high);
-        const double found = log_bias((workers - 2) * middle) - log_bias((workers - 1) * middle);
-        (found < change ? low : high) = middle;
+        const double value = log_bias((workers - 2) * middle) - log_bias((workers - 1) * middle);
+        (value < change ? low : high) = middle;
     }
     return log_bias((workers - 1) * low);
 }

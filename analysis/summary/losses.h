@@ -4,25 +4,14 @@
 
 #include <cmath>
 #include <cstddef>
-#include <limits>
 #include <span>
 
+#include "analysis/statistics/quotients.h"
 #include "analysis/summary/row_table.h"
 #include "core/fixed_exp2.h"
 
 namespace apscope::detail {
 
-inline constexpr double missing = std::numeric_limits<double>::quiet_NaN(),
-                        infinity = std::numeric_limits<double>::infinity();
-
-// The quotient; NaN if the denominator is 0.
-inline double quotient(double numerator, double denominator) {
-    return denominator == 0.0 ? missing : numerator / denominator;
-}
-// An error, infinite with overflow, because its sums omit values that are not finite.
-inline double infinite_with(double overflow, double value) {
-    return overflow > 0 ? infinity : value;
-}
 inline double or_zero(double value) { return std::isnan(value) ? 0.0 : value; }
 
 // A sum of the values that are not empty; NaN if all are empty.
@@ -61,12 +50,13 @@ struct Loss {
     // False if the reference is zero and nothing overflowed. A row that was not measured has a
     // loss, which is NaN.
     bool exists() const { return overflow > 0 || reference != 0; }
-    // At least 1 with overflow, because the sums omit values that are not finite.
-    double nmse() const {
+    double nmse() const { return nmse_of_sums(error, reference, overflow); }
+    // The NMSE by which schemes are ranked: at least 1 with overflow instead of infinite, so that
+    // its mean over steps exists. NaN if there is no loss.
+    double ranking_nmse() const {
         const double value = quotient(error, reference);
         return overflow > 0 ? std::fmax(value, 1.0) : value;
     }
-    double nmse_or_missing() const { return exists() ? nmse() : missing; }
     double pooled_over_noise() const { return infinite_with(overflow, quotient(error, noise)); }
     // The part of the reference that arrives: the factor of x in y. Missing with overflow, because
     // the sums omit the lost part.

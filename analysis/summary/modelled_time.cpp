@@ -26,25 +26,25 @@ Cost in_messages(Cost cost, double messages) {
 // The number of messages (buckets) of each group over all steps.
 std::vector<double> buckets_of(const RowTable& table, const ChosenRows& rows, const Groups& groups,
                                std::span<const double> values, std::optional<double> limit) {
-    std::vector<double> found(groups.size(), 0.0);
+    std::vector<double> messages(groups.size(), 0.0);
     if (!limit) {  // one message per step
         const Groups steps = divided(groups, rows, table.step);
-        for (const std::uint32_t owner : steps.owners(groups)) ++found[owner];
-        return found;
+        for (const std::uint32_t owner : steps.owners(groups)) ++messages[owner];
+        return messages;
     }
-    std::vector<double> held(groups.size(), 0.0);
+    std::vector<double> bytes(groups.size(), 0.0);
     std::vector<std::int32_t> last(groups.size(), -1);
     for (std::size_t i = 0; i < rows.size(); ++i) {
         const std::size_t g = groups.of_row[i];
         const std::int32_t step = table.step.of_row[rows.row[i]];
-        if (step != last[g] || held[g] >= *limit) {
-            ++found[g];
-            held[g] = 0.0;
+        if (step != last[g] || bytes[g] >= *limit) {
+            ++messages[g];
+            bytes[g] = 0.0;
             last[g] = step;
         }
-        held[g] += 4.0 * values[i];
+        bytes[g] += 4.0 * values[i];
     }
-    return found;
+    return messages;
 }
 
 void check(const TimeOptions& options) {
@@ -195,15 +195,15 @@ StepTimes step_times(const RowTable& table, const TimeOptions& options,
                                   buckets_of(table, rows, parts, scaled, options.bucket_bytes),
                               buckets =
                                   buckets_of(table, rows, groups, scaled, options.bucket_bytes);
-    std::vector<std::vector<TimedPart>> own(count);
+    std::vector<std::vector<TimedPart>> parts_of(count);
     for (std::size_t p = 0; p < parts.size(); ++p) {
         const std::size_t g = owner[p];
         const std::uint32_t row = rows.row[parts.first[p]];
-        own[g].push_back({factor[g] * sums[p].count / steps[g],
-                          factor[g] * sums[p].bits / 8 / steps[g],
-                          sums[p].agreed.bytes(factor[g]) / steps[g],
-                          sums[p].travelling.bytes(factor[g]) / steps[g],
-                          part_buckets[p] / steps[g], table.topology[row], table.format[row]});
+        parts_of[g].push_back({factor[g] * sums[p].count / steps[g],
+                               factor[g] * sums[p].bits / 8 / steps[g],
+                               sums[p].agreed.bytes(factor[g]) / steps[g],
+                               sums[p].travelling.bytes(factor[g]) / steps[g],
+                               part_buckets[p] / steps[g], table.topology[row], table.format[row]});
     }
 
     StepTimes out;
@@ -223,15 +223,15 @@ StepTimes step_times(const RowTable& table, const TimeOptions& options,
         const std::uint32_t row = out.first[g];
         const int ranks = static_cast<int>(workers[row]);
         const std::optional<StepTime> time =
-            time_of(own[g], table.scheme[row], ranks, transport, options.links, options.side,
+            time_of(parts_of[g], table.scheme[row], ranks, transport, options.links, options.side,
                     options.side_collective);
         if (!time) continue;
         times[g] = *time;
         const double bytes = 4 * factor[g] * recorded[g];
-        const auto whole =
+        const auto fp32_way =
             cost_on_nodes(baseline, {bytes, bytes, bytes, 0.0}, ranks, node, options.links.nodes);
-        if (!whole) continue;
-        fp32[g] = seconds_of(in_messages(*whole, buckets[g] / steps[g]), options.links);
+        if (!fp32_way) continue;
+        fp32[g] = seconds_of(in_messages(*fp32_way, buckets[g] / steps[g]), options.links);
     }
     const auto add = [&](const char* name, double StepTime::* field) {
         out.figures.add(name, count, [&](std::size_t g) { return times[g].*field; });

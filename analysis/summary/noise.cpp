@@ -71,7 +71,7 @@ Noise::Noise(const std::vector<const NoiseRow*>& rows) {
             step.log2s[worker] += row->log2_ratio;
             ++seen[at * workers_ + worker];
         } else {
-            step.whole += row->noise;
+            step.noise += row->noise;
             noise_blocks_ += row->noise_blocks;
             lone_blocks_ += row->lone_blocks;
         }
@@ -117,7 +117,7 @@ Interval Noise::pooled(std::vector<std::pair<std::int64_t, double>> ratio_of_ste
         std::vector<double> values;
         for (const double left : step->left) {
             if (!(left > 0)) return {};
-            values.push_back(ratio * step->whole / left / count);
+            values.push_back(ratio * step->noise / left / count);
         }
         jackknife.add(values);
         plain += ratio;
@@ -184,9 +184,9 @@ NoiseFacts noise_facts(const NoiseTable& table, std::span<const NoiseBy> by, dou
         double workers = 0, blocks = 0, without_noise = 0, lone = 0, ratio = 0, scale = 0;
         Interval interval;
     };
-    std::vector<Group> found(groups.size());
+    std::vector<Group> of_group(groups.size());
     for (std::size_t i = 0; i < rows.size(); ++i) {
-        Group& group = found[groups.of_row[i]];
+        Group& group = of_group[groups.of_row[i]];
         const NoiseRow& row = rows[i];
         group.rows.push_back(&row);
         if (row.without) continue;
@@ -201,7 +201,7 @@ NoiseFacts noise_facts(const NoiseTable& table, std::span<const NoiseBy> by, dou
         group.without_noise += static_cast<double>(row.blocks - row.noise_blocks);
         group.lone += static_cast<double>(row.lone_blocks);
     }
-    for (Group& group : found) {
+    for (Group& group : of_group) {
         Step sum;
         double ratios = 0, present = 0;
         for (const Step& step : group.steps) {
@@ -220,17 +220,17 @@ NoiseFacts noise_facts(const NoiseTable& table, std::span<const NoiseBy> by, dou
     NoiseFacts out;
     out.first = groups.first;
     Figures& f = out.figures;
-    const std::size_t count = found.size();
-    f.add_integers("workers", count, [&](std::size_t g) { return found[g].workers; });
-    f.add_integers("steps", count, [&](std::size_t g) { return found[g].steps.size(); });
-    f.add_integers("blocks", count, [&](std::size_t g) { return found[g].blocks; });
+    const std::size_t count = of_group.size();
+    f.add_integers("workers", count, [&](std::size_t g) { return of_group[g].workers; });
+    f.add_integers("steps", count, [&](std::size_t g) { return of_group[g].steps.size(); });
+    f.add_integers("blocks", count, [&](std::size_t g) { return of_group[g].blocks; });
     f.add_integers("blocks_without_noise", count,
-                   [&](std::size_t g) { return found[g].without_noise; });
-    f.add_integers("lone_blocks", count, [&](std::size_t g) { return found[g].lone; });
-    f.add("noise_ratio", count, [&](std::size_t g) { return found[g].ratio; });
-    f.add("noise_scale", count, [&](std::size_t g) { return found[g].scale; });
-    f.add("low", count, [&](std::size_t g) { return found[g].interval.low; });
-    f.add("high", count, [&](std::size_t g) { return found[g].interval.high; });
+                   [&](std::size_t g) { return of_group[g].without_noise; });
+    f.add_integers("lone_blocks", count, [&](std::size_t g) { return of_group[g].lone; });
+    f.add("noise_ratio", count, [&](std::size_t g) { return of_group[g].ratio; });
+    f.add("noise_scale", count, [&](std::size_t g) { return of_group[g].scale; });
+    f.add("low", count, [&](std::size_t g) { return of_group[g].interval.low; });
+    f.add("high", count, [&](std::size_t g) { return of_group[g].interval.high; });
     return out;
 }
 

@@ -55,7 +55,7 @@ public:
 private:
     struct Step {
         std::int64_t number;
-        double whole = 0.0;  // noise with all workers
+        double noise = 0.0;  // noise with all workers
         // Per left-out worker: the noise without it, and the sum over the blocks of the log2 of the
         // ratio of the noise without it to the noise with all workers.
         std::vector<double> left, log2s;

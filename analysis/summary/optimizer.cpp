@@ -10,9 +10,9 @@ namespace apscope::detail {
 namespace {
 
 std::optional<Optimizer> named(std::string_view name) {
-    const auto found = std::ranges::find(optimizer_names, name);
-    if (found == optimizer_names.end()) return std::nullopt;
-    return static_cast<Optimizer>(found - optimizer_names.begin());
+    const auto match = std::ranges::find(optimizer_names, name);
+    if (match == optimizer_names.end()) return std::nullopt;
+    return static_cast<Optimizer>(match - optimizer_names.begin());
 }
 
 }  // namespace

@@ -58,30 +58,31 @@ struct SchemeRows {
         }
         return rows;
     }
-    // `wanted`, or the scheme's own reduction if the scheme lacks `wanted`, as in a summary.
-    std::string compared_topology(std::string_view wanted) const {
-        const auto own = std::ranges::find_if(topologies, is_own_reduction);
-        const std::string name = canonical_topology(wanted);
+    // `requested`, or the scheme's own reduction if the scheme lacks `requested`, as in a summary.
+    std::string compared_topology(std::string_view requested) const {
+        const auto own_reduction = std::ranges::find_if(topologies, is_own_reduction);
+        const std::string name = canonical_topology(requested);
         const bool lacks =
             crossing.empty() || (!collective_name(name).empty() && !holds(topologies, name));
-        if (own != topologies.end() && wanted != "exact" && lacks) return *own;
-        return held(wanted);
+        if (own_reduction != topologies.end() && requested != "exact" && lacks)
+            return *own_reduction;
+        return existing(requested);
     }
     // The first topology other than the scheme's own and `exact`; if there is none, its own, then
     // `exact`.
     std::string first_topology() const {
         if (!crossing.empty()) return crossing.front();
-        const auto own = std::ranges::find_if(topologies, is_own_reduction);
-        return own != topologies.end() ? *own : held("exact");
+        const auto own_reduction = std::ranges::find_if(topologies, is_own_reduction);
+        return own_reduction != topologies.end() ? *own_reduction : existing("exact");
     }
-    // The scheme's topology `wanted`, given in any spelling; throws if the scheme lacks it.
-    std::string held(std::string_view wanted) const {
-        const std::string topology(wanted);
+    // The scheme's topology `requested`, given in any spelling; throws if the scheme lacks it.
+    std::string existing(std::string_view requested) const {
+        const std::string topology(requested);
         if (holds(topologies, topology)) return topology;
-        if (wanted.empty())
+        if (requested.empty())
             throw std::invalid_argument("'" + spec + "@' has no topology after the @, as in " +
                                         spec + "@ring");
-        if (const std::string name = canonical_topology(wanted); holds(topologies, name))
+        if (const std::string name = canonical_topology(requested); holds(topologies, name))
             return name;
         std::string known;
         for (const std::string& name : topologies) known += name + ", ";
@@ -92,9 +93,10 @@ struct SchemeRows {
 
 // The topologies to compare, if at least one side names its own.
 std::pair<std::string, std::string> sides_topologies(const SchemeRows& a, const SchemeRows& b,
-                                                     const Reductions& wanted) {
+                                                     const Reductions& requested) {
     if (a.topologies.empty() || b.topologies.empty()) return {"wire", "wire"};
-    const auto of_a = wanted.a ? wanted.a : wanted.both, of_b = wanted.b ? wanted.b : wanted.both;
+    const auto of_a = requested.a ? requested.a : requested.both,
+               of_b = requested.b ? requested.b : requested.both;
     if (of_a == "wire" || of_b == "wire") {
         if (of_a == of_b) return {"wire", "wire"};
         throw std::invalid_argument("'" + (of_a == "wire" ? a : b).spec +
@@ -104,17 +106,18 @@ std::pair<std::string, std::string> sides_topologies(const SchemeRows& a, const 
     const auto beside = [](const SchemeRows& side, std::string_view other) {
         return holds(side.topologies, other) ? std::string(other) : side.first_topology();
     };
-    return {of_a ? wanted.a ? a.held(*of_a) : a.compared_topology(*of_a) : beside(a, *of_b),
-            of_b ? wanted.b ? b.held(*of_b) : b.compared_topology(*of_b) : beside(b, *of_a)};
+    return {of_a ? requested.a ? a.existing(*of_a) : a.compared_topology(*of_a) : beside(a, *of_b),
+            of_b ? requested.b ? b.existing(*of_b) : b.compared_topology(*of_b) : beside(b, *of_a)};
 }
 
 std::pair<std::string, std::string> compared_topologies(const SchemeRows& a, const SchemeRows& b,
                                                         const Reductions& reductions) {
     if (reductions.a || reductions.b) return sides_topologies(a, b, reductions);
-    const auto& wanted = reductions.both;
-    if (wanted == "wire" || a.topologies.empty() || b.topologies.empty()) return {"wire", "wire"};
-    std::string topology(wanted.value_or(""));
-    if (!wanted) {
+    const auto& requested = reductions.both;
+    if (requested == "wire" || a.topologies.empty() || b.topologies.empty())
+        return {"wire", "wire"};
+    std::string topology(requested.value_or(""));
+    if (!requested) {
         const auto& choices = a.crossing.empty() ? b.crossing : a.crossing;
         const auto both = std::ranges::find_if(choices, [&](const std::string& name) {
             return b.crossing.empty() || holds(b.crossing, name);
@@ -138,8 +141,8 @@ public:
     }
     // The row with the same layer and step as another table's row; null if there is none.
     const std::uint32_t* like(std::uint32_t row) const {
-        const auto found = rows_.find(key(row));
-        return found == rows_.end() ? nullptr : &found->second;
+        const auto match = rows_.find(key(row));
+        return match == rows_.end() ? nullptr : &match->second;
     }
 
 private:
@@ -224,13 +227,13 @@ Pairing::Side::Side(const RowTable& of) : table(&of) {
 
 const Pairing::Rows* Pairing::Side::find(std::int32_t trace, std::string_view scheme) const {
     const auto code = std::ranges::find(table->scheme.names, scheme) - table->scheme.names.begin();
-    const auto found = rows.find({trace, static_cast<std::int32_t>(code)});
-    return found == rows.end() ? nullptr : &found->second;
+    const auto match = rows.find({trace, static_cast<std::int32_t>(code)});
+    return match == rows.end() ? nullptr : &match->second;
 }
 
 std::vector<std::pair<std::int32_t, std::int32_t>> Pairing::Side::in_order() const {
     std::vector<std::pair<std::int32_t, std::int32_t>> keys;
-    for (const auto& [key, own] : rows) keys.push_back(key);
+    for (const auto& [key, unused] : rows) keys.push_back(key);
     std::ranges::sort(keys, {}, [&](const auto& key) { return rows.at(key).front(); });
     return keys;
 }
@@ -244,8 +247,8 @@ std::string Pairing::Side::names_of_traces() const {
 
 Pairing::Pairing(const RowTable& first, const RowTable& second) : first_(first), second_(second) {
     const auto place = [](const auto& list, const auto& value) {
-        const auto found = std::ranges::find(list, value);
-        return found == list.end() ? -1 : static_cast<std::int32_t>(found - list.begin());
+        const auto match = std::ranges::find(list, value);
+        return match == list.end() ? -1 : static_cast<std::int32_t>(match - list.begin());
     };
     for (const std::string& name : second.tensor.names)
         tensor_.push_back(place(first.tensor.names, name));
@@ -306,8 +309,8 @@ std::optional<Pair> Pairing::paired(std::int32_t trace, const Rows& rows_a, cons
     std::vector<std::size_t> place(one.tensor.levels, one.tensor.levels);
     std::size_t next = 0;
     for (const std::uint32_t row : rows_a) {
-        std::size_t& held = place[static_cast<std::size_t>(one.tensor.of_row[row])];
-        if (held == one.tensor.levels) held = next++;
+        std::size_t& place_of_tensor = place[static_cast<std::size_t>(one.tensor.of_row[row])];
+        if (place_of_tensor == one.tensor.levels) place_of_tensor = next++;
     }
     std::ranges::stable_sort(
         met, {}, [&](const Met& m) { return place[static_cast<std::size_t>(m.tensor)]; });
@@ -335,21 +338,21 @@ std::string name_of(HeldBy held_by) {
 
 std::vector<Pair> Pairing::pairs(std::string_view a, std::string_view b,
                                  const Reductions& reductions) const {
-    std::vector<Pair> found;
+    std::vector<Pair> pairs;
     for (const auto& [here, there] : matched()) {
         const Rows *rows_a = first_.find(here, a), *rows_b = second_.find(there, b);
         if (rows_a == nullptr || rows_b == nullptr) continue;
         if (auto pair = paired(here, *rows_a, *rows_b, a, b, reductions))
-            found.push_back(std::move(*pair));
+            pairs.push_back(std::move(*pair));
     }
-    const auto& asked = reductions.a ? reductions.a : reductions.b;
-    if (asked && asked != "wire" &&
-        std::ranges::all_of(found, [](const Pair& pair) { return pair.topology_a == "wire"; }) &&
-        !found.empty())
+    const auto& requested = reductions.a ? reductions.a : reductions.b;
+    if (requested && requested != "wire" &&
+        std::ranges::all_of(pairs, [](const Pair& pair) { return pair.topology_a == "wire"; }) &&
+        !pairs.empty())
         throw std::invalid_argument(
-            "nothing was reduced in the results, so they have no topology '" + std::string(*asked) +
-            "'; leave it out, or use wire");
-    if (!found.empty()) return found;
+            "nothing was reduced in the results, so they have no topology '" +
+            std::string(*requested) + "'; leave it out, or use wire");
+    if (!pairs.empty()) return pairs;
     throw std::invalid_argument(first_.table != second_.table
                                     ? no_common_place(a, b)
                                     : "no trace of the results has both '" + std::string(a) +
@@ -362,7 +365,7 @@ std::vector<Against> Pairing::against(std::optional<std::string_view> topology) 
         throw std::invalid_argument("the results are of different traces (" +
                                     first_.names_of_traces() + "; " + second_.names_of_traces() +
                                     "); there is nothing to compare");
-    std::vector<Against> found;
+    std::vector<Against> result;
     for (const auto& [trace, scheme] : first_.in_order()) {
         const std::string& spec = first_.table->scheme.names[static_cast<std::size_t>(scheme)];
         const auto both =
@@ -376,7 +379,7 @@ std::vector<Against> Pairing::against(std::optional<std::string_view> topology) 
             one.pair = paired(trace, first_.rows.at({trace, scheme}), *other, spec, spec, topology);
             if (!one.pair) throw std::invalid_argument(no_common_place(spec, spec));
         }
-        found.push_back(std::move(one));
+        result.push_back(std::move(one));
     }
     for (const auto& [trace, scheme] : second_.in_order()) {
         const std::string& spec = second_.table->scheme.names[static_cast<std::size_t>(scheme)];
@@ -385,10 +388,10 @@ std::vector<Against> Pairing::against(std::optional<std::string_view> topology) 
         if (both != met.end() && first_.find(both->first, spec)) continue;
         const RowTable& names = both == met.end() ? *second_.table : *first_.table;
         const std::int32_t name = both == met.end() ? trace : both->first;
-        found.push_back(
+        result.push_back(
             {names.trace.names[static_cast<std::size_t>(name)], spec, HeldBy::second, {}});
     }
-    return found;
+    return result;
 }
 
 }  // namespace apscope::detail

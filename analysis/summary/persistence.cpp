@@ -76,8 +76,8 @@ std::vector<std::int32_t> codes_in(const std::vector<std::string>& texts,
         places.try_emplace(other, static_cast<std::int32_t>(places.size()));
     std::vector<std::int32_t> codes;
     for (const std::string& text : texts) {
-        const auto found = places.find(text);
-        codes.push_back(found == places.end() ? -1 : found->second);
+        const auto match = places.find(text);
+        codes.push_back(match == places.end() ? -1 : match->second);
     }
     return codes;
 }
@@ -91,7 +91,7 @@ UpdateSums update_of(const WindowRow& window, std::optional<Optimizer> optimizer
 }
 
 std::vector<OfGroup> sums_of(const RowTable& table, const ChosenRows& rows, const Groups& groups,
-                             const WindowTable& windows, std::optional<Optimizer> asked) {
+                             const WindowTable& windows, std::optional<Optimizer> requested) {
     // The groups of each layer's reductions: a layer with its own reduction may count for several
     // topologies.
     using Key = std::array<std::int32_t, 4>;
@@ -115,14 +115,14 @@ std::vector<OfGroup> sums_of(const RowTable& table, const ChosenRows& rows, cons
     };
     std::vector<OfGroup> sums(groups.size());
     for (const WindowRow& w : windows.rows) {
-        const auto found = owners.find({of(trace, w.trace), of(scheme, w.scheme),
+        const auto match = owners.find({of(trace, w.trace), of(scheme, w.scheme),
                                         of(tensor, w.tensor), of(topology, w.topology)});
-        if (found == owners.end()) continue;
-        const UpdateSums update =
-            update_of(w, asked ? asked : windows.optimizers[static_cast<std::size_t>(w.trace)]);
+        if (match == owners.end()) continue;
+        const UpdateSums update = update_of(
+            w, requested ? requested : windows.optimizers[static_cast<std::size_t>(w.trace)]);
         for (std::size_t l = 0; l < window_lengths.size(); ++l) {
             if (window_lengths[l] != w.steps) continue;
-            for (const std::uint32_t group : found->second) {
+            for (const std::uint32_t group : match->second) {
                 OfLength& sum = sums[group][l];
                 OfWindow& window = sum.by_step[w.step];
                 window.error.numerator += w.squared_error;

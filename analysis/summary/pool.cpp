@@ -47,7 +47,7 @@ Figures pooled(const RowTable& table, const ChosenRows& rows, const Groups& grou
     struct Sums {
         PresentSum bits, elements, signed_error, absolute, error, reference, sent_error, noise;
         double volumes = 0, all_elements = 0;
-        Loss whole;
+        Loss total;
     };
     std::vector<Sums> sums(count);
     for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -65,7 +65,7 @@ Figures pooled(const RowTable& table, const ChosenRows& rows, const Groups& grou
         s.reference.add(loss.reference);
         if (!table.skipped[row]) s.sent_error.add(loss.error);
         s.noise.add(loss.noise);
-        s.whole.add(loss);
+        s.total.add(loss);
     }
 
     Figures out;
@@ -106,7 +106,7 @@ Figures pooled(const RowTable& table, const ChosenRows& rows, const Groups& grou
     out.add("relative_bias", count, [&](std::size_t g) {
         return quotient(sums[g].signed_error.value(), sums[g].absolute.value());
     });
-    out.add("gain", count, [&](std::size_t g) { return sums[g].whole.gain(); });
+    out.add("gain", count, [&](std::size_t g) { return sums[g].total.gain(); });
     out.add("mse", count, [&](std::size_t g) {
         return infinite_with(out("overflow", g),
                              quotient(sums[g].sent_error.value(), out("counted", g)));
@@ -116,12 +116,11 @@ Figures pooled(const RowTable& table, const ChosenRows& rows, const Groups& grou
         return variance < 0 ? 0.0 : variance;
     });
     out.add("nmse", count, [&](std::size_t g) {
-        return infinite_with(out("overflow", g),
-                             quotient(sums[g].error.value(), sums[g].reference.value()));
+        return nmse_of_sums(sums[g].error.value(), sums[g].reference.value(), out("overflow", g));
     });
     out.add("sqnr_db", count, [&](std::size_t g) { return decibels(out("nmse", g)); });
     out.add("sum_noise", count, [&](std::size_t g) { return sums[g].noise.value(); });
-    out.add("error_over_noise", count, [&](std::size_t g) { return sums[g].whole.over_noise(); });
+    out.add("error_over_noise", count, [&](std::size_t g) { return sums[g].total.over_noise(); });
     return out;
 }
 

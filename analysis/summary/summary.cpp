@@ -57,13 +57,13 @@ std::vector<double> on_the_wire(const RowTable& table, const Summary& summary,
     const auto underflow = table[C::underflow], nonzero = table[C::nonzero];
     std::map<std::string_view, std::vector<Underflow>> by_topology;  // per topology and group
     for (const std::string& topology : summary.topology) {
-        const auto [found, is_new] = by_topology.try_emplace(topology, groups.size());
+        const auto [sums, is_new] = by_topology.try_emplace(topology, groups.size());
         if (!is_new) continue;
         const std::vector<std::uint8_t> sent = sent_for(table, topology);
         for (std::size_t i = 0; i < table.rows; ++i) {
             if (!sent[i] || table.skipped[i]) continue;
-            found->second[groups.of_row[i]].underflow.add(underflow[i]);
-            found->second[groups.of_row[i]].nonzero.add(nonzero[i]);
+            sums->second[groups.of_row[i]].underflow.add(underflow[i]);
+            sums->second[groups.of_row[i]].nonzero.add(nonzero[i]);
         }
     }
     std::vector<double> rates;
@@ -83,15 +83,15 @@ std::vector<double> nonfinite_steps(const RowTable& table, std::span<const std::
     std::vector<std::uint8_t> seen(steps.size(), 0);
     for (std::size_t i = 0; i < table.rows; ++i) seen[steps.of_row[i]] |= odd[i];
     const std::vector<std::uint32_t> owner = steps.owners(places);
-    std::vector<double> counts(places.size(), 0.0), found;
+    std::vector<double> counts(places.size(), 0.0), result;
     for (std::size_t s = 0; s < steps.size(); ++s) counts[owner[s]] += seen[s];
-    for (const std::uint32_t row : first) found.push_back(counts[places.of_row[row]]);
-    return found;
+    for (const std::uint32_t row : first) result.push_back(counts[places.of_row[row]]);
+    return result;
 }
 
 // The sums of one row of the summary over the table's rows.
 struct Sums {
-    Loss whole;
+    Loss total;
     PresentSum error, reference, overflow;
     Underflow underflow;
     double cosines = 0, signed_error = 0, absolute = 0, variance = 0, volumes = 0, elements = 0;
@@ -108,9 +108,12 @@ struct Sums {
     }
 };
 
-// The sums and counts of one row of the summary over its steps.
-struct StepSums {
-    double nmse = 0, losses = 0, pooled = 0, noisy = 0, skipped = 0, overflowed = 0, gaps = 0;
+// Totals of one row of the summary over its steps: of the steps' NMSE and the number of steps that
+// have one, of their error over noise and the number that have that, and further numbers of steps.
+struct StepTotals {
+    double nmse = 0, with_nmse = 0;
+    double over_noise = 0, with_noise = 0;
+    double skipped = 0, overflowed = 0, gaps = 0;
 };
 
 // The lost gains (Loss::lost_gain) of the layers of a summary's row, each over all steps, added up.
@@ -123,33 +126,34 @@ struct LostGain {
 // One row of the summary, as the values of summary_figures.inc refer to it.
 struct Group {
     Sums rows;
-    StepSums steps;
+    StepTotals steps;
     LostGain layers;
     double noise_factor, underflow_wire, nonfinite;
     bool is_wire = false;
     Interval typical = {}, pooled = {}, gain = {};  // typical: factors of `over_noise`
 
-    double over_noise() const { return rows.whole.over_noise() * noise_factor; }
-    double pooled_over_noise() const { return quotient(steps.pooled, steps.noisy) * noise_factor; }
+    double over_noise() const { return rows.total.over_noise() * noise_factor; }
+    double pooled_over_noise() const {
+        return quotient(steps.over_noise, steps.with_noise) * noise_factor;
+    }
     double worst_nmse() const { return rows.worst && !rows.unmeasured ? rows.worst_nmse : missing; }
     double underflow_reduced() const { return is_wire ? missing : rows.underflow.rate(); }
     double nmse() const {
-        if (std::isnan(rows.whole.reference)) return missing;
-        return infinite_with(rows.overflow.value(),
-                             quotient(rows.error.value(), rows.reference.value()));
+        if (std::isnan(rows.total.reference)) return missing;
+        return nmse_of_sums(rows.error.value(), rows.reference.value(), rows.overflow.value());
     }
 };
 
 // Marks the steps of the summary's rows with a note that the scheme's memory is of an earlier step.
 std::vector<std::uint8_t> steps_after_gaps(const RowTable& table, const ChosenRows& rows,
                                            const Groups& steps) {
-    std::vector<std::uint8_t> found(steps.size(), 0), such;
-    if (table.note.of_row.empty()) return found;
+    std::vector<std::uint8_t> result(steps.size(), 0), such;
+    if (table.note.of_row.empty()) return result;
     for (const std::string& note : table.note.names)
         such.push_back(note.find(after_gap) != std::string::npos);
     for (std::size_t i = 0; i < rows.size(); ++i)
-        found[steps.of_row[i]] |= such[static_cast<std::size_t>(table.note.of_row[rows.row[i]])];
-    return found;
+        result[steps.of_row[i]] |= such[static_cast<std::size_t>(table.note.of_row[rows.row[i]])];
+    return result;
 }
 
 std::vector<LostGain> lost_gains(const RowTable& table, const ChosenRows& rows,
@@ -160,15 +164,15 @@ std::vector<LostGain> lost_gains(const RowTable& table, const ChosenRows& rows,
     for (std::size_t i = 0; i < rows.size(); ++i)
         if (!left_out[rows.row[i]]) of_layer[layers.of_row[i]].add(losses[rows.row[i]]);
     const std::vector<std::uint32_t> owner = layers.owners(groups);
-    std::vector<LostGain> found(groups.size());
+    std::vector<LostGain> result(groups.size());
     for (std::size_t l = 0; l < layers.size(); ++l) {
         if (!of_layer[l].exists()) continue;
-        LostGain& own = found[owner[l]];
-        own.sum += of_layer[l].lost_gain();
-        ++own.layers;
-        own.lost += of_layer[l].is_lost();
+        LostGain& gain = result[owner[l]];
+        gain.sum += of_layer[l].lost_gain();
+        ++gain.layers;
+        gain.lost += of_layer[l].is_lost();
     }
-    return found;
+    return result;
 }
 
 // left_out: marks rows of layers that the cosine and the worst error ignore.
@@ -187,11 +191,11 @@ std::vector<Sums> sums_of(const RowTable& table, const ChosenRows& rows, const G
         const Loss loss = losses[row];
         Sums& s = sums[groups.of_row[i]];
         of_step[steps.of_row[i]].add(loss);
-        s.whole.add(loss);
+        s.total.add(loss);
         if (loss.exists() && !left_out[row]) {
             s.cosines += losses.cosine(row, loss, cosine);
             ++s.losses;
-            s.add_worst(row, infinite_with(loss.overflow, loss.nmse()));
+            s.add_worst(row, loss.nmse());
         }
         s.error.add(loss.error);
         s.reference.add(loss.reference);
@@ -222,8 +226,8 @@ public:
             rows[{noise->traces[static_cast<std::size_t>(row.trace)], name_of(*noise, row),
                   part == Part::step ? row.step : 0}]
                 .push_back(&row);
-        for (const auto& [key, own] : rows) {
-            const Noise one(own);
+        for (const auto& [key, rows_of_key] : rows) {
+            const Noise one(rows_of_key);
             known_.try_emplace(key, one, one.typical());
         }
     }
@@ -236,9 +240,9 @@ public:
         if (part_ == Part::role) std::get<1>(key) = table_.role[row];
         if (part_ == Part::step)
             std::get<2>(key) = table_.steps[static_cast<std::size_t>(table_.step.of_row[row])];
-        const auto found = known_.find(key);
-        if (found == known_.end()) return {};
-        return {found->second.second, found->second.first.pooled(std::move(ratios))};
+        const auto match = known_.find(key);
+        if (match == known_.end()) return {};
+        return {match->second.second, match->second.first.pooled(std::move(ratios))};
     }
 
 private:
@@ -305,7 +309,7 @@ Summary summarized(const RowTable& table, const ChosenRows& rows, std::optional<
         out.first.push_back(rows.row[i]);
         out.topology.push_back(rows.topology_of(i));
     }
-    std::vector<StepSums> means(count);
+    std::vector<StepTotals> totals(count);
     // For each row of the summary and each of its steps: the number of the step and the error over
     // noise; the terms of the gain.
     std::vector<std::vector<std::pair<std::int64_t, double>>> ratios(count);
@@ -313,20 +317,20 @@ Summary summarized(const RowTable& table, const ChosenRows& rows, std::optional<
     const std::vector<std::uint32_t> owner = steps.owners(groups);
     for (std::size_t s = 0; s < steps.size(); ++s) {
         const Loss& loss = of_step[s];
-        StepSums& mean = means[owner[s]];
-        mean.skipped += loss.skipped > 0;
-        mean.overflowed += loss.overflow > 0;
-        mean.gaps += gaps[s];
+        StepTotals& total = totals[owner[s]];
+        total.skipped += loss.skipped > 0;
+        total.overflowed += loss.overflow > 0;
+        total.gaps += gaps[s];
         if (loss.noise != 0) {
             const std::int32_t step = table.step.of_row[rows.row[steps.first[s]]];
             ratios[owner[s]].emplace_back(table.steps[static_cast<std::size_t>(step)],
                                           loss.pooled_over_noise());
-            mean.pooled += ratios[owner[s]].back().second;
-            ++mean.noisy;
+            total.over_noise += ratios[owner[s]].back().second;
+            ++total.with_noise;
         }
         if (!loss.exists()) continue;
-        mean.nmse += loss.nmse();
-        ++mean.losses;
+        total.nmse += loss.ranking_nmse();
+        ++total.with_nmse;
         products[owner[s]].push_back({loss.product, loss.reference});
     }
 
@@ -336,11 +340,11 @@ Summary summarized(const RowTable& table, const ChosenRows& rows, std::optional<
     const Intervals intervals(table, part, noise);
     std::vector<Group> of_row;
     for (std::size_t i = 0; i < count; ++i) {
-        Group g{sums[i], means[i], lost[i], batch_factor, wire[i], odd[i]};
+        Group g{sums[i], totals[i], lost[i], batch_factor, wire[i], odd[i]};
         g.is_wire = out.topology[i].empty();
         std::tie(g.typical, g.pooled) = intervals.of(out.first[i], std::move(ratios[i]));
         for (double* end : {&g.pooled.middle, &g.pooled.low, &g.pooled.high}) *end *= batch_factor;
-        if (means[i].overflowed == 0) g.gain = interval_of_ratio(products[i]);
+        if (totals[i].overflowed == 0) g.gain = interval_of_ratio(products[i]);
         of_row.push_back(g);
     }
 #define APSCOPE_FIGURE(name, unit, section, page, value, says) \
@@ -403,25 +407,25 @@ std::vector<std::size_t> ranked(const RowTable& table, const Summary& summary) {
 Breakdown broken_down(const RowTable& table, Part part, std::optional<std::string_view> topology,
                       double batch_factor, const NoiseTable* noise, const WindowTable* windows,
                       std::optional<Optimizer> optimizer) {
-    const std::vector<std::string> held = topologies_in_order(table);
-    const std::string asked = topology ? canonical_topology(*topology) : "";
-    if (topology && std::ranges::find(held, asked) == held.end()) {
+    const std::vector<std::string> topologies = topologies_in_order(table);
+    const std::string requested = topology ? canonical_topology(*topology) : "";
+    if (topology && std::ranges::find(topologies, requested) == topologies.end()) {
         std::string known;
-        for (const std::string& name : held) known += (known.empty() ? "" : ", ") + name;
+        for (const std::string& name : topologies) known += (known.empty() ? "" : ", ") + name;
         throw std::invalid_argument("the results have no topology '" + std::string(*topology) +
                                     "'; use one of " +
                                     (known.empty() ? "none: they have only wire rows" : known));
     }
-    const std::string used = topology ? asked : headline_topology(held);
+    const std::string used = topology ? requested : headline_topology(topologies);
     const ChosenRows rows = of_topology(table, compared_rows(table), used);
     Breakdown out{summarized(table, rows, part, batch_factor, noise, windows, optimizer), {}};
-    const Summary whole = summarized(table, rows, {}, batch_factor);
+    const Summary undivided = summarized(table, rows, {}, batch_factor);
     const auto scheme = [&](std::uint32_t row) {
         return std::pair(table.trace.of_row[row], table.scheme.of_row[row]);
     };
     std::map<std::pair<std::int32_t, std::int32_t>, std::size_t> rank;
-    for (const std::size_t i : ranked(table, whole))
-        rank.try_emplace(scheme(whole.first[i]), rank.size());
+    for (const std::size_t i : ranked(table, undivided))
+        rank.try_emplace(scheme(undivided.first[i]), rank.size());
     out.order.resize(out.summary.first.size());
     std::iota(out.order.begin(), out.order.end(), std::size_t{0});
     std::ranges::stable_sort(out.order, {},

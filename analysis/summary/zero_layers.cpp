@@ -27,20 +27,20 @@ std::vector<std::uint8_t> numerically_zero(std::span<const LayerSums> layers) {
         all.noise += or_zero(layer.noise);
         all.elements += layer.elements;
     }
-    std::vector<std::uint8_t> found;
+    std::vector<std::uint8_t> result;
     for (const LayerSums& l : layers) {
-        found.push_back(l.noise > 0.0 && l.reference <= no_signal * l.noise &&
-                        l.noise * all.elements <= rounding_noise * all.noise * l.elements);
+        result.push_back(l.noise > 0.0 && l.reference <= no_signal * l.noise &&
+                         l.noise * all.elements <= rounding_noise * all.noise * l.elements);
     }
-    return found;
+    return result;
 }
 
 std::vector<std::uint8_t> rows_of_zero_layers(const RowTable& table) {
-    std::vector<std::uint8_t> found(table.rows, 0);
+    std::vector<std::uint8_t> result(table.rows, 0);
     const auto has = [&](C column) {
         return table.numbers[static_cast<std::size_t>(column)].size() == table.rows;
     };
-    if (!has(C::sum_noise) || !has(C::sum_squared_reference) || !has(C::count)) return found;
+    if (!has(C::sum_noise) || !has(C::sum_squared_reference) || !has(C::count)) return result;
     const auto noise = table[C::sum_noise], reference = table[C::sum_squared_reference],
                count = table[C::count];
     const Cells overflow = table.numbers[static_cast<std::size_t>(C::overflow)];
@@ -54,14 +54,14 @@ std::vector<std::uint8_t> rows_of_zero_layers(const RowTable& table) {
     // lacks the pairs that overflow; if all rows overflow, the gradient is larger than any rounding
     // error.
     struct Place : LayerSums {
-        bool whole = false, overflowed = false;
+        bool complete = false, overflowed = false;
     };
     std::vector<Place> of_place(places.size());
     std::vector<LayerSums> of_layer(layers.size());
     for (std::size_t i = 0; i < table.rows; ++i) {
         if (table.wire[i]) continue;
         Place& place = of_place[places.of_row[i]];
-        (has(C::overflow) && overflow[i] > 0 ? place.overflowed : place.whole) = true;
+        (has(C::overflow) && overflow[i] > 0 ? place.overflowed : place.complete) = true;
         place.reference = std::max(place.reference, or_zero(reference[i]));
         place.noise = std::max(place.noise, or_zero(noise[i]));
         place.elements = std::max(place.elements, or_zero(count[i]));
@@ -70,23 +70,23 @@ std::vector<std::uint8_t> rows_of_zero_layers(const RowTable& table) {
     for (std::size_t p = 0; p < of_place.size(); ++p) {
         const Place& place = of_place[p];
         LayerSums& layer = of_layer[layer_of[p]];
-        layer.reference += place.overflowed && !place.whole ? infinity : place.reference;
+        layer.reference += place.overflowed && !place.complete ? infinity : place.reference;
         layer.noise += place.noise;
         layer.elements += place.elements;
     }
     const std::vector<std::uint32_t> trace_of = layers.owners(traces);
     std::vector<std::uint8_t> zero(layers.size(), 0);
     for (std::size_t t = 0; t < traces.size(); ++t) {
-        std::vector<LayerSums> own;
+        std::vector<LayerSums> layers_of_trace;
         for (std::size_t l = 0; l < of_layer.size(); ++l)
-            if (trace_of[l] == t) own.push_back(of_layer[l]);
-        const std::vector<std::uint8_t> flags = numerically_zero(own);
+            if (trace_of[l] == t) layers_of_trace.push_back(of_layer[l]);
+        const std::vector<std::uint8_t> flags = numerically_zero(layers_of_trace);
         std::size_t next = 0;
         for (std::size_t l = 0; l < of_layer.size(); ++l)
             if (trace_of[l] == t) zero[l] = flags[next++];
     }
-    for (std::size_t i = 0; i < table.rows; ++i) found[i] = zero[layers.of_row[i]];
-    return found;
+    for (std::size_t i = 0; i < table.rows; ++i) result[i] = zero[layers.of_row[i]];
+    return result;
 }
 
 }  // namespace apscope::detail

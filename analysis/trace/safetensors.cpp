@@ -82,15 +82,15 @@ void SafetensorsFile::parse(SafetensorsHeaders* seen) {
 }
 
 const SafetensorsEntry& SafetensorsFile::entry(const std::string& name) const {
-    const auto found = entries().find(name);
-    if (found == entries().end())
+    const auto match = entries().find(name);
+    if (match == entries().end())
         refuse(path(), "no tensor '" + limits::clipped(name) + "' in this file");
-    return found->second;
+    return match->second;
 }
 
 std::span<const std::byte> SafetensorsFile::bytes(const std::string& name) const {
-    const SafetensorsEntry& found = entry(name);
-    return {data_ + found.begin, static_cast<std::size_t>(found.end - found.begin)};
+    const SafetensorsEntry& one = entry(name);
+    return {data_ + one.begin, static_cast<std::size_t>(one.end - one.begin)};
 }
 
 // Pages that another view still uses are loaded again, unchanged, when it reads them.

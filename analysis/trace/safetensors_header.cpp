@@ -167,9 +167,9 @@ SafetensorsHeader SafetensorsHeaders::header(std::string_view text, std::uint64_
     };
     {
         const std::lock_guard lock(mutex_);
-        if (const auto found = find(); found != seen_.end()) {
-            if (parts.metadata.empty()) return found->header;
-            return {found->header.tensors,
+        if (const auto match = find(); match != seen_.end()) {
+            if (parts.metadata.empty()) return match->header;
+            return {match->header.tensors,
                     parse_metadata(
                         parse_strict_json(parts.metadata, one_line(path.string()) + ": the header"),
                         path)};

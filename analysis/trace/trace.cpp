@@ -34,8 +34,8 @@ public:
     std::shared_ptr<const SafetensorsFile> open(const FileKey& key, Path&& path) {
         {
             const std::lock_guard lock(mutex_);
-            if (const auto found = index_.find(key); found != index_.end()) {
-                order_.splice(order_.begin(), order_, found->second);
+            if (const auto match = index_.find(key); match != index_.end()) {
+                order_.splice(order_.begin(), order_, match->second);
                 return order_.front().second;
             }
         }
@@ -44,8 +44,8 @@ public:
                                   known(key));  // outside the lock, because it reads and parses
         const std::lock_guard lock(mutex_);
         opened_.try_emplace(key, file->path(), file->state());
-        if (const auto found = index_.find(key); found != index_.end())
-            return found->second->second;
+        if (const auto match = index_.find(key); match != index_.end())
+            return match->second->second;
         order_.emplace_front(key, file);
         index_[key] = order_.begin();
         bytes_ += file->length();
@@ -67,8 +67,8 @@ private:
     using Order = std::list<std::pair<FileKey, std::shared_ptr<const SafetensorsFile>>>;
     std::shared_ptr<FileState> known(const FileKey& key) {
         const std::lock_guard lock(mutex_);
-        const auto found = opened_.find(key);
-        return found == opened_.end() ? nullptr : found->second.second;
+        const auto match = opened_.find(key);
+        return match == opened_.end() ? nullptr : match->second.second;
     }
     std::mutex mutex_;
     // All opened files, including closed ones.
@@ -237,8 +237,8 @@ void Trace::check_shapes(std::size_t step_index, std::span<const std::size_t> te
     const auto file = state_->open(step_index, Kind::gradient, 0);
     for (const std::size_t tensor : tensors) {
         const TensorInfo& info = state_->manifest.tensors.at(tensor);
-        const auto found = file->entries().find(info.name);
-        if (found != file->entries().end()) check_shape(*file, info, found->second.shape);
+        const auto match = file->entries().find(info.name);
+        if (match != file->entries().end()) check_shape(*file, info, match->second.shape);
     }
 }
 

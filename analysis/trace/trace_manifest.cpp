@@ -22,9 +22,9 @@ public:
         : object_(object), where_(std::move(where)) {
         if (!object.is_object()) refuse("must be an object");
         for (const auto& [key, value] : object.items()) {
-            bool found = false;
-            for (const auto name : known) found |= name == key;
-            if (!found) refuse("has the unknown field '" + limits::clipped(key) + "'");
+            bool is_known = false;
+            for (const auto name : known) is_known |= name == key;
+            if (!is_known) refuse("has the unknown field '" + limits::clipped(key) + "'");
         }
     }
     [[noreturn]] void refuse(const std::string& what) const {

@@ -63,7 +63,7 @@ py::tuple losses_of_sums(const Numbers& error, const Numbers& reference, const N
     std::vector<std::uint8_t> exists(size);
     for (std::size_t i = 0; i < size; ++i) {
         const Loss loss{error.data()[i], reference.data()[i], overflow.data()[i]};
-        nmse[i] = loss.nmse();
+        nmse[i] = loss.ranking_nmse();
         exists[i] = loss.exists();
     }
     return py::make_tuple(to_array(nmse), to_flags(exists));

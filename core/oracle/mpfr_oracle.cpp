@@ -26,13 +26,14 @@ Bits nan_result(Bits input, int fraction_bits, const FloatFormat& format,
     const Bits quiet = one << (fraction_bits - 1);
     const Bits canonical = ((sign >> fraction_bits) - 1) << fraction_bits | quiet;
     if (!projection.keep_payload || !format.is_signed || format.nan_codes == 0) return canonical;
-    Bits kept = input & sign;
+    Bits payload = input & sign;
     const bool every_ieee_nan =
         format.has_infinity && format.nan_codes == (std::uint64_t{1} << format.mantissa_bits) - 1;
     if (every_ieee_nan) {
-        for (int i = 1; i <= format.mantissa_bits; ++i) kept |= input & one << (fraction_bits - i);
+        for (int i = 1; i <= format.mantissa_bits; ++i)
+            payload |= input & one << (fraction_bits - i);
     }
-    return canonical | kept;
+    return canonical | payload;
 }
 
 }  // namespace
@@ -98,10 +99,10 @@ MpfrOracle::Step MpfrOracle::bracket(bool inexact) {
                               : format_.subnormals ? format_.subnormal_exponent
                                                    : emin;
         mpfr_div_2si(scratch_, magnitude_, exponent - m, MPFR_RNDN);
-        const unsigned long kept = mpfr_get_ui(scratch_, MPFR_RNDZ);
-        mpfr_set_ui_2exp(lower_, kept, exponent - m, MPFR_RNDN);
-        mpfr_set_ui_2exp(upper_, kept + 1, exponent - m, MPFR_RNDN);
-        step.lower_is_odd = kept % 2 != 0;
+        const unsigned long lower = mpfr_get_ui(scratch_, MPFR_RNDZ);
+        mpfr_set_ui_2exp(lower_, lower, exponent - m, MPFR_RNDN);
+        mpfr_set_ui_2exp(upper_, lower + 1, exponent - m, MPFR_RNDN);
+        step.lower_is_odd = lower % 2 != 0;
         if (format_.even_code_ties && m == 0)
             step.lower_is_odd = !subnormal && (exponent + format_.bias) % 2 != 0;
     }
@@ -134,17 +135,18 @@ MpfrOracle::Count MpfrOracle::count_of(bool inexact) {
                  MPFR_RNDN);
     // Truncation does not change the integer part.
     const int cut = mpfr_div(scratch_, scratch_, width_, MPFR_RNDZ);
-    const Count whole = mpfr_get_ui(scratch_, MPFR_RNDZ);
+    const Count integer = mpfr_get_ui(scratch_, MPFR_RNDZ);
     const bool more = cut != 0 || inexact || !mpfr_integer_p(scratch_);
     switch (mode) {
-        case RoundingMode::stochastic_b: return (whole + 1) / 2;
+        case RoundingMode::stochastic_b: return (integer + 1) / 2;
         case RoundingMode::stochastic_c: {
-            const bool tie = whole % 2 != 0 && !more;
-            const Count below = whole / 2;
-            return tie ? below + below % 2 : below + whole % 2;
+            const bool tie = integer % 2 != 0 && !more;
+            const Count below = integer / 2;
+            return tie ? below + below % 2 : below + integer % 2;
         }
-        case RoundingMode::stochastic_exact: return whole + more;  // number of words below eta 2^64
-        default: return whole;
+        case RoundingMode::stochastic_exact:
+            return integer + more;  // number of words below eta 2^64
+        default: return integer;
     }
 }
 

@@ -17,14 +17,14 @@ struct SquaredDifferences {
     template <class Real>
     static APSCOPE_INLINE void run(const Real* x, const double* y, std::size_t count, double* out) {
         const auto square = [&](std::size_t i) __attribute__((always_inline)) {
-            const double e = y[i] - static_cast<double>(x[i]), kept = e - e == 0.0 ? e : 0.0;
-            return kept * kept;
+            const double e = y[i] - static_cast<double>(x[i]), finite = e - e == 0.0 ? e : 0.0;
+            return finite * finite;
         };
         // Reduces the lanes of each noise block to four partial sums, then adds these four, in two
         // loops that compilers vectorise.
         double quarter[noise_blocks_a_sum][4];
-        const std::size_t whole = count / noise_block;
-        for (std::size_t b = 0; b < whole; ++b) {
+        const std::size_t complete = count / noise_block;
+        for (std::size_t b = 0; b < complete; ++b) {
             const auto pair = [&](std::size_t lane) __attribute__((always_inline)) {
                 const std::size_t i = b * noise_block + lane;
                 return square(i) + square(i + sum_lanes);
@@ -32,11 +32,12 @@ struct SquaredDifferences {
             for (std::size_t j = 0; j < 4; ++j)
                 quarter[b][j] = (pair(j) + pair(j + 8)) + (pair(j + 4) + pair(j + 12));
         }
-        for (std::size_t b = 0; b < whole; ++b)
+        for (std::size_t b = 0; b < complete; ++b)
             out[b] = (quarter[b][0] + quarter[b][2]) + (quarter[b][1] + quarter[b][3]);
-        const std::size_t first = whole * noise_block;
+        const std::size_t first = complete * noise_block;
         if (first < count)
-            out[whole] = block_sum(count - first, [&](std::size_t i) { return square(first + i); });
+            out[complete] =
+                block_sum(count - first, [&](std::size_t i) { return square(first + i); });
     }
 };
 

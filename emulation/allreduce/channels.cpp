@@ -34,19 +34,19 @@ struct Message {
     Count channels, threads;  // the numbers that NCCL uses for the message
     Count bytes, element;
 };
-Message message_of(const Channels& given, bool trees, Count workers, Count n) {
-    const Limits limits = limits_of(given.protocol);
-    Count channels = given.count, threads = limits.threads;
-    const Count bytes = n * given.element_bytes;
-    const bool ring_ll = given.protocol == Protocol::ll && !trees;
+Message message_of(const Channels& keys, bool trees, Count workers, Count n) {
+    const Limits limits = limits_of(keys.protocol);
+    Count channels = keys.count, threads = limits.threads;
+    const Count bytes = n * keys.element_bytes;
+    const bool ring_ll = keys.protocol == Protocol::ll && !trees;
     const Count per_thread = limits.least_per_thread * (ring_ll ? workers : 1);
     while (bytes < channels * threads * per_thread) {
         if (channels >= 2) --channels;
         else if (threads % 128 == 0) threads /= 2;
         else break;
     }
-    if (given.protocol == Protocol::simple) threads += trees ? 4 * warp : warp;
-    return {channels, std::max(threads, 3 * warp), bytes, given.element_bytes};
+    if (keys.protocol == Protocol::simple) threads += trees ? 4 * warp : warp;
+    return {channels, std::max(threads, 3 * warp), bytes, keys.element_bytes};
 }
 
 // The number of elements in a full chunk of a tree; chunks are shorter if the message is shorter
@@ -77,41 +77,41 @@ std::size_t clipped(Count at, Count n) { return static_cast<std::size_t>(std::mi
 
 // The first element of a chunk of the trees. A loop has one chunk per channel, one after another;
 // the first half of the channels has one tree, the second half the other.
-std::size_t tree_begin(const Channels& given, Count workers, Count chunk, Count n) {
-    const Message m = message_of(given, true, workers, n);
-    Count length = tree_chunk(m, given.protocol, workers);
+std::size_t tree_begin(const Channels& keys, Count workers, Count chunk, Count n) {
+    const Message m = message_of(keys, true, workers, n);
+    Count length = tree_chunk(m, keys.protocol, workers);
     const Count loop = m.channels * length;
     if (loop > n) {
-        const Count least = given.protocol == Protocol::simple
+        const Count least = keys.protocol == Protocol::simple
                                 ? (m.threads - 2 * warp) * 8 * (8 / m.element)
-                            : given.protocol == Protocol::ll ? m.threads * (8 / m.element)
-                                                             : m.threads * (60 / m.element) / 8;
+                            : keys.protocol == Protocol::ll ? m.threads * (8 / m.element)
+                                                            : m.threads * (60 / m.element) / 8;
         length = divided_up(n, m.channels * least) * least;
     }
-    const Count first = std::min(m.channels, divided_up(given.count, 2));
+    const Count first = std::min(m.channels, divided_up(keys.count, 2));
     const Count inside = chunk % 2 == 0 ? 0 : first * length;
     return clipped(chunk / 2 * loop + inside, n);
 }
 
-std::size_t ring_begin(const Channels& given, Count workers, Count chunk, Count n) {
-    const Message m = message_of(given, false, workers, n);
-    const bool simple = given.protocol == Protocol::simple;
-    const Count whole = limits_of(given.protocol).step / m.element * (simple ? 4 : 1);
-    const Count parts = m.channels * workers, loop = parts * whole;
+std::size_t ring_begin(const Channels& keys, Count workers, Count chunk, Count n) {
+    const Message m = message_of(keys, false, workers, n);
+    const bool simple = keys.protocol == Protocol::simple;
+    const Count longest = limits_of(keys.protocol).step / m.element * (simple ? 4 : 1);
+    const Count parts = m.channels * workers, loop = parts * longest;
     // With `simple`, every channel has W chunks, one after another. With the other protocols, the
     // chunks of a rank in all channels lie together and count as one here.
     const Count chunks = simple ? parts : workers;
     const Count begin = chunk / chunks * loop, left = n - begin;
     if (left <= 0) return clipped(n, n);
-    Count length = whole;
+    Count length = longest;
     if (simple) {
         const Count threads_hold = (m.threads - warp) * 8 / m.element;
-        length = std::min(whole, divided_up(left, parts));
+        length = std::min(longest, divided_up(left, parts));
         length = divided_up(length, threads_hold) * threads_hold;
     } else {
-        const Count least = given.protocol == Protocol::ll ? m.threads * (8 / m.element)
-                                                           : m.threads * (60 / m.element) / 2;
-        length = std::min(whole, divided_up(left, parts * least) * least);
+        const Count least = keys.protocol == Protocol::ll ? m.threads * (8 / m.element)
+                                                          : m.threads * (60 / m.element) / 2;
+        length = std::min(longest, divided_up(left, parts * least) * least);
     }
     return clipped(begin + chunk % chunks * length * (simple ? 1 : m.channels), n);
 }
@@ -127,9 +127,9 @@ std::string Channels::text() const {
 }
 
 std::optional<Protocol> parse_protocol(std::string_view name) {
-    const auto* found = std::ranges::find(names, name);
-    if (found == names.end()) return std::nullopt;
-    return static_cast<Protocol>(found - names.begin());
+    const auto* match = std::ranges::find(names, name);
+    if (match == names.end()) return std::nullopt;
+    return static_cast<Protocol>(match - names.begin());
 }
 
 std::size_t channel_begin(const Channels& channels, bool trees, int workers, int chunk,

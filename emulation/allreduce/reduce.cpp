@@ -166,10 +166,10 @@ void encode_row(std::span<const float> in, double* out, double scale, const RowC
     cast.round(in.data(), scale, out, in.size(), wire, first);
 }
 
-void reduce(const Topology& given, std::span<const double* const> rows, std::size_t first,
+void reduce(const Topology& order, std::span<const double* const> rows, std::size_t first,
             std::size_t count, std::size_t n, const RowCast& accumulator, PhiloxKey key,
             std::span<double> out, ReduceScratch<double>& scratch, HopMoments* moments) {
-    Topology topology = given;
+    Topology topology = order;
     topology.channels.element_bytes = (accumulator.format().storage_bits() + 7) / 8;
     if (topology.kind == Topology::Kind::exact) {
         std::copy_n(rows[0], count, out.data());
@@ -252,8 +252,8 @@ void all_reduce(std::span<const float> in, std::size_t workers, std::span<double
                                     stage_and_hop(Stage::wire, 0), options.projection.drawn_bits()};
             round_row(sent, in.data() + w * n + first, row, count, wire, first);
         }
-        Fp32Sums own = *sums;
-        reduce(options.topology, rows, first, count, n, own, key, sum, scratch);
+        Fp32Sums local_sums = *sums;
+        reduce(options.topology, rows, first, count, n, local_sums, key, sum, scratch);
         std::copy_n(sum.data(), count, out.data() + first);
     };
     const auto wide = [&](std::size_t first, std::size_t count) {

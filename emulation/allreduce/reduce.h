@@ -53,8 +53,8 @@ void reduce(const Topology& topology, std::span<const float* const> rows, std::s
 struct AllReduceOptions {
     Topology topology;
     Projection projection;
-    std::optional<FloatFormat> accumulate;  // absent: the format itself
-    std::optional<RoundingMode> hop_rounding;
+    std::optional<FloatFormat> accumulate;     // absent: the format itself
+    std::optional<RoundingMode> hop_rounding;  // of partial sums; absent: that of the projection
     bool input_cast = true;
     std::uint64_t seed = 0;
     int threads = 1;

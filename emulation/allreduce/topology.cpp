@@ -157,15 +157,15 @@ private:
     // be beyond the last rank.
     std::vector<std::int64_t> distances(std::int64_t row) const {
         const std::int64_t lowest = row == 0 ? power_ : row & -row;
-        std::vector<std::int64_t> found;
+        std::vector<std::int64_t> result;
         if (row % apart_ != 0) {
-            for (std::int64_t d = lowest / 2; d > 0; d /= 2) found.push_back(d);
+            for (std::int64_t d = lowest / 2; d > 0; d /= 2) result.push_back(d);
         } else {
-            for (std::int64_t d = apart_ / 2; d > 1; d /= 2) found.push_back(d);
-            for (std::int64_t d = apart_; d < lowest; d *= 2) found.push_back(d);
-            if (lowest > 1) found.push_back(1);
+            for (std::int64_t d = apart_ / 2; d > 1; d /= 2) result.push_back(d);
+            for (std::int64_t d = apart_; d < lowest; d *= 2) result.push_back(d);
+            if (lowest > 1) result.push_back(1);
         }
-        return found;
+        return result;
     }
 
     std::vector<Hop>& hops_;
@@ -272,16 +272,21 @@ constexpr std::string_view hierarchy = "hierarchical";
 
 // The form of NAME, or of NAME:G; null if there is none.
 const TopologyForm* find_form(std::string_view name) {
-    const auto* found = std::find_if(forms.begin(), forms.end(), [&](const TopologyForm& f) {
+    const auto* match = std::find_if(forms.begin(), forms.end(), [&](const TopologyForm& f) {
         return f.name == name || (f.has_groups && name.starts_with(f.name) &&
                                   name.substr(f.name.size()).starts_with(':'));
     });
-    return found == forms.end() ? nullptr : found;
+    return match == forms.end() ? nullptr : match;
+}
+
+// The form of a name with keys, compensation, levels or a format.
+const TopologyForm* form_without_keys(std::string_view name) {
+    return find_form(name.substr(0, name.find_first_of("+,(@")));
 }
 
 // Parses the text between the parentheses:
 // NAME[@FORMAT][,key=value...],NAME[@FORMAT][,key=value...].
-std::vector<Topology> levels_of(const std::string& whole, std::string_view text) {
+std::vector<Topology> levels_of(const std::string& full_name, std::string_view text) {
     std::vector<Topology> levels;
     std::vector<std::string> specs;  // the levels without their formats
     std::vector<std::string> formats;
@@ -294,18 +299,18 @@ std::vector<Topology> levels_of(const std::string& whole, std::string_view text)
         specs.emplace_back(piece.substr(0, at));
         formats.emplace_back(at == piece.npos ? "" : piece.substr(at + 1));
         if (at != piece.npos && formats.back().empty())
-            refuse("topology '" + limits::clipped(whole) + "' has no format after '" +
+            refuse("topology '" + limits::clipped(full_name) + "' has no format after '" +
                    limits::clipped(piece) + "', as in " + specs.back() + "@e4m3");
     }
     if (specs.size() != 2)
-        refuse("topology '" + limits::clipped(whole) + "' has " + std::to_string(specs.size()) +
+        refuse("topology '" + limits::clipped(full_name) + "' has " + std::to_string(specs.size()) +
                (specs.size() == 1 ? " level" : " levels") +
                " in its parentheses; give two, inside the groups and over them, as in "
                "hierarchical:8(ring,two_phase@e4m3)");
     const std::vector<std::string> known = level_names();
     for (std::size_t i = 0; i < specs.size(); ++i) {
         if (std::ranges::count(known, specs[i].substr(0, specs[i].find(','))) == 0)
-            refuse("topology '" + limits::clipped(whole) + "' has the level '" +
+            refuse("topology '" + limits::clipped(full_name) + "' has the level '" +
                    limits::clipped(specs[i]) + "'; a level is " + listed(known) +
                    ", with its keys");
         levels.push_back(parse_topology(specs[i]));
@@ -348,8 +353,13 @@ bool operator==(const Topology& a, const Topology& b) {
 }
 
 std::string_view collective_name(std::string_view topology) {
-    const TopologyForm* form = find_form(topology.substr(0, topology.find_first_of("+,(@")));
+    const TopologyForm* form = form_without_keys(topology);
     return form == nullptr ? "" : form->collective;
+}
+
+bool is_two_phase(std::string_view topology) {
+    const TopologyForm* form = form_without_keys(topology);
+    return form != nullptr && form->has_phases;
 }
 
 std::string TwoPhase::text() const {
@@ -370,31 +380,32 @@ std::string Topology::name() const {
 }
 
 Topology parse_topology(std::string_view name) {
-    const std::string whole(name);
+    const std::string full_name(name);
     const std::size_t open = name.find('(');
     if (name.starts_with(hierarchy) && open != name.npos) {
         if (!name.substr(hierarchy.size()).starts_with(':') && open != hierarchy.size())
-            refuse("unknown topology '" + limits::clipped(whole) + "'; use " +
+            refuse("unknown topology '" + limits::clipped(full_name) + "'; use " +
                    listed(topology_names()));
         if (!name.ends_with(')'))
-            refuse("topology '" + limits::clipped(whole) +
+            refuse("topology '" + limits::clipped(full_name) +
                    "' does not end with a parenthesis, as "
                    "in hierarchical:8(ring,two_phase@e4m3)");
         Topology t{Topology::Kind::levels, 0, false, find_form(hierarchy)};
-        t.group = group_of(whole, hierarchy,
+        t.group = group_of(full_name, hierarchy,
                            name.substr(0, open).substr(std::min(open, hierarchy.size() + 1)));
-        t.levels = levels_of(whole, name.substr(open + 1, name.size() - open - 2));
+        t.levels = levels_of(full_name, name.substr(open + 1, name.size() - open - 2));
         return t;
     }
     const std::vector<std::string_view> pieces = split_outside(name, ',');
     const TopologyForm* keyed = find_form(pieces[0]);
     const std::span<const std::string_view> settings = std::span(pieces).subspan(1);
     if (keyed != nullptr && keyed->has_phases) {
-        return {Topology::Kind::two_phase, 0, false, keyed, phases_of(whole, pieces[0], settings)};
+        return {Topology::Kind::two_phase, 0, false, keyed,
+                phases_of(full_name, pieces[0], settings)};
     }
     Topology t;
     if (keyed != nullptr && keyed->has_channels) {
-        t.channels = channels_of(whole, pieces[0], settings);
+        t.channels = channels_of(full_name, pieces[0], settings);
         name = pieces[0];
     }
     if (name.ends_with("+kahan")) {
@@ -403,20 +414,20 @@ Topology parse_topology(std::string_view name) {
     }
     const TopologyForm* form = find_form(name);
     if (form == nullptr && name != "exact")
-        refuse("unknown topology '" + limits::clipped(whole) + "'; use " +
+        refuse("unknown topology '" + limits::clipped(full_name) + "'; use " +
                listed(topology_names()));
     if (form != nullptr) {
         t.form = form;
         t.kind = form->program == ring ? Topology::Kind::ring : Topology::Kind::ordered;
         if (form->has_groups)
-            t.group = group_of(whole, form->name,
+            t.group = group_of(full_name, form->name,
                                name.substr(std::min(name.size(), form->name.size() + 1)));
     }
     if (t.kahan && (form == nullptr || !form->keeps_accumulator)) {
         std::vector<std::string> keep;
         for (const TopologyForm& f : forms)
             if (f.keeps_accumulator) keep.emplace_back(f.name);
-        refuse("topology '" + limits::clipped(whole) +
+        refuse("topology '" + limits::clipped(full_name) +
                "' cannot keep a compensation: +kahan needs an accumulator, which only " +
                listed(keep, " and ") + " keep");
     }
@@ -438,9 +449,9 @@ bool Topology::is_plain() const {
 
 Additions additions_of(const Topology& t, const FloatFormat& accumulate,
                        const Projection& projection) {
-    const SumRounding own{accumulate, projection};
-    if (t.form == nullptr || t.form->additions == nullptr) return {own, {}};
-    return t.form->additions(own);
+    const SumRounding accumulator{accumulate, projection};
+    if (t.form == nullptr || t.form->additions == nullptr) return {accumulator, {}};
+    return t.form->additions(accumulator);
 }
 
 ReductionProgram reduction_program(const Topology& t, int workers) {

@@ -24,7 +24,7 @@ struct TwoPhase {
     std::string sum = "fp32";  // format of the owner's additions: fp32, exact or a format's name
     bool own_exact = false;    // the owner of a shard does not encode its own values
     std::string phase2;        // the scheme that encodes the sums; empty: the scheme of phase 1
-    bool finishes = true;      // false: the sums stay with their owners (reduce_scatter)
+    bool has_phase2 = true;    // false: the sums stay with their owners (reduce_scatter)
 
     friend bool operator==(const TwoPhase&, const TwoPhase&) = default;
     std::string text() const;  // the keys that differ from these defaults
@@ -74,6 +74,8 @@ std::vector<std::string> level_names();
 // `exact`, `gather` and `nccl:nvls`, for reductions that only one scheme has, and for the empty
 // name, which result rows of the wire have.
 std::string_view collective_name(std::string_view topology);
+// True for two_phase and reduce_scatter, with any keys.
+bool is_two_phase(std::string_view topology);
 
 struct Hop {
     int target, source;       // source < 0: the target is rounded without an addition
@@ -83,7 +85,7 @@ struct Hop {
 
 struct ReductionProgram {
     std::vector<Hop> hops;
-    int result = 0;             // the row with the sum
+    int result = 0;             // the row with the sum, in a ring that of the first addend
     int additions_per_hop = 1;  // roundings per hop: 4 with Kahan
 };
 

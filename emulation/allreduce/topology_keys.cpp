@@ -25,22 +25,22 @@ std::string listed(const std::vector<std::string>& names, std::string_view last)
 namespace {
 
 // Throws if a key is given twice.
-void refuse_repeated(const std::string& whole, std::span<const std::string_view> settings) {
+void refuse_repeated(const std::string& full_name, std::span<const std::string_view> settings) {
     const auto key = [](std::string_view setting) { return setting.substr(0, setting.find('=')); };
     for (std::size_t i = 1; i < settings.size(); ++i) {
         if (std::ranges::count(settings.first(i), key(settings[i]), key) > 0)
-            refuse("topology '" + limits::clipped(whole) + "' has the key '" +
+            refuse("topology '" + limits::clipped(full_name) + "' has the key '" +
                    limits::clipped(key(settings[i])) + "' twice; give it once");
     }
 }
 
 }  // namespace
 
-TwoPhase phases_of(const std::string& whole, std::string_view name,
+TwoPhase phases_of(const std::string& full_name, std::string_view name,
                    std::span<const std::string_view> settings) {
-    refuse_repeated(whole, settings);
+    refuse_repeated(full_name, settings);
     TwoPhase phases;
-    phases.finishes = name != "reduce_scatter";
+    phases.has_phase2 = name != "reduce_scatter";
     for (const std::string_view setting : settings) {
         const std::size_t equals = setting.find('=');
         const std::string_view key = setting.substr(0, equals),
@@ -49,20 +49,21 @@ TwoPhase phases_of(const std::string& whole, std::string_view name,
         else if (key == "sum") phases.sum = parse_format(value).name();
         else if (key == "own" && (value == "exact" || value == "encoded"))
             phases.own_exact = value == "exact";
-        else if (key == "phase2" && phases.finishes && value.size() > 2 && value.starts_with('(') &&
-                 value.ends_with(')'))
+        else if (key == "phase2" && phases.has_phase2 && value.size() > 2 &&
+                 value.starts_with('(') && value.ends_with(')'))
             phases.phase2 = value.substr(1, value.size() - 2);
         else
-            refuse("topology '" + limits::clipped(whole) + "' has '" + limits::clipped(setting) +
+            refuse("topology '" + limits::clipped(full_name) + "' has '" +
+                   limits::clipped(setting) +
                    "'; its keys are sum=fp32, sum=exact or sum=FORMAT, own=encoded or own=exact" +
-                   (phases.finishes ? " and phase2=(SCHEME), as in phase2=(aps:e5m2)" : ""));
+                   (phases.has_phase2 ? " and phase2=(SCHEME), as in phase2=(aps:e5m2)" : ""));
     }
     return phases;
 }
 
-Channels channels_of(const std::string& whole, std::string_view name,
+Channels channels_of(const std::string& full_name, std::string_view name,
                      std::span<const std::string_view> settings) {
-    refuse_repeated(whole, settings);
+    refuse_repeated(full_name, settings);
     Channels channels;
     for (const std::string_view setting : settings) {
         const std::size_t equals = setting.find('=');
@@ -74,13 +75,14 @@ Channels channels_of(const std::string& whole, std::string_view name,
         if (number >= 1 && number <= Channels::most) channels.count = number;
         else if (protocol) channels.protocol = *protocol;
         else
-            refuse("topology '" + limits::clipped(whole) + "' has '" + limits::clipped(setting) +
+            refuse("topology '" + limits::clipped(full_name) + "' has '" +
+                   limits::clipped(setting) +
                    "'; its keys are channels=1 to channels=" + std::to_string(Channels::most) +
                    " and protocol=simple, protocol=ll or protocol=ll128, as in " +
                    std::string(name) + ",channels=8");
     }
     if (channels.count == 0 && !settings.empty())
-        refuse("topology '" + limits::clipped(whole) +
+        refuse("topology '" + limits::clipped(full_name) +
                "' has a protocol without channels; give both, as in " + std::string(name) +
                ",channels=8,protocol=ll");
     return channels;
@@ -101,10 +103,10 @@ std::string format_name(const std::string& name) {
     }
 }
 
-int group_of(const std::string& whole, std::string_view form, std::string_view number) {
+int group_of(const std::string& full_name, std::string_view form, std::string_view number) {
     const int group = parse_number<int>(number).value_or(0);
     if (group < 1)
-        refuse("topology '" + limits::clipped(whole) +
+        refuse("topology '" + limits::clipped(full_name) +
                "' needs a group size of 1 to 2147483647, as in " + std::string(form) + ":4");
     return group;
 }

@@ -1,5 +1,5 @@
-// Parses the part of a topology's text that follows its name: keys, formats and numbers. `whole` is
-// the complete text, which the messages of errors (std::invalid_argument) quote.
+// Parses the part of a topology's text that follows its name: keys, formats and numbers.
+// `full_name` is the complete text, which the messages of errors (std::invalid_argument) quote.
 #pragma once
 
 #include <span>
@@ -16,15 +16,15 @@ namespace apscope::detail {
 std::string listed(const std::vector<std::string>& names, std::string_view last = " or ");
 
 // Parses sum=, own= and, if sums are encoded again, phase2=.
-TwoPhase phases_of(const std::string& whole, std::string_view name,
+TwoPhase phases_of(const std::string& full_name, std::string_view name,
                    std::span<const std::string_view> settings);
 // Parses channels= and protocol=.
-Channels channels_of(const std::string& whole, std::string_view name,
+Channels channels_of(const std::string& full_name, std::string_view name,
                      std::span<const std::string_view> settings);
 // The name of a float format, or of a block format as the scheme `mx` writes it, with / in place of
 // commas.
 std::string format_name(const std::string& name);
 // The group size of hierarchical:G, from the text after the colon.
-int group_of(const std::string& whole, std::string_view form, std::string_view number);
+int group_of(const std::string& full_name, std::string_view form, std::string_view number);
 
 }  // namespace apscope::detail

@@ -93,7 +93,7 @@ void Rounder::round(double* row, std::size_t count, const RandomStream& stream,
     if (operand_floor != 0)
         std::transform(row, row + count, row,
                        [&](double x) { return flush_operand(x, operand_floor); });
-    round_by_rule(row, count, cast, stream, first);
+    draw_and_round(row, count, cast, stream, first);
 }
 
 void Rounder::apply(Operation operation, const double* a, const double* b, const double* c,
@@ -117,7 +117,7 @@ void Rounder::apply(Operation operation, const double* a, const double* b, const
         } else {
             simd::run<OperateToOdd<Op, false>>(a, b, c, row, count, down, 0.0);
         }
-        round_by_rule(row, count, cast, stream, first);
+        draw_and_round(row, count, cast, stream, first);
     });
 }
 

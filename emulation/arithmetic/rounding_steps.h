@@ -33,7 +33,7 @@ struct StepCast {
     Bits largest = 0;
     Bits overflow_positive = 0, overflow_negative = 0, infinite_positive = 0, infinite_negative = 0;
     int shift = 0;  // for the step bits: the number of discarded bits
-    Bits rest = 0;
+    Bits rest = 0;  // for the step bits: the mask of the discarded bits
     // For the step threshold: rounds up if more than this part of a quantum (as bits of Real) is
     // discarded.
     Bits up_positive = 0, up_negative = 0;

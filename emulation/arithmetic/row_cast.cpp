@@ -127,8 +127,8 @@ RowCast::RowCast(const FloatFormat& format, const Projection& projection)
       step_(make_step<double>(format, projection)), drawn_(make_drawn(format, projection, cast_)) {}
 
 template <class Real>
-void RowCast::round_row(const Real* in, double scale, double* out, std::size_t count,
-                        const RandomStream& stream, std::uint64_t first) const {
+void RowCast::round_scaled(const Real* in, double scale, double* out, std::size_t count,
+                           const RandomStream& stream, std::uint64_t first) const {
     if (step_)
         return with_step(step_->step, [&]<Step S>() {
             simd::run<RoundSteps<S, Real>>(in, scale, out, count, &*step_);
@@ -141,17 +141,17 @@ void RowCast::round_row(const Real* in, double scale, double* out, std::size_t c
     }
     for_groups(count, [&](std::size_t begin, std::size_t n) {
         simd::run<Scale<Real>>(in + begin, scale, out + begin, n);
-        round_by_rule(out + begin, n, cast_, stream, first + begin);
+        draw_and_round(out + begin, n, cast_, stream, first + begin);
     });
 }
 
 void RowCast::round(const float* in, double scale, double* out, std::size_t count,
                     const RandomStream& stream, std::uint64_t first) const {
-    round_row(in, scale, out, count, stream, first);
+    round_scaled(in, scale, out, count, stream, first);
 }
 void RowCast::round(const double* in, double scale, double* out, std::size_t count,
                     const RandomStream& stream, std::uint64_t first) const {
-    round_row(in, scale, out, count, stream, first);
+    round_scaled(in, scale, out, count, stream, first);
 }
 
 void RowCast::add(const double* a, const double* b, double sign, double* out, std::size_t count,
@@ -185,12 +185,12 @@ void RowCast::add(const double* a, const double* b, double sign, double* out, st
         cast_.rounding == RoundingMode::toward_negative
             ? simd::run<SumToOdd<true>>(a + begin, b + begin, sign, out + begin, n)
             : simd::run<SumToOdd<false>>(a + begin, b + begin, sign, out + begin, n);
-        round_by_rule(out + begin, n, cast_, stream, first + begin);
+        draw_and_round(out + begin, n, cast_, stream, first + begin);
     });
 }
 
-void round_by_rule(double* row, std::size_t count, const Cast<double>& cast,
-                   const RandomStream& stream, std::uint64_t first) {
+void draw_and_round(double* row, std::size_t count, const Cast<double>& cast,
+                    const RandomStream& stream, std::uint64_t first) {
     for_random_words(is_stochastic(cast.rounding), stream, first, count,
                      [&](std::size_t begin, std::size_t n, const std::uint64_t* words) {
                          round_by_rule(row + begin, row + begin, n, cast, words);

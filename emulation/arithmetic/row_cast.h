@@ -51,8 +51,8 @@ public:
 
 private:
     template <class Real>
-    void round_row(const Real* in, double scale, double* out, std::size_t count,
-                   const RandomStream& stream, std::uint64_t first) const;
+    void round_scaled(const Real* in, double scale, double* out, std::size_t count,
+                      const RandomStream& stream, std::uint64_t first) const;
 
     FloatFormat format_;
     Projection projection_;
@@ -62,8 +62,8 @@ private:
 };
 
 // Sets row[i] = round_to_format(row[i]), with the draw of element first + i of the stream.
-void round_by_rule(double* row, std::size_t count, const Cast<double>& cast,
-                   const RandomStream& stream, std::uint64_t first);
+void draw_and_round(double* row, std::size_t count, const Cast<double>& cast,
+                    const RandomStream& stream, std::uint64_t first);
 
 // Sets out[i] = a[i] + sign b[i], rounded to odd.
 void sums_to_odd(const double* a, const double* b, double sign, double* out, std::size_t count);

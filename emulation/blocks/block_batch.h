@@ -25,13 +25,13 @@ struct SpreadScales {
 // A thread's buffers for its current batch.
 template <class Real>
 struct BatchRoom {
-    BitsOf<Real> maxima[batch_blocks], shift[batch_blocks];
-    std::int32_t exponents[batch_blocks];
-    Real multiply[batch_blocks], value[batch_blocks];
-    std::uint8_t codes[batch_blocks], served[batch_blocks];
-    SpreadScales<Real> spread;
-    std::uint32_t drawn[batch_elements];
-    alignas(64) Real rounded[batch_elements];
+    BitsOf<Real> maxima[batch_blocks], shift[batch_blocks];  // of blocks: |x|; see BlockScales
+    std::int32_t exponents[batch_blocks];                    // scales that are powers of two
+    Real multiply[batch_blocks], value[batch_blocks];        // see BlockScales
+    std::uint8_t codes[batch_blocks], served[batch_blocks];  // of scales; 1: by the loops
+    SpreadScales<Real> spread;                               // one scale per element
+    std::uint32_t drawn[batch_elements];                     // random integers
+    alignas(64) Real rounded[batch_elements];                // results before they are stored
 
     BlockScales<Real> scales(std::size_t block) const {
         return {shift + block, multiply + block, value + block};

@@ -57,12 +57,12 @@ void parallel_for(std::size_t count, int threads, const std::function<void(std::
         }
     };
 
-    const std::size_t wanted = std::min<std::size_t>(
+    const std::size_t running = std::min<std::size_t>(
         static_cast<std::size_t>(thread_count(threads)), std::max<std::size_t>(count, 1));
     {
         Threads others;
         try {
-            for (std::size_t i = 1; i < wanted; ++i) others.running.emplace_back(run, false);
+            for (std::size_t i = 1; i < running; ++i) others.running.emplace_back(run, false);
         } catch (...) {
             stop = true;  // a thread could not start; the others end after their item
             throw;

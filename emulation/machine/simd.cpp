@@ -29,14 +29,14 @@ void refuse_fused_operations() {
     for (const SimdLevel level :
          {SimdLevel::portable, SimdLevel::sse4, SimdLevel::avx2, SimdLevel::avx512}) {
         if (level > best_simd_level()) break;
-        std::array<double, 17> x, found;  // whole vectors and a remainder
+        std::array<double, 17> x, rounded;  // whole vectors and a remainder
         x.fill(1.0 + 0x1p-30);
         const double* in = x.data();
-        double* out = found.data();
+        double* out = rounded.data();
         // Prevents the compiler from computing the result in advance.
         asm volatile("" : "+r"(in), "+r"(out) : : "memory");
         simd::run_at<ProductsLessOne>(level, in, out, x.size());
-        for (const double y : found) {
+        for (const double y : rounded) {
             if (y != 0x1p-29) {
                 throw std::runtime_error("this build fuses multiplications with additions, which "
                                          "changes results; compile apscope with -ffp-contract=off");
@@ -47,11 +47,11 @@ void refuse_fused_operations() {
 
 SimdLevel initial_level() {
     refuse_fused_operations();
-    const char* wanted = std::getenv("APSCOPE_SIMD");
-    if (wanted == nullptr || *wanted == '\0') return best_simd_level();
-    const SimdLevel level = parse_simd_level(wanted);
+    const char* name = std::getenv("APSCOPE_SIMD");
+    if (name == nullptr || *name == '\0') return best_simd_level();
+    const SimdLevel level = parse_simd_level(name);
     if (level > best_simd_level()) {
-        throw std::invalid_argument("APSCOPE_SIMD=" + std::string(wanted) +
+        throw std::invalid_argument("APSCOPE_SIMD=" + std::string(name) +
                                     " is more than this machine has; its best is " +
                                     std::string(to_string(best_simd_level())));
     }

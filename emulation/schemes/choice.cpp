@@ -73,14 +73,14 @@ double largest_sum(std::span<const std::span<const float>> rows) {
 
 }  // namespace
 
-void add_wanted(AgreedStatistics& agreed, std::span<const std::span<const float>> rows,
-                const WantedStatistics& wanted) {
-    for (std::size_t w = 0; w < rows.size() && wanted.sums; ++w) add_sums(agreed, rows[w]);
-    if (wanted.largest_sum) agreed.largest_sum = largest_sum(rows);
+void add_needed(AgreedStatistics& agreed, std::span<const std::span<const float>> rows,
+                const NeededStatistics& needed) {
+    for (std::size_t w = 0; w < rows.size() && needed.sums; ++w) add_sums(agreed, rows[w]);
+    if (needed.largest_sum) agreed.largest_sum = largest_sum(rows);
 }
 
 AgreedStatistics agreed_statistics(std::span<const std::span<const float>> rows,
-                                   const WantedStatistics& wanted) {
+                                   const NeededStatistics& needed) {
     AgreedStatistics agreed;
     agreed.elements = rows[0].size();
     std::uint32_t amax = 0;
@@ -93,7 +93,7 @@ AgreedStatistics agreed_statistics(std::span<const std::span<const float>> rows,
         }
     }
     agreed.amax = bits_cast<float>(amax);
-    add_wanted(agreed, rows, wanted);
+    add_needed(agreed, rows, needed);
     return agreed;
 }
 
@@ -105,9 +105,9 @@ void StepErrors::merge(const StepErrors& next) {
     overflow += next.overflow;
 }
 
-SelectionInput SelectionInput::serving(const std::vector<char>& items) const {
+SelectionInput SelectionInput::with_assigned(const std::vector<char>& items) const {
     SelectionInput seen = *this;
-    seen.served = items;
+    seen.assigned = items;
     for (std::size_t i = 0; i < items.size(); ++i)
         if (items[i] == 0) seen.statistics[i] = {.elements = statistics[i].elements};
     return seen;
@@ -141,9 +141,9 @@ Decision choose_one(const Choose& choose, const TrainingStep& step, State& state
         .at(0);
 }
 
-Parameters choose_for(const Choose& choose, const Selection& given, const WantedStatistics& wanted,
-                      const Lookahead* ahead) {
-    const auto& [step, state, rows] = given;
+Parameters choose_for(const Choose& choose, const Selection& selection,
+                      const NeededStatistics& needed, const Lookahead* ahead) {
+    const auto& [step, state, rows] = selection;
     AgreedStatistics s;
     s.elements = rows[0].size;
     s.nonfinite = step.nonfinite;
@@ -151,7 +151,7 @@ Parameters choose_for(const Choose& choose, const Selection& given, const Wanted
         for_runs(
             row, std::max<std::size_t>(row.size, 1), [&](std::size_t, std::span<const double> x) {
                 s.amax = std::max(s.amax, amax_of(x));
-                if (!wanted.sums) return;
+                if (!needed.sums) return;
                 s.sum += block_sum(x.size(), [&](std::size_t i) { return x[i]; });
                 s.sum_absolute +=
                     block_sum(x.size(), [&](std::size_t i) { return std::abs(x[i]); });

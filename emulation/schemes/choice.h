@@ -27,15 +27,15 @@ struct AgreedStatistics {
 };
 
 // The statistics that the schemes of a run need besides amax and the counts.
-struct WantedStatistics {
+struct NeededStatistics {
     bool sums = false, largest_sum = false;
 };
 
-// Adds the wanted statistics of the finite elements of these rows.
-void add_wanted(AgreedStatistics& agreed, std::span<const std::span<const float>> rows,
-                const WantedStatistics& wanted);
+// Adds the needed statistics of the finite elements of these rows.
+void add_needed(AgreedStatistics& agreed, std::span<const std::span<const float>> rows,
+                const NeededStatistics& needed);
 AgreedStatistics agreed_statistics(std::span<const std::span<const float>> rows,
-                                   const WantedStatistics& wanted = {});
+                                   const NeededStatistics& needed = {});
 
 struct Decision {
     double scale = 1.0;           // an fp32 number or a power of two
@@ -61,11 +61,11 @@ struct StepErrors {
 
     void merge(const StepErrors& next);
 };
-// found: the errors of the sums under one decision. least: a lower bound of the errors under this
+// errors: those of the sums under one decision. least: a lower bound of the errors under this
 // scale and every larger power of two, from the largest result and, if known, the results'
 // precision; computed for the last of several decisions only.
 struct ErrorsAhead {
-    StepErrors found, least;
+    StepErrors errors, least;
 };
 
 // Lets a choice try decisions: computes the sums that a decision would give, and their errors
@@ -95,7 +95,7 @@ struct SelectionInput {
     std::vector<std::int64_t> step_numbers;
     // One flag per item, that is a tensor at a step. 0: a policy gives the item to another scheme,
     // and its statistics are those of zeros. Empty: the scheme has all items.
-    std::vector<char> served = {};
+    std::vector<char> assigned = {};
     // Needed by a scheme that looks ahead; must outlive the choice.
     const Lookahead* ahead = nullptr;
     // The number of elements of each tensor in a bucket. If a replay uses a sample of a tensor,
@@ -105,11 +105,11 @@ struct SelectionInput {
     const AgreedStatistics& at(std::size_t step, std::size_t tensor) const {
         return statistics[step * tensors + tensor];
     }
-    bool serves(std::size_t step, std::size_t tensor) const {
-        return served.empty() || served[step * tensors + tensor] != 0;
+    bool is_assigned(std::size_t step, std::size_t tensor) const {
+        return assigned.empty() || assigned[step * tensors + tensor] != 0;
     }
     // A copy of the input, in which the scheme has only these items.
-    SelectionInput serving(const std::vector<char>& items) const;
+    SelectionInput with_assigned(const std::vector<char>& items) const;
 };
 
 // One decision per item of the input. The memory after the last step is stored in the state, from
@@ -120,9 +120,9 @@ using Choose = std::function<std::vector<Decision>(const SelectionInput&, State&
 Decision choose_one(const Choose& choose, const TrainingStep& step, State& state,
                     const AgreedStatistics& statistics, const Lookahead* ahead = nullptr);
 // The parameters of such a decision, from statistics of rows that may have been compensated or
-// transformed. wanted: the sums that the choice needs.
-Parameters choose_for(const Choose& choose, const Selection& given, const WantedStatistics& wanted,
-                      const Lookahead* ahead = nullptr);
+// transformed. needed: the sums that the choice needs.
+Parameters choose_for(const Choose& choose, const Selection& selection,
+                      const NeededStatistics& needed, const Lookahead* ahead = nullptr);
 
 // The smallest fp32 number that is not below amax, at most the largest finite one. Needed for rows
 // whose elements are not always fp32 numbers.

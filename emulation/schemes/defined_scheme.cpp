@@ -12,9 +12,9 @@ namespace {
 void replace_choice(SchemeParts& scheme, DefinedParts& defined) {
     SchemeChoice& choice = scheme.choice;
     if (choice.choose) {  // the caller's parts get one tensor at a time
-        const WantedStatistics wanted{.sums = choice.wants_sums};
-        choice.select = [choose = std::move(choice.choose), wanted](const Selection& s) {
-            return choose_for(choose, s, wanted);
+        const NeededStatistics needed{.sums = choice.needs_sums};
+        choice.select = [choose = std::move(choice.choose), needed](const Selection& s) {
+            return choose_for(choose, s, needed);
         };
         choice.choose = {};
     }

@@ -17,7 +17,7 @@ double Parameters::common_scale() const {
 }
 
 NamedRows Parameters::rows() const {
-    NamedRows all = own.rows();
+    NamedRows all = extra.rows();
     if (scale) all["scale"] = {*scale};
     if (!scales.empty()) all["scales"] = scales;
     if (scale_exponent) all["scale_exponent"] = {static_cast<double>(*scale_exponent)};
@@ -36,14 +36,14 @@ Parameters Parameters::of_rows(NamedRows rows) {
         theta.scale_exponent = static_cast<int>(*exponent);
     theta.skipped = first("skipped").value_or(0.0) != 0.0;
     if (auto row = rows.extract("scales"); !row.empty()) theta.scales = std::move(row.mapped());
-    theta.own = Record(std::move(rows));
+    theta.extra = Record(std::move(rows));
     return theta;
 }
 
-void check_length(std::size_t found, std::size_t wanted) {
-    if (found == wanted) return;
-    throw std::invalid_argument("the state has a row of " + std::to_string(found) +
-                                " elements for a tensor of " + std::to_string(wanted));
+void check_length(std::size_t length, std::size_t expected) {
+    if (length == expected) return;
+    throw std::invalid_argument("the state has a row of " + std::to_string(length) +
+                                " elements for a tensor of " + std::to_string(expected));
 }
 
 std::span<double> piece_of(Row& row, const Place& place, std::size_t count) {
@@ -94,7 +94,7 @@ void Message::prepare(std::size_t n, bool with_codes, bool with_moments) {
 double ArrayTotals::of(std::size_t worker, const std::function<double()>& find) {
     {
         const std::lock_guard lock(mutex_);
-        if (const auto found = found_.find(worker); found != found_.end()) return found->second;
+        if (const auto total = found_.find(worker); total != found_.end()) return total->second;
     }
     const double total = find();  // several threads may compute it, with the same result
     const std::lock_guard lock(mutex_);

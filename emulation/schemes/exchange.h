@@ -23,7 +23,7 @@
 namespace apscope::detail {
 
 // The parameters that select() chooses for all workers at one step. Python gets scale, scales,
-// scale_exponent and skipped under these names if they are set, and the entries of `own`.
+// scale_exponent and skipped under these names if they are set, and the entries of `extra`.
 struct Parameters {
     std::optional<double> scale;        // scale of every element
     Row scales;                         // otherwise: one scale per `unit` consecutive elements
@@ -31,11 +31,11 @@ struct Parameters {
         lead = 0;                       // how many elements of the first unit precede the row
     std::optional<int> scale_exponent;  // s, if all elements have the scale 2^s
     bool skipped = false;               // the scheme drops this step
-    Record own;                         // further inputs of the scheme's encode and reduce
+    Record extra;                       // further inputs of the scheme's encode and reduce
 
     template <class Part>
     const Part& of() const {
-        return own.of<Part>();
+        return extra.of<Part>();
     }
     double common_scale() const;  // throws std::invalid_argument if `scale` is not set
     double scale_at(std::size_t element) const { return scales[(lead + element) / unit]; }
@@ -176,7 +176,7 @@ struct Place {
 };
 
 // Throws std::invalid_argument if a row does not have this length.
-void check_length(std::size_t found, std::size_t wanted);
+void check_length(std::size_t length, std::size_t expected);
 
 // A piece of a row of a state. Throws std::invalid_argument for a state of another tensor's length.
 std::span<double> piece_of(Row& row, const Place& place, std::size_t count);
@@ -201,7 +201,7 @@ struct WorkerRow {
 struct RowPiece {
     const TrainingStep& step;
     const Parameters& theta;
-    std::span<const double> own;  // the result of measure() for this row
+    std::span<const double> measured;  // the result of measure() for this row
     Place place;
     std::span<const double> x;
     std::size_t worker = 0;

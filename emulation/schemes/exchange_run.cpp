@@ -145,10 +145,10 @@ void ExchangeRun::read_piece(std::size_t first) {
 // piece uses the same keys.
 const Parameters& ExchangeRun::drawn(const PhiloxKey& key) {
     if (!parts_.choice.draw) return theta_;
-    const auto found = std::find_if(drawn_.begin(), drawn_.end(), [&](const auto& one) {
+    const auto match = std::find_if(drawn_.begin(), drawn_.end(), [&](const auto& one) {
         return one.first.low == key.low && one.first.high == key.high;
     });
-    if (found != drawn_.end()) return found->second;
+    if (match != drawn_.end()) return match->second;
     Parameters& theta = drawn_.emplace_back(key, theta_).second;
     parts_.choice.draw(step_, theta, elements_);
     return theta;

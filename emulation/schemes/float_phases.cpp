@@ -33,15 +33,15 @@ bool chooses_alone(const SchemeParts& parts) {
 }  // namespace
 
 std::shared_ptr<const FloatPhases> float_phases(const TwoPhase& phases,
-                                                std::shared_ptr<const Scheme> leaf,
-                                                std::shared_ptr<const Scheme> finish) {
+                                                std::shared_ptr<const Scheme> phase1,
+                                                std::shared_ptr<const Scheme> phase2) {
     const bool plain = phases.sum == "fp32" && !phases.own_exact;
-    if (!plain || !chooses_alone(leaf->parts)) return nullptr;
-    if (finish && !chooses_alone(finish->parts)) return nullptr;
+    if (!plain || !chooses_alone(phase1->parts)) return nullptr;
+    if (phase2 && !chooses_alone(phase2->parts)) return nullptr;
     // If only the sums are rounded stochastically, they have moments, which only the composition
     // (two_phase.cpp) computes.
-    if (finish && finish->parts.draws() && !leaf->parts.draws()) return nullptr;
-    return std::make_shared<const FloatPhases>(FloatPhases{std::move(leaf), std::move(finish)});
+    if (phase2 && phase2->parts.draws() && !phase1->parts.draws()) return nullptr;
+    return std::make_shared<const FloatPhases>(FloatPhases{std::move(phase1), std::move(phase2)});
 }
 
 std::size_t PhaseExchange::Wires::of(const Decision& decision) {
@@ -60,16 +60,16 @@ PhaseExchange::PhaseExchange(const FloatPhases& phases, const TrainingStep& step
                              std::span<const std::span<const float>> gradients,
                              FloatBuffers& buffers, FloatBuffers& ahead)
     : phases_(phases), step_(step), gradients_(gradients), buffers_(buffers), ahead_(ahead),
-      leaves_{phases.leaf->parts, {}, {}} {
+      phase1_{phases.phase1->parts, {}, {}} {
     step_.workers = 1;
-    if (phases.finish && phases.finish != phases.leaf)
-        others_.emplace(Wires{phases.finish->parts, {}, {}});
+    if (phases.phase2 && phases.phase2 != phases.phase1)
+        phase2_.emplace(Wires{phases.phase2->parts, {}, {}});
     std::vector<double> scales;
     for (const std::span<const float> row : gradients_) {
-        const Decision decision = choose(leaves_.parts, row);
+        const Decision decision = choose(phase1_.parts, row);
         skipped_ = skipped_ || decision.skipped;
         scales.push_back(decision.scale);
-        wire_of_.push_back(leaves_.of(decision));
+        wire_of_.push_back(phase1_.of(decision));
     }
     scale_exponent_ = common_exponent(scales);
 }
@@ -85,7 +85,7 @@ Decision PhaseExchange::choose(const SchemeParts& parts, std::span<const float> 
 void PhaseExchange::add_up(std::span<float> sum, const FloatBuffers& buffers,
                            std::size_t at) const {
     for (std::size_t w = 0; w < workers(); ++w) {
-        const bool narrow = leaves_.wires[wire_of_[w]]->is_narrow();
+        const bool narrow = phase1_.wires[wire_of_[w]]->is_narrow();
         if (!narrow)
             simd::run<AddNarrowed>(buffers.decoded[w].data() + at, w == 0, sum.size(), sum.data());
         else if (w == 0) std::copy_n(buffers.narrow[w].data() + at, sum.size(), sum.data());
@@ -96,7 +96,7 @@ void PhaseExchange::add_up(std::span<float> sum, const FloatBuffers& buffers,
 void PhaseExchange::exact_sum(std::span<double> y) const {
     std::ranges::fill(y, -0.0);  // -0 + x is x
     for (std::size_t w = 0; w < workers(); ++w) {
-        if (leaves_.wires[wire_of_[w]]->is_narrow())
+        if (phase1_.wires[wire_of_[w]]->is_narrow())
             simd::run<AddWidened>(y.data(), buffers_.narrow[w].data(), y.size());
         else simd::run<AddRow>(buffers_.decoded[w].data(), y.size(), y.data());
     }
@@ -116,7 +116,7 @@ void PhaseExchange::sum_of(const Shard& shard, std::size_t first, std::size_t co
         const std::span<float> part = std::span(sum_).subspan(i - shard.first, n);
         if (!at_hand) {
             for (std::size_t w = 0; w < workers(); ++w)
-                leaves_.wires[wire_of_[w]]->encode({static_cast<std::uint32_t>(w), w},
+                phase1_.wires[wire_of_[w]]->encode({static_cast<std::uint32_t>(w), w},
                                                    gradients_[w].subspan(i, n), i, step_.key, false,
                                                    ahead_);
         }
@@ -126,15 +126,15 @@ void PhaseExchange::sum_of(const Shard& shard, std::size_t first, std::size_t co
 }
 
 // Appends the sum of shard s as all workers decode it.
-void PhaseExchange::finish(std::size_t s, const Shard& shard) {
+void PhaseExchange::append_sum(std::size_t s, const Shard& shard) {
     const std::size_t at = done_.size();
     done_.resize(at + shard.count);
     double* done = done_.data() + at;
-    if (!phases_.finish) {
+    if (!phases_.phase2) {
         simd::run<WidenFloats>(static_cast<const float*>(sum_.data()), shard.count, done);
         return;
     }
-    Wires& wires = others_ ? *others_ : leaves_;
+    Wires& wires = phase2_ ? *phase2_ : phase1_;
     const FloatSource owner{static_cast<std::uint32_t>(workers() + s), 0};
     FloatWire& wire = *wires.wires[wires.of(choose(wires.parts, sum_))];
     for (std::size_t i = 0; i < shard.count; i += sum_block) {
@@ -153,7 +153,7 @@ void PhaseExchange::reduce(std::size_t first, std::span<double> y) {
     while (done_.size() < y.size()) {
         const Shard shard = shard_of(next_, elements(), workers());
         sum_of(shard, first, y.size());
-        finish(next_++, shard);
+        append_sum(next_++, shard);
     }
     std::copy_n(done_.begin(), y.size(), y.begin());
 }

@@ -21,12 +21,12 @@ struct Shard;  // two_phase.h
 
 // The schemes of both phases. Each streams and keeps no state.
 struct FloatPhases {
-    std::shared_ptr<const Scheme> leaf, finish;  // finish: null if sums are not encoded
+    std::shared_ptr<const Scheme> phase1, phase2;  // phase2: null if sums are not encoded
 };
-// The fast path, or null if there is none. `finish` may be null.
+// The fast path, or null if there is none. `phase2` may be null.
 std::shared_ptr<const FloatPhases> float_phases(const TwoPhase& phases,
-                                                std::shared_ptr<const Scheme> leaf,
-                                                std::shared_ptr<const Scheme> finish);
+                                                std::shared_ptr<const Scheme> phase1,
+                                                std::shared_ptr<const Scheme> phase2);
 
 class PhaseExchange {
 public:
@@ -39,8 +39,8 @@ public:
     bool skipped() const { return skipped_; }
     std::optional<int> scale_exponent() const { return scale_exponent_; }
     // The wires of phase 1; workers with the same scale share one.
-    std::size_t wires() const { return leaves_.wires.size(); }
-    FloatWire& wire(std::size_t i) { return *leaves_.wires[i]; }
+    std::size_t wires() const { return phase1_.wires.size(); }
+    FloatWire& wire(std::size_t i) { return *phase1_.wires[i]; }
     std::size_t wire_of(std::size_t w) const { return wire_of_[w]; }
 
     // Sums of elements first .. first + y.size() - 1, whose messages are in the buffers.
@@ -61,15 +61,15 @@ private:
     Decision choose(const SchemeParts& parts, std::span<const float> row) const;
     void add_up(std::span<float> sum, const FloatBuffers& buffers, std::size_t at) const;
     void sum_of(const Shard& shard, std::size_t first, std::size_t count);
-    void finish(std::size_t s, const Shard& shard);
+    void append_sum(std::size_t s, const Shard& shard);
 
     const FloatPhases& phases_;
     TrainingStep step_;  // with workers = 1, because each row is encoded by itself
     std::span<const std::span<const float>> gradients_;
     FloatBuffers &buffers_, &ahead_;
-    Wires leaves_;
-    std::optional<Wires> others_;       // wires of phase 2; not set: leaves_ serves both
-    std::vector<std::size_t> wire_of_;  // index in leaves_.wires of each worker's wire
+    Wires phase1_;
+    std::optional<Wires> phase2_;       // not set: the wires of phase1_ are for both phases
+    std::vector<std::size_t> wire_of_;  // index in phase1_.wires of each worker's wire
     bool skipped_ = false;
     std::optional<int> scale_exponent_;
     Buffer<float> sum_;           // sum of a shard

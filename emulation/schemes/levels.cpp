@@ -25,7 +25,7 @@ using LevelStates = TwoStates<LevelNames>;
 // The parameters of every group, and the measurements of every worker.
 struct Inside {
     std::vector<Parameters> groups;
-    Rows own;
+    Rows measured;
 
     void fields(Fields&) {}
 };
@@ -98,18 +98,19 @@ Parameters choose_inside(const SchemeParts& parts, int size, const Selection& s)
     LevelStates& states = s.state.of<LevelStates>();
     states.first.resize(groups.size());
     Parameters theta;
-    Inside& chosen = theta.own.of<Inside>();
+    Inside& chosen = theta.extra.of<Inside>();
     std::vector<double> scales;
     for (const Group& group : groups) {
         const TrainingStep step = inside(s.step, group);
         const std::span<const RowReader> rows = s.rows.subspan(group.first, group.size);
         State& state = states.first[group.number];
-        Parameters& own = chosen.groups.emplace_back(parts.choice.parameters({step, state, rows}));
-        theta.skipped = theta.skipped || own.skipped;
-        if (own.scale) scales.push_back(*own.scale);
+        Parameters& group_theta =
+            chosen.groups.emplace_back(parts.choice.parameters({step, state, rows}));
+        theta.skipped = theta.skipped || group_theta.skipped;
+        if (group_theta.scale) scales.push_back(*group_theta.scale);
         for (const RowReader& row : rows)
-            chosen.own.push_back(parts.choice.measure ? parts.choice.measure({step, own, row})
-                                                      : Row());
+            chosen.measured.push_back(
+                parts.choice.measure ? parts.choice.measure({step, group_theta, row}) : Row());
     }
     if (scales.size() == groups.size()) theta.scale_exponent = common_exponent(scales);
     return theta;
@@ -181,7 +182,7 @@ SchemeParts in_levels(const Scheme& scheme, const Topology& topology) {
                                           std::size_t n) {
             for (const Group& group : groups_of(static_cast<std::size_t>(step.workers), size))
                 lower->parts.choice.draw(inside(step, group),
-                                         theta.own.of<Inside>().groups[group.number], n);
+                                         theta.extra.of<Inside>().groups[group.number], n);
         };
     parts.encoding = {
         .tables = leaf.encoding.tables,
@@ -195,8 +196,8 @@ SchemeParts in_levels(const Scheme& scheme, const Topology& topology) {
         const Group group = groups_of(static_cast<std::size_t>(p.step.workers), size)[number];
         const Inside& chosen = p.theta.of<Inside>();
         const TrainingStep step = inside(p.step, group);
-        lower->parts.encoding.make({step, chosen.groups[number], chosen.own[p.worker], p.place, p.x,
-                                    p.worker - group.first},
+        lower->parts.encoding.make({step, chosen.groups[number], chosen.measured[p.worker], p.place,
+                                    p.x, p.worker - group.first},
                                    m);
     };
     parts.encoding.reduce = [lower, upper, size, within, above](const SentPieces& s, Row& sum) {

@@ -193,7 +193,7 @@ std::vector<ErrorsAhead> piece_errors(const GradientRows& item, const Pieces::Pi
             const auto reference = std::span<const double>(references).subspan(first, n);
             const std::span<const double> block_noise = noise_of(&noise, first, n);
             sums.add_up(piece.first + first, std::span(y, n));
-            errors[d].found.merge(errors_of(reference, std::span(y, n), block_noise));
+            errors[d].errors.merge(errors_of(reference, std::span(y, n), block_noise));
             if (d + 1 < decisions.size()) continue;
             std::transform(reference.begin(), reference.end(), y, nearest);
             errors[d].least.merge(errors_of(reference, std::span(y, n), block_noise));
@@ -229,7 +229,7 @@ std::vector<ErrorsAhead> SumsAhead::errors(std::size_t step, std::span<const std
     std::vector<ErrorsAhead> errors(decisions.size());
     for (const std::vector<ErrorsAhead>& piece : of_piece) {
         for (std::size_t d = 0; d < errors.size(); ++d) {
-            errors[d].found.merge(piece[d].found);
+            errors[d].errors.merge(piece[d].errors);
             errors[d].least.merge(piece[d].least);
         }
     }

@@ -20,9 +20,9 @@ inline void each_state(Fields& f, const std::string& prefix, std::vector<State>&
     for (std::size_t i = 0;; ++i) {
         NamedRows mine;
         const std::string mark = begins(i);
-        for (auto found = all.lower_bound(mark);
-             found != all.end() && found->first.starts_with(mark);) {
-            auto row = all.extract(found++);
+        for (auto entry = all.lower_bound(mark);
+             entry != all.end() && entry->first.starts_with(mark);) {
+            auto row = all.extract(entry++);
             row.key() = row.key().substr(mark.size());
             mine.insert(std::move(row));
         }

@@ -108,13 +108,13 @@ std::vector<std::size_t> Policy::branches_for(const PolicyTensor& tensor,
     for (std::size_t i = 0; i < branches.size(); ++i) {
         if (branches[i].condition.holds(tensor)) holding.push_back(i);
     }
-    std::vector<std::size_t> found;
+    std::vector<std::size_t> chosen;
     for (const std::int64_t step : steps) {  // the last branch is else
-        found.push_back(*std::find_if(holding.begin(), holding.end(), [&](std::size_t i) {
+        chosen.push_back(*std::find_if(holding.begin(), holding.end(), [&](std::size_t i) {
             return branches[i].condition.names(step);
         }));
     }
-    return found;
+    return chosen;
 }
 
 Policy parse_policy(std::string_view body, const std::function<Scheme(std::string_view)>& parse) {

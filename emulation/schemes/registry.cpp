@@ -25,7 +25,7 @@ constexpr std::array families{
     Family{"stochastic_grids", "stochastic"}, Family{"one_bit", "one bit"},
     Family{"transforms", "transform"}};
 
-struct Found {
+struct DefinitionFile {
     std::string_view folder;
     SchemeDefinition definition;
 
@@ -39,8 +39,8 @@ struct Found {
         if (definition.body != Body::none) return definition.body == Body::policy ? "mixed" : "";
         return place() < families.size() ? families[place()].label : folder;
     }
-    bool operator<(const Found& other) const {
-        const auto order = [](const Found& f) {
+    bool operator<(const DefinitionFile& other) const {
+        const auto order = [](const DefinitionFile& f) {
             return std::tuple(f.place(), f.folder,
                               f.definition.body != SchemeDefinition::Body::none, f.definition.name);
         };
@@ -52,19 +52,19 @@ struct Found {
 
 std::span<const SchemeDefinition> scheme_definitions() {
     static const std::vector<SchemeDefinition> definitions = [] {
-        std::vector<Found> found;
+        std::vector<DefinitionFile> files;
         const auto add = [&](std::string_view folder, std::string_view name,
                              SchemeDefinition definition) {
             definition.name = name;
-            found.push_back({folder, std::move(definition)});
-            found.back().definition.family = found.back().label();
+            files.push_back({folder, std::move(definition)});
+            files.back().definition.family = files.back().label();
         };
 #define APSCOPE_SCHEME(folder, name) add(#folder, #name, name##_definition());
 #include "emulation/schemes/scheme_files.inc"
 #undef APSCOPE_SCHEME
-        std::sort(found.begin(), found.end());
+        std::sort(files.begin(), files.end());
         std::vector<SchemeDefinition> all;
-        for (Found& f : found) all.push_back(std::move(f.definition));
+        for (DefinitionFile& f : files) all.push_back(std::move(f.definition));
         return all;
     }();
     return definitions;
@@ -80,15 +80,15 @@ void MadeSchemes::add(Scheme scheme) {
             "' cannot name a new scheme; give a word that no scheme has, without :,;=()");
     }
     const std::string name = scheme.spec;
-    auto kept = std::make_shared<const Scheme>(std::move(scheme));
+    auto added = std::make_shared<const Scheme>(std::move(scheme));
     const std::lock_guard lock(mutex_);
-    schemes_[name].swap(kept);  // the replaced scheme is destroyed without the lock
+    schemes_[name].swap(added);  // the replaced scheme is destroyed without the lock
 }
 
 std::shared_ptr<const Scheme> MadeSchemes::find(std::string_view name) const {
     const std::lock_guard lock(mutex_);
-    const auto found = schemes_.find(name);
-    return found == schemes_.end() ? nullptr : found->second;
+    const auto match = schemes_.find(name);
+    return match == schemes_.end() ? nullptr : match->second;
 }
 
 }  // namespace apscope::detail

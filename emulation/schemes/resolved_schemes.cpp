@@ -25,7 +25,7 @@ std::vector<ResolvedScheme> resolve_policies(std::span<const Scheme> schemes,
         for (std::size_t k = 0; schemes[s].is_policy() && k < tensors.size(); ++k) {
             const std::vector<std::size_t> branches = policy.branches_for(tensors[k], steps);
             for (std::size_t t = 0; t < steps.size(); ++t)
-                resolved[first + branches[t]].serves[t * tensors.size() + k] = 1;
+                resolved[first + branches[t]].assigned[t * tensors.size() + k] = 1;
         }
     }
     return resolved;

@@ -22,11 +22,11 @@ struct ResolvedScheme {
     std::shared_ptr<const Scheme> scheme;  // not a policy
     std::size_t requested = 0;             // index of the requested scheme or policy
     std::string name;  // the state's name: SPEC, POLICY/SPEC for a branch; + |TOPOLOGY if composed
-    std::vector<char> serves;  // 1 for each item of this scheme; empty: all items
-    bool composed = false;     // true: scheme is the composition of a requested scheme with a
-                               // topology, not the requested scheme
+    std::vector<char> assigned;  // 1 for each item of this scheme; empty: all items
+    bool composed = false;       // true: scheme is the composition of a requested scheme with a
+                                 // topology, not the requested scheme
 
-    bool serves_item(std::size_t item) const { return serves.empty() || serves[item] != 0; }
+    bool has_item(std::size_t item) const { return assigned.empty() || assigned[item] != 0; }
     const SchemeParts& parts() const { return scheme->parts; }
     bool streams() const { return parts().streams(); }
     // True if steps must be processed in order. A scheme that streams has chosen for all steps in
@@ -34,7 +34,8 @@ struct ResolvedScheme {
     bool needs_order() const { return parts().keeps_state() && !streams(); }
     // The decisions of a scheme that streams; items of other schemes count as zero tensors.
     std::vector<Decision> choose(const SelectionInput& input, State& state) const {
-        return parts().choice.choose(serves.empty() ? input : input.serving(serves), state);
+        return parts().choice.choose(assigned.empty() ? input : input.with_assigned(assigned),
+                                     state);
     }
 };
 

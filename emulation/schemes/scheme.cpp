@@ -4,9 +4,9 @@
 
 namespace apscope::detail {
 
-Parameters SchemeChoice::parameters(const Selection& given, const Lookahead* ahead) const {
-    if (select) return select(given);
-    return choose ? choose_for(choose, given, {.sums = wants_sums}, ahead) : Parameters();
+Parameters SchemeChoice::parameters(const Selection& selection, const Lookahead* ahead) const {
+    if (select) return select(selection);
+    return choose ? choose_for(choose, selection, {.sums = needs_sums}, ahead) : Parameters();
 }
 
 void SchemeEncoding::make(const RowPiece& piece, Message& m) const {
@@ -36,9 +36,9 @@ bool SchemeParts::streams() const {
     return chooses && is_float && only_encodes() && !memory.compares_intended;
 }
 
-void SchemeParts::add_to(WantedStatistics& wanted) const {
-    wanted.sums = wanted.sums || choice.wants_sums;
-    wanted.largest_sum = wanted.largest_sum || choice.looks_ahead;
+void SchemeParts::add_to(NeededStatistics& needed) const {
+    needed.sums = needed.sums || choice.needs_sums;
+    needed.largest_sum = needed.largest_sum || choice.looks_ahead;
 }
 
 const SchemeParts& Scheme::own_parts() const {

@@ -85,7 +85,7 @@ struct SchemeParts {
     // all such schemes on one block after another (float_exchange.h).
     bool streams() const;
     // Adds the statistics that this scheme needs.
-    void add_to(WantedStatistics& wanted) const;
+    void add_to(NeededStatistics& needed) const;
 };
 
 struct Scheme {

@@ -22,7 +22,7 @@ struct SchemeChoice {
     // words only if SchemeParts::run is whole_row.
     std::function<Parameters(const Selection&)> select = {};
     Choose choose = {};
-    bool wants_sums = false,    // choose() needs the sums of AgreedStatistics
+    bool needs_sums = false,    // choose() needs the sums of AgreedStatistics
         joins_tensors = false,  // choose() gives several tensors one scale
         looks_ahead = false;    // choose() uses Lookahead, so every topology has its own decisions
     // Adds parameters that the step's random words decide for all workers and pieces; rows have
@@ -35,9 +35,9 @@ struct SchemeChoice {
 
     bool selects() const { return select || choose; }
     // True if choose() decides for each tensor at each step from that tensor's amax and counts.
-    bool is_alone() const { return !wants_sums && !joins_tensors && !looks_ahead; }
+    bool is_alone() const { return !needs_sums && !joins_tensors && !looks_ahead; }
     // ahead: needed if looks_ahead.
-    Parameters parameters(const Selection& given, const Lookahead* ahead = nullptr) const;
+    Parameters parameters(const Selection& selection, const Lookahead* ahead = nullptr) const;
 };
 
 struct SchemeMemory {

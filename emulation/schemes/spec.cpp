@@ -75,9 +75,9 @@ double SchemeArguments::scale(std::string_view key, std::string_view word) const
             number >= 0x1p-126 && number <= 0x1.fffffep127 && static_cast<float>(number) == number;
         return power || single;
     };
-    const std::optional<double> given = parse_number<double>(text(key));
-    const float nearest = given ? static_cast<float>(*given) : 0.0f;
-    if (given && !exact(*given) && exact(nearest)) {
+    const std::optional<double> number = parse_number<double>(text(key));
+    const float nearest = number ? static_cast<float>(*number) : 0.0f;
+    if (number && !exact(*number) && exact(nearest)) {
         refuse(setting(*this, key) +
                " is neither an fp32 number nor a power of two, as exact products with gradients "
                "need; use " +
@@ -95,9 +95,9 @@ bool SchemeArguments::flag(std::string_view key) const {
 
 std::size_t SchemeArguments::place_of(std::string_view key,
                                       std::span<const std::string_view> choices) const {
-    const auto found = std::find(choices.begin(), choices.end(), text(key));
-    if (found == choices.end()) refuse(setting(*this, key) + " is not one of " + list(choices));
-    return static_cast<std::size_t>(found - choices.begin());
+    const auto match = std::find(choices.begin(), choices.end(), text(key));
+    if (match == choices.end()) refuse(setting(*this, key) + " is not one of " + list(choices));
+    return static_cast<std::size_t>(match - choices.begin());
 }
 
 std::string_view SchemeArguments::choice(std::string_view key,
@@ -174,9 +174,9 @@ std::string meant_by(std::string_view word, std::span<const SchemeDefinition> de
 // The definition with this name; null if there is none.
 const SchemeDefinition* definition_of(std::string_view name) {
     const std::span<const SchemeDefinition> definitions = scheme_definitions();
-    const auto found = std::find_if(definitions.begin(), definitions.end(),
+    const auto match = std::find_if(definitions.begin(), definitions.end(),
                                     [&](const auto& d) { return d.name == name; });
-    return found == definitions.end() ? nullptr : &*found;
+    return match == definitions.end() ? nullptr : &*match;
 }
 
 [[noreturn]] void refuse_scheme(std::string_view name) {
@@ -208,11 +208,11 @@ void read_body(const SchemeDefinition& definition, const SpecParts& parts, const
 std::string_view key_of_head(const SchemeDefinition& definition, std::string_view spec,
                              std::string_view head) {
     if (!definition.grid_key.empty()) return definition.grid_key;
-    const auto own = [&](std::string_view key) {
+    const auto has_key = [&](std::string_view key) {
         return std::ranges::any_of(definition.keys,
                                    [&](const SchemeKey& k) { return k.name == key; });
     };
-    if (constexpr std::string_view block = "block_format"; own(block)) return block;
+    if (constexpr std::string_view block = "block_format"; has_key(block)) return block;
     std::string instead = bare_hint(definition, head);
     if (instead.empty() && parse_number<double>(head) && !definition.keys.empty()) {
         instead =
@@ -224,7 +224,7 @@ std::string_view key_of_head(const SchemeDefinition& definition, std::string_vie
 
 void read_keys(const SchemeDefinition& definition, std::string_view spec,
                std::span<const std::string_view> settings, SchemeArguments& arguments) {
-    std::set<std::string> given;
+    std::set<std::string> names;
     for (const std::string_view text : settings) {
         const std::size_t equals = text.find('=');
         const std::string key(text.substr(0, equals));
@@ -238,7 +238,7 @@ void read_keys(const SchemeDefinition& definition, std::string_view spec,
                    "'" +
                    (meant.empty() ? instead_of(key, definition.keys, "; its keys are ") : meant));
         }
-        if (!given.insert(key).second)
+        if (!names.insert(key).second)
             refuse("scheme '" + clipped(spec) + "' has the key '" + clipped(key) + "' twice");
         const std::string_view value = text.substr(equals + 1);
         arguments.keys[key] =
@@ -280,13 +280,13 @@ Scheme parse_scheme(std::string_view spec, const MadeSchemes* made) {
     check_limits(spec);
     const SpecParts parts = take_apart(spec);
     const std::string name(parts.name);
-    const SchemeDefinition* found = definition_of(name);
-    if (found == nullptr) {
+    const SchemeDefinition* match = definition_of(name);
+    if (match == nullptr) {
         const std::string begun = spec_begun_by(name);
         if (begun.empty()) refuse_scheme(name);
         return parse_scheme(begun + std::string(spec.substr(name.size())), made);
     }
-    const SchemeDefinition& definition = *found;
+    const SchemeDefinition& definition = *match;
 
     SchemeArguments arguments;
     for (const SchemeKey& key : definition.keys)

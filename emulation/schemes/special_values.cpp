@@ -11,16 +11,16 @@ namespace {
 
 struct WidenFinite {
     static APSCOPE_INLINE void run(const float* in, std::size_t count, double* out,
-                                   std::uint32_t* found) {
+                                   std::uint32_t* special_bits) {
         constexpr std::uint32_t infinity = 0x7F800000u;
         std::uint32_t special = 0;
         for (std::size_t i = 0; i < count; ++i) {
             const auto bits = bits_cast<std::uint32_t>(in[i]);
-            const std::uint32_t kept = (bits & infinity) == infinity ? 0u : bits;
-            special |= kept ^ bits;
-            out[i] = bits_cast<float>(kept);
+            const std::uint32_t finite = (bits & infinity) == infinity ? 0u : bits;
+            special |= finite ^ bits;
+            out[i] = bits_cast<float>(finite);
         }
-        *found = special;
+        *special_bits = special;
     }
 };
 

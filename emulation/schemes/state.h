@@ -58,17 +58,17 @@ public:
     void row(const std::string& name, Row& row) {
         if (writes()) {
             if (!row.empty()) rows_[name] = way_ == Way::moves ? std::move(row) : row;
-        } else if (Row found = take(name); !found.empty()) {
-            row = std::move(found);
+        } else if (Row values = take(name); !values.empty()) {
+            row = std::move(values);
         }
     }
     template <class Number>
     void row(const std::string& name, std::vector<Number>& row) {
         if (writes()) {
             if (!row.empty()) rows_[name] = Row(row.begin(), row.end());
-        } else if (const Row found = take(name); !found.empty()) {
+        } else if (const Row values = take(name); !values.empty()) {
             row.clear();
-            for (const double number : found) row.push_back(read<Number>(name, number));
+            for (const double number : values) row.push_back(read<Number>(name, number));
         }
     }
     // name/0, name/1, ...: one row per worker.
@@ -84,9 +84,9 @@ public:
     void each(const std::string& name, std::map<std::string, Value>& values) {
         if (!writes()) {
             const std::string prefix = name + "/";
-            for (auto found = rows_.lower_bound(prefix);
-                 found != rows_.end() && found->first.starts_with(prefix); ++found) {
-                values.try_emplace(found->first.substr(prefix.size()));
+            for (auto entry = rows_.lower_bound(prefix);
+                 entry != rows_.end() && entry->first.starts_with(prefix); ++entry) {
+                values.try_emplace(entry->first.substr(prefix.size()));
             }
         }
         for (auto& [key, value] : values) {
@@ -125,8 +125,8 @@ private:
         return name + "/" + std::to_string(w);
     }
     Row take(const std::string& name) {
-        auto found = rows_.extract(name);
-        return found.empty() ? Row{} : std::move(found.mapped());
+        auto entry = rows_.extract(name);
+        return entry.empty() ? Row{} : std::move(entry.mapped());
     }
 
     NamedRows& rows_;
@@ -152,38 +152,38 @@ public:
     NamedRows rows() const& {
         NamedRows all = others_;
         Fields fields(all, Fields::Way::copies);
-        for (auto& [type, held] : parts_) held.fields(held.part, fields);
+        for (auto& [type, entry] : parts_) entry.fields(entry.part, fields);
         return all;
     }
     // The rows of a record that is no longer needed. No row is copied.
     NamedRows rows() && {
         NamedRows all = std::move(others_);
         Fields fields(all, Fields::Way::moves);
-        for (auto& [type, held] : parts_) held.fields(held.part, fields);
+        for (auto& [type, entry] : parts_) entry.fields(entry.part, fields);
         parts_.clear();
         return all;
     }
 
 private:
-    struct Held {
+    struct Entry {
         std::any part;
         void (*fields)(std::any&, Fields&);
     };
     template <class Part>
     Part& part(Part initial) const {
-        const auto [found, is_new] = parts_.try_emplace(std::type_index(typeid(Part)));
-        Held& held = found->second;
+        const auto [place, is_new] = parts_.try_emplace(std::type_index(typeid(Part)));
+        Entry& entry = place->second;
         if (is_new) {
-            held = {std::move(initial), [](std::any& any, Fields& fields) {
-                        std::any_cast<Part&>(any).fields(fields);
-                    }};
+            entry = {std::move(initial), [](std::any& any, Fields& fields) {
+                         std::any_cast<Part&>(any).fields(fields);
+                     }};
             Fields fields(others_, Fields::Way::takes);
-            held.fields(held.part, fields);
+            entry.fields(entry.part, fields);
         }
-        return std::any_cast<Part&>(held.part);
+        return std::any_cast<Part&>(entry.part);
     }
 
-    mutable std::map<std::type_index, Held> parts_;
+    mutable std::map<std::type_index, Entry> parts_;
     mutable NamedRows others_;  // rows that no part has read
 };
 

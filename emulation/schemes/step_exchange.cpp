@@ -31,9 +31,10 @@ void for_schemes(const Scheme& scheme, const auto& work) {
 }
 
 // The buffers of a thread, shared by its exchanges.
-FloatBuffers& buffers_of(std::optional<FloatBuffers>& held, int workers) {
-    if (!held || held->narrow.size() != static_cast<std::size_t>(workers)) held.emplace(workers);
-    return *held;
+FloatBuffers& buffers_of(std::optional<FloatBuffers>& buffers, int workers) {
+    if (!buffers || buffers->narrow.size() != static_cast<std::size_t>(workers))
+        buffers.emplace(workers);
+    return *buffers;
 }
 
 // Runs the phases block by block, with the same bits as two_phase.cpp. Returns true if the scheme
@@ -108,9 +109,9 @@ std::vector<std::string> StepExchange::needs() const {
 }
 
 void StepExchange::check(const StepGradients& step) const {
-    const auto refuse = [&](const std::string& what, std::size_t found, std::size_t wanted) {
-        throw std::invalid_argument(what + " " + std::to_string(found) + ", not " +
-                                    std::to_string(wanted));
+    const auto refuse = [&](const std::string& what, std::size_t number, std::size_t expected) {
+        throw std::invalid_argument(what + " " + std::to_string(number) + ", not " +
+                                    std::to_string(expected));
     };
     const std::size_t count = tensors_.size();
     if (step.gradients.size() != count)
@@ -144,17 +145,17 @@ void StepExchange::check(const StepGradients& step) const {
 std::vector<AgreedStatistics> StepExchange::statistics(const StepGradients& step,
                                                        std::span<const ResolvedScheme> schemes,
                                                        int threads) const {
-    WantedStatistics sums;
-    std::vector<std::size_t> wanted;  // the tensors of schemes that stream
+    NeededStatistics sums;
+    std::vector<std::size_t> streaming;  // the tensors of schemes that stream
     for (const ResolvedScheme& scheme : schemes) {
         if (!scheme.streams()) continue;
         scheme.parts().add_to(sums);
         for (std::size_t k = 0; k < tensors_.size(); ++k)
-            if (scheme.serves_item(k)) wanted.push_back(k);
+            if (scheme.has_item(k)) streaming.push_back(k);
     }
     std::vector<AgreedStatistics> agreed(tensors_.size());
-    parallel_for(wanted.size(), threads, [&](std::size_t i) {
-        agreed[wanted[i]] = agreed_statistics(step.gradients[wanted[i]], sums);
+    parallel_for(streaming.size(), threads, [&](std::size_t i) {
+        agreed[streaming[i]] = agreed_statistics(step.gradients[streaming[i]], sums);
     });
     return agreed;
 }
@@ -172,17 +173,17 @@ std::vector<StepExchange::Task> StepExchange::tasks(const StepGradients& step, i
     const auto gradient = [&step](std::size_t k, std::size_t w) { return step.gradients[k][w]; };
     for (const ResolvedScheme& scheme : schemes) {
         const bool streams = scheme.streams();
-        std::map<std::size_t, std::shared_ptr<ArrayTotals>> found;
+        std::map<std::size_t, std::shared_ptr<ArrayTotals>> by_tensor;
         const auto totals = [&](std::size_t first) {
-            return found.try_emplace(first, std::make_shared<ArrayTotals>()).first->second;
+            return by_tensor.try_emplace(first, std::make_shared<ArrayTotals>()).first->second;
         };
         const auto elements = [&](std::size_t k) {
-            return scheme.serves_item(k) ? std::optional(tensors_[k].elements()) : std::nullopt;
+            return scheme.has_item(k) ? std::optional(tensors_[k].elements()) : std::nullopt;
         };
         std::vector<Decision> decisions(tensors_.size());
         if (streams) decisions = scheme.choose(input, states_[scheme.name]);
         for (std::size_t k = 0; k < tensors_.size(); ++k) {
-            if (!scheme.serves_item(k)) continue;
+            if (!scheme.has_item(k)) continue;
             const std::size_t size = tensors_[k].elements(), most = streams ? chunk : size;
             State* state = streams ? nullptr : &states_[scheme.name + "|" + tensors_[k].name];
             std::shared_ptr<const Bucket> bucket;
@@ -213,8 +214,8 @@ void StepExchange::stream(const Task& task, const StepGradients& step) const {
     const Topology topology =
         encoder.reduction.gathers() ? Topology{Topology::Kind::gather, 0, false} : topology_;
     const bool exact = topology.kind == Topology::Kind::exact || encoder.reduction.exact;
-    thread_local std::optional<FloatBuffers> held;
-    FloatExchange exchange(encoder, task.decision, workers_, !exact, buffers_of(held, workers_));
+    thread_local std::optional<FloatBuffers> reused;
+    FloatExchange exchange(encoder, task.decision, workers_, !exact, buffers_of(reused, workers_));
     const PhiloxKey key = this->key(task.tensor, step.number);
     double y[sum_block];
     const std::size_t end = task.first + task.count;

@@ -40,7 +40,7 @@ struct Transport {
     std::uint64_t agreed_bits = 0;
     bool phased = false;  // the reduction has two phases
     // Bits per value in phase 2 divided by bits per value in phase 1; NaN if unknown.
-    double second_width = 1.0;
+    double phase2_width = 1.0;
     // In a hierarchy of two levels: the transport of the groups' sums. The other fields describe
     // the workers' messages.
     std::shared_ptr<const Transport> over = {};

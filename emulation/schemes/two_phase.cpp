@@ -27,9 +27,9 @@ struct PhaseNames {
 using PhaseStates = TwoStates<PhaseNames>;
 
 // The parameters and the measurements of each worker's row.
-struct Leaves {
+struct Phase1Rows {
     std::vector<Parameters> theta;
-    Rows own;
+    Rows measured;
 
     void fields(Fields&) {}
 };
@@ -48,13 +48,13 @@ Bucket bucket_of(const TrainingStep& step, std::size_t worker) {
 // The parameters and measurements of a row that is encoded alone.
 struct Chosen {
     Parameters theta;
-    Row own;
+    Row measured;
 };
 Chosen choose_alone(const SchemeParts& parts, const TrainingStep& step, State& state,
                     const RowReader& row) {
     Chosen chosen{parts.choice.parameters({step, state, {&row, 1}}), {}};
     if (parts.choice.draw) parts.choice.draw(step, chosen.theta, row.size);
-    if (parts.choice.measure) chosen.own = parts.choice.measure({step, chosen.theta, row});
+    if (parts.choice.measure) chosen.measured = parts.choice.measure({step, chosen.theta, row});
     return chosen;
 }
 
@@ -72,8 +72,8 @@ void add_up(const TwoPhase& phases, const std::optional<RowCast>& accumulator, c
                    s.step.key, sum, scratch);
 }
 
-// Encodes the sums of the shards (phase 2), and appends the moments of these encodings.
-struct Finish {
+// Phase 2: encodes the sums of the shards, and appends the moments of these encodings.
+struct Phase2Encoder {
     const SchemeParts& parts;
     TrainingStep step;  // for one worker, with the shape of the current shard
     Row finite;
@@ -88,7 +88,7 @@ private:
 };
 
 // Encodes the sum of one shard in place. Elements that are not finite bypass the scheme.
-void Finish::encode(State& state, std::size_t owner, std::span<double> sum) {
+void Phase2Encoder::encode(State& state, std::size_t owner, std::span<double> sum) {
     std::uint64_t special = 0;
     for (const double x : sum) special += x - x == 0.0 ? 0 : 1;
     std::span<const double> seen = sum;
@@ -101,7 +101,7 @@ void Finish::encode(State& state, std::size_t owner, std::span<double> sum) {
     const Chosen chosen = choose_alone(parts, step, state, RowReader::of(seen));
     const bool encodes = parts.encoding.sees_special || parts.encodes_special();
     const std::span<const double> x = encodes ? std::span<const double>(sum) : seen;
-    parts.encoding.make({step, chosen.theta, chosen.own, {0, sum.size()}, x, owner}, m);
+    parts.encoding.make({step, chosen.theta, chosen.measured, {0, sum.size()}, x, owner}, m);
     if (moments != nullptr) add_moments(sum);
     for (std::size_t i = 0; i < sum.size(); ++i)
         if (special == 0 || encodes || std::isfinite(sum[i])) sum[i] = m.values[i];
@@ -109,7 +109,7 @@ void Finish::encode(State& state, std::size_t owner, std::span<double> sum) {
 
 // Appends the moments of a shard. If the sum is itself random, they are known only for an encoding
 // without bias, that is without saturation. After a shard with unknown moments none are computed.
-void Finish::add_moments(std::span<const double> sum) {
+void Phase2Encoder::add_moments(std::span<const double> sum) {
     const bool random = m.variance.size() == sum.size();
     if ((!random && (drawn || !m.certain)) || (drawn && !m.saturated.empty())) {
         *moments = {};
@@ -128,12 +128,12 @@ bool have_moments(const std::vector<Message>& messages) {
         messages, [](const Message& m) { return m.variance.size() == m.values.size(); });
 }
 // True if no random word decided anything in these messages.
-bool are_certain(const SchemeParts& leaf, const std::vector<Message>& messages) {
-    return !leaf.draws() || std::ranges::all_of(messages, &Message::certain);
+bool are_certain(const SchemeParts& phase1, const std::vector<Message>& messages) {
+    return !phase1.draws() || std::ranges::all_of(messages, &Message::certain);
 }
 
 // Replaces the decoded values of the worker's own shard by the unencoded values, rounded to fp32.
-void keep_own(const RowPiece& p, std::size_t workers, Message& m) {
+void keep_own_shard(const RowPiece& p, std::size_t workers, Message& m) {
     const Bucket* const bucket = p.step.bucket;
     const std::size_t first = bucket != nullptr ? bucket->first : 0,
                       size = bucket != nullptr ? bucket->size() : p.x.size();
@@ -148,15 +148,15 @@ void keep_own(const RowPiece& p, std::size_t workers, Message& m) {
 }
 
 // The transport of two phases, in which each message carries its scale.
-Transport phased(const SchemeParts& leaf, const SchemeParts& second) {
+Transport phased(const SchemeParts& phase1, const SchemeParts& phase2) {
     Transport t;
     t.phased = true;
-    t.code_bits = leaf.transport.code_bits;
+    t.code_bits = phase1.transport.code_bits;
     // False if the side information is one scale per tensor.
-    t.side_in_parts = !leaf.encoding.float_encoder || leaf.encoding.encode;
-    if (&second == &leaf) return t;
-    const int bits = second.transport.code_bits;
-    t.second_width = t.code_bits > 0 && bits > 0 ? static_cast<double>(bits) / t.code_bits
+    t.side_in_parts = !phase1.encoding.float_encoder || phase1.encoding.encode;
+    if (&phase2 == &phase1) return t;
+    const int bits = phase2.transport.code_bits;
+    t.phase2_width = t.code_bits > 0 && bits > 0 ? static_cast<double>(bits) / t.code_bits
                                                  : std::numeric_limits<double>::quiet_NaN();
     return t;
 }
@@ -168,7 +168,7 @@ std::function<Parameters(const Selection&)> select_alone(
         PhaseStates& states = s.state.of<PhaseStates>();
         states.first.resize(s.rows.size());
         Parameters theta;
-        Leaves& leaves = theta.own.of<Leaves>();
+        Phase1Rows& rows = theta.extra.of<Phase1Rows>();
         TrainingStep step = alone(s.step);
         std::vector<double> scales;
         for (std::size_t w = 0; w < s.rows.size(); ++w) {
@@ -178,8 +178,8 @@ std::function<Parameters(const Selection&)> select_alone(
             Chosen chosen = choose_alone(parts, step, states.first[w], s.rows[w]);
             theta.skipped = theta.skipped || chosen.theta.skipped;
             if (chosen.theta.scale) scales.push_back(*chosen.theta.scale);
-            leaves.theta.push_back(std::move(chosen.theta));
-            leaves.own.push_back(std::move(chosen.own));
+            rows.theta.push_back(std::move(chosen.theta));
+            rows.measured.push_back(std::move(chosen.measured));
         }
         if (scales.size() == s.rows.size()) theta.scale_exponent = common_exponent(scales);
         return theta;
@@ -225,105 +225,108 @@ bool adds_codes(const Topology& topology, const SchemeParts& scheme) {
 }
 
 SchemeParts in_two_phases(const Scheme& scheme, const Topology& topology,
-                          const std::shared_ptr<const Scheme>& finish_with) {
-    const auto leaf = std::make_shared<const Scheme>(scheme);
-    const std::shared_ptr<const Scheme> second = finish_with ? finish_with : leaf;
-    for (const Scheme* one : {leaf.get(), second.get()}) {
+                          std::shared_ptr<const Scheme> phase2) {
+    const auto phase1 = std::make_shared<const Scheme>(scheme);
+    const bool names_phase2 = phase2 != nullptr;
+    if (!names_phase2) phase2 = phase1;
+    for (const Scheme* one : {phase1.get(), phase2.get()}) {
         if (!has_two_phases(one->own_parts()))
             throw std::invalid_argument("scheme '" + one->spec +
                                         "' does not encode a tensor by itself, as topology '" +
                                         topology.name() + "' needs");
     }
-    const SchemeParts& last = second->parts;
-    if (finish_with && !last.only_encodes())
-        throw std::invalid_argument("phase2=(" + second->spec +
+    if (names_phase2 && !phase2->parts.only_encodes())
+        throw std::invalid_argument("phase2=(" + phase2->spec +
                                     ") does more to a tensor than scale and round it, which a sum "
                                     "cannot undergo; give a scheme such as aps:e5m2");
-    if (finish_with && last.bucket != 0)
-        throw std::invalid_argument("phase2=(" + second->spec +
+    if (names_phase2 && phase2->parts.bucket != 0)
+        throw std::invalid_argument("phase2=(" + phase2->spec +
                                     ") counts blocks through a bucket of its own; phase 2 has the "
                                     "shards of phase 1's, so leave bucket out");
-    if (leaf->parts.bucket != 0 && last.keeps_state())
-        throw std::invalid_argument("phase2=(" + second->spec +
+    if (phase1->parts.bucket != 0 && phase2->parts.keeps_state())
+        throw std::invalid_argument("phase2=(" + phase2->spec +
                                     ") remembers the steps of a tensor, but the shards of '" +
-                                    leaf->spec + "' are those of a bucket; leave bucket out");
+                                    phase1->spec + "' are those of a bucket; leave bucket out");
     const TwoPhase phases = topology.phases;
     std::optional<RowCast> accumulator;
     if (phases.sum != "fp32" && phases.sum != "exact")
         accumulator = make_accumulator(parse_format(phases.sum), {});
 
-    SchemeParts parts = leaf->parts;
+    SchemeParts parts = phase1->parts;
     parts.topology = topology.name();
     parts.run = whole_row;
-    parts.transport = phased(leaf->parts, second->parts);
-    parts.whole_shards = parts.bucket != 0 && phases.finishes && last.block == 0;
-    for (const std::string& need : last.needs)
-        if (phases.finishes && std::ranges::count(parts.needs, need) == 0)
+    parts.transport = phased(phase1->parts, phase2->parts);
+    parts.whole_shards = parts.bucket != 0 && phases.has_phase2 && phase2->parts.block == 0;
+    for (const std::string& need : phase2->parts.needs)
+        if (phases.has_phase2 && std::ranges::count(parts.needs, need) == 0)
             parts.needs.push_back(need);
-    parts.choice = {.select = select_alone(leaf)};
-    parts.memory.keeps = leaf->parts.keeps_state() || (phases.finishes && last.keeps_state());
+    parts.choice = {.select = select_alone(phase1)};
+    parts.memory.keeps =
+        phase1->parts.keeps_state() || (phases.has_phase2 && phase2->parts.keeps_state());
     // The variances of messages that share random words do not add up.
-    const bool adds_variances = phases.sum == "exact" && !leaf->parts.choice.draw;
-    const SchemeEncoding& one = leaf->parts.encoding;
+    const bool adds_variances = phases.sum == "exact" && !phase1->parts.choice.draw;
+    const SchemeEncoding& one = phase1->parts.encoding;
     parts.encoding = {
-        .float_phases = float_phases(phases, leaf, phases.finishes ? second : nullptr),
+        .float_phases = float_phases(phases, phase1, phases.has_phase2 ? phase2 : nullptr),
         .tables = one.tables,
-        .draws = leaf->parts.draws(),
-        .sum_draws = phases.finishes && last.draws(),
-        .is_exact_sum = !phases.finishes && adds_variances,
+        .draws = phase1->parts.draws(),
+        .sum_draws = phases.has_phase2 && phase2->parts.draws(),
+        .is_exact_sum = !phases.has_phase2 && adds_variances,
         .sees_special = one.sees_special,
         .rounds_special = one.rounds_special,
-        .mixes_elements = one.mixes_elements || (phases.finishes && last.encoding.mixes_elements)};
-    parts.encoding.encode = [leaf, phases](const RowPiece& p, Message& m) {
-        const Leaves& leaves = p.theta.of<Leaves>();
+        .mixes_elements =
+            one.mixes_elements || (phases.has_phase2 && phase2->parts.encoding.mixes_elements)};
+    parts.encoding.encode = [phase1, phases](const RowPiece& p, Message& m) {
+        const Phase1Rows& rows = p.theta.of<Phase1Rows>();
         const Bucket bucket = bucket_of(p.step, p.worker);
         const TrainingStep step = alone(p.step, p.step.bucket != nullptr ? &bucket : nullptr);
-        leaf->parts.encoding.make(
-            {step, leaves.theta[p.worker], leaves.own[p.worker], p.place, p.x, p.worker}, m);
-        if (phases.own_exact) keep_own(p, static_cast<std::size_t>(p.step.workers), m);
+        phase1->parts.encoding.make(
+            {step, rows.theta[p.worker], rows.measured[p.worker], p.place, p.x, p.worker}, m);
+        if (phases.own_exact) keep_own_shard(p, static_cast<std::size_t>(p.step.workers), m);
     };
-    const auto in_bucket = [leaf, phases, accumulator, second](const SentPieces& s, Row& sum) {
+    const auto in_bucket = [phase1, phases, accumulator, phase2](const SentPieces& s, Row& sum) {
         PhaseStates& states = s.state.of<PhaseStates>();
         states.second.resize(s.workers());
         const auto encode = [&](const TrainingStep& step, const RowReader& seen,
                                 std::span<const double> x, std::size_t worker, Message& m) {
             const TrainingStep one = alone(step, step.bucket);
             State none;
-            const Chosen chosen = choose_alone(leaf->parts, one, none, seen);
-            const RowPiece piece{one, chosen.theta, chosen.own, {0, x.size()}, x, worker};
-            leaf->parts.encoding.make(piece, m);
-            if (phases.own_exact) keep_own(piece, s.workers(), m);
+            const Chosen chosen = choose_alone(phase1->parts, one, none, seen);
+            const RowPiece piece{one, chosen.theta, chosen.measured, {0, x.size()}, x, worker};
+            phase1->parts.encoding.make(piece, m);
+            if (phases.own_exact) keep_own_shard(piece, s.workers(), m);
         };
         const auto add = [&](const SentPieces& sent, Row& total) {
             add_up(phases, accumulator, sent, total);
         };
-        const auto encode_again = [&](const TrainingStep& step, std::size_t owner,
-                                      std::span<double> shard) {
-            Finish finish{second->parts, step, {}, {}, nullptr, true};
-            finish.encode(states.second[owner], s.workers() + owner, shard);
+        const auto encode_sum = [&](const TrainingStep& step, std::size_t owner,
+                                    std::span<double> shard) {
+            Phase2Encoder encoder{phase2->parts, step, {}, {}, nullptr, true};
+            encoder.encode(states.second[owner], s.workers() + owner, shard);
         };
-        reduce_bucket(s, {encode, add, encode_again}, second->parts.block, sum);
+        reduce_bucket(s, {encode, add, encode_sum}, phase2->parts.block, sum);
     };
-    parts.encoding.reduce = [phases, accumulator, leaf, second, adds_variances,
+    parts.encoding.reduce = [phases, accumulator, phase1, phase2, adds_variances,
                              in_bucket](const SentPieces& s, Row& sum) {
         if (s.moments != nullptr) *s.moments = {};
-        if (s.step.bucket != nullptr && phases.finishes) return in_bucket(s, sum);
+        if (s.step.bucket != nullptr && phases.has_phase2) return in_bucket(s, sum);
         add_up(phases, accumulator, s, sum);
-        if (!phases.finishes) return;
-        const bool certain = are_certain(leaf->parts, s.messages),
+        if (!phases.has_phase2) return;
+        const bool certain = are_certain(phase1->parts, s.messages),
                    known = certain || (adds_variances && have_moments(s.messages));
-        const bool asks = s.moments != nullptr && second->parts.draws() && known;
+        const bool has_moments = s.moments != nullptr && phase2->parts.draws() && known;
         const std::size_t workers = s.workers();
         PhaseStates& states = s.state.of<PhaseStates>();
         states.second.resize(workers);
-        Finish finish{second->parts, alone(s.step), {}, {}, asks ? s.moments : nullptr, !certain};
-        finish.step.row = row_length(s.step, sum.size());
+        Phase2Encoder encoder{
+            phase2->parts, alone(s.step), {}, {}, has_moments ? s.moments : nullptr, !certain};
+        encoder.step.row = row_length(s.step, sum.size());
         for (std::size_t w = 0; w < workers; ++w) {
             const Shard shard = shard_of(w, sum.size(), workers);
             if (shard.count == 0) continue;
-            finish.step.shape = {static_cast<std::int64_t>(shard.count)};
-            finish.encode(states.second[w], workers + w,
-                          std::span(sum).subspan(shard.first, shard.count));
+            encoder.step.shape = {static_cast<std::int64_t>(shard.count)};
+            encoder.encode(states.second[w], workers + w,
+                           std::span(sum).subspan(shard.first, shard.count));
         }
     };
     return parts;
@@ -348,11 +351,11 @@ std::shared_ptr<const Scheme> reduced_by(const Topology& topology,
                 topology.name() + "' do not apply to it; give the topology without keys");
         return scheme;
     }
-    std::shared_ptr<const Scheme> second;
+    std::shared_ptr<const Scheme> phase2;
     if (!topology.phases.phase2.empty())
-        second = std::make_shared<const Scheme>(parse_scheme(topology.phases.phase2));
+        phase2 = std::make_shared<const Scheme>(parse_scheme(topology.phases.phase2));
     Scheme made = *scheme;
-    made.parts = in_two_phases(*scheme, topology, second);
+    made.parts = in_two_phases(*scheme, topology, phase2);
     return std::make_shared<const Scheme>(std::move(made));
 }
 

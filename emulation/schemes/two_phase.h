@@ -1,8 +1,8 @@
 // A reduction in two phases, composed of encodings of a scheme.
 //
-//      c_w = C(x_w)                      leaf: every worker encodes its row alone
-//      S_s = c_0 + c_1 + ... + c_(W-1)   order: the owner of shard s adds decoded values in fp32
-//      y_s = C'(S_s)                     finish: it encodes the sum alone, and all decode the same
+//      c_w = C(x_w)                      phase 1: every worker encodes its row alone
+//      S_s = c_0 + c_1 + ... + c_(W-1)   the owner of shard s adds decoded values in fp32
+//      y_s = C'(S_s)                     phase 2: it encodes the sum alone, all decode the same
 //
 // Keys of the topology (TwoPhase in emulation/allreduce/topology.h) change these rows: own=exact
 // the owner's c_w, sum= the format of S_s, phase2= the scheme C'. If C and C' are float grids and
@@ -37,11 +37,11 @@ bool has_two_phases(const SchemeParts& scheme);
 // rounded under the same scale.
 bool adds_codes(const Topology& topology, const SchemeParts& scheme);
 
-// The scheme with the reduction of a topology of Kind::two_phase. finish: the scheme that encodes
+// The scheme with the reduction of a topology of Kind::two_phase. phase2: the scheme that encodes
 // the sums; null: the same scheme. The state has one state per worker and per shard. Throws
 // std::invalid_argument if one of the two schemes does not encode rows alone.
 SchemeParts in_two_phases(const Scheme& scheme, const Topology& topology,
-                          const std::shared_ptr<const Scheme>& finish = nullptr);
+                          std::shared_ptr<const Scheme> phase2 = nullptr);
 
 // Phase 2 of a shard: encodes its sum in place with the parts of the second scheme. step: of one
 // worker; worker: of the random words; elements: of the whole tensor.

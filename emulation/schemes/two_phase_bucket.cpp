@@ -49,16 +49,16 @@ void reduce_bucket(const SentPieces& sent, const BucketPhases& phases, std::size
     const std::size_t workers = sent.workers();
     const ShardParts shards(bucket.size(), workers, block, bucket.first, bucket.first + sum.size());
     const std::size_t first = shards.first(), count = shards.count();
-    const auto own = static_cast<std::ptrdiff_t>(bucket.first - first);
+    const auto lead = static_cast<std::ptrdiff_t>(bucket.first - first);
     TrainingStep step = sent.step;
     std::vector<Message> messages(workers);
     for (std::size_t w = 0; w < workers; ++w) {
         const Bucket of_worker = bucket.of(w, first);
         step.bucket = &of_worker;
         const Bucket::ArrayRow& row = of_worker.rows[0];
-        phases.encode(step, RowReader::of(row.seen.read(first, count)),
+        phases.phase1(step, RowReader::of(row.seen.read(first, count)),
                       row.rounded.read(first, count), w, messages[w]);
-        std::ranges::copy(sent.messages[w].values, messages[w].values.begin() + own);
+        std::ranges::copy(sent.messages[w].values, messages[w].values.begin() + lead);
     }
     step.bucket = nullptr;
     Row total;
@@ -69,9 +69,9 @@ void reduce_bucket(const SentPieces& sent, const BucketPhases& phases, std::size
         const std::span<double> of_shard =
             std::span(total).subspan(part.first - first, part.end - part.first);
         step.shape = {static_cast<std::int64_t>(of_shard.size())};
-        phases.finish(step, part.owner, of_shard);
+        phases.phase2(step, part.owner, of_shard);
     }
-    std::copy_n(total.begin() + own, sum.size(), sum.begin());
+    std::copy_n(total.begin() + lead, sum.size(), sum.begin());
 }
 
 }  // namespace apscope::detail

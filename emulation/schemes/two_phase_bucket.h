@@ -14,13 +14,14 @@
 namespace apscope::detail {
 
 struct BucketPhases {
-    // Makes the message of a worker for a tensor: the scheme chooses from `seen` and encodes x.
+    // Phase 1: makes the message of a worker for a tensor: the scheme chooses from `seen` and
+    // encodes x.
     std::function<void(const TrainingStep& step, const RowReader& seen, std::span<const double> x,
                        std::size_t worker, Message& m)>
-        encode;
+        phase1;
     std::function<void(const SentPieces& sent, Row& sum)> add_up;
-    // Encodes a shard of the sum, or blocks of it, in place.
-    std::function<void(const TrainingStep& step, std::size_t owner, std::span<double> sum)> finish;
+    // Phase 2: encodes a shard of the sum, or blocks of it, in place.
+    std::function<void(const TrainingStep& step, std::size_t owner, std::span<double> sum)> phase2;
 };
 
 // Computes the tensor's part of the result. block: SchemeParts::block of the scheme that encodes a

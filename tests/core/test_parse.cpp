@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "core/parse.h"
+#include "tests/support/trace_files.h"
 
 namespace apscope::detail {
 namespace {
@@ -90,30 +91,20 @@ TEST(Parse, NumbersAreTakenOffTheFront) {
     EXPECT_EQ(text, "m3");
 }
 
-template <class Job>
-std::string refusal(const Job& job) {
-    try {
-        job();
-    } catch (const std::invalid_argument& error) {
-        return error.what();
-    }
-    return "";
-}
-
 TEST(Parse, KeysHaveARange) {
     EXPECT_EQ(parse_integer("bits", "1", 1, 16), 1);
     EXPECT_EQ(parse_integer("bits", "16", 1, 16), 16);
     for (const char* text : {"0", "17", "1.5", "x", "99999999999999999999"}) {
-        EXPECT_EQ(refusal([&] { parse_integer("bits", text, 1, 16); }),
+        EXPECT_EQ(test::message_of([&] { parse_integer("bits", text, 1, 16); }),
                   std::string("bits=") + text + " must be an integer from 1 to 16");
     }
     EXPECT_EQ(parse_real("target", "0.5", 1e-6, 0.5), 0.5);
     for (const char* text : {"0.51", "nan", "inf", "-1", ""}) {
-        EXPECT_EQ(refusal([&] { parse_real("target", text, 1e-6, 0.5); }),
+        EXPECT_EQ(test::message_of([&] { parse_real("target", text, 1e-6, 0.5); }),
                   std::string("target=") + text + " must be a number from 1e-06 to 0.5");
     }
     EXPECT_EQ(parse_real("clip", "1e300", 0.0), 1e300);
-    EXPECT_EQ(refusal([] { parse_real("clip", "inf", 0.0); }),
+    EXPECT_EQ(test::message_of([] { parse_real("clip", "inf", 0.0); }),
               "clip=inf must be a finite number of at least 0");
 }
 

@@ -56,4 +56,21 @@ struct MakeHostQueue {
 };
 using HostRows = DeviceRows<MakeHostQueue>;
 
+// A device that counts its tasks.
+class CountedRows : public RowDevice {
+public:
+    explicit CountedRows(std::uint64_t memory) : rows_(MakeHostQueue{}, memory) {}
+    std::vector<RowTotals> run(std::span<const std::span<const float>> gradients, double divisor,
+                               std::span<const double> noise,
+                               std::span<const RowTask> tasks) override {
+        tasks_ += tasks.size();
+        return rows_.run(gradients, divisor, noise, tasks);
+    }
+    std::size_t tasks() const { return tasks_; }
+
+private:
+    HostRows rows_;
+    std::size_t tasks_ = 0;
+};
+
 }  // namespace apscope::detail::test

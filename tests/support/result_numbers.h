@@ -1,7 +1,10 @@
 // All numbers of a result row, reals as bits: two rows are equal if and only if these lists are.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "analysis/statistics/result_row.h"
@@ -21,6 +24,16 @@ inline std::vector<std::uint64_t> numbers(const ResultRow& r) {
 #undef APSCOPE_BITS
 #undef APSCOPE_REAL
     return all;
+}
+
+inline void expect_same(const std::vector<ResultRow>& rows, const std::vector<ResultRow>& expected,
+                        const std::string& what) {
+    ASSERT_EQ(rows.size(), expected.size()) << what;
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+        EXPECT_EQ(rows[r].topology, expected[r].topology) << what << ", row " << r;
+        EXPECT_EQ(numbers(rows[r]), numbers(expected[r]))
+            << what << ", row " << r << " " << rows[r].topology;
+    }
 }
 
 }  // namespace apscope::detail::test

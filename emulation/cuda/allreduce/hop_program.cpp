@@ -20,14 +20,14 @@ std::vector<std::size_t> deeper_first(const ReductionProgram& program, int worke
     std::vector<std::size_t> made_by(static_cast<std::size_t>(workers), none);
     // The hops of both operands of a hop, the deeper one first.
     std::vector<std::pair<std::size_t, std::size_t>> operands;
-    std::vector<int> kept;
+    std::vector<int> depths;
     for (std::size_t h = 0; h < none; ++h) {
         std::size_t first = made_by[static_cast<std::size_t>(program.hops[h].target)],
                     second = made_by[static_cast<std::size_t>(program.hops[h].source)];
         // A worker's value needs no stored sum.
-        const auto depth = [&](std::size_t maker) { return maker == none ? -1 : kept[maker]; };
+        const auto depth = [&](std::size_t maker) { return maker == none ? -1 : depths[maker]; };
         if (depth(second) > depth(first)) std::swap(first, second);
-        kept.push_back(
+        depths.push_back(
             std::max(0, depth(first) + (second != none && depth(first) == depth(second))));
         operands.emplace_back(first, second);
         made_by[static_cast<std::size_t>(program.hops[h].target)] = h;

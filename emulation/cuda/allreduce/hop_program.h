@@ -135,8 +135,8 @@ struct HopRunner {
         const auto read = [&](std::int32_t operand) -> Value {
             if (operand >= 0) return {leaf(operand), 0};
             if (operand == operand_before) return before;
-            const HopSlot kept = slots[static_cast<std::uint64_t>(-2 - operand) * pitch];
-            return {static_cast<Number>(kept.value), static_cast<Number>(kept.compensation)};
+            const HopSlot slot = slots[static_cast<std::uint64_t>(-2 - operand) * pitch];
+            return {static_cast<Number>(slot.value), static_cast<Number>(slot.compensation)};
         };
         for (int k = 0; k < count; ++k) {
             const HopInstruction instruction = instructions[k];

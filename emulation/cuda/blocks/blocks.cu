@@ -56,12 +56,12 @@ void decode_blocks_on_device(const std::uint8_t* codes, const std::uint8_t* scal
     launch(make_decode_blocks(codes, scales, tensor_scale, out, shape, format, wide_at.get(),
                               wide_at.get() + 1),
            stream);
-    const std::vector<unsigned long long> found = wide_at.read();
-    if (found[0] == nowhere && found[1] == nowhere) return;
-    const bool element = found[0] != nowhere;
+    const std::vector<unsigned long long> wide = wide_at.read();
+    if (wide[0] == nowhere && wide[1] == nowhere) return;
+    const bool element = wide[0] != nowhere;
     throw std::invalid_argument(
         "the " + std::string(element ? "element" : "scale") + " code at " +
-        std::to_string(found[element ? 0 : 1]) + " is wider than the " +
+        std::to_string(wide[element ? 0 : 1]) + " is wider than the " +
         std::to_string(element ? format.element.storage_bits() : format.scale.storage_bits()) +
         " bits of its format");
 }

@@ -14,11 +14,11 @@ namespace {
 
 constexpr unsigned long long nowhere = ~0ull;
 
-// An index in device memory for a kernel to write, or nothing if `wanted` is false.
-class FoundIndex {
+// An index in device memory for a kernel to write, or nothing if `is_needed` is false.
+class FirstIndex {
 public:
-    FoundIndex(bool wanted, cudaStream_t stream) {
-        if (wanted) index_.emplace(std::vector<unsigned long long>{nowhere}, stream);
+    FirstIndex(bool is_needed, cudaStream_t stream) {
+        if (is_needed) index_.emplace(std::vector<unsigned long long>{nowhere}, stream);
     }
     unsigned long long* get() const { return index_ ? index_->get() : nullptr; }
     unsigned long long read() const { return index_ ? index_->read()[0] : nowhere; }
@@ -46,7 +46,7 @@ void encode_array(const Real* in, void* out, int code_bytes, std::size_t n,
     }
     BasicCodec<Real> codec = make_codec<Real>(format);
     if (nan_code && !format.has_nan()) codec.nan_code = static_cast<BitsOf<Real>>(*nan_code);
-    const FoundIndex nan_at(!nan_code && !format.has_nan(), stream);
+    const FirstIndex nan_at(!nan_code && !format.has_nan(), stream);
     with_rounding<Real>(format, projection, seed,
                         [&]<int Size, class Rounding>(const Rounding& rounding) {
                             launch(
@@ -77,7 +77,7 @@ void decode_on_device(const Code* in, Real* out, std::size_t n, const FloatForma
     const int bits = format.storage_bits();
     BasicCodec<Real> codec = make_codec<Real>(format);
     codec.keep_payload = keep_payload;
-    const FoundIndex wide_at(bits < static_cast<int>(sizeof(Code) * 8), stream);
+    const FirstIndex wide_at(bits < static_cast<int>(sizeof(Code) * 8), stream);
     launch(DecodeStep<Code, Real, 4>{in, out, {n, 0}, codec, bits, wide_at.get()}, stream);
     if (const unsigned long long index = wide_at.read(); index != nowhere) {
         throw std::invalid_argument("the code of element " + std::to_string(index) +

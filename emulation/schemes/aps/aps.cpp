@@ -42,7 +42,7 @@ struct Memory {
 
 int shift_in_force(const ShiftRule& rule, State& state, const std::string& name, std::size_t units,
                    std::size_t unit, double amax, int workers) {
-    if (!rule.remembers()) return rule.own(amax, workers);
+    if (!rule.remembers()) return rule.shift(amax, workers);
     Memory& memory = state.of<Memory>();
     std::vector<int>& last = memory.shift.try_emplace(name, units).first->second;
     std::vector<long>& run = memory.run.try_emplace(name, units).first->second;
@@ -78,14 +78,16 @@ struct Run {
 };
 
 // 2^s for every unit.
-Row unit_scales(const ShiftRule& rule, std::size_t unit, std::size_t lead, const Selection& given) {
-    const std::size_t size = given.rows[0].size, units = (lead + size + unit - 1) / unit;
+Row unit_scales(const ShiftRule& rule, std::size_t unit, std::size_t lead,
+                const Selection& selection) {
+    const std::size_t size = selection.rows[0].size, units = (lead + size + unit - 1) / unit;
     Row scales(units, 0.0);
-    for (std::size_t w = 0; w < given.rows.size(); ++w)
-        raise_to_amax(blocks_around(given.step, given.rows[w], size, w, unit).row, unit, scales);
+    for (std::size_t w = 0; w < selection.rows.size(); ++w)
+        raise_to_amax(blocks_around(selection.step, selection.rows[w], size, w, unit).row, unit,
+                      scales);
     for (std::size_t u = 0; u < units; ++u) {
-        scales[u] = power_of_two(shift_in_force(rule, given.state, given.step.tensor, units, u,
-                                                fp32_bound(scales[u]), given.step.workers))
+        scales[u] = power_of_two(shift_in_force(rule, selection.state, selection.step.tensor, units,
+                                                u, fp32_bound(scales[u]), selection.step.workers))
                         .scale;
     }
     return scales;
@@ -114,7 +116,7 @@ void set_units(SchemeParts& scheme, const ShiftRule& rule, const Run& run) {
         const std::size_t unit = run.of(p.step, p.place.size);
         const BlocksAround around =
             blocks_around(p.step, RowReader::of(p.x), p.place.size, p.worker, unit);
-        encode_float_row(p, p.own, unit, grid, m, around.lead);
+        encode_float_row(p, p.measured, unit, grid, m, around.lead);
         m.side_bits = 8 * around.begun;
         const bool is_row = !run.length && p.step.shape.size() < 2;
         if (is_row) m.tensor_bits = m.side_bits;

@@ -74,14 +74,14 @@ BlockRow encode_block_row(std::span<const double> x, const BlockGrid& grid,
 namespace {
 
 // All elements of a block with scale 0 decode to 0 and count in none of the columns of GridUse.
-void state_use(Message& m, const BlockRow& row, std::span<const double> x, const OwnPart& own,
+void state_use(Message& m, const BlockRow& row, std::span<const double> x, const OwnPart& part,
                const BlockGrid& grid) {
     const BlockFormat& format = grid.format;
     GridUse use;
     BlockUse blocks;
     double codes[sum_block], each[sum_block];
-    const std::size_t last = own.first + own.count;
-    for (std::size_t begin = own.first; begin < last; begin += sum_block) {
+    const std::size_t last = part.first + part.count;
+    for (std::size_t begin = part.first; begin < last; begin += sum_block) {
         const std::size_t count = std::min(sum_block, last - begin);
         for (std::size_t i = 0; i < count;) {
             const BlockLines::Run run = row.blocks.at(begin + i);
@@ -97,7 +97,7 @@ void state_use(Message& m, const BlockRow& row, std::span<const double> x, const
         add_row(use, x.subspan(begin, count), codes, m.values.data() + begin, each, grid.limits,
                 m.saturated, begin, x.size());
     }
-    for (std::size_t first = own.first; first < last;) {
+    for (std::size_t first = part.first; first < last;) {
         const BlockLines::Run run = row.blocks.at(first);
         const std::size_t end = std::min(run.end, last);
         blocks.add(x, m.saturated, first, end - first,
@@ -110,13 +110,13 @@ void state_use(Message& m, const BlockRow& row, std::span<const double> x, const
 
 }  // namespace
 
-void state_blocks(Message& m, const BlockRow& row, std::span<const double> x, const OwnPart& own,
+void state_blocks(Message& m, const BlockRow& row, std::span<const double> x, const OwnPart& part,
                   const BlockGrid& grid, bool packs) {
     const BlockFormat& format = grid.format;
     const bool draws = is_stochastic(grid.projection.rounding);
     m.prepare(x.size(), false, draws);
     std::ranges::copy(row.values, m.values.begin());
-    state_use(m, row, x, own, grid);
+    state_use(m, row, x, part, grid);
     m.certain = !draws;
     if (draws) {
         state_moments(m, row, x, format, grid.projection);
@@ -125,13 +125,13 @@ void state_blocks(Message& m, const BlockRow& row, std::span<const double> x, co
                 m.bias[i] = m.variance[i] = 0.0;
     }
     const int width = format.element.storage_bits();
-    m.payload_bits = own.count * static_cast<std::uint64_t>(width);
-    m.tensor_bits = format.tensor_scale && own.tensor_scale ? 32 : 0;
+    m.payload_bits = part.count * static_cast<std::uint64_t>(width);
+    m.tensor_bits = format.tensor_scale && part.tensor_scale ? 32 : 0;
     m.side_bits =
-        own.scales * static_cast<std::uint64_t>(format.scale.storage_bits()) + m.tensor_bits;
+        part.scales * static_cast<std::uint64_t>(format.scale.storage_bits()) + m.tensor_bits;
     if (!packs) return;
     BitWriter bits;
-    for (const std::uint8_t code : std::span(row.codes).subspan(own.first, own.count))
+    for (const std::uint8_t code : std::span(row.codes).subspan(part.first, part.count))
         bits.put(code, width);
     m.payload = bits.take();
 }

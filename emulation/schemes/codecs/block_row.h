@@ -26,7 +26,8 @@ struct BlockLines {
     // The block with element i.
     Run at(std::size_t i) const {
         const std::size_t begin = i / line * line, place = (i - begin) / block,
-                          whole = line / block, blocks = whole + (whole * block != line ? 1 : 0);
+                          complete = line / block,
+                          blocks = complete + (complete * block != line ? 1 : 0);
         return {i / line * blocks + place, begin + std::min((place + 1) * block, line)};
     }
     // The complete lines, as one array, and the shorter last line.
@@ -77,7 +78,7 @@ struct OwnPart {
 // Writes the row into a message: values and moments of all elements, statistics and payload of the
 // message's part. With stochastic rounding, bias and variance are computed exactly from each
 // element's two neighbours.
-void state_blocks(Message& m, const BlockRow& row, std::span<const double> x, const OwnPart& own,
+void state_blocks(Message& m, const BlockRow& row, std::span<const double> x, const OwnPart& part,
                   const BlockGrid& grid, bool packs);
 
 }  // namespace apscope::detail

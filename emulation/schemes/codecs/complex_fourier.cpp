@@ -264,10 +264,10 @@ void ComplexFourier::transform(double* re, double* im) {
     std::visit([&](auto& how) { how.run(re, im); }, how_);
 }
 
-std::size_t ComplexFourier::held(std::size_t n) {
+std::size_t ComplexFourier::numbers(std::size_t n) {
     if (has_large_factor(n)) {
         const std::size_t length = smooth_length(2 * n - 1);
-        return 2 * (n + 2 * length) + held(length);
+        return 2 * (n + 2 * length) + numbers(length);
     }
     const std::size_t a = divisor_near_root(n), b = n / a;
     return 2 * (a + b + n + a * (b + gap)) + 4 * lanes * b;

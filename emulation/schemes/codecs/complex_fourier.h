@@ -30,7 +30,7 @@ public:
 
     explicit ComplexFourier(std::size_t n);  // n >= 1
     void transform(double* re, double* im);
-    static std::size_t held(std::size_t n);  // fp64 numbers in the tables and buffers
+    static std::size_t numbers(std::size_t n);  // fp64 numbers in the tables and buffers
 
 private:
     // The transform of a row by Stockham's passes, in the order of the radices.

@@ -27,13 +27,13 @@ APSCOPE_INLINE float cast_one(float x, int exponent_bits, int mantissa_bits) {
         significand >>
         static_cast<std::uint32_t>(shift < 31 ? shift : 31);  // bits shifted out here are lost
     const std::uint32_t one = 1, unit = one << static_cast<std::uint32_t>(23 - mantissa_bits),
-                        rest = left & (unit - 1), kept = left - rest;
-    // Rounds up above the middle, and in the middle if `kept` is odd.
-    const std::uint32_t odd = (kept & unit) != 0 ? 1 : 0, up = 2 * rest + odd > unit ? unit : 0;
+                        rest = left & (unit - 1), below = left - rest;
+    // Rounds up above the middle, and in the middle if `below` is odd.
+    const std::uint32_t odd = (below & unit) != 0 ? 1 : 0, up = 2 * rest + odd > unit ? unit : 0;
     const double power =
         bits_cast<double>(static_cast<std::uint64_t>(kept_exponent - 23 + 1023) << 52);
     const auto size =
-        static_cast<float>(static_cast<double>(static_cast<std::int32_t>(kept + up)) * power);
+        static_cast<float>(static_cast<double>(static_cast<std::int32_t>(below + up)) * power);
     std::uint32_t result = bits_cast<std::uint32_t>(size) | sign;
     result = exponent > bias ? infinity_bits<float> | sign : result;
     result = field == 0 ? std::uint32_t{0} : result;

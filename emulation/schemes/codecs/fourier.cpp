@@ -24,8 +24,8 @@ RealFourier::RealFourier(std::size_t n)
     }
 }
 
-std::size_t RealFourier::held(std::size_t n) {
-    return ComplexFourier::held(complex_length(n)) + 2 * (halves(n) + complex_length(n));
+std::size_t RealFourier::numbers(std::size_t n) {
+    return ComplexFourier::numbers(complex_length(n)) + 2 * (halves(n) + complex_length(n));
 }
 
 void RealFourier::forward(std::span<const double> x, std::span<double> re, std::span<double> im) {

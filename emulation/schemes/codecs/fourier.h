@@ -19,7 +19,7 @@ public:
     explicit RealFourier(std::size_t n);  // n >= 1
     std::size_t size() const { return n_; }
     std::size_t bins() const { return n_ / 2 + 1; }
-    static std::size_t held(std::size_t n);  // fp64 numbers in the tables and buffers
+    static std::size_t numbers(std::size_t n);  // fp64 numbers in the tables and buffers
 
     // x: n numbers. re, im: bins() each.
     void forward(std::span<const double> x, std::span<double> re, std::span<double> im);

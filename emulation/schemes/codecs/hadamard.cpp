@@ -16,8 +16,8 @@ namespace {
 // compiler makes vector code of short loops, too.
 template <std::size_t Half>
 struct Butterflies {
-    static APSCOPE_INLINE void run(double* x, std::size_t n, std::size_t given) {
-        const std::size_t half = Half == 0 ? given : Half;
+    static APSCOPE_INLINE void run(double* x, std::size_t n, std::size_t half_length) {
+        const std::size_t half = Half == 0 ? half_length : Half;
         for (std::size_t begin = 0; begin < n; begin += 2 * half) {
             double *low = x + begin, *high = low + half;
 #pragma GCC ivdep  // the halves do not overlap

@@ -62,11 +62,11 @@ struct Arrays {
     bool every;
 };
 
-// total: the least of several totals. found: one_hit times the number of totals within `doubt` of
+// total: the least of several totals. hits: one_hit times the number of totals within `doubt` of
 // the least, plus the sum of the places of these totals.
 struct Minimum {
     double total;
-    std::int64_t found;
+    std::int64_t hits;
 };
 constexpr std::int64_t one_hit = std::int64_t{1} << 32;  // larger than any place
 
@@ -85,11 +85,11 @@ APSCOPE_INLINE Minimum min_of_few(const double* before, const double* at, const 
     for (std::size_t l = 0; l < few / 2; ++l) w[l] = v[l + few / 2] < v[l] ? v[l + few / 2] : v[l];
     const double even = w[2] < w[0] ? w[2] : w[0], odd = w[3] < w[1] ? w[3] : w[1],
                  min = odd < even ? odd : even;
-    std::int64_t found = 0;
+    std::int64_t hits = 0;
 #pragma GCC unroll 1
     for (std::size_t l = 0; l < few; ++l)
-        found += v[l] <= min + doubt ? one_hit | static_cast<std::int64_t>(l) : 0;
-    return {min, found};
+        hits += v[l] <= min + doubt ? one_hit | static_cast<std::int64_t>(l) : 0;
+    return {min, hits};
 }
 
 // The minimum of any number of totals, in groups of `few`; v has room for complete groups.
@@ -104,18 +104,18 @@ APSCOPE_INLINE Minimum min_of_many(const double* before, const double* at, const
 #pragma GCC unroll 1
         for (std::size_t l = 0; l < few; ++l) {
             const double total = before[i + l] + (at_j * above[i + l] - at[i + l] * above_j);
-            const double kept = static_cast<double>(l) < length ? total : infinity;
-            v[i + l] = kept;
-            w[l] = kept < w[l] ? kept : w[l];
+            const double bounded = static_cast<double>(l) < length ? total : infinity;
+            v[i + l] = bounded;
+            w[l] = bounded < w[l] ? bounded : w[l];
         }
     }
     double min = w[0];
     for (std::size_t l = 1; l < few; ++l) min = w[l] < min ? w[l] : min;
     const double limit = min + doubt;
-    std::int64_t found = 0;
-    const auto whole = static_cast<std::int64_t>((range + few - 1) / few * few);
-    for (std::int64_t i = 0; i < whole; ++i) found += v[i] <= limit ? one_hit | i : 0;
-    return {min, found};
+    std::int64_t hits = 0;
+    const auto rounded_up = static_cast<std::int64_t>((range + few - 1) / few * few);
+    for (std::int64_t i = 0; i < rounded_up; ++i) hits += v[i] <= limit ? one_hit | i : 0;
+    return {min, hits};
 }
 
 // The best i of some nodes of a level; `unsure` collects the nodes with another total near the
@@ -137,10 +137,10 @@ struct FindBest {
                     : min_of_many(before, at, above, end - low, a.at[j], a.above[j], a.doubt,
                                   a.scratch);
             a.from[j] = static_cast<std::uint32_t>(
-                low + static_cast<std::size_t>(min.found & (one_hit - 1)));
+                low + static_cast<std::size_t>(min.hits & (one_hit - 1)));
             a.total[j] = min.total + a.bend[j];
             unsure[doubtful] = static_cast<std::uint32_t>(node);
-            doubtful += min.found >> 32 != 1;
+            doubtful += min.hits >> 32 != 1;
         }
         *unsure_count = doubtful;
     }

@@ -94,8 +94,9 @@ struct RoundStochastically {
                        upper = static_cast<std::int32_t>(second);
             const bool inside = first != second;
             const double low = levels[lower], high = levels[upper], gap = high - low;
-            const double eta = (u[i] - low) / gap, whole = std::floor(eta * words_count);
-            const double up = inside ? whole : 0.0;  // the number of words, of 2^N, that round up
+            const double eta = (u[i] - low) / gap, words_up = std::floor(eta * words_count);
+            const double up =
+                inside ? words_up : 0.0;  // the number of words, of 2^N, that round up
             const double p = up / words_count;
             const bool goes_up = up + random[i] >= words_count;
             o.bias[i] = (inside ? low + p * gap : low) * unit - x[i];

@@ -65,10 +65,10 @@ struct AddNearest {
                 doubtful[k] += Levels::is_doubtful(place, nearest) ? 1 : 0;
             }
         }
-        std::int64_t found = 0;
-        for (const auto count_of_lane : doubtful) found += count_of_lane;
-        *near = found;
-        for (std::size_t k = 0; k < sum_lanes && found == 0; ++k) {
+        std::int64_t doubtful_points = 0;
+        for (const auto count_of_lane : doubtful) doubtful_points += count_of_lane;
+        *near = doubtful_points;
+        for (std::size_t k = 0; k < sum_lanes && doubtful_points == 0; ++k) {
             along[k] = a[k];
             length[k] = l[k];
         }
@@ -134,20 +134,20 @@ std::vector<PointProducts> nearest_point_products(const RowReader& r,
             const Levels at(levels.size(), unit);
             LaneSums<2> sums;
             for (std::size_t first = 0; first < row.size(); first += group) {
-                const std::size_t given = std::min(group, row.size() - first),
-                                  whole = given / sum_lanes * sum_lanes;
+                const std::size_t in_group = std::min(group, row.size() - first),
+                                  in_lanes = in_group / sum_lanes * sum_lanes;
                 const double* part = row.data() + first;
                 std::int64_t near = 1;
-                if (whole == given && std::isfinite(at.inverse)) {
-                    simd::run<AddNearest>(part, &at, given, static_cast<double*>(sums.lane[0]),
+                if (in_lanes == in_group && std::isfinite(at.inverse)) {
+                    simd::run<AddNearest>(part, &at, in_group, static_cast<double*>(sums.lane[0]),
                                           static_cast<double*>(sums.lane[1]), &near);
                 }
                 if (near == 0) continue;
-                std::size_t count = given;
-                for (std::size_t i = 0; i < given; ++i)
+                std::size_t count = in_group;
+                for (std::size_t i = 0; i < in_group; ++i)
                     z[i] = levels[nearest_level(part[i] / unit, levels)];
-                if (whole != given) {
-                    std::copy(part, part + given, last);
+                if (in_lanes != in_group) {
+                    std::copy(part, part + in_group, last);
                     part = last;
                     for (; count % sum_lanes != 0; ++count)
                         last[count] = z[count] = 0.0;  // missing elements add nothing

@@ -76,7 +76,7 @@ Row LevelChooser::levels(std::span<const double> x) {
     if (distinct_.size() <= k_) return distinct_;
     LevelPoints points(sorted_, distinct_);
     if (search_ != LevelSearch::exact && points.size() < PricedLevels::most_points) {
-        if (auto found = priced_.find(points, k_)) return *std::move(found);
+        if (auto levels = priced_.find(points, k_)) return *std::move(levels);
     }
     return choose_levels(points, k_, search_ == LevelSearch::exact);
 }

@@ -146,14 +146,14 @@ struct StepBack {
 }  // namespace
 
 std::optional<Row> PricedLevels::find(const LevelPoints& points, std::size_t k) {
-    const std::size_t n = points.size(), wanted = k - 1;
+    const std::size_t n = points.size(), inner = k - 1;
     const double undivided = points.at[n - 1] * points.above[0] -
                              points.at[0] * points.above[n - 1] +
                              (points.bend[n - 1] - points.bend[0]);
     if (!(undivided > 0.0) || !std::isfinite(undivided)) return std::nullopt;
     before_.resize(n + 2 * lanes, 0.0);
     lowest_.resize(n / lanes + 1, 0.0);
-    const double m = static_cast<double>(wanted);
+    const double m = static_cast<double>(inner);
     // The error of a total is at most 2 points.error, because the price is not larger than a cost.
     // An omitted i can be better only by the rounding errors of three totals. So in each segment
     // another path can be better, and the best path worse, by that much.
@@ -179,13 +179,13 @@ std::optional<Row> PricedLevels::find(const LevelPoints& points, std::size_t k) 
             j = from;
         }
         const std::size_t segments = levels.size() - 1;
-        if (segments == wanted) {
+        if (segments == inner) {
             if (!is_only_one) return std::nullopt;
             price_ = paths.price / undivided;
             std::reverse(levels.begin(), levels.end());
             return levels;
         }
-        (segments > wanted ? low : high) = paths.price;
+        (segments > inner ? low : high) = paths.price;
         const double ratio = static_cast<double>(segments) / m,
                      guess = paths.price * (ratio * ratio * ratio);
         const bool halves = t > 3 && low > 0.0;  // the estimates may approach from one side only

@@ -8,7 +8,7 @@ namespace apscope::detail {
 
 namespace {
 
-struct Found {
+struct RowUse {
     std::uint64_t subnormal, saturated;
     double max_ulp;
 };
@@ -16,7 +16,7 @@ struct Found {
 struct Look {
     static APSCOPE_INLINE void run(const double* x, const double* codes, const double* values,
                                    const double* scales, std::size_t count, const GridLimits* given,
-                                   Found* found) {
+                                   RowUse* use) {
         constexpr std::size_t lanes = 16;
         const GridLimits grid = *given;
         const UlpScale ulps = ulp_scale(grid.emin, grid.mantissa_bits, 1.0, 1.0 / grid.divisor);
@@ -28,10 +28,10 @@ struct Look {
             const bool finite = size < infinite;
             subnormal[l] += finite & (scaled != 0.0) & (scaled < grid.smallest_normal) ? 1 : 0;
             saturated[l] += finite & is_saturated(scaled, absolute(codes[i]), grid.largest) ? 1 : 0;
-            UlpScale own = ulps;
-            own.scale = scales[i];
-            const double found = in_ulps(size, absolute(values[i] - x[i]), own);
-            const double counted = finite & (absolute(values[i]) < infinite) ? found : 0.0;
+            UlpScale scaled_ulps = ulps;
+            scaled_ulps.scale = scales[i];
+            const double error = in_ulps(size, absolute(values[i] - x[i]), scaled_ulps);
+            const double counted = finite & (absolute(values[i]) < infinite) ? error : 0.0;
             most[l] = counted > most[l] ? counted : most[l];
         };
         std::size_t i = 0;
@@ -41,13 +41,13 @@ struct Look {
             for (std::size_t l = 0; l < lanes; ++l) look(i + l, l);
         }
         for (std::size_t l = 0; i + l < count; ++l) look(i + l, l);
-        Found all{0, 0, 0.0};
+        RowUse all{0, 0, 0.0};
         for (std::size_t l = 0; l < lanes; ++l) {
             all.subnormal += subnormal[l];
             all.saturated += saturated[l];
             all.max_ulp = std::max(all.max_ulp, most[l]);
         }
-        *found = all;
+        *use = all;
     }
 };
 
@@ -70,10 +70,10 @@ struct Mark {
 void add_row(GridUse& use, std::span<const double> x, const double* codes, const double* values,
              const double* scales, const GridLimits& grid, std::vector<std::uint8_t>& marks,
              std::size_t first, std::size_t size) {
-    Found found{0, 0, 0.0};
-    simd::run<Look>(x.data(), codes, values, scales, x.size(), &grid, &found);
-    use.merge({found.subnormal, found.saturated, found.max_ulp});
-    if (found.saturated == 0) return;
+    RowUse use_of_row{0, 0, 0.0};
+    simd::run<Look>(x.data(), codes, values, scales, x.size(), &grid, &use_of_row);
+    use.merge({use_of_row.subnormal, use_of_row.saturated, use_of_row.max_ulp});
+    if (use_of_row.saturated == 0) return;
     marks.resize(size);
     simd::run<Mark>(x.data(), codes, scales, x.size(), grid.largest, marks.data() + first);
 }

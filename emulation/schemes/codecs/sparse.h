@@ -66,15 +66,16 @@ Cutoff cutoff_of(std::size_t n, std::size_t count, Visit&& visit) {
         });
         return {bits_cast<double>(leading), static_cast<double>(last)};
     }
-    Buffer<Cutoff> found;
-    found.reserve(searched);
+    Buffer<Cutoff> candidates;
+    candidates.reserve(searched);
     visit([&](std::size_t i, double v) {
-        if (is_left(v)) found.push_back({v, static_cast<double>(i)});
+        if (is_left(v)) candidates.push_back({v, static_cast<double>(i)});
     });
-    const auto end = found.begin() + static_cast<std::ptrdiff_t>(left - 1);
-    std::nth_element(found.begin(), end, found.end(), [](const Cutoff& a, const Cutoff& b) {
-        return a.size != b.size ? a.size > b.size : a.index < b.index;
-    });
+    const auto end = candidates.begin() + static_cast<std::ptrdiff_t>(left - 1);
+    std::nth_element(candidates.begin(), end, candidates.end(),
+                     [](const Cutoff& a, const Cutoff& b) {
+                         return a.size != b.size ? a.size > b.size : a.index < b.index;
+                     });
     return *end;
 }
 // The cutoff of the magnitudes of a row.
@@ -93,14 +94,14 @@ Buffer<std::size_t> largest(std::size_t n, std::size_t count, Size&& size) {
     const Cutoff cutoff = cutoff_of(n, count, [&](auto&& f) {
         for (std::size_t i = 0; i < n; ++i) f(i, size(i));
     });
-    // One more than `count`: an index that is not kept is overwritten by the next.
+    // One more than `count`: an index that is not selected is overwritten by the next.
     Buffer<std::size_t> index(std::min(n, count) + 1);
-    std::size_t kept = 0;
+    std::size_t selected = 0;
     for (std::size_t i = 0; i < n; ++i) {
-        index[kept] = i;
-        kept += cutoff.keeps(size(i), i) ? 1 : 0;
+        index[selected] = i;
+        selected += cutoff.keeps(size(i), i) ? 1 : 0;
     }
-    index.resize(kept);
+    index.resize(selected);
     return index;
 }
 

@@ -56,7 +56,7 @@ struct LargestMagnitude {
                 lane[j] = lane[j] < std::abs(x[i + j]) ? std::abs(x[i + j]) : lane[j];
         }
         for (; i < count; ++i) lane[0] = std::max(lane[0], std::abs(x[i]));
-        for (const double found : lane) *amax = std::max(*amax, found);
+        for (const double largest : lane) *amax = std::max(*amax, largest);
     }
 };
 inline double amax_of(std::span<const double> x) {

@@ -46,8 +46,8 @@ struct RoundUnderNorm {
         const double gap = norm / levels, spread = gap * gap;
 #pragma GCC ivdep  // the results do not overlap the inputs
         for (std::size_t i = 0; i < count; ++i) {
-            const double g = in[i], size = std::abs(g), wanted = levels * size / norm;
-            const double u = levels < wanted ? levels : wanted;  // a norm may be rounded down
+            const double g = in[i], size = std::abs(g), unclipped = levels * size / norm;
+            const double u = levels < unclipped ? levels : unclipped;  // a norm may be rounded down
             const double level = std::floor(u);
             // The number of words, of 2^N, that round up.
             const double up = std::floor((u - level) * words_count);

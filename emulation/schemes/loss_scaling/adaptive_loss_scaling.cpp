@@ -50,8 +50,8 @@ struct AdaptiveRule {
         const double count =
             static_cast<double>(s.elements) * of.workers - static_cast<double>(s.nonfinite);
         if (s.amax == 0.0 || count == 0.0) return 0;
-        const int wanted = std::clamp(unbounded(count, s), 0, std::ilogb(upper));
-        return std::min(wanted, largest_shift_within(s.amax, of.workers, headroom, u_max));
+        const int shift = std::clamp(unbounded(count, s), 0, std::ilogb(upper));
+        return std::min(shift, largest_shift_within(s.amax, of.workers, headroom, u_max));
     }
 };
 
@@ -108,7 +108,7 @@ SchemeDefinition adaptive_loss_scaling_definition() {
                 throw std::invalid_argument("upper=" + arguments.text("upper") + " is below 1");
             const long interval = arguments.integer("interval", 1, 1'000'000'000);
             SchemeChoice& choice = scheme.choice;
-            choice.wants_sums = true;
+            choice.needs_sums = true;
             scheme.memory.keeps = interval > 1;
             choice.choose = choose_each([rule, interval](const TensorStatistics& s, State& state) {
                 if (interval == 1) return power_of_two(rule.exponent(s));

@@ -58,14 +58,14 @@ struct DeepSpeedScaler {
         for (std::size_t step = 0; step < input.steps; ++step) {
             const double in_force =
                 std::min(scale, static_cast<double>(std::numeric_limits<float>::max()));
-            const bool found =
+            const bool overflow =
                 scale > in_force || found_inf(input, step, static_cast<float>(in_force));
-            if (found && scale == min && left == 1 && stops) stopped = true;
+            if (overflow && scale == min && left == 1 && stops) stopped = true;
             Decision decision = scale_of(static_cast<float>(in_force));
-            decision.skipped = found || stopped;
+            decision.skipped = overflow || stopped;
             decisions.insert(decisions.end(), input.tensors, decision);
             if (stopped) continue;
-            if (found) {
+            if (overflow) {
                 if (left == 1) scale = std::max(scale / factor, min);
                 else --left;
                 last = i;

@@ -45,7 +45,7 @@ SchemeParts parts_of(const SchemeArguments& arguments) {
         double amax = 0.0;
         for (const AgreedStatistics& s : input.statistics) amax = std::max(amax, s.amax);
         return std::vector<Decision>(input.statistics.size(),
-                                     power_of_two(rule.own(amax, input.workers)));
+                                     power_of_two(rule.shift(amax, input.workers)));
     });
     parts.choice.joins_tensors = true;
     return parts;

@@ -48,7 +48,7 @@ struct Choices {
 Choice best_choice(const RowReader& r, const Row& levels, long search) {
     const double amax = amax_of(r);
     double best = -1.0;
-    Choice kept{0.0, 0.0};
+    Choice choice{0.0, 0.0};
     Row units;
     for (long i = search; i >= 1; --i)
         units.push_back(amax / static_cast<double>(search) * static_cast<double>(i));
@@ -58,11 +58,11 @@ Choice best_choice(const RowReader& r, const Row& levels, long search) {
         const double gain = length == 0.0 ? 0.0 : along * along / length;  // |r|^2 - |r - s z|^2
         if (gain <= best) continue;
         best = gain;
-        kept = {units[i], length == 0.0 ? 0.0 : along / length};
+        choice = {units[i], length == 0.0 ? 0.0 : along / length};
     }
-    kept.scale = static_cast<float>(
-        std::min(kept.scale, static_cast<double>(std::numeric_limits<float>::max())));
-    return kept;
+    choice.scale = static_cast<float>(
+        std::min(choice.scale, static_cast<double>(std::numeric_limits<float>::max())));
+    return choice;
 }
 
 void encode_point(const RowPiece& p, const Row& levels, Message& m) {
@@ -102,14 +102,14 @@ SchemeDefinition multipoint_definition() {
                     return Row{sign_scale(r.x, SignScale::l1, r.x.size)};
                 };
                 point.encoding.encode = [](const RowPiece& p, Message& m) {
-                    encode_signs(m, p.x, p.own[0], 0, p.packs());
+                    encode_signs(m, p.x, p.measured[0], 0, p.packs());
                     m.side_bits = m.tensor_bits = 32;
                 };
             } else {
                 point.choice.select = [search, levels](const Selection& s) {
                     Parameters theta;
                     for (const RowReader& row : s.rows)
-                        theta.own.of<Choices>().of_worker.push_back(
+                        theta.extra.of<Choices>().of_worker.push_back(
                             best_choice(row, levels, search));
                     return theta;
                 };

@@ -81,15 +81,15 @@ public:
     // A reader of the row with its padding.
     RowReader behind(const RowReader& row, std::size_t w) const {
         return {server_.size(),
-                [&row, w, this, whole = Row()](std::size_t first, std::size_t count) mutable {
-                    const std::size_t own =
+                [&row, w, this, padded = Row()](std::size_t first, std::size_t count) mutable {
+                    const std::size_t unpadded =
                         first < elements_ ? std::min(count, elements_ - first) : 0;
-                    if (own == count) return row.read(first, count);
-                    whole.resize(count);
-                    if (own > 0) std::ranges::copy(row.read(first, own), whole.begin());
-                    for (std::size_t i = own; i < count; ++i)
-                        whole[i] = errors_.at(w).at(first + i);
-                    return std::span<const double>(whole);
+                    if (unpadded == count) return row.read(first, count);
+                    padded.resize(count);
+                    if (unpadded > 0) std::ranges::copy(row.read(first, unpadded), padded.begin());
+                    for (std::size_t i = unpadded; i < count; ++i)
+                        padded[i] = errors_.at(w).at(first + i);
+                    return std::span<const double>(padded);
                 }};
     }
     // Updates the errors of the padding, which no piece contains, for the next step.
@@ -206,8 +206,8 @@ SchemeParts parts_of(const SchemeArguments& arguments) {
     };
     scheme.choice.select = [warm](const Selection& s) {
         Parameters theta;
-        if (warm(s.state)) theta.own.of<Phases>().warm = true;
-        else theta.own.of<Phases>() = measure(s.state, s.rows);
+        if (warm(s.state)) theta.extra.of<Phases>().warm = true;
+        else theta.extra.of<Phases>() = measure(s.state, s.rows);
         return theta;
     };
     scheme.encoding.encode = [grid](const RowPiece& p, Message& m) {
@@ -222,10 +222,10 @@ SchemeParts parts_of(const SchemeArguments& arguments) {
         if (p.place.first + p.x.size() < p.place.size || padding == 0) {
             encode_signs(m, p.x, scale, 0, p.packs());
         } else {  // the signs of the padding follow the last piece
-            Row whole(p.x.begin(), p.x.end());
+            Row padded_row(p.x.begin(), p.x.end());
             const double* tail = phases.padding.data() + p.worker * padding;
-            whole.insert(whole.end(), tail, tail + padding);
-            encode_signs(m, whole, scale, 0, p.packs());
+            padded_row.insert(padded_row.end(), tail, tail + padding);
+            encode_signs(m, padded_row, scale, 0, p.packs());
             m.values.resize(p.x.size());
         }
         // The scales of the worker's row and of the worker's chunk.

@@ -41,7 +41,7 @@ SchemeDefinition sign_definition() {
             };
             scheme.encoding.encode = [rule, length_of](const RowPiece& p, Message& m) {
                 const bool ends = p.place.first + p.x.size() == p.place.size;
-                encode_signs(m, p.x, p.own[0],
+                encode_signs(m, p.x, p.measured[0],
                              ends ? length_of(p.step, p.place.size) - p.place.size : 0, p.packs());
                 m.side_bits = m.tensor_bits = rule == SignScale::one ? 0 : 32;
             };

@@ -51,7 +51,7 @@ SchemeParts local(const FloatGrid& grid, std::size_t block, std::size_t bucket, 
         const std::size_t length = run_of(p.place.size);
         const BlocksAround around =
             blocks_around(p.step, RowReader::of(p.x), p.place.size, p.worker, length);
-        encode_float_row(p, p.own, length, grid, m, around.lead);
+        encode_float_row(p, p.measured, length, grid, m, around.lead);
         m.side_bits = (pow2 ? 8 : 32) * around.begun;
         if (block == 0) m.tensor_bits = m.side_bits;
     };

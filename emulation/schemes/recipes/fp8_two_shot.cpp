@@ -87,7 +87,7 @@ struct Groups {
     std::size_t group = 0;
     bool by_rows = false;
 
-    bool whole() const { return group == 0 && !by_rows; }
+    bool whole_tensor() const { return group == 0 && !by_rows; }
     std::size_t length(const TrainingStep& step, std::size_t n, bool second) const {
         if (by_rows) return row_length(step, n);
         if (group != 0) return group;
@@ -108,7 +108,7 @@ void encode(const RowPiece& p, const ScaledCast& cast, const Groups& groups, Mes
                       length = groups.length(p.step, n, false);
     const BlocksAround around = blocks_around(p.step, RowReader::of(p.x), n, p.worker, length);
     const std::span<const double> seen = around.row.read(0, around.row.size);
-    const std::size_t own = around.lead, end = own + p.x.size();
+    const std::size_t lead = around.lead, end = lead + p.x.size();
     const std::vector<float> x = narrow_row(seen);
     m.prepare(x.size(), true, false);
     GridUse use;
@@ -117,27 +117,27 @@ void encode(const RowPiece& p, const ScaledCast& cast, const Groups& groups, Mes
         const std::span<const float> part = std::span(x).subspan(first, count);
         const float scale = cast.scale_of(part);
         cast.round(part, scale, m.codes.data() + first, m.values.data() + first);
-        const std::size_t from = std::max(first, own), to = std::min(first + count, end);
+        const std::size_t from = std::max(first, lead), to = std::min(first + count, end);
         cast.state_use(m, seen, scale, from, to - from, use);
         blocks.add(seen, m.saturated, from, to - from, 1.0f / scale);
     });
     m.grid_use = use;
-    if (!groups.whole()) m.block_use = blocks;
-    const bool pads = groups.whole() && p.place.first + x.size() == n;
+    if (!groups.whole_tensor()) m.block_use = blocks;
+    const bool pads = groups.whole_tensor() && p.place.first + x.size() == n;
     const std::size_t behind = pads ? (n + workers - 1) / workers * workers - n : 0;
     const auto width = static_cast<std::uint64_t>(cast.format().storage_bits());
     m.payload_bits = (p.x.size() + behind) * width;
-    m.tensor_bits = groups.whole() ? 64 : 0;
-    m.side_bits = groups.whole() ? m.tensor_bits : around.begun * 32;
+    m.tensor_bits = groups.whole_tensor() ? 64 : 0;
+    m.side_bits = groups.whole_tensor() ? m.tensor_bits : around.begun * 32;
     if (p.packs()) {
-        Row sent(m.codes.begin() + static_cast<std::ptrdiff_t>(own),
+        Row sent(m.codes.begin() + static_cast<std::ptrdiff_t>(lead),
                  m.codes.begin() + static_cast<std::ptrdiff_t>(end));
         sent.resize(sent.size() + behind, cast.zero());
         m.payload = pack_float_codes(sent, cast.format());
     }
     if (p.step.bucket == nullptr) return;
     m.codes = m.values;
-    crop(m, own, p.x.size());
+    crop(m, lead, p.x.size());
 }
 
 // The sum of the decoded values of complete groups.
@@ -158,16 +158,16 @@ void answer(const SentPieces& s, const ScaledCast& cast, const Groups& groups, R
     const std::size_t length = groups.length(s.step, s.place.size, true),
                       lead = lead_of(s.step, s.place.size, length);
     for (float& v : x) v += 0.0f;  // the sum begins at +0
-    Row codes(x.size()), whole;
-    Row& values = s.step.bucket != nullptr ? whole : sum;
+    Row codes(x.size()), decoded;
+    Row& values = s.step.bucket != nullptr ? decoded : sum;
     values.resize(x.size());
     for_groups(x.size(), length, [&](std::size_t first, std::size_t count) {
         const std::span<const float> part = std::span(x).subspan(first, count);
         cast.round(part, cast.scale_of(part), codes.data() + first, values.data() + first);
     });
     if (s.step.bucket == nullptr) return;
-    const auto own = whole.begin() + static_cast<std::ptrdiff_t>(lead);
-    sum.assign(own, own + static_cast<std::ptrdiff_t>(s.place.size));
+    const auto begin = decoded.begin() + static_cast<std::ptrdiff_t>(lead);
+    sum.assign(begin, begin + static_cast<std::ptrdiff_t>(s.place.size));
 }
 
 }  // namespace
@@ -205,7 +205,8 @@ SchemeDefinition fp8_two_shot_definition() {
             return {
                 .grid = format.name(),
                 .topology = std::string(reductions::two_phase),
-                .transport = {.code_bits = format.storage_bits(), .side_in_parts = !groups.whole()},
+                .transport = {.code_bits = format.storage_bits(),
+                              .side_in_parts = !groups.whole_tensor()},
                 .run = groups.group != 0 && bucket == 0 ? groups.group : whole_row,
                 .bucket = bucket,
                 .encoding = {.encode = [cast, groups](const RowPiece& p,

@@ -113,10 +113,10 @@ struct Encoder {
     BlockGrid grid;
     FourOverSix metric;
 
-    void operator()(Message& m, std::span<const double> x, const OwnPart& own, bool packs,
+    void operator()(Message& m, std::span<const double> x, const OwnPart& part, bool packs,
                     BlockSettings settings) const {
         const auto rounded = [&] { return encode_block_row(x, grid, settings); };
-        const auto state = [&](const BlockRow& row) { state_blocks(m, row, x, own, grid, packs); };
+        const auto state = [&](const BlockRow& row) { state_blocks(m, row, x, part, grid, packs); };
         if (metric == FourOverSix::off) return state(rounded());
         settings.scale_range = 256.0f;
         settings.divides_first = true;
@@ -161,7 +161,7 @@ SchemeParts parts_of(const SchemeArguments& arguments) {
     const auto encode = [=](const RowPiece& p, Message& m) {
         BlockSettings settings{p.stream(projection.random_bits), {}};
         if (format.tensor_scale)
-            settings.amax = narrow_row(Row{agrees ? p.theta.of<Agreed>().amax : p.own[0]})[0];
+            settings.amax = narrow_row(Row{agrees ? p.theta.of<Agreed>().amax : p.measured[0]})[0];
         const BlocksAround around =
             blocks_around(p.step, RowReader::of(p.x), p.place.size, p.worker, group);
         const std::span<const double> x = around.row.read(0, around.row.size);
@@ -192,7 +192,7 @@ SchemeParts parts_of(const SchemeArguments& arguments) {
     if (agrees) {
         scheme.choice.select = [amax](const Selection& s) {
             Parameters theta;
-            double& agreed = theta.own.of<Agreed>().amax;
+            double& agreed = theta.extra.of<Agreed>().amax;
             for (std::size_t w = 0; w < s.rows.size(); ++w)
                 agreed = std::max(agreed, amax(s.step, s.rows[w], w));
             return theta;

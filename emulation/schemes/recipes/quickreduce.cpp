@@ -65,24 +65,24 @@ public:
     void encode(const RowPiece& p, Message& m) const {
         const BlocksAround around =
             blocks_around(p.step, RowReader::of(p.x), p.place.size, p.worker, unit);
-        const std::span<const double> given = around.row.read(0, around.row.size);
-        const std::size_t own = around.lead, end = own + p.x.size();
-        m.prepare(given.size(), true, false);
-        m.codes.resize((given.size() + unit - 1) / unit * unit);
+        const std::span<const double> values = around.row.read(0, around.row.size);
+        const std::size_t lead = around.lead, end = lead + p.x.size();
+        m.prepare(values.size(), true, false);
+        m.codes.resize((values.size() + unit - 1) / unit * unit);
         BitWriter wire;
         Buffer x, q;
-        for (std::size_t begin = 0; begin < given.size(); begin += sum_block) {
-            const std::size_t count = std::min(sum_block, given.size() - begin);
-            caller_.round(given.data() + begin, 1.0, x.data(), count, {}, 0);
+        for (std::size_t begin = 0; begin < values.size(); begin += sum_block) {
+            const std::size_t count = std::min(sum_block, values.size() - begin);
+            caller_.round(values.data() + begin, 1.0, x.data(), count, {}, 0);
             if (from_bf16_) in_fp16(x.data(), count, x.data());
             const std::size_t filled = fill(x, count);
             code(x, filled, q);
             std::copy_n(x.data(), count, m.values.data() + begin);
             std::copy_n(x.data(), filled, m.codes.data() + begin);
             for (std::size_t i = 0; p.packs() && i < count; ++i)
-                if (begin + i >= own && begin + i < end) put(q[i], wire);
+                if (begin + i >= lead && begin + i < end) put(q[i], wire);
         }
-        crop(m, own, p.x.size());
+        crop(m, lead, p.x.size());
         const std::size_t array = p.step.bucket != nullptr ? p.step.bucket->size() : p.place.size,
                           multiple = unit * static_cast<std::size_t>(p.step.workers),
                           padded = (array + multiple - 1) / multiple * multiple,
@@ -100,7 +100,7 @@ public:
     // The result of all workers, from the messages of a piece.
     void reduce(const SentPieces& s, Row& sum) const {
         const std::size_t n = s.messages[0].values.size(), of_units = s.messages[0].codes.size(),
-                          own = lead_of(s.step, n, unit);
+                          lead = lead_of(s.step, n, unit);
         sum.resize(of_units);
         Buffer total, q;
         for (std::size_t begin = 0; begin < of_units; begin += sum_block) {
@@ -112,7 +112,7 @@ public:
             if (from_bf16_) caller_.round(total.data(), 1.0, total.data(), count, {}, 0);
             std::copy_n(total.data(), count, sum.data() + begin);
         }
-        if (own != 0) std::copy_n(sum.begin() + static_cast<std::ptrdiff_t>(own), n, sum.begin());
+        if (lead != 0) std::copy_n(sum.begin() + static_cast<std::ptrdiff_t>(lead), n, sum.begin());
         sum.resize(n);
     }
 

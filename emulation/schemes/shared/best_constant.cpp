@@ -63,42 +63,42 @@ public:
             if (values_[a] != values_[b]) return values_[a] < values_[b];
             return std::abs(a - start) < std::abs(b - start);
         };
-        int found = start;
+        int best = start;
         for (const auto& [exponent, value] : values_)
-            if (before(exponent, found)) found = exponent;
-        return found;
+            if (before(exponent, best)) best = exponent;
+        return best;
     }
 
 private:
     // The largest exponent with which nothing saturates: W amax fits into the format, and into the
     // accumulator if sums are rounded to it.
     int largest_that_fits(double amax) const {
-        const auto own = [&](const FloatFormat& format) {
-            return ShiftRule{format, Headroom::workers, true}.own(amax, input_.workers);
+        const auto shift_in = [&](const FloatFormat& format) {
+            return ShiftRule{format, Headroom::workers, true}.shift(amax, input_.workers);
         };
-        const int format = own(encoder_.grid.format);
+        const int format = shift_in(encoder_.grid.format);
         return encoder_.reduction.rounds(input_.ahead->topology(), input_.workers)
-                   ? std::min(format, own(encoder_.reduction.accumulate))
+                   ? std::min(format, shift_in(encoder_.reduction.accumulate))
                    : format;
     }
     void evaluate(int first, int last) {
         std::vector<Decision> decisions;
         for (int exponent = first; exponent <= last; ++exponent)
             decisions.push_back(power_of_two(exponent));
-        std::vector<Figure> found(decisions.size()), least(decisions.size());
+        std::vector<Figure> figures(decisions.size()), least(decisions.size());
         for (std::size_t step = 0; step < input_.steps; ++step) {
             std::vector<std::size_t> tensors;
             for (std::size_t tensor = 0; tensor < input_.tensors; ++tensor)
-                if (input_.serves(step, tensor)) tensors.push_back(tensor);
+                if (input_.is_assigned(step, tensor)) tensors.push_back(tensor);
             const std::vector<ErrorsAhead> errors =
                 input_.ahead->errors(step, tensors, encoder_, decisions);
             for (std::size_t d = 0; d < errors.size(); ++d) {
-                found[d].add(errors[d].found);
+                figures[d].add(errors[d].errors);
                 least[d].add(errors[d].least);
             }
         }
-        for (std::size_t d = 0; d < found.size(); ++d)
-            values_[first + static_cast<int>(d)] = found[d].value(by_);
+        for (std::size_t d = 0; d < figures.size(); ++d)
+            values_[first + static_cast<int>(d)] = figures[d].value(by_);
         least_ = least.back().value(by_);
     }
     // True if the largest exponent so far and every larger one are worse than another: the lower

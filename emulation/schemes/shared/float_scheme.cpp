@@ -9,20 +9,20 @@
 
 namespace apscope::detail {
 
-std::vector<SchemeKey> float_keys(std::vector<SchemeKey> own, const FloatDefaults& defaults) {
-    own.push_back({"rounding", defaults.rounding, "how a value is rounded to the format"});
-    own.push_back({"overflow", defaults.overflow,
-                   "the result of overflow: ieee, saturate, propagate, infinity or nan"});
-    own.push_back({"random_bits", "32", "random bits of stochastic rounding, 1 to 64"});
-    own.push_back({"accumulate", defaults.accumulate,
-                   "format of partial sums: format, a format's name, fp32 or exact"});
-    own.push_back(
+std::vector<SchemeKey> float_keys(std::vector<SchemeKey> keys, const FloatDefaults& defaults) {
+    keys.push_back({"rounding", defaults.rounding, "how a value is rounded to the format"});
+    keys.push_back({"overflow", defaults.overflow,
+                    "the result of overflow: ieee, saturate, propagate, infinity or nan"});
+    keys.push_back({"random_bits", "32", "random bits of stochastic rounding, 1 to 64"});
+    keys.push_back({"accumulate", defaults.accumulate,
+                    "format of partial sums: format, a format's name, fp32 or exact"});
+    keys.push_back(
         {"hop_rounding", "same", "how partial sums are rounded: same, or a rounding's name"});
-    own.push_back({"divide", "after",
-                   "where sums are divided by W: after (by the caller, in fp64), or in the format "
-                   "before the sum by W (before), sqrt(W) (sqrt), FSDP's factor (fsdp) or a "
-                   "number, and after it by the rest"});
-    return own;
+    keys.push_back({"divide", "after",
+                    "where sums are divided by W: after (by the caller, in fp64), or in the format "
+                    "before the sum by W (before), sqrt(W) (sqrt), FSDP's factor (fsdp) or a "
+                    "number, and after it by the rest"});
+    return keys;
 }
 
 namespace {
@@ -30,8 +30,8 @@ namespace {
 Division division_of(const SchemeArguments& arguments) {
     constexpr std::array<std::string_view, 4> places{"after", "before", "sqrt", "fsdp"};
     const std::string& text = arguments.text("divide");
-    const auto found = std::ranges::find(places, text);
-    if (found != places.end()) return {static_cast<Division::Place>(found - places.begin()), 1.0};
+    const auto match = std::ranges::find(places, text);
+    if (match != places.end()) return {static_cast<Division::Place>(match - places.begin()), 1.0};
     return {Division::Place::factor,
             parse_value<double>(
                 "divide", text,
@@ -99,19 +99,17 @@ SchemeParts gathered_scheme(const SchemeArguments& arguments, const FloatFormat&
                          {RoundingMode::stochastic, overflow,
                           static_cast<int>(arguments.integer("random_bits", 1, 64))}};
     validate(grid.projection, format);
-    return parts_of({grid, Reduction::gathered(), 8}, choose_by_amax({format, Headroom::one}));
+    const ShiftRule rule{format, Headroom::one};
+    return parts_of({grid, Reduction::gathered(), 8},
+                    choose_each([rule](const TensorStatistics& s, State&) {
+                        return power_of_two(rule.shift(s.agreed.amax, s.workers));
+                    }));
 }
 
 Choose choose_constant(const Decision& decision) {
     return [decision](const SelectionInput& input, State&) {
         return std::vector<Decision>(input.statistics.size(), decision);
     };
-}
-
-Choose choose_by_amax(const ShiftRule& rule) {
-    return choose_each([rule](const TensorStatistics& s, State&) {
-        return power_of_two(rule.own(s.agreed.amax, s.workers));
-    });
 }
 
 }  // namespace apscope::detail

@@ -16,7 +16,7 @@ struct FloatDefaults {
 
 // The keys of a scheme on a float grid: its own keys first, then rounding, overflow, random_bits,
 // accumulate, hop_rounding and divide.
-std::vector<SchemeKey> float_keys(std::vector<SchemeKey> own = {},
+std::vector<SchemeKey> float_keys(std::vector<SchemeKey> keys = {},
                                   const FloatDefaults& defaults = {});
 
 // The scheme parts (grid, encoder, transport) that the keys of float_keys() give. side_bits: bits
@@ -56,7 +56,5 @@ Choose choose_each(Rule rule) {
         return decisions;
     };
 }
-// Scales by 2^s, s = rule.own(amax), for a rule without memory.
-Choose choose_by_amax(const ShiftRule& rule);
 
 }  // namespace apscope::detail

@@ -76,7 +76,7 @@ bool FoundInf::could_overflow(const AgreedStatistics& s, double scale, int worke
 bool FoundInf::operator()(const SelectionInput& input, std::size_t step, double scale) const {
     std::vector<std::size_t> close;  // the tensors whose sums could overflow
     for (std::size_t tensor = 0; tensor < input.tensors; ++tensor) {
-        if (!input.serves(step, tensor)) continue;
+        if (!input.is_assigned(step, tensor)) continue;
         const AgreedStatistics& s = input.at(step, tensor);
         if (s.nonfinite > 0) return true;
         if (could_overflow(s, scale, input.workers, input.ahead->topology()))

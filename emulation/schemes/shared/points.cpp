@@ -13,11 +13,11 @@ namespace apscope::detail {
 namespace {
 
 TrainingStep at_point(const TrainingStep& step, std::uint32_t point) {
-    TrainingStep own = step;
-    if (point == 0) return own;
+    TrainingStep at = step;
+    if (point == 0) return at;
     const PhiloxBlock b = philox({{point, 0, 0, 0}}, step.key);
-    own.key = {b.word[0], b.word[1]};
-    return own;
+    at.key = {b.word[0], b.word[1]};
+    return at;
 }
 
 void append(BitWriter& to, const Message& m) {
@@ -52,10 +52,11 @@ struct TakePoint {
 // row, if it measures.
 struct Point {
     Parameters theta;
-    Rows own;
+    Rows measured;
 
-    std::span<const double> own_of(std::size_t worker) const {
-        return own.empty() ? std::span<const double>() : own[place_of(worker, own.size())];
+    std::span<const double> measured_of(std::size_t worker) const {
+        return measured.empty() ? std::span<const double>()
+                                : measured[place_of(worker, measured.size())];
     }
 };
 
@@ -75,7 +76,7 @@ struct Chosen {
         NamedRows& all = f.all();
         for (std::size_t j = 0; f.writes() && j < points.size(); ++j) {
             for (auto& [name, row] : points[j].theta.rows()) all[prefix(j) + name] = std::move(row);
-            f.rows(prefix(j) + "own", points[j].own);
+            f.rows(prefix(j) + "own", points[j].measured);
         }
         const auto has = [&](std::size_t j) {
             return std::any_of(all.begin(), all.end(),
@@ -83,7 +84,7 @@ struct Chosen {
         };
         for (std::size_t j = 0; !f.writes() && has(j); ++j) {
             Point& point = points.emplace_back();
-            f.rows(prefix(j) + "own", point.own);
+            f.rows(prefix(j) + "own", point.measured);
             NamedRows inner;
             for (auto r = all.lower_bound(prefix(j));
                  r != all.end() && r->first.starts_with(prefix(j)); r = all.erase(r)) {
@@ -109,23 +110,24 @@ struct Points {
             Message point;
         };
         const auto read = [this, &step, &chosen, row, worker, count,
-                           held = std::make_shared<Left>()](std::size_t first, std::size_t n) {
-            Row& r = held->row;
-            if (first < held->first || first + n > held->first + r.size()) {
-                const bool whole = inner.run == whole_row;
-                const std::size_t begin = whole ? 0 : first / inner.run * inner.run;
+                           left_row = std::make_shared<Left>()](std::size_t first, std::size_t n) {
+            Row& r = left_row->row;
+            if (first < left_row->first || first + n > left_row->first + r.size()) {
+                const bool whole_rows = inner.run == whole_row;
+                const std::size_t begin = whole_rows ? 0 : first / inner.run * inner.run;
                 const std::size_t end =
-                    whole ? row.size
-                          : std::min(row.size, (first + n + inner.run - 1) / inner.run * inner.run);
-                const std::span<const double> given = row.read(begin, end - begin);
-                r.assign(given.begin(), given.end());
-                held->first = begin;
+                    whole_rows
+                        ? row.size
+                        : std::min(row.size, (first + n + inner.run - 1) / inner.run * inner.run);
+                const std::span<const double> values = row.read(begin, end - begin);
+                r.assign(values.begin(), values.end());
+                left_row->first = begin;
                 for (long j = 0; j < count; ++j) {
-                    encode_point(step, chosen, j, {begin, row.size}, r, worker, held->point);
-                    simd::run<Subtract>(held->point.values.data(), r.size(), r.data());
+                    encode_point(step, chosen, j, {begin, row.size}, r, worker, left_row->point);
+                    simd::run<Subtract>(left_row->point.values.data(), r.size(), r.data());
                 }
             }
-            return std::span<const double>(r).subspan(first - held->first, n);
+            return std::span<const double>(r).subspan(first - left_row->first, n);
         };
         return {row.size, read};
     }
@@ -134,14 +136,14 @@ struct Points {
                       std::span<const double> r, std::size_t worker, Message& m) const {
         const Point& point = chosen.points.at(static_cast<std::size_t>(j));
         inner.encoding.make({at_point(step, static_cast<std::uint32_t>(j)), point.theta,
-                             point.own_of(worker), place, r, worker},
+                             point.measured_of(worker), place, r, worker},
                             m);
     }
 
-    Parameters select(const Selection& given) const {
-        const auto& [step, state, x] = given;
+    Parameters select(const Selection& selection) const {
+        const auto& [step, state, x] = selection;
         Parameters theta;
-        Chosen& chosen = theta.own.of<Chosen>();
+        Chosen& chosen = theta.extra.of<Chosen>();
         chosen.counts.assign(x.size(), 0);
         std::vector<bool> active(x.size(), true);
         const auto squares = [](const RowReader& row) { return fixed_sum_of(row, square); };
@@ -149,7 +151,7 @@ struct Points {
         for (std::size_t w = 0; w < x.size() && nmse > 0.0; ++w)
             enough.push_back(nmse * squares(x[w]));
         for (long j = 0; j < max; ++j) {
-            const TrainingStep own = at_point(step, static_cast<std::uint32_t>(j));
+            const TrainingStep at = at_point(step, static_cast<std::uint32_t>(j));
             std::vector<RowReader> left;
             for (std::size_t w = 0; w < x.size(); ++w) {
                 RowReader row = left_over(step, chosen, x[w], w, active[w] ? j : 0);
@@ -158,10 +160,10 @@ struct Points {
                 left.push_back(active[w] ? std::move(row) : RowReader::of_zeros(x[w].size));
             }
             Point point;
-            point.theta = inner.choice.parameters({own, state, left});
-            if (inner.choice.draw) inner.choice.draw(own, point.theta, x[0].size);
+            point.theta = inner.choice.parameters({at, state, left});
+            if (inner.choice.draw) inner.choice.draw(at, point.theta, x[0].size);
             for (std::size_t w = 0; w < x.size() && inner.choice.measure; ++w)
-                point.own.push_back(inner.choice.measure({own, point.theta, left[w]}));
+                point.measured.push_back(inner.choice.measure({at, point.theta, left[w]}));
             chosen.points.push_back(std::move(point));
         }
         return theta;

@@ -11,7 +11,7 @@ ShiftRule ShiftRule::of(const SchemeArguments& arguments) {
     return {*arguments.format, headroom_of(arguments), arguments.choice("rule", rules) == "tight"};
 }
 
-int ShiftRule::own(double amax, int workers) const {
+int ShiftRule::shift(double amax, int workers) const {
     if (amax == 0.0) return 0;
     const double counted = std::max(amax, 0x1p-126);
     if (tight) return largest_shift_within(counted, workers, headroom, format.largest());
@@ -21,7 +21,7 @@ int ShiftRule::own(double amax, int workers) const {
 int ShiftRule::next(double amax, int workers, int& last, long& run) const {
     const bool known = run > 0;
     if (frozen > 0 && run >= frozen) return last;
-    const int before = last, now = own(amax, workers);
+    const int before = last, now = shift(amax, workers);
     if (amax != 0.0) {
         run = known && before == now ? run + 1 : 1;
         last = now;

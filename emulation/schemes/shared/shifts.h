@@ -26,7 +26,7 @@ struct ShiftRule {
     bool remembers() const { return frozen > 0 || delayed; }
 
     // The shift for max(amax, 2^-126); 0 if the amax is 0.
-    int own(double amax, int workers) const;
+    int shift(double amax, int workers) const;
 
     // The shift in force. `last` and `run` are a unit's memory: its last shift, and the number of
     // consecutive steps with it; run = 0 before the first. Steps with only zeros do not change the

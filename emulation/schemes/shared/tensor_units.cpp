@@ -40,7 +40,7 @@ std::vector<TensorUnit> TensorUnits::of(std::size_t tensors, const ServedElement
 
 std::vector<TensorUnit> TensorUnits::of(const SelectionInput& input, std::size_t step) const {
     std::vector<TensorUnit> units = of(input.tensors, [&](std::size_t k) {
-        if (!input.serves(step, k)) return std::optional<std::size_t>();
+        if (!input.is_assigned(step, k)) return std::optional<std::size_t>();
         return std::optional(input.whole_elements.empty() ? input.at(step, k).elements
                                                           : input.whole_elements[k]);
     });

@@ -34,9 +34,9 @@ namespace {
 using SharedRow = std::shared_ptr<Row>;
 
 void row_field(Fields& f, const char* name, SharedRow& row) {
-    Row held = row ? *row : Row{};
-    f.row(name, held);
-    if (!f.writes() && !held.empty()) row = std::make_shared<Row>(std::move(held));
+    Row values = row ? *row : Row{};
+    f.row(name, values);
+    if (!f.writes() && !values.empty()) row = std::make_shared<Row>(std::move(values));
 }
 
 struct Memory {
@@ -108,7 +108,7 @@ SchemeParts parts_of(const SchemeArguments& arguments) {
     const auto select = [bits, mu](const Selection& s) {
         const auto& [age, centre] = s.state.of<Memory>();
         Parameters theta;
-        auto& [takes_centre, delta, around] = theta.own.of<Centred>();
+        auto& [takes_centre, delta, around] = theta.extra.of<Centred>();
         takes_centre = age == 0;
         if (takes_centre) return theta;
         around = centre;

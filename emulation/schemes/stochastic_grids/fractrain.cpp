@@ -48,20 +48,20 @@ LevelTable whole_numbers(int bits) {
 
 // The minimum and the maximum of a row.
 Row extremes(const RowReader& x) {
-    Row found(2, 0.0);
+    Row ends(2, 0.0);
     bool first = true;
     for_runs(x, std::max<std::size_t>(x.size, 1), [&](std::size_t, std::span<const double> part) {
         const auto [low, high] = std::minmax_element(part.begin(), part.end());
-        if (first || *low < found[0]) found[0] = *low;
-        if (first || *high >= found[1]) found[1] = *high;
+        if (first || *low < ends[0]) ends[0] = *low;
+        if (first || *high >= ends[1]) ends[1] = *high;
         first = false;
     });
-    return found;
+    return ends;
 }
 
 void encode_affine(const RowPiece& p, const LevelTable& codes, double min_scale, int random_bits,
                    Message& m) {
-    const double min = p.own[0], range = p.own[1] - min;
+    const double min = p.measured[0], range = p.measured[1] - min;
     thread_local Row above;
     above.resize(p.x.size());
     for (std::size_t i = 0; i < above.size(); ++i) above[i] = p.x[i] - min;
@@ -137,7 +137,7 @@ SchemeDefinition fractrain_definition() {
             for (const int bits : widths) tables.try_emplace(bits, whole_numbers(bits));
             scheme.choice.select = [widths, epsilon](const Selection& s) {
                 Parameters theta;
-                theta.own.of<Width>().bits = widths.at(memory_of(s.state, epsilon).turns);
+                theta.extra.of<Width>().bits = widths.at(memory_of(s.state, epsilon).turns);
                 return theta;
             };
             scheme.choice.measure = [](const WorkerRow& r) { return extremes(r.x); };

@@ -32,7 +32,7 @@ std::optional<EliasCode> elias_code(std::string_view name) {
 }
 
 void encode(const RowPiece& p, const UniformGrid& grid, std::optional<EliasCode> code, Message& m) {
-    encode_uniform_row(m, p.x, grid, p.own, p.stream(grid.random_bits), p.packs() && !code,
+    encode_uniform_row(m, p.x, grid, p.measured, p.stream(grid.random_bits), p.packs() && !code,
                        p.place.first);
     if (!code) return;
     BitWriter bits(p.packs());

@@ -45,7 +45,7 @@ double limit_of(const RowReader& x, double clip) {
 
 Parameters shared_scale(std::span<const RowReader> rows, double clip) {
     Parameters theta;
-    Row& limits = theta.own.of<Clipped>().limits;
+    Row& limits = theta.extra.of<Clipped>().limits;
     double scale = 0.0;
     for (const RowReader& x : rows) {
         const double limit = limit_of(x, clip);

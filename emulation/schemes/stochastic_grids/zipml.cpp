@@ -48,11 +48,11 @@ void encode_buckets(const RowPiece& p, const Codebooks& books, Message& all) {
     LevelChooser chooser(books.levels, books.search, books.candidates);
     Row sent;
     for (std::size_t first = 0; first < p.x.size(); first += books.bucket) {
-        const std::span<const double> given =
+        const std::span<const double> values =
             p.x.subspan(first, std::min(books.bucket, p.x.size() - first));
-        sent.resize(given.size());
-        narrow(given, sent);
-        put_levels(all, first, given, LevelTable(chooser.levels(sent)), 1.0, LevelRule::stochastic,
+        sent.resize(values.size());
+        narrow(values, sent);
+        put_levels(all, first, values, LevelTable(chooser.levels(sent)), 1.0, LevelRule::stochastic,
                    p.stream(books.random_bits), p.place.first + first);
     }
 }
@@ -60,7 +60,7 @@ void encode_buckets(const RowPiece& p, const Codebooks& books, Message& all) {
 void encode(const RowPiece& p, const Codebooks& books, Message& m) {
     if (p.x.empty()) m.prepare(0, true, true);
     else if (books.bucket == 0)  // measure() chose the codebook of the whole row
-        encode_levels(m, p.x, LevelTable(Row(p.own.begin(), p.own.end())), 1.0,
+        encode_levels(m, p.x, LevelTable(Row(p.measured.begin(), p.measured.end())), 1.0,
                       LevelRule::stochastic, p.stream(books.random_bits), false, p.place.first);
     else encode_buckets(p, books, m);
     const std::size_t bucket =

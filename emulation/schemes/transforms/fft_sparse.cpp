@@ -38,10 +38,10 @@ public:
         return transforms;
     }
     RealFourier& of(std::size_t n) {
-        auto found = kept_.find(n);
-        if (found != kept_.end()) return found->second;
-        if (held_ + RealFourier::held(n) > few) clear();
-        held_ += RealFourier::held(n);
+        auto match = kept_.find(n);
+        if (match != kept_.end()) return match->second;
+        if (held_ + RealFourier::numbers(n) > few) clear();
+        held_ += RealFourier::numbers(n);
         return kept_.emplace(n, RealFourier(n)).first->second;
     }
     void end_message() {
@@ -96,11 +96,11 @@ struct FftSparse {
         fourier.forward(values, re, im);
         simd::run<SquaredSizes>(static_cast<const double*>(re.data()),
                                 static_cast<const double*>(im.data()), bins, sizes.data());
-        const Buffer<std::size_t> kept =
+        const Buffer<std::size_t> selected =
             largest(bins, kept_of(bins, keep), [&](std::size_t k) { return sizes[k]; });
 
         float top = 0.0f;
-        for (const std::size_t k : kept)
+        for (const std::size_t k : selected)
             top = std::max(
                 {top, static_cast<float>(std::abs(re[k])), static_cast<float>(std::abs(im[k]))});
         const CodeWindow window(top, bits, mantissa_bits);
@@ -114,13 +114,13 @@ struct FftSparse {
         };
         std::size_t at = 0;
         for (std::size_t k = 0; k < bins && packs; ++k) {
-            const bool is_kept = at < kept.size() && kept[at] == k;
+            const bool is_kept = at < selected.size() && selected[at] == k;
             at += is_kept;
             payload.put(is_kept, 1);
         }
         m.payload_bits += bins;
         std::size_t next = 0;  // the bins below `next` are finished
-        for (const std::size_t k : kept) {
+        for (const std::size_t k : selected) {
             for (; next < k; ++next) re[next] = im[next] = 0.0;
             const bool real_only = k == 0 || 2 * k == n;
             re[k] = part(re[k]);
@@ -177,7 +177,7 @@ SchemeDefinition fft_sparse_definition() {
             scheme.encoding.tables = [f](std::size_t n) {
                 return n == 0 ? 0
                               : sizeof(double) *
-                                    RealFourier::held(f.bucket == 0 ? n : std::min(n, f.bucket));
+                                    RealFourier::numbers(f.bucket == 0 ? n : std::min(n, f.bucket));
             };
             return scheme;
         }};

@@ -187,7 +187,7 @@ SchemeParts parts_of(const SchemeArguments& arguments) {
                                         " workers; give more bits or less headroom");
         }
         Parameters theta;
-        Row& factors = theta.own.of<Factors>().of_chunk;
+        Row& factors = theta.extra.of<Factors>().of_chunk;
         factors = f.factors(s.rows);
         theta.scale_exponent = common_exponent(factors);
         return theta;

@@ -27,12 +27,12 @@ struct Matrix {
 
     ThinShape shape() const { return {rows, columns, rank}; }
 
-    explicit Matrix(const TrainingStep& step, std::size_t n, std::size_t wanted)
-        : rows(1), columns(n), rank(wanted), is_small(true) {
+    explicit Matrix(const TrainingStep& step, std::size_t n, std::size_t most_rank)
+        : rows(1), columns(n), rank(most_rank), is_small(true) {
         if (step.shape.size() < 2 || n == 0) return;
         rows = static_cast<std::size_t>(step.shape[0]);
         columns = n / rows;
-        rank = std::min({wanted, rows, columns});
+        rank = std::min({most_rank, rows, columns});
         is_small = (rows + columns) * rank >= n;
     }
 };
@@ -44,13 +44,13 @@ struct Memory {
 };
 
 struct Factors {
-    Rows own_p, own_q;  // the factors that each worker sends
+    Rows p_of_worker, q_of_worker;  // the factors that each worker sends
     Row p;
     int exponent = 0;  // products are multiplied by 2^exponent
 
     void fields(Fields& f) {
-        f.rows("p", own_p);
-        f.rows("q", own_q);
+        f.rows("p", p_of_worker);
+        f.rows("q", q_of_worker);
         f.row("p", p);
         f.numbers("exponent", exponent);
     }
@@ -76,29 +76,32 @@ void orthonormalize(Row& p, const Matrix& m) {
         return fixed_sum(n, [&](std::size_t i) { return a[i] * b[i]; });
     };
     for (std::size_t c = 0; c < m.rank; ++c) {
-        double* own = &columns[c * m.rows];
-        const double before = product(own, own);
-        for (const double* other = columns.data(); other != own; other += m.rows) {
-            const double along = product(other, own);
-            for (std::size_t i = 0; i < m.rows; ++i) own[i] -= along * other[i];
+        double* column = &columns[c * m.rows];
+        const double before = product(column, column);
+        for (const double* other = columns.data(); other != column; other += m.rows) {
+            const double along = product(other, column);
+            for (std::size_t i = 0; i < m.rows; ++i) column[i] -= along * other[i];
         }
-        const double left = product(own, own);
+        const double left = product(column, column);
         const double factor = left > before * 0x1p-80 ? 1.0 / std::sqrt(left) : 0.0;
-        for (std::size_t i = 0; i < m.rows; ++i) own[i] *= factor;
+        for (std::size_t i = 0; i < m.rows; ++i) column[i] *= factor;
     }
     p = thin_from_columns(columns, m.rows, m.rank);
 }
 
-Parameters select(const Selection& given, std::size_t wanted) {
-    const auto& [step, state, x] = given;
-    const Matrix m(step, x[0].size, wanted);
+// Both factors are exchanged here, because a worker's message needs sums over all workers: P of the
+// columns, Q for the memory. Only select() and forward() see all rows at once, and forward() must
+// return rows to encode, while encode() sees one row. So the factors are parameters.
+Parameters select(const Selection& selection, std::size_t most_rank) {
+    const auto& [step, state, x] = selection;
+    const Matrix m(step, x[0].size, most_rank);
     Parameters theta;
     if (m.is_small) return theta;
     Row& q = state.of<Memory>().q;
     // A factor of zeros would stay zero forever.
     if (q.size() != m.columns * m.rank || amax_of(q) == 0.0) q = random_factor(step, m);
     // The gradients are scaled by a power of two, so that products stay within fp64's range.
-    auto& [own_p, own_q, p, exponent] = theta.own.of<Factors>();
+    auto& [p_of_worker, q_of_worker, p, exponent] = theta.extra.of<Factors>();
     double amax = 0.0;
     for (const RowReader& row : x) amax = std::max(amax, amax_of(row));
     std::frexp(amax, &exponent);
@@ -111,17 +114,17 @@ Parameters select(const Selection& given, std::size_t wanted) {
     };
     p.assign(m.rows * m.rank, 0.0);
     for (std::size_t w = 0; w < x.size(); ++w) {
-        Row& own = own_p.emplace_back(times_thin(scaled_row(w), q, m.shape()));
-        round_to_fp32(own);
-        for (std::size_t i = 0; i < p.size(); ++i) p[i] += own[i];
+        Row& factor = p_of_worker.emplace_back(times_thin(scaled_row(w), q, m.shape()));
+        round_to_fp32(factor);
+        for (std::size_t i = 0; i < p.size(); ++i) p[i] += factor[i];
     }
     orthonormalize(p, m);
     Row next(q.size(), 0.0);
     for (std::size_t w = 0; w < x.size(); ++w) {
-        Row& own = own_q.emplace_back(transposed_times_thin(scaled_row(w), p, m.shape()));
-        round_to_fp32(own);
+        Row& factor = q_of_worker.emplace_back(transposed_times_thin(scaled_row(w), p, m.shape()));
+        round_to_fp32(factor);
         for (std::size_t i = 0; i < next.size(); ++i)
-            next[i] += own[i] / static_cast<double>(x.size());
+            next[i] += factor[i] / static_cast<double>(x.size());
     }
     q = std::move(next);
     return theta;
@@ -133,8 +136,8 @@ Row product_of(const Row& p, const Row& q, const Matrix& m, int exponent) {
     return values;
 }
 
-void encode(const RowPiece& p, std::size_t wanted, Message& message) {
-    const Matrix m(p.step, p.x.size(), wanted);
+void encode(const RowPiece& p, std::size_t most_rank, Message& message) {
+    const Matrix m(p.step, p.x.size(), most_rank);
     const Factors& factors = p.theta.of<Factors>();
     message.prepare(0, false, false);
     BitWriter bits;
@@ -149,21 +152,21 @@ void encode(const RowPiece& p, std::size_t wanted, Message& message) {
         round_to_fp32(message.values);
         put(message.values);
     } else {
-        const Row& own = factors.own_q.at(p.worker);
-        message.values = product_of(factors.p, own, m, factors.exponent);
-        put(factors.own_p.at(p.worker));
-        put(own);
+        const Row& q = factors.q_of_worker.at(p.worker);
+        message.values = product_of(factors.p, q, m, factors.exponent);
+        put(factors.p_of_worker.at(p.worker));
+        put(q);
     }
     if (p.packs()) message.payload = bits.take();
 }
 
-void add(const SentPieces& s, std::size_t wanted, Row& sum) {
-    const Matrix m(s.step, s.messages[0].values.size(), wanted);
+void add(const SentPieces& s, std::size_t most_rank, Row& sum) {
+    const Matrix m(s.step, s.messages[0].values.size(), most_rank);
     if (m.is_small) return exact_sum(s.messages, sum);
     const Factors& factors = s.theta.of<Factors>();
     Row q(m.columns * m.rank, 0.0);
-    for (const Row& own : factors.own_q) {
-        for (std::size_t i = 0; i < q.size(); ++i) q[i] += own[i];
+    for (const Row& factor : factors.q_of_worker) {
+        for (std::size_t i = 0; i < q.size(); ++i) q[i] += factor[i];
     }
     sum = product_of(factors.p, q, m, factors.exponent);
 }

@@ -38,7 +38,7 @@ void for_words(const TrainingStep& step, std::size_t begin, std::size_t end, Wor
 }
 
 void choose(const TrainingStep& step, Parameters& theta, std::size_t n, double keep) {
-    Chosen& chosen = theta.own.of<Chosen>();
+    Chosen& chosen = theta.extra.of<Chosen>();
     chosen.count = kept_of(n, keep);
     chosen.words = cutoff_of(n, chosen.count, [&](auto&& f) {
         for_words(step, 0, n, [&](std::size_t first, std::span<const double> words) {
@@ -55,7 +55,7 @@ struct SendChosen {
     static APSCOPE_INLINE void run(const double* x, const double* words, const Cutoff* last,
                                    double first, const Send* send, std::size_t count,
                                    double* values, double* bias, double* variance,
-                                   std::uint64_t* kept) {
+                                   std::uint64_t* selected) {
         constexpr double limit = std::numeric_limits<float>::max();
         const auto [factor, probability] = *send;
         const Cutoff cutoff = *last;
@@ -71,7 +71,7 @@ struct SendChosen {
             bias[i] = y * probability - x[i];
             variance[i] = y * y * (probability * (1.0 - probability));
         }
-        *kept += static_cast<std::uint64_t>(sent);
+        *selected += static_cast<std::uint64_t>(sent);
     }
 };
 
@@ -80,7 +80,7 @@ void encode(const RowPiece& p, bool scales, Message& m) {
     const auto n = static_cast<double>(p.place.size), k = static_cast<double>(chosen.count);
     const Send send{scales ? n / k : 1.0, k / n};
     m.prepare(p.x.size(), false, true);
-    std::uint64_t kept = 0;
+    std::uint64_t selected = 0;
     BitWriter bits;
     for_words(p.step, p.place.first, p.place.first + p.x.size(),
               [&](std::size_t first, std::span<const double> words) {
@@ -88,14 +88,14 @@ void encode(const RowPiece& p, bool scales, Message& m) {
                   simd::run<SendChosen>(p.x.data() + at, words.data(), &chosen.words,
                                         static_cast<double>(first), &send, words.size(),
                                         m.values.data() + at, m.bias.data() + at,
-                                        m.variance.data() + at, &kept);
+                                        m.variance.data() + at, &selected);
                   for (std::size_t i = 0; p.packs() && i < words.size(); ++i) {
                       if (chosen.words.keeps(words[i], first + i))
                           bits.put(bits_cast<std::uint32_t>(static_cast<float>(m.values[at + i])),
                                    32);
                   }
               });
-    m.payload_bits = 32 * kept;
+    m.payload_bits = 32 * selected;
     m.payload = bits.take();
 }
 

@@ -71,9 +71,9 @@ struct Thc {
     static void turn_back(const TrainingStep& step, std::size_t length, Row& row) {
         if (row.empty()) return;
         hadamard(row, row.size());
-        Row own(length);
-        flip(step, row, own);
-        row = std::move(own);
+        Row flipped(length);
+        flip(step, row, flipped);
+        row = std::move(flipped);
     }
     // |row| 2^-exponent
     static double norm_of(const RowReader& row, int exponent) {
@@ -97,7 +97,7 @@ struct Thc {
                 ? 1.0
                 : std::ldexp(norm / std::sqrt(static_cast<double>(std::bit_ceil(x[0].size))),
                              exponent);
-        theta.own.of<Norm>().zero = amax == 0.0;
+        theta.extra.of<Norm>().zero = amax == 0.0;
         return theta;
     }
     void encode(const RowPiece& p, Message& m) const {

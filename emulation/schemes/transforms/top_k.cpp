@@ -15,17 +15,17 @@ namespace apscope::detail {
 namespace {
 
 void encode(const RowPiece& p, bool packed, Message& m) {
-    const Cutoff cutoff = Cutoff::of(p.own);
+    const Cutoff cutoff = Cutoff::of(p.measured);
     const std::span<const double> x = p.x;
     const int width = place_bits(p.place.size, packed);
     m.prepare(x.size(), false, false);
-    std::uint64_t kept = 0;
+    std::uint64_t selected = 0;
     for (std::size_t i = 0; i < x.size(); ++i) {
         const bool keeps = cutoff.keeps(std::abs(x[i]), p.place.first + i);
         m.values[i] = keeps ? static_cast<float>(x[i]) : 0.0;
-        kept += keeps ? 1 : 0;
+        selected += keeps ? 1 : 0;
     }
-    m.payload_bits = kept * static_cast<std::uint64_t>(32 + width);
+    m.payload_bits = selected * static_cast<std::uint64_t>(32 + width);
     if (!p.packs()) return;
     BitWriter bits;
     for (std::size_t i = 0; i < x.size(); ++i) {

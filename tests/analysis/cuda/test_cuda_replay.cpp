@@ -37,28 +37,10 @@ ReplayOptions asked(const Trace& trace, const std::vector<const char*>& schemes,
     return o;
 }
 
-// A device that counts its tasks.
-class CountedRows : public RowDevice {
-public:
-    explicit CountedRows(HostRows& rows) : rows_(rows) {}
-    std::vector<RowTotals> run(std::span<const std::span<const float>> gradients, double divisor,
-                               std::span<const double> noise,
-                               std::span<const RowTask> tasks) override {
-        tasks_ += tasks.size();
-        return rows_.run(gradients, divisor, noise, tasks);
-    }
-    std::size_t tasks() const { return tasks_; }
-
-private:
-    HostRows& rows_;
-    std::size_t tasks_ = 0;
-};
-
 void expect_same_rows(const Trace& trace, ReplayOptions options, std::uint64_t memory,
                       std::size_t min_tasks = 1) {
     const ReplayResult expected = replay(trace, options);
-    HostRows rows(MakeHostQueue{}, memory);
-    CountedRows device(rows);
+    CountedRows device(memory);
     options.device = &device;
     const ReplayResult got = replay(trace, options);
     EXPECT_GE(device.tasks(), min_tasks);
@@ -80,46 +62,6 @@ void expect_same_rows(const Trace& trace, ReplayOptions options, std::uint64_t m
                       << b.max_ulp;
     }
     EXPECT_EQ(differing, 0u);
-}
-
-// A trace of one step whose tensors have these sizes; element i of worker w's tensor k is value(w,
-// k, i).
-template <class Value>
-Trace make_trace(const std::filesystem::path& folder, int workers,
-                 const std::vector<std::size_t>& sizes, const char* reduction, Value value,
-                 const char* stage = "local") {
-    std::string files, tensors;
-    for (int w = 0; w < workers; ++w) {
-        std::vector<float> values;
-        std::string header = "{";
-        for (std::size_t k = 0; k < sizes.size(); ++k) {
-            const std::string shape = "[" + std::to_string(sizes[k]) + "]",
-                              name = "t" + std::to_string(k);
-            const std::size_t begin = values.size() * 4;
-            for (std::size_t i = 0; i < sizes[k]; ++i) values.push_back(value(w, k, i));
-            header += (k ? "," : "") + std::string("\"") + name + R"(":{"dtype":"F32","shape":)" +
-                      shape + R"(,"data_offsets":[)" + std::to_string(begin) + "," +
-                      std::to_string(values.size() * 4) + "]}";
-            if (w == 0)
-                tensors += (k ? "," : "") + std::string(R"({"name":")") + name + R"(","shape":)" +
-                           shape + R"(,"role":"linear"})";
-        }
-        header += "}";
-        while (header.size() % 8 != 0) header += ' ';
-        const std::string bytes = safetensors_bytes(header, bytes_of(values)),
-                          number = std::to_string(w);
-        const std::string file =
-            "worker_" + std::string(4 - number.size(), '0') + number + ".safetensors";
-        write_file(folder / "step_00000003" / file, bytes);
-        files += (w ? "," : "") + std::string("\"") + file + R"(":{"bytes":)" +
-                 std::to_string(bytes.size()) + R"(,"sha256":")" + std::string(64, '0') + R"("})";
-    }
-    write_file(folder / "manifest.json",
-               R"({"schema_version":1,"model":"test","workers":)" + std::to_string(workers) +
-                   R"(,"stage":")" + stage + R"(","reduction":")" + reduction +
-                   R"(","loss_divided_by_workers":false,"tensors":[)" + tensors +
-                   R"(],"steps":[{"number":3,"files":{)" + files + "}}]}");
-    return Trace::open(folder);
 }
 
 // Gradients over many binades, with zeros of both signs.
@@ -145,8 +87,12 @@ protected:
     template <class Value>
     Trace trace(int workers, const std::vector<std::size_t>& sizes, const char* reduction,
                 Value value, const char* stage = "local") {
-        return make_trace(folder_.path() / std::to_string(traces_++), workers, sizes, reduction,
-                          value, stage);
+        const std::filesystem::path path = folder_.path() / std::to_string(traces_++);
+        const auto of_step = [&](int, int w, std::size_t k, std::size_t i) {
+            return value(w, k, i);
+        };
+        write_trace(path, workers, 1, sizes, of_step, reduction, stage);
+        return Trace::open(path);
     }
     TemporaryFolder folder_;
     int traces_ = 0;
@@ -231,8 +177,7 @@ TEST_F(CudaReplay, ReducedTracesHaveWireRowsOnly) {
 
 TEST_F(CudaReplay, WhatADeviceDoesNotServeRunsHere) {
     const Trace t = trace(2, {5000}, "mean", many_binades);
-    HostRows rows(MakeHostQueue{}, plenty);
-    CountedRows device(rows);
+    CountedRows device(plenty);
     ReplayOptions options = asked(t, {"qsgd", "top_k", "aps:e4m3", "error_feedback(sign)"});
     options.device = &device;
     replay(t, options);
@@ -250,9 +195,7 @@ TEST_F(CudaReplay, PiecesShrinkUntilTheyFit) {
         full(MakeHostQueue{3 * 4096 * 4 - 1}, plenty);  // three blocks of rows; not one
     options.device = &narrow;
     const ReplayResult got = replay(t, options);
-    ASSERT_EQ(got.rows.size(), expected.rows.size());
-    for (std::size_t i = 0; i < expected.rows.size(); ++i)
-        EXPECT_EQ(numbers(got.rows[i]), numbers(expected.rows[i]));
+    expect_same(got.rows, expected.rows, "in pieces");
     options.device = &full;
     EXPECT_THROW(replay(t, options), std::bad_alloc);
 }
@@ -266,9 +209,7 @@ TEST_F(CudaReplay, ThreadsShareADevice) {
     options.device = &device;
     options.threads = 4;
     const ReplayResult got = replay(t, options);
-    ASSERT_EQ(got.rows.size(), expected.rows.size());
-    for (std::size_t i = 0; i < expected.rows.size(); ++i)
-        EXPECT_EQ(numbers(got.rows[i]), numbers(expected.rows[i]));
+    expect_same(got.rows, expected.rows, "by four threads");
 }
 
 TEST_F(CudaReplay, AddsUpNoErrorsOverSteps) {

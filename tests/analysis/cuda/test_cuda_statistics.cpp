@@ -11,6 +11,7 @@
 #include "emulation/cast/quantize.h"
 #include "emulation/cast/row_moments.h"
 #include "tests/support/cuda_inputs.h"
+#include "tests/support/error_statistics.h"
 
 namespace apscope::detail {
 namespace {
@@ -69,14 +70,7 @@ ErrorStatistics array_by_array(const std::vector<float>& in, const std::vector<d
 }
 
 void expect_same(const ErrorStatistics& a, const ErrorStatistics& b, const std::string& what) {
-    EXPECT_EQ(differing(a.sums, b.sums), 0u) << what;
-    const auto counts = [](const ErrorStatistics& s) {
-        return std::vector<std::uint64_t>{s.count,     s.counted,   s.nonzero,
-                                          s.underflow, s.subnormal, s.saturated,
-                                          s.overflow,  s.nan,       s.infinite};
-    };
-    EXPECT_EQ(counts(a), counts(b)) << what;
-    EXPECT_EQ(a.max_ulp, b.max_ulp) << what;
+    test::expect_same(a, b, what);
     EXPECT_EQ(a.moments_defined, b.moments_defined) << what;
 }
 

@@ -3,9 +3,6 @@
 // several steps, one draw and three.
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <limits>
-#include <random>
 #include <set>
 #include <string>
 #include <vector>
@@ -13,6 +10,7 @@
 #include "analysis/replay/tensor_rows.h"
 #include "emulation/schemes/definition.h"
 #include "emulation/schemes/lists.h"
+#include "tests/support/gradients.h"
 #include "tests/support/result_numbers.h"
 
 using namespace apscope;
@@ -20,24 +18,6 @@ using namespace apscope::detail;
 using namespace apscope::detail::test;
 
 namespace {
-
-// Magnitudes over many binades, zeros of both signs and, if `special`, NaNs and infinities.
-std::vector<float> gradients(std::size_t n, std::uint64_t seed, bool special) {
-    std::mt19937_64 random(seed);
-    std::normal_distribution<float> normal;
-    std::vector<float> x(n);
-    for (std::size_t i = 0; i < n; ++i) {
-        x[i] = std::ldexp(normal(random), -static_cast<int>(random() % 20));
-        const auto kind = random() % 101;
-        if (kind == 0) x[i] = 0.0f;
-        if (kind == 1) x[i] = -0.0f;
-        if (!special) continue;
-        constexpr float infinity = std::numeric_limits<float>::infinity();
-        if (random() % 997 == 0 || i + 1 == n)
-            x[i] = random() % 3 == 0 ? std::nanf("") : random() % 2 == 0 ? infinity : -infinity;
-    }
-    return x;
-}
 
 struct Case {
     std::size_t n;
@@ -57,7 +37,8 @@ void expect_same(const SchemeParts& blocks, const Case& c, const std::string& na
         std::vector<std::vector<float>> rows;
         std::vector<std::span<const float>> spans;
         for (int w = 0; w < c.workers; ++w)
-            rows.push_back(gradients(c.n, static_cast<std::uint64_t>(100 * number + w), c.special));
+            rows.push_back(gradients(c.n, static_cast<std::uint64_t>(100 * number + w),
+                                     c.special ? GradientKind::special : GradientKind::ordinary));
         for (const auto& row : rows) spans.emplace_back(row);
         ItemContext item;
         item.tensor = "x";
@@ -79,12 +60,7 @@ void expect_same(const SchemeParts& blocks, const Case& c, const std::string& na
         BlockBuffers buffers(item.workers());
         const std::vector<ResultRow> found = tensor_rows(blocks, step, by_blocks, item, buffers);
         const std::vector<ResultRow> wanted = tensor_rows(whole, step, by_tensors, item, buffers);
-        ASSERT_EQ(found.size(), wanted.size()) << name;
-        for (std::size_t r = 0; r < found.size(); ++r) {
-            EXPECT_EQ(found[r].topology, wanted[r].topology) << name;
-            EXPECT_EQ(numbers(found[r]), numbers(wanted[r]))
-                << name << " step " << number << " row " << r << " " << found[r].topology;
-        }
+        test::expect_same(found, wanted, name + " step " + std::to_string(number));
         const NamedRows a = by_blocks.rows(), b = by_tensors.rows();
         ASSERT_EQ(a.size(), b.size()) << name;
         for (const auto& [part, row] : b) {

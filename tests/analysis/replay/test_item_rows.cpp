@@ -17,20 +17,6 @@ namespace {
 
 using namespace apscope::detail::test;
 
-class CountedRows : public RowDevice {
-public:
-    std::vector<RowTotals> run(std::span<const std::span<const float>> gradients, double divisor,
-                               std::span<const double> noise,
-                               std::span<const RowTask> given) override {
-        tasks = given.size();
-        return rows_.run(gradients, divisor, noise, given);
-    }
-    std::size_t tasks = 0;
-
-private:
-    HostRows rows_{MakeHostQueue{}, std::uint64_t{1} << 30};
-};
-
 struct Asked {
     const char* spec;
     Decision decision;
@@ -92,22 +78,17 @@ TEST(ItemRows, OfSchemesThatSendTheSameCodesAreWorkedOutOnce) {
             streamed.push_back({&schemes.back()->parts, &line[place].decision, topologies});
         }
     }
-    CountedRows device;
+    CountedRows device(std::uint64_t{1} << 30);
     const auto here = streamed_rows(streamed, item, buffers),
                there = streamed_rows(streamed, item, buffers, &device);
-    EXPECT_EQ(device.tasks, runs);
+    EXPECT_EQ(device.tasks(), runs);
     for (std::size_t s = 0; s < streamed.size(); ++s) {
         const auto alone = streamed_rows({&streamed[s], 1}, item, buffers);
         for (const auto& found : {here[s], there[s]}) {
-            ASSERT_EQ(found.size(), alone[0].size());
-            for (std::size_t r = 0; r < found.size(); ++r) {
-                EXPECT_EQ(numbers(found[r]), numbers(alone[0][r]))
-                    << schemes[s]->spec << " " << found[r].topology;
-                EXPECT_EQ(found[r].topology, alone[0][r].topology);
-                const auto bits = static_cast<std::int64_t>(
-                    streamed[s].decision->side_bits.value_or(streamed[s].encoder().side_bits));
-                EXPECT_EQ(found[r].side_bits, bits);
-            }
+            expect_same(found, alone[0], schemes[s]->spec);
+            const auto bits = static_cast<std::int64_t>(
+                streamed[s].decision->side_bits.value_or(streamed[s].encoder().side_bits));
+            for (const ResultRow& row : found) EXPECT_EQ(row.side_bits, bits);
         }
     }
 }

@@ -4,15 +4,13 @@
 // in phase 2.
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <limits>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "analysis/replay/tensor_rows.h"
 #include "emulation/schemes/definition.h"
 #include "emulation/schemes/two_phase.h"
+#include "tests/support/gradients.h"
 #include "tests/support/result_numbers.h"
 
 using namespace apscope;
@@ -21,32 +19,12 @@ using namespace apscope::detail::test;
 
 namespace {
 
-enum class Kind { ordinary, subnormal, overflow, special, zeros };
-
-std::vector<float> gradients(std::size_t n, std::uint64_t seed, Kind kind) {
-    std::mt19937_64 random(seed);
-    std::normal_distribution<float> normal;
-    std::vector<float> x(n, -0.0f);
-    for (std::size_t i = 0; i < n && kind != Kind::zeros; ++i) {
-        const int shift = -static_cast<int>(random() % 20);
-        x[i] = std::ldexp(normal(random), kind == Kind::subnormal  ? shift - 120
-                                          : kind == Kind::overflow ? shift + 130
-                                                                   : shift);
-        if (kind == Kind::overflow && std::isinf(x[i])) x[i] = std::ldexp(1.0f, 127);
-        if (random() % 37 == 0) x[i] = random() % 2 == 0 ? 0.0f : -0.0f;
-        if (kind != Kind::special || random() % 251 != 0) continue;
-        constexpr float infinity = std::numeric_limits<float>::infinity();
-        x[i] = random() % 3 == 0 ? std::nanf("") : random() % 2 == 0 ? infinity : -infinity;
-    }
-    return x;
-}
-
 SchemeParts in_phases(const std::string& spec, const std::string& topology) {
     const auto scheme = std::make_shared<const Scheme>(parse_scheme(spec));
     return reduced_by(parse_topology(topology), scheme)->parts;
 }
 
-void expect_same(const SchemeParts& fast, std::size_t n, int workers, Kind kind,
+void expect_same(const SchemeParts& fast, std::size_t n, int workers, GradientKind kind,
                  const std::string& name) {
     std::vector<std::vector<float>> rows;
     std::vector<std::span<const float>> spans;
@@ -72,11 +50,7 @@ void expect_same(const SchemeParts& fast, std::size_t n, int workers, Kind kind,
     const std::vector<ResultRow> found = tensor_rows(fast, step, none, item, buffers);
     const std::vector<ResultRow> wanted = tensor_rows(slow, step, nothing, item, buffers);
     ASSERT_EQ(found.size(), 2u) << name;
-    ASSERT_EQ(wanted.size(), 2u) << name;
-    for (std::size_t r = 0; r < 2; ++r) {
-        EXPECT_EQ(found[r].topology, wanted[r].topology) << name;
-        EXPECT_EQ(numbers(found[r]), numbers(wanted[r])) << name << ", row " << r;
-    }
+    test::expect_same(found, wanted, name);
 }
 
 class PhaseRows : public testing::TestWithParam<std::pair<const char*, const char*>> {};
@@ -89,8 +63,9 @@ TEST_P(PhaseRows, AreThoseOfTheComposition) {
                                                  {101, 8},  {4096, 5}, {4097, 2}, {10000, 3},
                                                  {9001, 1}, {5000, 64}};
     for (const auto& [n, workers] : sizes)
-        for (const Kind kind :
-             {Kind::ordinary, Kind::subnormal, Kind::overflow, Kind::special, Kind::zeros})
+        for (const GradientKind kind :
+             {GradientKind::ordinary, GradientKind::subnormal, GradientKind::overflow,
+              GradientKind::special, GradientKind::zeros})
             expect_same(scheme, n, workers, kind,
                         std::string(spec) + " " + topology + " of " + std::to_string(n) + ", " +
                             std::to_string(workers) + " workers, kind " +

@@ -10,6 +10,7 @@
 #include "analysis/statistics/split_kernels.h"
 #include "core/philox.h"
 #include "core/rounding.h"
+#include "tests/support/on_level.h"
 
 namespace apscope::detail {
 namespace {
@@ -53,19 +54,9 @@ Sent sent_values(std::size_t count, std::uint64_t seed, bool specials) {
     return s;
 }
 
-template <class F>
-void on_every_level(F&& f) {
-    const SimdLevel before = simd_level();
-    for (const SimdLevel level :
-         {SimdLevel::portable, SimdLevel::sse4, SimdLevel::avx2, SimdLevel::avx512}) {
-        if (level > best_simd_level()) break;
-        set_simd_level(level);
-        f(std::string(to_string(level)));
-    }
-    set_simd_level(before);
-}
+class SplitErrors : public OnLevel {};
 
-TEST(ErrorSplit, SentElementsHaveOneClassEach) {
+TEST_P(SplitErrors, SentElementsHaveOneClassEach) {
     for (const std::size_t count :
          {std::size_t{1}, std::size_t{15}, std::size_t{16}, std::size_t{1000}, sum_block}) {
         const Sent s = sent_values(count, count, true);
@@ -84,28 +75,26 @@ TEST(ErrorSplit, SentElementsHaveOneClassEach) {
                 terms[2][i] = e * e;
             }
         }
-        on_every_level([&](const std::string& level) {
-            std::vector<double> found_lost(count, 0.25), found_clipped(count, -0.5);
-            ErrorSplit found;
-            simd::run<SplitSent<double, BeyondLargest<double>>>(
-                s.x.data(), s.y.data(),
-                BeyondLargest<double>{s.x.data(), s.codes.data(), scale, largest}, count,
-                found_lost.data(), found_clipped.data(), &found);
-            EXPECT_EQ(found_lost, lost) << level;
-            EXPECT_EQ(found_clipped, clipped) << level;
-            const ErrorSplit::Part parts[] = {ErrorSplit::underflow, ErrorSplit::saturation,
-                                              ErrorSplit::rounding};
-            for (int k = 0; k < 3; ++k)
-                EXPECT_EQ(found.sums[parts[k]],
-                          block_sum(count, [&](std::size_t i) { return terms[k][i]; }))
-                    << level << k;
-            EXPECT_EQ(found.sums[ErrorSplit::accumulation], 0.0);
-            EXPECT_EQ(found.sums[ErrorSplit::interaction], 0.0);
-        });
+        std::vector<double> found_lost(count, 0.25), found_clipped(count, -0.5);
+        ErrorSplit found;
+        simd::run<SplitSent<double, BeyondLargest<double>>>(
+            s.x.data(), s.y.data(),
+            BeyondLargest<double>{s.x.data(), s.codes.data(), scale, largest}, count,
+            found_lost.data(), found_clipped.data(), &found);
+        EXPECT_EQ(found_lost, lost);
+        EXPECT_EQ(found_clipped, clipped);
+        const ErrorSplit::Part parts[] = {ErrorSplit::underflow, ErrorSplit::saturation,
+                                          ErrorSplit::rounding};
+        for (int k = 0; k < 3; ++k)
+            EXPECT_EQ(found.sums[parts[k]],
+                      block_sum(count, [&](std::size_t i) { return terms[k][i]; }))
+                << k;
+        EXPECT_EQ(found.sums[ErrorSplit::accumulation], 0.0);
+        EXPECT_EQ(found.sums[ErrorSplit::interaction], 0.0);
     }
 }
 
-TEST(ErrorSplit, ReducedElementsSplitIntoFourPartsAndTheirProducts) {
+TEST_P(SplitErrors, ReducedElementsSplitIntoFourPartsAndTheirProducts) {
     for (const std::size_t count : {std::size_t{3}, std::size_t{16}, std::size_t{777}, sum_block}) {
         const Sent s = sent_values(count, 3 * count, true);
         const Sent others = sent_values(count, 5 * count, false);
@@ -126,40 +115,36 @@ TEST(ErrorSplit, ReducedElementsSplitIntoFourPartsAndTheirProducts) {
             squared += (y[i] - x[i]) * (y[i] - x[i]);
             magnitude += u * u + r * r + c * c + a * a;
         }
-        on_every_level([&](const std::string& level) {
-            ErrorSplit found;
-            simd::run<SplitReduced<true>>(x.data(), exact.data(), y.data(), lost.data(),
-                                          clipped.data(), count, &found);
-            double total = 0.0;
-            for (std::size_t k = 0; k < found.sums.size(); ++k) {
-                EXPECT_EQ(found.sums[k],
-                          block_sum(count, [&](std::size_t i) { return terms[k][i]; }))
-                    << level << k;
-                total += found.sums[k];
-            }
-            EXPECT_NEAR(total, squared,
-                        0x1p-53 * (static_cast<double>(count) / 2048 + 600) * 4 * magnitude)
-                << level;
-        });
+        ErrorSplit found;
+        simd::run<SplitReduced<true>>(x.data(), exact.data(), y.data(), lost.data(), clipped.data(),
+                                      count, &found);
+        double total = 0.0;
+        for (std::size_t k = 0; k < found.sums.size(); ++k) {
+            EXPECT_EQ(found.sums[k], block_sum(count, [&](std::size_t i) { return terms[k][i]; }))
+                << k;
+            total += found.sums[k];
+        }
+        EXPECT_NEAR(total, squared,
+                    0x1p-53 * (static_cast<double>(count) / 2048 + 600) * 4 * magnitude);
     }
 }
 
-TEST(ErrorSplit, WithoutLostOrClippedElementsTheShortWayGivesTheSameBits) {
+TEST_P(SplitErrors, WithoutLostOrClippedElementsTheShortWayGivesTheSameBits) {
     const std::vector<double> zeros(sum_block, 0.0);
     for (const bool specials : {false, true}) {
         const Sent s = sent_values(sum_block - 5, 9, specials),
                    others = sent_values(sum_block - 5, 10, false);
-        on_every_level([&](const std::string& level) {
-            ErrorSplit full, brief;
-            simd::run<SplitReduced<true>>(s.x.data(), others.x.data(), s.y.data(), zeros.data(),
-                                          zeros.data(), s.x.size(), &full);
-            simd::run<SplitReduced<false>>(s.x.data(), others.x.data(), s.y.data(), nullptr,
-                                           nullptr, s.x.size(), &brief);
-            EXPECT_EQ(full.sums, brief.sums) << level;
-            EXPECT_GT(full.sums[ErrorSplit::accumulation], 0.0);
-        });
+        ErrorSplit full, brief;
+        simd::run<SplitReduced<true>>(s.x.data(), others.x.data(), s.y.data(), zeros.data(),
+                                      zeros.data(), s.x.size(), &full);
+        simd::run<SplitReduced<false>>(s.x.data(), others.x.data(), s.y.data(), nullptr, nullptr,
+                                       s.x.size(), &brief);
+        EXPECT_EQ(full.sums, brief.sums);
+        EXPECT_GT(full.sums[ErrorSplit::accumulation], 0.0);
     }
 }
+
+APSCOPE_ON_EVERY_LEVEL(SplitErrors);
 
 TEST(ErrorSplit, AnExactSumThatIsNotFiniteLeavesNoSplit) {
     const double x = 1.0, exact = infinity, y = 2.0, zero = 0.0;

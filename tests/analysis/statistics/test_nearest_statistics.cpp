@@ -12,26 +12,13 @@
 #include "core/named_formats.h"
 #include "core/philox.h"
 #include "emulation/cast/scaled_format.h"
+#include "tests/support/error_statistics.h"
+#include "tests/support/on_level.h"
 
 namespace apscope::detail {
 namespace {
 
-class EveryLevel {
-public:
-    template <class F>
-    void run(F&& f) {
-        for (const SimdLevel level :
-             {SimdLevel::portable, SimdLevel::sse4, SimdLevel::avx2, SimdLevel::avx512}) {
-            if (level > best_simd_level()) break;
-            set_simd_level(level);
-            f(std::string(to_string(level)));
-        }
-    }
-    ~EveryLevel() { set_simd_level(before_); }
-
-private:
-    SimdLevel before_ = simd_level();
-};
+class NearestStatistics : public OnLevel {};
 
 // Numbers of the format below its largest: values, midpoints and their neighbours, zeros of both
 // signs, fp32's subnormal numbers, numbers of every binade down to there.
@@ -80,19 +67,6 @@ Truth cast_then_compare(const std::vector<float>& x, const FloatFormat& grid,
     return t;
 }
 
-void expect_same(const ErrorStatistics& a, const ErrorStatistics& b, const std::string& what) {
-    const auto counts = [](const ErrorStatistics& s) {
-        return std::vector<std::uint64_t>{s.count,     s.counted,   s.nonzero,
-                                          s.underflow, s.subnormal, s.saturated,
-                                          s.overflow,  s.nan,       s.infinite};
-    };
-    EXPECT_EQ(counts(a), counts(b)) << what;
-    for (std::size_t k = 0; k < a.sums.size(); ++k)
-        EXPECT_EQ(std::bit_cast<std::uint64_t>(a.sums[k]), std::bit_cast<std::uint64_t>(b.sums[k]))
-            << what << " sum " << k;
-    EXPECT_EQ(a.max_ulp, b.max_ulp) << what;
-}
-
 void expect_nearest(const FloatFormat& format, int k, const Projection& projection,
                     const std::vector<float>& x, const std::string& what) {
     const std::optional<FloatFormat> grid = scaled_format(format, k);
@@ -102,36 +76,33 @@ void expect_nearest(const FloatFormat& format, int k, const Projection& projecti
     const FloatScale scale{make_cast<double>(format, projection), std::ldexp(1.0, k), 1.0,
                            format.smallest_normal(), format.largest()};
     const Truth truth = cast_then_compare(x, *grid, scale, projection);
-    EveryLevel().run([&](const std::string& level) {
-        for (const StoreMode how : {StoreMode::unused, StoreMode::stored, StoreMode::streamed}) {
-            std::vector<float> out(x.size() + 2, 5.0f);
-            ErrorStatistics found;
-            const std::string at =
-                what + " " + level + " how=" + std::to_string(static_cast<int>(how));
-            ASSERT_TRUE(add_nearest(found, x.data(),
-                                    how == StoreMode::unused ? nullptr : out.data() + 1, x.size(),
-                                    *cast, how))
-                << at;
-            finish_streaming();
-            expect_same(found, truth.statistics, at);
-            EXPECT_EQ(out.front(), 5.0f) << at;
-            EXPECT_EQ(out.back(), 5.0f) << at;
-            if (how == StoreMode::unused) continue;
-            for (std::size_t i = 0; i < x.size(); ++i) {
-                ASSERT_EQ(std::bit_cast<std::uint32_t>(out[i + 1]),
-                          std::bit_cast<std::uint32_t>(truth.y[i]))
-                    << at << " x=" << x[i];
-            }
+    for (const StoreMode how : {StoreMode::unused, StoreMode::stored, StoreMode::streamed}) {
+        std::vector<float> out(x.size() + 2, 5.0f);
+        ErrorStatistics found;
+        const std::string at = what + " how=" + std::to_string(static_cast<int>(how));
+        ASSERT_TRUE(add_nearest(found, x.data(),
+                                how == StoreMode::unused ? nullptr : out.data() + 1, x.size(),
+                                *cast, how))
+            << at;
+        finish_streaming();
+        test::expect_same(found, truth.statistics, at);
+        EXPECT_EQ(out.front(), 5.0f) << at;
+        EXPECT_EQ(out.back(), 5.0f) << at;
+        if (how == StoreMode::unused) continue;
+        for (std::size_t i = 0; i < x.size(); ++i) {
+            ASSERT_EQ(std::bit_cast<std::uint32_t>(out[i + 1]),
+                      std::bit_cast<std::uint32_t>(truth.y[i]))
+                << at << " x=" << x[i];
         }
-    });
+    }
 }
 
-constexpr const char* served[] = {"e4m3",  "e4m3fn", "e4m3fnuz",   "e5m2",  "e5m2fnuz",
-                                  "fp16",  "e2m1",   "e3m4",       "e5m10", "e6m9",
-                                  "e5m18", "e2m21",  "binary8p3se"};
+constexpr const char* supported[] = {"e4m3",  "e4m3fn", "e4m3fnuz",   "e5m2",  "e5m2fnuz",
+                                     "fp16",  "e2m1",   "e3m4",       "e5m10", "e6m9",
+                                     "e5m18", "e2m21",  "binary8p3se"};
 
-TEST(NearestStatistics, AreThoseOfACastAndAComparison) {
-    for (const char* name : served) {
+TEST_P(NearestStatistics, AreThoseOfACastAndAComparison) {
+    for (const char* name : supported) {
         const FloatFormat f = parse_format(name);
         for (const Overflow overflow : {Overflow::ieee, Overflow::saturate}) {
             const Projection p{RoundingMode::ties_to_even, overflow};
@@ -145,7 +116,7 @@ TEST(NearestStatistics, AreThoseOfACastAndAComparison) {
     }
 }
 
-TEST(NearestStatistics, OfScaledFormats) {
+TEST_P(NearestStatistics, OfScaledFormats) {
     for (const char* name : {"e4m3", "e5m2", "e4m3fnuz"}) {
         const FloatFormat f = parse_format(name);
         for (const int k : {1, -7, 40, -60, 100, -80}) {
@@ -155,7 +126,7 @@ TEST(NearestStatistics, OfScaledFormats) {
     }
 }
 
-TEST(NearestStatistics, OfRandomBits) {
+TEST_P(NearestStatistics, OfRandomBits) {
     const FloatFormat f = parse_format("e8m3");
     const auto largest = static_cast<float>(parse_format("e5m2").largest());
     std::vector<float> x;
@@ -167,25 +138,23 @@ TEST(NearestStatistics, OfRandomBits) {
     EXPECT_FALSE(make_nearest_cast(f, {}));  // the exponents of e8m3 leave no room for c
 }
 
-TEST(NearestStatistics, LeaveOtherNumbersAlone) {
+TEST_P(NearestStatistics, LeaveOtherNumbersAlone) {
     const FloatFormat f = parse_format("e4m3");
     const NearestCast cast = *make_nearest_cast(f, {});
     const auto largest = static_cast<float>(f.largest());
-    EveryLevel().run([&](const std::string& level) {
-        for (const float other :
-             {std::nextafter(largest, 1e9f), 1e30f, std::numeric_limits<float>::max(),
-              std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
-            for (const std::size_t at : {std::size_t{0}, std::size_t{77}, std::size_t{1002}}) {
-                std::vector<float> x = numbers_within(f, 1003, 1), out(x.size());
-                x[at] = at % 2 == 0 ? other : -other;
-                ErrorStatistics found;
-                EXPECT_FALSE(
-                    add_nearest(found, x.data(), out.data(), x.size(), cast, StoreMode::stored))
-                    << level << " " << other;
-                expect_same(found, {}, "nothing added");
-            }
+    for (const float other :
+         {std::nextafter(largest, 1e9f), 1e30f, std::numeric_limits<float>::max(),
+          std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+        for (const std::size_t at : {std::size_t{0}, std::size_t{77}, std::size_t{1002}}) {
+            std::vector<float> x = numbers_within(f, 1003, 1), out(x.size());
+            x[at] = at % 2 == 0 ? other : -other;
+            ErrorStatistics found;
+            EXPECT_FALSE(
+                add_nearest(found, x.data(), out.data(), x.size(), cast, StoreMode::stored))
+                << other;
+            test::expect_same(found, {}, "nothing added");
         }
-    });
+    }
     // Errors far below a quantum that fp32 cannot scale.
     const FloatFormat large = *scaled_format(f, -90);
     ErrorStatistics found;
@@ -194,20 +163,22 @@ TEST(NearestStatistics, LeaveOtherNumbersAlone) {
                              *make_nearest_cast(large, {}), StoreMode::unused));
 }
 
-TEST(NearestStatistics, ServeOnlyTiesToEvenWithPlainLimits) {
-    const auto serves = [](const char* name, Projection p) {
+APSCOPE_ON_EVERY_LEVEL(NearestStatistics);
+
+TEST(NearestCasts, SupportOnlyTiesToEvenWithPlainLimits) {
+    const auto has_loop = [](const char* name, Projection p) {
         return make_nearest_cast(parse_format(name), p).has_value();
     };
-    EXPECT_TRUE(serves("e4m3", {}));
-    EXPECT_FALSE(serves("e4m3", {RoundingMode::ties_to_away}));
-    EXPECT_FALSE(serves("e4m3", {RoundingMode::stochastic}));
-    EXPECT_FALSE(serves("e3m0", {}));
-    EXPECT_FALSE(serves("bf16", {}));
-    EXPECT_FALSE(serves("fp64", {}));
-    EXPECT_FALSE(serves("e4m3nosub", {}));
+    EXPECT_TRUE(has_loop("e4m3", {}));
+    EXPECT_FALSE(has_loop("e4m3", {RoundingMode::ties_to_away}));
+    EXPECT_FALSE(has_loop("e4m3", {RoundingMode::stochastic}));
+    EXPECT_FALSE(has_loop("e3m0", {}));
+    EXPECT_FALSE(has_loop("bf16", {}));
+    EXPECT_FALSE(has_loop("fp64", {}));
+    EXPECT_FALSE(has_loop("e4m3nosub", {}));
     Projection flushes;
     flushes.underflow = Underflow::flush_result;
-    EXPECT_FALSE(serves("e4m3", flushes));
+    EXPECT_FALSE(has_loop("e4m3", flushes));
 }
 
 }  // namespace

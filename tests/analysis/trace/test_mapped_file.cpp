@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "analysis/trace/one_line.h"
+#include "tests/support/trace_files.h"
 
 namespace apscope::detail {
 namespace {
@@ -21,14 +22,7 @@ namespace fs = std::filesystem;
 
 class MappedFiles : public testing::Test {
 protected:
-    MappedFiles()
-        : path_(fs::temp_directory_path() /
-                ("apscope-mapped-" +
-                 std::to_string(::testing::UnitTest::GetInstance()->random_seed()) + "-" +
-                 testing::UnitTest::GetInstance()->current_test_info()->name())) {
-        write(1 << 20);
-    }
-    ~MappedFiles() override { fs::remove(path_); }
+    MappedFiles() { write(1 << 20); }
     void write(std::size_t size) const {
         std::ofstream(path_, std::ios::binary) << std::string(size, 'x');
     }
@@ -36,7 +30,8 @@ protected:
         return static_cast<std::size_t>(
             std::count(file.data(), file.data() + file.size(), std::byte{'x'}));
     }
-    fs::path path_;
+    test::TemporaryFolder folder_;
+    const fs::path path_ = folder_.path() / "x";
 };
 
 TEST_F(MappedFiles, AreAsTheyWere) {

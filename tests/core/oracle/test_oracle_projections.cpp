@@ -51,6 +51,76 @@ struct Row {
     float input, expected;
 };
 const Row deterministic[] = {
+    {"e4m3", ties_to_even, ieee, 0x1.000002p-10f, 0x1p-9f},  // sticky bit below the subnormal tie
+    {"e4m3", ties_to_even, ieee, 0x1p-10f, 0.0f},
+    {"e4m3", ties_to_away, ieee, 0x1p-10f, 0x1p-9f},
+    {"e4m3", ties_to_even, ieee, 247.99f, 240.0f},
+    {"e4m3", ties_to_even, ieee, 248.0f, inf},
+    {"e4m3", ties_to_even, saturate, 248.0f, 240.0f},
+    {"e4m3", ties_to_even, Overflow::nan, 248.0f, nan},
+    {"e4m3", toward_zero, ieee, 1e30f, 240.0f},
+    {"e4m3", toward_zero, Overflow::infinity, 1e30f, inf},
+    {"e4m3", to_odd, ieee, 255.0f, 240.0f},
+    {"e4m3", toward_negative, ieee, 255.0f, 240.0f},
+    {"e4m3", toward_negative, ieee, -255.0f, -inf},
+    {"e4m3", toward_positive, ieee, -255.0f, -240.0f},
+    {"e4m3", toward_zero, ieee, inf, inf},
+    {"e4m3", ties_to_even, saturate, -inf, -240.0f},
+    {"e4m3", toward_positive, ieee, -1e-40f, -0.0f},
+    {"e4m3fn", ties_to_even, ieee, 464.0f, 448.0f},
+    {"e4m3fn", ties_to_even, ieee, 464.00003f, nan},
+    {"e4m3fn", ties_to_away, ieee, 464.0f, nan},
+    {"e4m3fn", toward_zero, ieee, 1e9f, 448.0f},
+    {"e4m3fn", ties_to_even, ieee, inf, nan},
+    {"e4m3fn", ties_to_even, saturate, inf, 448.0f},
+    {"e2m1fn", ties_to_even, ieee, inf, 6.0f},
+    {"e2m1fn", ties_to_even, ieee, -100.0f, -6.0f},
+    {"e2m1fn", ties_to_even, ieee, 0.25f, 0.0f},
+    {"e2m1fn", ties_to_even, ieee, 0.75f, 1.0f},
+    {"e2m1fn", ties_to_even, ieee, 2.5f, 2.0f},
+    {"e2m1fn", to_odd, ieee, 2.5f, 3.0f},
+    {"e4m3fnuz", ties_to_even, ieee, -1e-40f, 0.0f},
+    {"e4m3fnuz", ties_to_even, ieee, inf, nan},
+    {"e3m0", ties_to_even, ieee, 1.5f, 2.0f},  // one digit: a tie goes to the larger magnitude
+    {"e3m0", ties_to_even, ieee, 0.125f, 0.0f},
+    {"e3m0", ties_to_even, ieee, 12.0f, inf},
+    {"e3m0", ties_to_even, ieee, 11.999f, 8.0f},
+    {"e3m0", to_odd, ieee, 1.9f, 1.0f},
+    {"e3m0", to_odd, ieee, 0.1f, 0.25f},
+    {"binary8p1uf", ties_to_even, ieee, 1.5f, 1.0f},  // P3109: to the even code; that of 1 is 0x80
+    {"binary8p1uf", ties_to_even, ieee, 3.0f, 4.0f},
+    {"binary8p1uf", to_odd, ieee, 1.1f, 2.0f},
+    {"binary8p1uf", ties_to_even, ieee, -1.0f, nan},
+    {"binary8p1uf", toward_zero, ieee, -1.0f, 0.0f},
+    {"binary8p1uf", toward_zero, ieee, -inf, nan},
+    {"binary8p1uf", ties_to_even, saturate, -1.0f, 0.0f},
+    {"binary8p1uf", ties_to_even, ieee, -0x1p-130f, 0.0f},
+    {"binary8p1uf", toward_negative, ieee, -0x1p-130f, nan},
+    {"e8m0fnu", ties_to_even, ieee, 0.0f, nan},  // no zero
+    {"e8m0fnu", ties_to_even, saturate, -0.0f, 0x1p-127f},
+    {"e8m0fnu", ties_to_even, ieee, -0x1p-149f, nan},
+    {"e8m0fnu", toward_positive, ieee, -0x1p-149f, 0x1p-127f},
+    {"e3m0sub-3", ties_to_even, ieee, 0x1.00002p-3f, 0x1p-2f},
+    {"e8m0fnu", ties_to_even, ieee, 0x1p-149f, 0x1p-127f},
+    {"e8m0fnu", ties_to_even, ieee, 1.5f, 2.0f},
+    {"e8m0fnu", toward_zero, ieee, -3.0f, 0x1p-127f},
+    {"e8m0fnu", ties_to_even, ieee, 0x1.8p127f, nan},
+    {"hfp8_forward", ties_to_even, ieee, 0x1.2p-12f, 0.0f},  // half the smallest value, 1.125 2^-11
+    {"hfp8_forward", ties_to_even, ieee, 0x1.200002p-12f, 0x1.2p-11f},
+    {"hfp8_forward", ties_to_away, ieee, 0x1.2p-12f, 0x1.2p-11f},
+    {"hfp8_forward", ties_to_even, ieee, 0x1p-11f, 0x1.2p-11f},  // 2^emin itself is missing
+    {"hfp8_forward", to_odd, ieee, 1e-30f, 0x1.2p-11f},
+    {"hfp8_forward", toward_positive, ieee, -0x1p-11f, -0.0f},
+    {"e4m3finiteb7sub-7", ties_to_even, ieee, 0x1.78p-7f,
+     0x1p-6f},  // 7 2^-10 and 2^-6, tie at 11.5
+    {"e4m3finiteb7sub-7", ties_to_even, ieee, 0x1.6p-7f, 0x1.cp-8f},
+    {"e4m3finiteb7sub-7", ties_to_even, ieee, 0x1.7p-7f, 0x1p-6f},  // the tie: to the even code
+    {"e4m3finiteb7sub-7", to_odd, ieee, 0x1.8p-7f, 0x1.cp-8f},
+    {"bf16", ties_to_even, ieee, -1e-40f, -0x1p-133f},
+    {"tf32", ties_to_even, ieee, -1e-40f, -0x1.2p-133f},
+    {"bf16", ties_to_even, ieee, 0x1.ffp127f, inf},
+    {"bf16", toward_zero, ieee, 0x1.fffffep127f, 0x1.fep127f},
+    {"fp32", ties_to_even, ieee, 0x1.000002p0f, 0x1.000002p0f},
     {"e4m3", ties_to_zero, ieee, 1.0625f, 1.0f},
     {"e4m3", ties_to_zero, ieee, 0x1.100002p0f, 1.125f},
     {"e4m3", ties_to_zero, ieee, -1.1875f, -1.125f},  // the odd neighbour, nearer to zero
@@ -107,6 +177,15 @@ struct StochasticRow {
     float expected;
 };
 const StochasticRow drawn[] = {
+    {"hfp8_forward", stochastic, 1, 0x1.2p-12f, 0x8000000000000000, 0x1.2p-11f},
+    {"hfp8_forward", stochastic, 1, 0x1.2p-12f, 0, 0.0f},
+    {"e4m3", stochastic, 2, 1.0625f, 0x4000000000000000, 1.0f},  // half of a step
+    {"e4m3", stochastic, 2, 1.0625f, 0x8000000000000000, 1.125f},
+    {"e4m3", stochastic, 2, 1.03125f, 0x8000000000000000, 1.0f},  // a quarter
+    {"e4m3", stochastic, 2, 1.03125f, 0xC000000000000000, 1.125f},
+    {"e4m3", stochastic, 64, 1.0f, 0xFFFFFFFFFFFFFFFF, 1.0f},
+    {"e4m3", stochastic, 32, 255.0f, 0x0, 240.0f},
+    {"e4m3", stochastic, 32, 255.0f, 0xFFFFFFFF00000000, inf},
     // eta 2^2 is 1/2, 3/2, 5/2, 7/2: A counts 0, 1, 2, 3; B 1, 2, 3, 4; C 0, 2, 2, 4.
     {"e4m3", stochastic, 2, 1 + 1 / 64.f, 0xC000000000000000, 1.0f},
     {"e4m3", stochastic_b, 2, 1 + 1 / 64.f, 0xC000000000000000, 1.125f},

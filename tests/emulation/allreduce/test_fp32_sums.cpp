@@ -14,6 +14,7 @@
 #include "emulation/allreduce/fp32_sums.h"
 #include "emulation/allreduce/reduce.h"
 #include "emulation/cast/row_moments.h"
+#include "tests/support/error_statistics.h"
 
 namespace apscope::detail {
 namespace {
@@ -277,18 +278,8 @@ TEST(ErrorStatistics, FollowTheirDefinition) {
                     wide.add_block<double>(wide_x, wide_y, &s, {}, {});
                     const ReferenceSums known = reference_sums(wide_x);
                     with_known.add_block<double>(wide_x, wide_y, &s, {}, {}, &known);
-                    for (const ErrorStatistics& found : {narrow, wide, with_known}) {
-                        EXPECT_EQ(found.count, expected.count);
-                        EXPECT_EQ(found.counted, expected.counted);
-                        EXPECT_EQ(found.nonzero, expected.nonzero);
-                        EXPECT_EQ(found.underflow, expected.underflow);
-                        EXPECT_EQ(found.overflow, expected.overflow);
-                        EXPECT_EQ(found.nan, expected.nan);
-                        EXPECT_EQ(found.infinite, expected.infinite);
-                        EXPECT_EQ(found.max_ulp, expected.max_ulp);
-                        for (std::size_t k = 0; k < 7; ++k)
-                            EXPECT_EQ(found.sums[k], expected.sums[k]) << k;
-                    }
+                    for (const ErrorStatistics& found : {narrow, wide, with_known})
+                        test::expect_same(found, expected, "n = " + std::to_string(n));
                     ErrorStatistics limits, same_limits;
                     const FloatScale plain{make_cast<double>(f, {}), 1.0, 1.0, f.smallest_normal(),
                                            f.largest()};

@@ -10,7 +10,7 @@
 #include "core/exact_sum.h"
 #include "core/named_formats.h"
 #include "emulation/arithmetic/row_cast.h"
-#include "emulation/machine/simd.h"
+#include "tests/support/on_level.h"
 
 namespace apscope::detail {
 namespace {
@@ -78,16 +78,9 @@ void for_modes(Work&& work) {
     }
 }
 
-class OnEverySet : public testing::TestWithParam<SimdLevel> {
-protected:
-    void SetUp() override {
-        if (GetParam() > best_simd_level()) GTEST_SKIP() << "this processor lacks it";
-        set_simd_level(GetParam());
-    }
-    void TearDown() override { set_simd_level(best_simd_level()); }
-};
+class CastRows : public OnLevel {};
 
-TEST_P(OnEverySet, RowsAreRoundedByTheRule) {
+TEST_P(CastRows, RowsAreRoundedByTheRule) {
     constexpr std::size_t count = 1300, first = 77;
     for_modes([&](const FloatFormat& format, const Projection& p, const std::string& what) {
         if (p.rounding == RoundingMode::stochastic_exact) return;  // not for fp64 rows
@@ -110,7 +103,7 @@ TEST_P(OnEverySet, RowsAreRoundedByTheRule) {
     });
 }
 
-TEST_P(OnEverySet, SumsOfRowsAreRoundedOnce) {
+TEST_P(CastRows, SumsOfRowsAreRoundedOnce) {
     constexpr std::size_t count = 1300, first = 11;
     for_modes([&](const FloatFormat& format, const Projection& p, const std::string& what) {
         if (p.rounding == RoundingMode::stochastic_exact) return;  // refused for sums
@@ -137,9 +130,7 @@ TEST_P(OnEverySet, SumsOfRowsAreRoundedOnce) {
     });
 }
 
-INSTANTIATE_TEST_SUITE_P(RowCast, OnEverySet,
-                         testing::Values(SimdLevel::portable, SimdLevel::sse4, SimdLevel::avx2,
-                                         SimdLevel::avx512));
+APSCOPE_ON_EVERY_LEVEL(CastRows);
 
 }  // namespace
 }  // namespace apscope::detail

@@ -17,6 +17,7 @@
 #include "emulation/blocks/blocks.h"
 #include "emulation/machine/streaming.h"
 #include "tests/support/on_level.h"
+#include "tests/support/same_bits.h"
 
 namespace apscope::detail {
 namespace {
@@ -119,18 +120,6 @@ std::vector<Real> data(std::size_t count, std::uint64_t seed) {
     return x;
 }
 
-template <class Real>
-void expect_same(const std::vector<Real>& in, const std::vector<Real>& got,
-                 const std::vector<Real>& wanted, const std::string& what) {
-    using Bits = BitsOf<Real>;
-    std::size_t wrong = 0;
-    for (std::size_t i = 0; i < got.size(); ++i) {
-        if (std::bit_cast<Bits>(got[i]) == std::bit_cast<Bits>(wanted[i]) || ++wrong > 3) continue;
-        ADD_FAILURE() << what << ": element " << i << ", " << in[i] << ", gives " << got[i]
-                      << ", the rule " << wanted[i];
-    }
-}
-
 constexpr BlockShape shapes[] = {{1, 960, 1}, {3, 351, 1}, {150, 5, 1}, {2, 35, 13},
                                  {3, 91, 3},  {1, 4, 270}, {1, 1151, 1}};
 
@@ -155,7 +144,7 @@ void compare(const BlockFormat& f, const Projection& p, BlockShape shape, std::u
         got.assign(n, Real{-1});
         quantize_blocks(in, got, shape, f, p, seed, seed % 3 == 0 ? 2 : 1);
     }
-    expect_same<Real>({in.begin(), in.end()}, got, wanted, what);
+    test::expect_same(in, got, wanted, what);
 
     BlockSettings settings{array_stream(seed, p.random_bits), {}};
     if (f.rule == ScaleRule::ratio && seed % 2) {
@@ -276,7 +265,7 @@ TEST_P(BlockPaths, DecodingEqualsTheRule) {
                 std::vector<float> got(shape.size()), wanted(shape.size());
                 decode_blocks(codes, scales, s, got, shape, f, 1);
                 decode_blocks_by_rule(codes, scales, s, wanted, shape, f);
-                expect_same(got, got, wanted, f.name() + " decoded");
+                test::expect_same(got, got, wanted, f.name() + " decoded");
                 if (HasFailure()) return;
             }
         }

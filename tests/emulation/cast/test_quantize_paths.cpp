@@ -17,6 +17,7 @@
 #include "emulation/cast/quantize.h"
 #include "emulation/machine/streaming.h"
 #include "tests/support/on_level.h"
+#include "tests/support/same_bits.h"
 
 namespace apscope::detail {
 namespace {
@@ -72,16 +73,6 @@ std::vector<float> inputs(const FloatFormat& f, std::size_t random) {
     return x;
 }
 
-void expect_same(const std::vector<float>& in, const std::vector<float>& got,
-                 const std::vector<float>& wanted, const std::string& what) {
-    std::size_t wrong = 0;
-    for (std::size_t i = 0; i < in.size(); ++i) {
-        if (bits_of(got[i]) == bits_of(wanted[i]) || ++wrong > 3) continue;
-        ADD_FAILURE() << what << ": " << in[i] << " (0x" << std::hex << bits_of(in[i]) << ") gives "
-                      << got[i] << ", the rule " << wanted[i];
-    }
-}
-
 class QuantizePaths : public OnLevel {};
 
 TEST_P(QuantizePaths, EqualTheRule) {
@@ -113,10 +104,10 @@ TEST_P(QuantizePaths, EqualTheRule) {
                     quantize_by_rule(in, wanted, f, p, random);
                     const std::string what = f.name() + " " + std::string(to_string(p.rounding)) +
                                              " " + std::to_string(bits);
-                    expect_same(in, got, wanted, what);
+                    test::expect_same(in, got, wanted, what);
                     got = in;
                     quantize(got, got, f, p, random);
-                    expect_same(in, got, wanted, what + " in place");
+                    test::expect_same(in, got, wanted, what + " in place");
                 }
             }
         }
@@ -154,15 +145,8 @@ TEST_P(QuantizePaths, Fp64EqualsTheRule) {
                 const Projection p{static_cast<RoundingMode>(mode), overflow};
                 quantize(in, got, f, p);
                 quantize_by_rule(in, wanted, f, p);
-                std::size_t wrong = 0;
-                for (std::size_t i = 0; i < in.size(); ++i) {
-                    if (std::bit_cast<std::uint64_t>(got[i]) !=
-                            std::bit_cast<std::uint64_t>(wanted[i]) &&
-                        ++wrong <= 3) {
-                        ADD_FAILURE() << f.name() << " " << to_string(p.rounding) << ": " << in[i]
-                                      << " gives " << got[i] << ", the rule " << wanted[i];
-                    }
-                }
+                test::expect_same(in, got, wanted,
+                                  f.name() + " " + std::string(to_string(p.rounding)));
             }
         }
     }

@@ -11,7 +11,6 @@
 #include <string>
 #include <vector>
 
-#include "emulation/draws/random_words.h"
 #include "emulation/schemes/codecs/levels.h"
 #include "tests/support/on_level.h"
 
@@ -113,23 +112,6 @@ TEST_P(EncodeLevels, HasThePlainBits) {
                             << x[i] << " of " << levels.size() << " levels";
                     }
                 }
-            }
-        }
-    }
-}
-
-TEST_P(EncodeLevels, RandomIntegersAreTheStreams) {
-    for (int random_bits = 1; random_bits <= 53; ++random_bits) {
-        const RandomStream stream{{1, 2}, 5, 2u << 28, random_bits};
-        for (const std::uint64_t first :
-             {std::uint64_t{0}, std::uint64_t{3}, std::uint64_t{77}, std::uint64_t{1} << 35}) {
-            for (const std::size_t count :
-                 {std::size_t{1}, std::size_t{5}, random_group - 1, random_group}) {
-                Row out(count);
-                random_words(stream, first, count, out.data());
-                for (std::size_t i = 0; i < count; ++i)
-                    ASSERT_EQ(out[i],
-                              static_cast<double>(stream.at(first + i) >> (64 - random_bits)));
             }
         }
     }

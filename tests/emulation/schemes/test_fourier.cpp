@@ -106,7 +106,7 @@ TEST(Fourier, HoldsWhatItSays) {
         BufferPool pool;
         const UsesBuffers uses(pool);
         const RealFourier fourier(n);
-        EXPECT_EQ(pool.used(), sizeof(double) * RealFourier::held(n)) << "n=" << n;
+        EXPECT_EQ(pool.used(), sizeof(double) * RealFourier::numbers(n)) << "n=" << n;
     }
 }
 

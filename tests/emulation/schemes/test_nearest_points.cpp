@@ -83,20 +83,6 @@ TEST_P(NearestPoints, AreThePlainOnes) {
     }
 }
 
-TEST_P(NearestPoints, AreTheCodesOfEncodeLevels) {
-    std::mt19937_64 random(4);
-    for (const int largest : {1, 7, 127}) {
-        const Row levels = uniform_levels(largest);
-        Row r;
-        for (int i = 0; i < 3000; ++i) r.push_back(value(random, largest, 0.3, i % 2));
-        const Message m = encode_levels(r, levels, 0.3, LevelRule::nearest, {}, false);
-        for (std::size_t i = 0; i < r.size(); ++i) {
-            ASSERT_EQ(m.codes[i], static_cast<double>(plain_code(r[i] / 0.3, levels))) << r[i];
-            ASSERT_EQ(nearest_level(r[i] / 0.3, levels), plain_code(r[i] / 0.3, levels)) << r[i];
-        }
-    }
-}
-
 TEST_P(NearestPoints, AreEncodedAsThePlainOnes) {
     std::mt19937_64 random(6);
     for (const auto& [largest, levels] : {std::pair(1, uniform_levels(1)),
@@ -113,6 +99,8 @@ TEST_P(NearestPoints, AreEncodedAsThePlainOnes) {
                     const std::size_t code = plain_code(r[i] / (unit == 0.0 ? 1.0 : unit), levels);
                     ASSERT_EQ(codes[i], static_cast<double>(code))
                         << largest << ", " << unit << ", " << r[i];
+                    ASSERT_EQ(nearest_level(r[i] / (unit == 0.0 ? 1.0 : unit), levels), code)
+                        << r[i];
                     ASSERT_EQ(std::bit_cast<std::uint64_t>(values[i]),
                               std::bit_cast<std::uint64_t>(levels[code] * 0.7))
                         << r[i];

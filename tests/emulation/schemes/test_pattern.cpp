@@ -4,21 +4,16 @@
 
 #include <gtest/gtest.h>
 
-#include <stdexcept>
 #include <string>
 
 #include "core/limits.h"
+#include "tests/support/trace_files.h"
 
 namespace apscope::detail {
 namespace {
 
 std::string refusal(const std::string& text) {
-    try {
-        const Pattern pattern(text);
-    } catch (const std::invalid_argument& error) {
-        return error.what();
-    }
-    return "";
+    return test::message_of([&] { const Pattern pattern(text); });
 }
 
 TEST(Patterns, AreFoundAnywhere) {

@@ -166,6 +166,11 @@ TEST(SchemeSpec, IsCanonicalAndParsesBack) {
         const Scheme scheme = parse_scheme(spec);
         EXPECT_EQ(parse_scheme(scheme.spec).spec, scheme.spec);
     }
+    for (const char* spec : {"error_feedback(residual(aps:e3m0,headroom=one)),decay=0.5",
+                             "error_feedback(qsgd:levels=1,bucket=20)",
+                             "hybrid(first&role:conv=none:fp16;name:fc[12]=error_feedback(aps:e4m3)"
+                             ";steps:0:5=none:fp32;else=qsgd:levels=3)"})
+        EXPECT_EQ(parse_scheme(spec).spec, spec);
     EXPECT_EQ(parse_scheme("aps:float8_e4m3fn,headroom=workers").spec, "aps:e4m3fn");
     EXPECT_EQ(parse_scheme("qsgd:levels=7,bucket=512").spec, "qsgd");
 }
@@ -194,7 +199,21 @@ TEST(SchemeSpec, WrongOnesAreRefused) {
                              "dynamic_loss_scaling:fp16,growth=1",
                              "dynamic_loss_scaling:fp16,backoff=1",
                              "none:e4m3fn,overflow=infinity",
-                             "aps:e4m3,accumulate=nothing"}) {
+                             "aps:e4m3,accumulate=nothing",
+                             "error_feedback",
+                             "error_feedback()",
+                             "error_feedback(aps:e4m3",
+                             "error_feedback(aps)",
+                             "aps(e4m3)",
+                             "hybrid(last=none:fp16)",
+                             "hybrid(nowhere=none:fp16;else=none:fp16)",
+                             "hybrid(steps:a:b=none:fp16;else=none:fp16)",
+                             "hybrid(name:(=none:fp16;else=none:fp16)",
+                             "hybrid(else=hybrid(else=none:fp16))",
+                             "error_feedback(hybrid(else=none:fp16))",
+                             "error_feedback(dynamic_loss_scaling:fp16)",
+                             "error_feedback(onebit_adam)",
+                             "error_feedback(error_feedback(sign))"}) {
         EXPECT_THROW(parse_scheme(spec), std::invalid_argument) << spec;
     }
 }
@@ -213,27 +232,6 @@ TEST(Grid, PayloadBitsFollowTheCodes) {
     EXPECT_EQ(one_message(parse_scheme("qsgd:bucket=512"), Row(513)).side_bits, 64u);
     EXPECT_EQ(parse_scheme("aps:e4m3").parts.encoding.float_encoder->side_bits, 8u);
     EXPECT_EQ(parse_scheme("none:e4m3").parts.encoding.float_encoder->side_bits, 0u);
-}
-
-TEST(Specs, CombinatorsHoldSchemesInParentheses) {
-    for (const char* spec : {"error_feedback(residual(aps:e3m0,headroom=one)),decay=0.5",
-                             "error_feedback(qsgd:levels=1,bucket=20)",
-                             "hybrid(first&role:conv=none:fp16;name:fc[12]=error_feedback(aps:e4m3)"
-                             ";steps:0:5=none:fp32;else=qsgd:levels=3)"}) {
-        EXPECT_EQ(parse_scheme(spec).spec, spec);
-    }
-}
-
-TEST(Specs, CombinatorsRefuseWhatTheyCannotHold) {
-    for (const char* spec :
-         {"error_feedback", "error_feedback()", "error_feedback(aps:e4m3", "error_feedback(aps)",
-          "aps(e4m3)", "hybrid(last=none:fp16)", "hybrid(nowhere=none:fp16;else=none:fp16)",
-          "hybrid(steps:a:b=none:fp16;else=none:fp16)", "hybrid(name:(=none:fp16;else=none:fp16)",
-          "hybrid(else=hybrid(else=none:fp16))", "error_feedback(hybrid(else=none:fp16))",
-          "error_feedback(dynamic_loss_scaling:fp16)", "error_feedback(onebit_adam)",
-          "error_feedback(error_feedback(sign))"}) {
-        EXPECT_THROW(parse_scheme(spec), std::invalid_argument) << spec;
-    }
 }
 
 TEST(Policy, FirstAndLastAreLayers) {

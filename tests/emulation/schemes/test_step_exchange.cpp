@@ -7,16 +7,17 @@
 #include <cmath>
 #include <memory>
 #include <random>
-#include <stdexcept>
 #include <string>
 
 #include "core/bits.h"
 #include "emulation/schemes/definition.h"
 #include "emulation/schemes/exchange_run.h"
 #include "emulation/schemes/two_phase.h"
+#include "tests/support/trace_files.h"
 
 using namespace apscope;
 using namespace apscope::detail;
+using test::message_of;
 
 namespace {
 
@@ -147,37 +148,27 @@ TEST(StepExchange, InTwoPhasesIsTheComposition) {
     }
 }
 
-template <class Work>
-std::string error_of(const Work& work) {
-    try {
-        work();
-    } catch (const std::invalid_argument& error) {
-        return error.what();
-    }
-    return "";
-}
-
 TEST(StepExchange, RefusesWhatATrainingLoopCannotGive) {
-    EXPECT_NE(error_of([] { make("loss_scaling:e4m3,scale=largest"); }).find("in hindsight"),
+    EXPECT_NE(message_of([] { make("loss_scaling:e4m3,scale=largest"); }).find("in hindsight"),
               std::string::npos);
-    EXPECT_EQ(error_of([] { make("sign", "ring", 0); }), "workers=0 must be at least 1");
-    EXPECT_EQ(error_of([] {
+    EXPECT_EQ(message_of([] { make("sign", "ring", 0); }), "workers=0 must be at least 1");
+    EXPECT_EQ(message_of([] {
                   StepExchange(parse_scheme("sign"), {tensors[0], tensors[0]}, 2, {}, 0, true);
               }),
               "two tensors have the name 'embed'; give different names, because a scheme keeps its "
               "memory by name");
-    EXPECT_EQ(error_of([] {
+    EXPECT_EQ(message_of([] {
                   Arrays a(0);
                   make("fractrain").run(a.step, 1);
               }),
               "scheme 'fractrain' needs loss; give it with every step");
-    EXPECT_EQ(error_of([] {
+    EXPECT_EQ(message_of([] {
                   Arrays a(0);
                   a.step.gradients[2].pop_back();
                   make("sign").run(a.step, 1);
               }),
               "the number of workers with gradients of 'fc' is 2, not 3");
-    EXPECT_EQ(error_of([] {
+    EXPECT_EQ(message_of([] {
                   Arrays a(0);
                   a.step.out[4] = a.step.out[4].first(7);
                   make("sign").run(a.step, 1);

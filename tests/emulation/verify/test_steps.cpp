@@ -74,21 +74,6 @@ TEST(Steps, AWrongStepIsFoundAndNamed) {
     EXPECT_EQ(tally.first.what, "the array path against the oracle");
 }
 
-TEST(Operations, EveryPairOfE4m3AndSamplesOfFma) {
-    const FloatFormat format = parse_format("e4m3");
-    OperationOptions options;
-    options.samples = 20'000;
-    for (const Operation operation :
-         {Operation::add, Operation::multiply, Operation::divide, Operation::fma}) {
-        for (const RoundingMode mode : {RoundingMode::ties_to_even, RoundingMode::toward_negative,
-                                        RoundingMode::stochastic}) {
-            const OperationResult result = verify_operation(format, operation, {mode}, options);
-            EXPECT_EQ(result.mismatches, 0u) << (result.first ? describe(*result.first) : "");
-            EXPECT_GE(result.cases, operation == Operation::fma ? 20'000u : 240u * 240u);
-        }
-    }
-}
-
 // Products and sums that fp32 arithmetic followed by a cast would round twice.
 TEST(Operations, TheTrapsOfDoubleRounding) {
     const auto apply = [](Operation operation, float a, float b, float c, const char* format,
