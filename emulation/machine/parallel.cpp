@@ -74,7 +74,7 @@ private:
     std::vector<std::thread> others_;
 };
 
-std::atomic<std::chrono::nanoseconds> share_of_a_thread{std::chrono::microseconds(100)};
+std::atomic<std::chrono::nanoseconds> share_of_a_thread{std::chrono::microseconds(250)};
 
 }  // namespace
 
