@@ -30,8 +30,6 @@ TENSOR = 125_000  # elements of the tensor of large traces: 8 workers make 10^6 
 # 32 schemes that cost the same.
 FORMATS = [f"aps:e{e}m{m}" for m in range(1, 9) for e in range(3, 7)]
 TOPOLOGY = "ring"
-# Whose memory is measured on one large tensor.
-MEMORY = "aps:e4m3 qsgd sign top_k error_feedback(sign) powersgd".split()
 
 
 def write_trace(folder: Path, steps: int, workers: int, elements: int) -> None:
@@ -125,23 +123,6 @@ def point(values: int, workers: int, schemes: int, seconds: float) -> dict:
     return made
 
 
-def memory_of(spec: str, elements: int, workers: int = 4) -> dict:
-    """Bytes per element and worker that a replay of one tensor holds: between a quarter of
-    `elements` and all of them."""
-    most = []
-    for n in (elements // 4, elements):
-        with tempfile.TemporaryDirectory() as place:
-            write_trace(Path(place) / "trace", 1, workers, n)
-            found = measured(Path(place) / "trace", ["--seconds", "0", "--spec", spec])
-            most.append(found["memory"])
-    return {
-        "scheme": spec,
-        "elements": elements,
-        "workers": workers,
-        "bytes": (most[1] - most[0]) / (elements - elements // 4) / workers,
-    }
-
-
 def powers(least: int, most: int, base: int) -> list[int]:
     made = [least]
     while made[-1] * base <= most:
@@ -177,12 +158,12 @@ def draw(found: dict[str, list[dict]], path: Path) -> None:
     pyplot.close(figure)
 
 
-def lines_of(found: dict[str, list[dict]], held: list[dict], machine: str) -> list[str]:
+def lines_of(found: dict[str, list[dict]], machine: str) -> list[str]:
     def visit(p: dict) -> float:
         return p["seconds"] / p["values"] / p["schemes"] * 1e9
 
     largest = found["elements"][-1]
-    lines = [
+    return [
         f"{machine}, apscope {apscope.__version__}; one thread; `aps` in formats of 5 to 15 bits, "
         f"topology {TOPOLOGY}.",
         "",
@@ -196,18 +177,13 @@ def lines_of(found: dict[str, list[dict]], held: list[dict], machine: str) -> li
                 for name, key in (("elements", "values"), ("schemes",) * 2, ("workers",) * 2)
             ],
         ),
+        "",
+        f"At {largest['values']} values, {largest['seconds']:.1f} s of processor time, "
+        f"{largest['wall_seconds']:.1f} s of wall time, and "
+        f"{largest['memory'] / 2**20:.0f} MiB more than a small replay; the trace's "
+        "largest tensor times the workers is "
+        f"{4 * largest['elements'] * largest['workers'] / 2**20:.1f} MiB of it.",
     ]  # fmt: skip
-    lines += ["", f"At {largest['values']} values, {largest['seconds']:.1f} s of processor time, "
-                  f"{largest['wall_seconds']:.1f} s of wall time, and "
-                  f"{largest['memory'] / 2**20:.0f} MiB more than a small replay; the trace's "
-                  "largest tensor times the workers is "
-                  f"{4 * largest['elements'] * largest['workers'] / 2**20:.1f} MiB of it.", "",
-              f"Memory of one thread for a tensor of {held[0]['elements']} elements, "
-              f"{held[0]['workers']} workers, more than a small replay, in bytes per element "
-              "and worker; 4 of them are the fp32 numbers of the mapped file:", "",
-              *page.table(("scheme", "bytes"),
-                          [(f"`{h['scheme']}`", f"{h['bytes']:.1f}") for h in held])]  # fmt: skip
-    return lines
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -224,9 +200,6 @@ def main(arguments: list[str] | None = None) -> None:
     )
     parser.add_argument(
         "--seconds", type=float, default=3.0, help="a point's, where one run does not take longer"
-    )
-    parser.add_argument(
-        "--tensor", type=int, default=2**20, help="elements of the tensor whose memory is measured"
     )
     parser.add_argument("--spec", help="with --measure: this scheme")
     parser.add_argument("--measure", metavar="TRACE", help="one point on this trace, as JSON")
@@ -251,13 +224,12 @@ def main(arguments: list[str] | None = None) -> None:
             point(w * args.elements, w, 1, args.seconds) for w in powers(2, args.workers, 2)
         ],
     }
-    held = [memory_of(spec, args.tensor) for spec in MEMORY]
     where = page.machine()
     (args.folder / "cost_against_size.json").write_text(
-        json.dumps({"machine": where, "points": found, "memory": held}, indent=1) + "\n"
+        json.dumps({"machine": where, "points": found}, indent=1) + "\n"
     )
     draw(found, args.folder / "cost_against_size.png")
-    page.write(args.folder / "performance.md", {"cost": lines_of(found, held, where)})
+    page.write(args.folder / "performance.md", {"cost": lines_of(found, where)})
 
 
 if __name__ == "__main__":

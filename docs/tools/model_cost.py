@@ -1,12 +1,11 @@
 """The cost of replaying a model of real size: python -m docs.tools.model_cost
 docs/performance.md TRACE
 
-Every scheme of the list `all` by itself, each in a process of its own, on one thread; then all of
-them in one replay on one thread and on all that the machine has, within a budget of memory
-(--memory) and within the default one. Four orders of rounded additions; files are not compared with
-their digests. Writes the tables between the markers of the page. For a machine with nothing else to
-do: some minutes with the trace of ResNet-18 that `python notebooks/record/record_resnet.py resnet18
-TRACE` records.
+Every scheme of the list `all` in one replay, on one thread and on all that the machine has, within
+a budget of memory (--memory) and within the default one. Four orders of rounded additions; files
+are not compared with their digests. Writes the table between the markers of the page; `scheme_cost`
+measures every scheme by itself. For a machine with nothing else to do: some minutes with the trace
+of ResNet-18 that `python notebooks/record/record_resnet.py resnet18 TRACE` records.
 """
 
 import argparse
@@ -62,7 +61,7 @@ def in_a_process(
         subprocess.run(words, check=True, capture_output=True, text=True).stdout
     )
     print(
-        f"{specs[0] if len(specs) == 1 else f'{len(specs)} schemes'}, {threads} thread(s): {found}",
+        f"{threads} thread{'s' * (threads > 1)}, --memory {memory}: {found}",
         file=sys.stderr,
     )
     return found
@@ -77,7 +76,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument(
         "--memory",
         default="1G",
-        help="budget of the replay of all schemes together; default %(default)s",
+        help="budget of memory beside the default one; default %(default)s",
     )
     parser.add_argument("--schemes", nargs="+", default=["all"], metavar="SPEC")
     parser.add_argument("--measure", help=argparse.SUPPRESS)
@@ -91,14 +90,12 @@ def main(arguments: list[str] | None = None) -> None:
     parameters = sum(math.prod(tensor.shape) for tensor in trace.manifest.tensors)
     values = parameters * trace.workers * len(trace.manifest.steps)
     specs = [scheme.spec for scheme in schemes_of(args.schemes)]
-    apart = {spec: in_a_process(args.trace, [spec], 1, None) for spec in specs}
     counts = sorted({1, os.cpu_count() or 1})
     together = {
         (threads, memory): in_a_process(args.trace, specs, threads, memory)
         for memory in (args.memory, None)
         for threads in counts
     }
-    times = [(spec, m["user"] + m["system"], m) for spec, m in apart.items()]
     jobs = f"{len(specs)} schemes, four topologies"
     lines = [
         f"{page.machine()}; load before it {load:.1f} {page.QUIET}. "
@@ -118,17 +115,7 @@ def main(arguments: list[str] | None = None) -> None:
                 for (threads, memory), m in together.items()
             ],
         ),
-        "",
-        *page.table(
-            ("scheme, by itself on one thread", "ns a value", "processor seconds",
-             "of them system", "MiB"),
-            [
-                (f"`{spec}`", f"{used / values * 1e9:.1f}", f"{used:.2f}", f"{m['system']:.2f}",
-                 f"{m['memory'] / 2**20:.0f}")
-                for spec, used, m in sorted(times, key=lambda one: -one[1])
-            ],
-        ),
-    ]  # fmt: skip
+    ]
     page.write(args.page, {"model": lines})
 
 

@@ -5,8 +5,8 @@ Replays the bundled traces with --scheme all and the default topologies on the c
 alternately on one thread and on two, and takes the medians of wall time, processor time and the
 largest resident set. Linux's `perf` samples one such run, if it is there: the share of the samples
 inside the compiled module, and by function where the module keeps its symbols (a build with
--DCMAKE_STRIP=/bin/true). Then replays every scheme by itself to get its time per value. Writes the
-lines between the markers of the page.
+-DCMAKE_STRIP=/bin/true). Writes the lines between the markers of the page; `scheme_cost` measures
+every scheme by itself.
 """
 
 import os
@@ -104,19 +104,6 @@ def short_name(symbol: str) -> str:
 def values_of(traces: list[str]) -> int:
     opened = [apscope.open_trace(t) for t in traces]
     return sum(len(t.steps) * t.workers * sum(x.size for x in t.manifest.tensors) for t in opened)
-
-
-def cost_of_schemes(traces: list[str], specs: list[str]) -> list[tuple[str, float]]:
-    """ns of processor time per value, including statistics and tables, slowest first."""
-    values, found = values_of(traces), []
-    for spec in specs:
-        times = []
-        for _ in range(3):
-            begin = time.process_time()
-            apscope.replay(traces, spec, threads=1)
-            times.append(time.process_time() - begin)
-        found.append((spec, min(times) / values * 1e9))
-    return sorted(found, key=lambda pair: -pair[1])
 
 
 #: A process that replays its trace on so many threads whenever it is told to, and says how long it
@@ -232,11 +219,6 @@ def main(arguments: list[str] | None = None) -> None:
             short = sorted(shares.items(), key=lambda pair: -pair[1])[:10]
             cells = [(f"`{name}`", f"{share:.1f} %") for name, share in short]
             lines += ["", *page.table(("function", "samples"), cells)]
-    costs = cost_of_schemes(args.traces, specs)
-    lines += ["", "Each scheme by itself, processor time of `apscope.replay` over the traces' "
-                  "values, the tables of its results included:", "",
-              *page.table(("scheme", "ns a value"),
-                          [(f"`{spec}`", f"{cost:.0f}") for spec, cost in costs])]  # fmt: skip
     page.write(args.page, {"replay": lines})
 
 

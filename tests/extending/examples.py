@@ -64,7 +64,7 @@ EXAMPLES = (
         commands=(("-m", "tests.exhaustive", "--minutes", "0"),),
         writes=("docs/conformance.md",),
         tests=(
-            "tests/python/arrays/test_rounding_reference.py",
+            "tests/python/arrays/test_projections.py",
             "tests/python/formats/test_code_round_trips.py",
             "tests/python/proof/test_exhaustive.py",
         ),

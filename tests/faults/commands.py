@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from tests.python.argv import argv
+
 from .library import Server
 
 Job = dict[str, Any]
@@ -48,25 +50,12 @@ class Command:
 def replay(
     *more: str, seed: int = 2, trace: str = "INPUTS/trace", out: str = "out"
 ) -> tuple[str, ...]:
-    return (
-        "replay",
-        trace,
-        "--scheme",
-        "stochastic:e4m3",
-        "--topology",
-        "ring",
-        "--threads",
-        "1",
-        "--seed",
-        str(seed),
-        "-o",
-        out,
-        *more,
-    )
+    line = "replay {} --scheme stochastic:e4m3 --topology ring --threads 1 --seed {} -o {}"
+    return (*argv(line, trace, seed, out), *more)
 
 
 def convert(*more: str) -> tuple[str, ...]:
-    return ("convert", "INPUTS/dump", "out", "--reduction", "mean", "--worker-axis", "0", *more)
+    return (*argv("convert INPUTS/dump out --reduction mean --worker-axis 0"), *more)
 
 
 SUMMARY, INFO = ("summary", "out"), ("info", "out")

@@ -94,11 +94,14 @@ def test_few_file_descriptors_are_enough_or_are_named(place, name, files):
     assert run.code == 0 or (run.code == 2 and run.sentence), run
 
 
-@pytest.mark.parametrize(
+by_signal = pytest.mark.parametrize(
     "number, mode",
     [(signal.SIGINT, "interrupt"), (signal.SIGTERM, "terminate")],
     ids=["interrupted", "terminated"],
 )
+
+
+@by_signal
 @pytest.mark.parametrize("name", VERBS)
 def test_a_signal_at_any_time_leaves_nothing_half_written(place, name, number, mode):
     bench = bench_of(place, name)
@@ -119,11 +122,7 @@ def test_a_signal_at_any_time_leaves_nothing_half_written(place, name, number, m
     reason="long; APSCOPE_FAULTS=all runs it, and the test before it signals processes that have "
     "imported all",
 )
-@pytest.mark.parametrize(
-    "number, mode",
-    [(signal.SIGINT, "interrupt"), (signal.SIGTERM, "terminate")],
-    ids=["interrupted", "terminated"],
-)
+@by_signal
 @pytest.mark.parametrize("name", VERBS[:-2])
 def test_a_signal_at_any_time_of_a_process(place, name, number, mode):
     """From the interpreter's beginning on: what comes before apscope is imported is Python's own to

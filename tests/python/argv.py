@@ -1,6 +1,16 @@
 """Words of a command, written as on a command line."""
 
+import subprocess
+import sys
 from typing import Any
+
+PEAK = """
+import sys
+from apscope.cli import main
+assert main(sys.argv[1:]) == 0
+[peak] = [line for line in open("/proc/self/status") if line.startswith("VmHWM")]
+print(int(peak.split()[1]) * 1024, file=sys.stderr)
+"""
 
 
 def argv(line: str, *places: Any) -> list[str]:
@@ -16,3 +26,10 @@ def command(line: str, *places: Any) -> int:
     from apscope.cli import main
 
     return main(argv(line, *places))
+
+
+def peak(line: str, *places: Any) -> int:
+    """The largest resident set, in bytes, of ``apscope`` with these words."""
+    program = [sys.executable, "-c", PEAK, *argv(line, *places)]
+    found = subprocess.run(program, capture_output=True, text=True, check=True)
+    return int(found.stderr.splitlines()[-1])

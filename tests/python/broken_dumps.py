@@ -429,7 +429,7 @@ BROKEN = {
     tensor_lost: "1 of 8 combinations are missing: .step 1, worker 1, "
     "b.*or leave tensors out with --tensors",
     shape_differs: "rank_1.npz: array 'w' is worker 1 at step 1: tensor 'w' has shape .3, 2., in "
-    ".*rank_0.npz it is .2, 3.",
+    ".*rank_0.npz it is .2, 3.; leave it out with --tensors",
     two_for_one_place: "rank_1.npz: array 'w' and .*rank_1.safetensors: array 'w' are both step 1, "
     "worker 1, tensor 'w'; give --pattern",
     dangling_link: "{d}/step_1/rank_2.npz is a link to ../elsewhere.npz, which does not exist; "

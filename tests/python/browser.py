@@ -163,6 +163,33 @@ class Browser:
         self._session = None
         self._attach("iframe", ("Runtime", "Network", "Log"))
 
+    def select(self, **state: object) -> None:
+        """Draws all of a report's page with these of its choices."""
+        self.run(
+            f"Object.assign(apscopePage.state, {json.dumps(state)}); apscopePage.update(); "
+            "apscopePage.drawAll()"
+        )
+
+    def choose(self, selector: str, value: str) -> None:
+        """Takes a value of a list, as a reader does."""
+        self.run(
+            f"(() => {{ const list = document.querySelector({selector!r}); list.value = {value!r}; "
+            "list.dispatchEvent(new Event('change')); apscopePage.drawAll(); })()"
+        )
+
+    def texts(self, selector: str) -> list[str]:
+        """The texts of some elements of the page."""
+        return self.run(
+            f"[...document.querySelectorAll({selector!r})].map((one) => one.textContent)"
+        )
+
+    def versus(self) -> list[list[str]]:
+        """The cells of a report's table of two schemes, row by row."""
+        return self.run(
+            "[...document.querySelectorAll('#versus tbody tr')].map((tr) => [...tr.children].map("
+            "(cell) => cell.textContent))"
+        )
+
     def resize(self, width: int, height: int) -> None:
         self.call(
             "Emulation.setDeviceMetricsOverride",

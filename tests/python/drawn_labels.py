@@ -6,6 +6,26 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from apscope import plots
+
+#: Plots of one scheme, and of one or many.
+OF_ONE = [
+    plots.error_map,
+    plots.underflow_heat_map,
+    plots.scale_series,
+    plots.bias_over_steps,
+    plots.bias_by_layer,
+    plots.accumulation_by_layer,
+]
+OF_MANY = [
+    plots.nmse_against_cost,
+    plots.variance_over_steps,
+    plots.sqnr_against_bits,
+    plots.accumulation_error,
+    plots.nmse_by_layer,
+]
+
+
 #: Pixels by which boxes may touch; the least contrast of a label, of WCAG's large texts.
 _NEAR, _CONTRAST = 1.5, 3.0
 

@@ -1,15 +1,9 @@
-"""Shared by the tests of claims about loss scales: recorded gradients, scales by step, z values."""
-
-import math
-from pathlib import Path
+"""Shared by the tests of claims about loss scales: recorded gradients, and scales by step."""
 
 import numpy as np
 
 import apscope
-from apscope.record import TraceWriter
-
-DATA = Path(__file__).parents[2] / "notebooks" / "data"
-TRACES = ["digits", "digits_w64", "characters"]
+from tests.python.recorded import record
 
 
 def all_gradients(trace, step):
@@ -22,25 +16,13 @@ def all_gradients(trace, step):
     )
 
 
-def record(folder, steps):
-    """A trace of one worker and one tensor; steps are rows."""
-    with TraceWriter(folder, workers=1, reduction="sum") as writer:
-        for number, g in enumerate(steps):
-            writer.add(number, 0, "w", np.atleast_1d(np.float32(g)))
-            writer.end_step(number, loss=1.0, learning_rate=0.1)
-    return apscope.open_trace(folder)
-
-
 def scales(folder, spec, steps):
-    """The scale in force and whether the step was dropped, step by step."""
-    frame = apscope.replay(record(folder, steps), spec).frame
+    """The scale in force and whether the step was dropped, step by step: one number each."""
+    trace = record(folder, [{"w": [[g]]} for g in steps], "sum")
+    frame = apscope.replay(trace, spec).frame
     frame = frame[(frame.stage == "wire") & (frame.topology.isin(["", "ring"]))]
     frame = frame.sort_values("step")
     return [2.0 ** int(e) for e in frame.scale_exponent], frame.skipped.astype(bool).tolist()
-
-
-def z_of_share(hits, count, p):
-    return (hits - count * p) / math.sqrt(count * p * (1 - p))
 
 
 def grad_scaler(bits, init, interval):
@@ -59,3 +41,27 @@ def grad_scaler(bits, init, interval):
 
 def random_bits(n, p=0.2, seed=3):
     return (np.random.default_rng(seed).random(n) < p).tolist()
+
+
+def deepspeed(overflows, steps, init, window, hysteresis, least, since_2025, consecutive=False):
+    """DeepSpeed's published state machine: the scale at each step and whether the step is dropped,
+    until an overflow at the least scale. `overflows(step, scale)` says which steps overflow."""
+    s, left, last = init, hysteresis, -1
+    for i in range(steps):
+        dropped = overflows(i, s)
+        yield s, dropped
+        if dropped:
+            if left == 1:
+                if s == least:
+                    return
+                s = max(s / 2, least)
+            else:
+                left -= 1
+            last = i
+            continue
+        stable = i - last - 1
+        grows = stable > 0 and stable % window == 0 if since_2025 else (stable + 1) % window == 0
+        if consecutive or grows:
+            left = hysteresis
+        if grows:
+            s *= 2

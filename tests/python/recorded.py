@@ -1,17 +1,21 @@
 """Traces of a few arrays, for tests that replay them."""
 
+import numpy as np
+
 import apscope
 from apscope.record import TraceWriter
 
 
-def record(folder, steps, reduction="mean"):
-    """steps: one dict of (workers, ...) arrays a step."""
-    with TraceWriter(
-        folder, workers=len(next(iter(steps[0].values()))), reduction=reduction
-    ) as writer:
-        for number, tensors in enumerate(steps):
+def record(folder, steps, reduction="mean", *, loss=None, learning_rate=None, **options):
+    """steps: one dict of (workers, ...) arrays a step, in a list or by the steps' numbers; options
+    are those of the writer."""
+    numbered = steps if isinstance(steps, dict) else dict(enumerate(steps))
+    (first, *_) = numbered.values()
+    workers = len(next(iter(first.values())))
+    with TraceWriter(folder, workers=workers, reduction=reduction, **options) as writer:
+        for number, tensors in numbered.items():
             for name, g in tensors.items():
                 for worker, row in enumerate(g):
-                    writer.add(number, worker, name, row)
-            writer.end_step(number)
+                    writer.add(number, worker, name, np.asarray(row, np.float32))
+            writer.end_step(number, loss=loss, learning_rate=learning_rate)
     return apscope.open_trace(folder)

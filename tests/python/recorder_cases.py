@@ -36,6 +36,12 @@ def loss_of(model, batch):
     return torch.nn.functional.cross_entropy(model(batch[0]), batch[1])
 
 
+def train_step(model, optimizer, batch):
+    optimizer.zero_grad()
+    loss_of(model, batch).backward()
+    optimizer.step()
+
+
 def apart(model, *some, scale=1.0):
     """The sum of the losses' gradients, of a copy without hooks."""
     twin = copy.deepcopy(model)
@@ -57,6 +63,17 @@ def same(trace, step, gradients, worker=0):
         assert np.array_equal(bits(trace.read(step, name, worker)), bits(want)), (step, name)
 
 
+def all_same(trace, gradients):
+    """gradients: by name, in a list or by step."""
+    for step in trace.steps:
+        same(trace, step, gradients[step])
+
+
+def others(folder):
+    """What a trace's folder has beside steps."""
+    return sorted(p.name for p in folder.iterdir() if not p.name.startswith("step_"))
+
+
 @contextlib.contextmanager
 def recording(tmp_path, model, caplog, **keys):
     with Recorder(
@@ -64,7 +81,5 @@ def recording(tmp_path, model, caplog, **keys):
     ) as rec:
         yield rec.attach(model)
     assert rec.stopped is None and not caplog.records
-    assert sorted(
-        p.name for p in (tmp_path / "run").iterdir() if not p.name.startswith("step_")
-    ) == ["manifest.json"]
+    assert others(tmp_path / "run") == ["manifest.json"]
     check(open_trace(tmp_path / "run"))

@@ -44,3 +44,15 @@ def equal(a, b):
     """Equal as numbers and in the signs of zeros; NaN equals NaN."""
     a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
     return ((a == b) & (np.signbit(a) == np.signbit(b))) | (np.isnan(a) & np.isnan(b))
+
+
+def assert_same(got: np.ndarray, expected: np.ndarray) -> None:
+    """The same dtype, shape and numbers, as `equal` compares them."""
+    assert got.dtype == expected.dtype and got.shape == expected.shape
+    wrong = ~equal(got, expected)
+    assert not wrong.any(), (got[wrong], expected[wrong])
+
+
+def same(a, b):
+    """Of arrays: every element is `equal`."""
+    return np.shape(a) == np.shape(b) and bool(equal(a, b).all())

@@ -4,30 +4,15 @@ chooses it: for all rows of an order, for every row and shard alone in two phase
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 import ml_dtypes
 import numpy as np
 
 from . import production, topologies, two_phase
+from .formats import FORMATS
+from .schemes import amax, shift
 
 #: (order or phases, format, whether it is scaled)
 Level = tuple[str, str, bool]
-
-
-def shift(x: np.ndarray, name: str) -> int:
-    """The largest s with W amax 2^s within the format."""
-    finite = abs(x[np.isfinite(x)]).max(initial=0.0)
-    if finite == 0.0:
-        return 0
-    largest = Fraction(float(ml_dtypes.finfo(two_phase.DTYPES[name]).max))
-    amax = len(x) * Fraction(max(float(finite), 2.0**-126))
-    s = 0
-    while amax * Fraction(2) ** s > largest:
-        s -= 1
-    while amax * Fraction(2) ** (s + 1) <= largest:
-        s += 1
-    return s
 
 
 class Add:
@@ -50,7 +35,7 @@ class Add:
 
 
 def in_order(x: np.ndarray, order: str, name: str, scaled: bool) -> np.ndarray:
-    s = shift(x, name) if scaled else 0
+    s = shift(amax(x), FORMATS[name], "workers", len(x), "tight") if scaled else 0
     with np.errstate(over="ignore"):
         codes = np.stack([two_phase.cast(name)(np.ldexp(row, s)) for row in x.astype(np.float64)])
     elements = np.arange(x.shape[1])

@@ -3,11 +3,13 @@ ml_dtypes. `encode(row)` returns what a receiver reads of a row that is encoded 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import ml_dtypes
 import numpy as np
+
+from .formats import FORMATS
+from .schemes import amax, shift
 
 Encode = Callable[[np.ndarray], np.ndarray]
 
@@ -40,22 +42,13 @@ def cast(name: str) -> Encode:
 def scaled(name: str, unit: int | None = None) -> Encode:
     """By the largest power of two that keeps the unit within the format, as if its largest were
     at least 2^-126; 1 for a unit of zeros. Non-finite values do not count."""
-    largest = float(ml_dtypes.finfo(DTYPES[name]).max)
     inner = cast(name)
 
     def encode(row: np.ndarray) -> np.ndarray:
         out = np.empty(row.size)
         for first in range(0, row.size, unit or max(row.size, 1)):
             part = np.asarray(row[first : first + (unit or row.size)], np.float64)
-            found = np.abs(part[np.isfinite(part)]).max(initial=0.0)
-            amax = max(found, 2.0**-126)
-            s = (
-                0
-                if found == 0.0
-                else math.floor(math.log2(largest)) - math.floor(math.log2(amax)) + 1
-            )
-            while found != 0.0 and math.ldexp(amax, s) > largest:
-                s -= 1
+            s = shift(amax(part), FORMATS[name], "one", 1, "tight")
             out[first : first + part.size] = inner(np.ldexp(part, s)) * 2.0**-s
         return out
 

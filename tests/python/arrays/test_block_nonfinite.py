@@ -12,6 +12,7 @@ import apscope
 from apscope import BlockFormat, decode_blocks, encode_blocks, quantize_blocks
 from tests.reference import block_peers
 from tests.reference import blocks as ref
+from tests.reference.compare import assert_same as same
 
 RULES = ["floor", "ceil", "rceil", "even", "nearest"]
 NONFINITE = ["apart", "torchao", "torchao_0.18", "transformer_engine"]
@@ -34,12 +35,6 @@ def special_blocks(size, seed):
     return np.stack(lines)
 
 
-def same(got, expected):
-    np.testing.assert_array_equal(got, expected)
-    numbers = ~np.isnan(expected)
-    np.testing.assert_array_equal(np.signbit(got)[numbers], np.signbit(expected)[numbers])
-
-
 @pytest.mark.parametrize("nonfinite", NONFINITE)
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("name", list(ref.BLOCKS))
@@ -55,15 +50,20 @@ def test_blocks_with_special_values_are_the_reference_s(name, rule, nonfinite):
     same(decode_blocks(encoded.codes, encoded.scales, f), quantize_blocks(x, f))
 
 
+@pytest.mark.parametrize("nonfinite", ["apart", "transformer_engine"])
 @pytest.mark.parametrize("mode", ["ties_to_even", "toward_negative"])
-def test_nvfp4_with_special_values_is_transformer_engine_s(mode):
+def test_nvfp4_with_special_values_is_the_reference_s(mode, nonfinite):
+    f = BlockFormat(f"nvfp4,nonfinite={nonfinite}")
     for seed in range(3):
         x = special_blocks(16, seed).ravel()[: 16 * 20]
         for values in (x, np.where(np.isinf(x), np.float32(3), x)):  # under an infinite amax, not
-            same(
-                quantize_blocks(values, "nvfp4,nonfinite=transformer_engine", rounding=mode),
-                ref.quantize_nvfp4(values, mode, "transformer_engine"),
-            )
+            wanted = ref.quantize_nvfp4(values, mode, nonfinite)
+            same(quantize_blocks(values, f, rounding=mode), wanted)
+            e = encode_blocks(values, f, rounding=mode)
+            same(decode_blocks(e.codes, e.scales, f, tensor_scale=e.tensor_scale), wanted)
+
+
+def test_what_an_infinity_and_a_nan_are_in_nvfp4_of_transformer_engine():
     # An infinity: S = 1, its block under 448, so that what is beside it vanishes; a NaN is 6.
     x = np.float32([math.inf, 1.0] + [0.5] * 14 + [math.nan, 3.0] + [0.0] * 14)
     encoded = encode_blocks(x, "nvfp4,nonfinite=transformer_engine")

@@ -132,6 +132,12 @@ def arithmetic() -> list:
         b = a[::-1].copy()
         for f in (apscope.add, apscope.subtract, apscope.multiply, apscope.divide):
             made += [f(a, b, "bf16"), f(a, b, "fp64")]
+        made += [
+            apscope.add(a, 0.0, "e11m4b1070nosub", underflow="flush_input"),
+            apscope.multiply(a, 1.0, "e11m51sub-1023", rounding="away_from_zero"),
+            apscope.sum(a, "fp64"),
+            apscope.dot(a, np.ones_like(a), "fp64", order="exact"),
+        ]
         made += [apscope.sqrt(abs(a), "fp64"), apscope.fma(a, b, a, "bf16")]
         for order in ("sequential", "chunked:7", "kahan", "exact"):
             made += [apscope.sum(a, "bf16", order=order), apscope.dot(a, b, "bf16", order=order)]

@@ -99,20 +99,16 @@ def test_torch_is_not_imported_by_dtypes_of_others():
 
 @pytest.mark.parametrize(
     "dtype",
-    [torch.bfloat16, torch.float8_e4m3fn, torch.float16, torch.float64, torch.int32],
+    [
+        torch.bfloat16, torch.float8_e4m3fn, torch.float16, torch.float64, torch.int32,
+        ml_dtypes.float4_e2m1fn, ml_dtypes.float6_e3m2fn, ml_dtypes.float8_e5m2, ml_dtypes.bfloat16,
+    ],
     ids=str,
-)
+)  # fmt: skip
 def test_every_dtype_that_the_error_text_lists_is_taken(dtype):
-    assert apscope.quantize(torch.tensor([1.0, 3.0]).to(dtype), "e4m3").tolist() == [1.0, 3.0]
-
-
-@pytest.mark.parametrize(
-    "dtype",
-    [ml_dtypes.float4_e2m1fn, ml_dtypes.float6_e3m2fn, ml_dtypes.float8_e5m2, ml_dtypes.bfloat16],
-    ids=str,
-)
-def test_arrays_of_ml_dtypes_are_taken_exactly(dtype):
-    assert apscope.quantize(np.array([1.0, 3.0]).astype(dtype), "e5m2").tolist() == [1.0, 3.0]
+    x = np.array([1.0, 3.0])
+    x = torch.tensor(x).to(dtype) if isinstance(dtype, torch.dtype) else x.astype(dtype)
+    assert apscope.quantize(x, "e5m2").tolist() == [1.0, 3.0]
 
 
 def test_refused_dtypes_are_told_the_accepted_ones():
@@ -122,8 +118,6 @@ def test_refused_dtypes_are_told_the_accepted_ones():
         "narrower, or integers",
     ):
         apscope.quantize(np.complex64([1]), "e4m3")
-    with pytest.raises(TypeError, match="x has dtype bool"):
-        apscope.quantize(np.array([True]), "e4m3")
 
 
 @pytest.mark.parametrize(
@@ -196,7 +190,3 @@ def test_out_may_lie_on_what_is_read_whatever_holds_it(kind):
     wanted = apscope.quantize(numbers[:-1].copy(), "e4m3", overflow="saturate")
     apscope.quantize(kind(numbers[:-1]), "e4m3", overflow="saturate", out=numbers[1:])
     assert np.array_equal(numbers[1:], wanted)
-
-
-def test_a_dtype_of_doubles_is_a_format():
-    assert apscope.FloatFormat(np.dtype("float64")) == apscope.FloatFormat("fp64")

@@ -233,16 +233,6 @@ def test_a_part_that_a_function_does_not_know_is_refused(name):
         CALLS[name](**{part: value})
 
 
-def test_a_draws_is_taken_from_once_a_call_whatever_else_is_given():
-    draws = apscope.Draws(5)
-    p = Projection("stochastic", random_bits=4)
-    first, second = (apscope.quantize(X, "e4m3", projection=p, seed=draws) for _ in range(2))
-    assert draws.calls == 2 and not np.array_equal(first, second)
-    with pytest.raises(ValueError):
-        apscope.quantize(X, "e4m3", projection=p, rounding="to_odd", seed=draws)
-    assert draws.calls == 3
-
-
 def test_signatures_and_docstrings_write_the_options_out():
     shown = inspect.signature(apscope.quantize).parameters
     assert [n for n, p in shown.items() if p.default is not p.empty] == [

@@ -27,6 +27,12 @@ def underflows(f: Format) -> list[str]:
     return UNDERFLOWS if f.smallest_normal else ["gradual"]
 
 
+def anything(words: type, rng: np.random.Generator) -> np.ndarray:
+    """Numbers of any bits."""
+    bits = rng.integers(0, np.iinfo(words).max, 60, dtype=words, endpoint=True)
+    return bits.view(words(0).dtype.str.replace("u", "f"))
+
+
 def generator(name: str) -> np.random.Generator:
     return np.random.default_rng(zlib.crc32(name.encode()))
 
@@ -59,7 +65,7 @@ def expected_values(
 @pytest.mark.parametrize("name", FP32_FORMATS)
 def test_every_rounding_with_every_overflow_and_underflow_rule(name):
     f, rng = FP32_FORMATS[name], generator(name)
-    x = numbers(f, np.float32, rng, 1)
+    x = np.append(numbers(f, np.float32, rng, 1), anything(np.uint32, rng))
     for mode in MODES:
         for overflow in overflows(f):
             for underflow in underflows(f):
@@ -83,7 +89,7 @@ def test_every_rounding_with_every_overflow_and_underflow_rule(name):
 @pytest.mark.parametrize("name", FP32_FORMATS)
 def test_fp64_inputs_are_rounded_once(name):
     f, rng = FP32_FORMATS[name], generator(name)
-    x = numbers(f, np.float64, rng, 2)
+    x = np.append(numbers(f, np.float64, rng, 2), anything(np.uint64, rng))
     for mode in MODES:
         overflow, underflow = str(rng.choice(overflows(f))), str(rng.choice(underflows(f)))
         r = Rounding(mode, overflow, int(rng.choice([1, 8, 33, 61])), underflow)
@@ -111,6 +117,9 @@ def test_codes_are_those_of_the_quantized_values(name):
             )
             values = apscope.quantize(x, name, **settings)
             codes = apscope.encode(x, name, **settings, nan=None if f.has_nan else 0)
+            if not f.has_nan:
+                with pytest.raises(ValueError, match="is NaN"):
+                    apscope.encode(x, name, **settings)
             back = apscope.decode(codes, name)
             compared = slice(None) if f.has_nan else ~np.isnan(values)
             assert_same_bits(
@@ -190,6 +199,38 @@ def test_long_arrays_are_rounded_as_short_ones_are():
         ("e4m3fnnosub", 2.0**-7 * 1.1, {"underflow": "flush_result"}, 2.0**-7 * 1.125),
         ("e4m3fnuz", -(2.0**-9), {"underflow": "flush_input"}, 0.0),
         ("e4m3u", -(2.0**-7), {"underflow": "flush_result"}, 0.0),
+        # Mistakes that emulators make. No sticky bit below a subnormal tie; the tie itself.
+        ("e4m3", 2.0**-10 * (1 + 2.0**-23), {}, 2.0**-9),
+        ("e4m3", 2.0**-10, {}, 0.0),
+        ("e5m2", 2.0**-17 * (1 + 2.0**-23), {}, 2.0**-16),
+        ("e5m2", 2.0**-17, {}, 0.0),
+        # Overflow tested before rounding: it begins half a step above the largest value.
+        ("e4m3", 247.99, {}, 240.0),
+        ("e4m3", 248.0, {}, np.inf),
+        ("e4m3", -255.99, {}, -np.inf),
+        ("e4m3", 255.99, {"overflow": "saturate"}, 240.0),
+        ("e5m2", 61439.996, {}, 57344.0),
+        ("e5m2", 61440.0, {}, np.inf),
+        ("fp16", 65519.996, {}, 65504.0),
+        ("fp16", 65520.0, {}, np.inf),
+        ("fp16", 131071.0, {"rounding": "toward_zero"}, 65504.0),
+        # The sign of a zero lost, and fp32's subnormal numbers where they are values.
+        ("e4m3", -1e-40, {}, -0.0),
+        ("fp16_ahp", -0.0, {"rounding": "toward_positive"}, -0.0),
+        ("e3m0", -(2.0**-149), {"rounding": "toward_positive"}, -0.0),
+        ("bf16", -9 * 2.0**-136, {}, -(2.0**-133)),
+        ("tf32", -9 * 2.0**-136, {}, -9 * 2.0**-136),
+        # A shift that is wrong at full precision.
+        ("fp32", 1 + 2.0**-23, {"rounding": "ties_to_away"}, 1 + 2.0**-23),
+        # Ties at precision 1: to the larger magnitude, or in P3109 to the even code.
+        ("e3m0", -1.5, {}, -2.0),
+        ("e3m0", 12.0, {}, np.inf),
+        ("e3m0", 12.0, {"overflow": "saturate"}, 8.0),
+        ("binary8p1uf", 1.5, {}, 1.0),
+        ("binary8p1uf", 3.0, {}, 4.0),
+        # Ties away and ties to even exchanged.
+        ("fp16", -(1 + 2.0**-11), {"rounding": "ties_to_away"}, -(1 + 2.0**-10)),
+        ("fp16", -(1 + 2.0**-11), {}, -1.0),
     ],
 )
 def test_the_rules_by_example(name, x, setting, expected):

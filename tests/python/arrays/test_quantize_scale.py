@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import apscope
+from tests.reference.compare import assert_same as same
 
 RNG = np.random.default_rng(0)
 SCALES = [1.0, 2.0**16, 2.0**-20, 2.0**130, 3.0, 1.1, 0.1, 1e-3]
@@ -16,15 +17,6 @@ def numbers(dtype):
     x = RNG.standard_normal(400) * 2.0 ** RNG.integers(-30, 10, 400)
     with np.errstate(over="ignore"):
         return np.concatenate([SPECIAL, x]).astype(dtype)
-
-
-def same(a, b):
-    kind = {4: np.uint32, 8: np.uint64}[a.dtype.itemsize]
-    both_nan = np.isnan(a) & np.isnan(b)
-    assert a.dtype == b.dtype and a.shape == b.shape
-    np.testing.assert_array_equal(
-        np.where(both_nan, 0, a.view(kind)), np.where(both_nan, 0, b.view(kind))
-    )
 
 
 @pytest.mark.parametrize("scale", SCALES)
@@ -155,6 +147,8 @@ def test_other_scales_are_refused(scale, error, sentence):
 def test_wide_integers_are_refused():
     with pytest.raises(ValueError, match="integers beyond 2\\^53, which do not support scale="):
         apscope.quantize(np.array([2**60 + 1]), "bf16", scale=2.0)
+    with pytest.raises(ValueError, match="2\\^53"):
+        apscope.quantize(np.array([2**53 + 1]), "e4m3", underflow="flush_input")
 
 
 def test_a_cast_that_loses_small_numbers_is_told_by_its_statistics():

@@ -70,6 +70,20 @@ def sentence(caught) -> str:
             "subnormal_exponent=-8",
         ),
         ({"exponent_bits": 11, "mantissa_bits": 4, "even_code_ties": True}, "precision 1"),
+        ({"exponent_bits": 4, "mantissa_bits": 3, "bias": 1200}, "fp64 cannot store"),
+        ({"exponent_bits": 4, "mantissa_bits": 3, "specials": "ieeee"}, "unknown specials 'ieeee'"),
+        ({"exponent_bits": 2, "mantissa_bits": 1, "nan_codes": 8}, "no finite value"),
+        ({"exponent_bits": 4, "mantissa_bits": 3, "zero": "none"}, "zero='none'"),
+        ({"exponent_bits": 4, "mantissa_bits": 3, "zero": "two"}, "unknown zero 'two'"),
+        (
+            {"exponent_bits": 4, "mantissa_bits": 3, "is_signed": False, "zero": "both_signs"},
+            "no -0",
+        ),
+        (
+            {"exponent_bits": 4, "mantissa_bits": 3, "nan_at_negative_zero": True},
+            "nan_at_negative_zero",
+        ),
+        ({"exponent_bits": 4, "mantissa_bits": 3, "subnormal_exponent": 3}, "subnormal_exponent=3"),
     ],
 )
 def test_formats_that_cannot_be(fields, word):
@@ -100,27 +114,40 @@ def test_names_of_formats_that_cannot_be(name):
     assert f"'{name}'" in sentence(caught) or "P3109" in str(caught.value)
 
 
-@pytest.mark.parametrize("call", CALLS)
+SETTINGS = [
+    ({"rounding": "nearest"}, ValueError, "ties_to_even"),
+    ({"rounding": "stochastic_d"}, ValueError, "'stochastic_d'"),
+    ({"rounding": ""}, ValueError, "ties_to_zero"),
+    ({"overflow": "wrap"}, ValueError, "propagate"),
+    ({"underflow": "flush"}, ValueError, "flush_both"),
+    ({"rounding": 1}, TypeError, "rounding=1"),
+    ({"overflow": None}, TypeError, "overflow=None"),
+    ({"underflow": None}, TypeError, "underflow=None"),
+    ({"underflow": False}, TypeError, "underflow=False"),
+    ({"keep_payload": "yes"}, TypeError, "keep_payload='yes'"),
+    ({"keep_payload": None}, TypeError, "keep_payload=None"),
+    ({"random_bits": 0, "rounding": "stochastic"}, ValueError, "random_bits=0"),
+    ({"random_bits": 65, "rounding": "stochastic_equal"}, ValueError, "random_bits=65"),
+    ({"random_bits": 63, "rounding": "stochastic_b"}, ValueError, "62"),
+    ({"random_bits": 2.0, "rounding": "stochastic"}, TypeError, "random_bits=2.0"),
+    ({"random_bits": None}, TypeError, "random_bits=None"),
+    ({"seed": -1}, ValueError, "seed=-1"),
+    ({"seed": 1.5}, TypeError, "seed=1.5"),
+    ({"seed": "1"}, TypeError, "seed='1'"),
+    ({"seed": True}, TypeError, "seed=True must be an integer, not a bool"),
+    ({"seed": 2**64}, ValueError, "2^64 - 1"),
+    ({"threads": -2}, ValueError, "threads=-2"),
+    ({"threads": 10**11}, ValueError, "threads=100000000000"),
+]
+
+
 @pytest.mark.parametrize(
-    ("settings", "error", "word"),
+    ("call", "settings", "error", "word"),
     [
-        ({"rounding": "nearest"}, ValueError, "ties_to_even"),
-        ({"rounding": "stochastic_d"}, ValueError, "'stochastic_d'"),
-        ({"rounding": ""}, ValueError, "ties_to_zero"),
-        ({"overflow": "wrap"}, ValueError, "propagate"),
-        ({"underflow": "flush"}, ValueError, "flush_both"),
-        ({"rounding": 1}, TypeError, "rounding=1"),
-        ({"overflow": None}, TypeError, "overflow=None"),
-        ({"underflow": None}, TypeError, "underflow=None"),
-        ({"underflow": False}, TypeError, "underflow=False"),
-        ({"keep_payload": "yes"}, TypeError, "keep_payload='yes'"),
-        ({"keep_payload": None}, TypeError, "keep_payload=None"),
-        ({"random_bits": 0, "rounding": "stochastic"}, ValueError, "random_bits=0"),
-        ({"random_bits": 65, "rounding": "stochastic_equal"}, ValueError, "random_bits=65"),
-        ({"random_bits": 63, "rounding": "stochastic_b"}, ValueError, "62"),
-        ({"random_bits": 2.0, "rounding": "stochastic"}, TypeError, "random_bits=2.0"),
-        ({"seed": -1}, ValueError, "seed=-1"),
-        ({"threads": -2}, ValueError, "threads=-2"),
+        (call, *row)
+        for row in SETTINGS
+        for call in (*CALLS, apscope.allreduce)
+        if call in CALLS or not row[0].keys() & {"underflow", "keep_payload"}
     ],
 )
 def test_settings_that_cannot_be(call, settings, error, word):
@@ -218,17 +245,21 @@ def test_outs_of_codes_and_values_have_their_width():
 
 
 def test_codes_that_cannot_be():
-    for codes, name, error in [
-        (np.array([2**40 + 2**40], np.uint64), "e9m30", ValueError),
-        (np.array([1 << 63], np.uint64), "e11m51", ValueError),
-        (np.array([-1], np.int64), "fp64", ValueError),
-        (np.array([16], np.uint8), "e2m1fn", ValueError),
-        (np.array([1.0]), "fp64", TypeError),
-        (np.array([True]), "fp64", TypeError),
+    for codes, name, error, word in [
+        (np.array([2**40 + 2**40], np.uint64), "e9m30", ValueError, ""),
+        (np.array([2**40]), "e4m3", ValueError, "wider"),
+        (np.array([1 << 63], np.uint64), "e11m51", ValueError, ""),
+        (np.array([-1], np.int64), "fp64", ValueError, "negative"),
+        (np.array([-1]), "e4m3", ValueError, "negative"),
+        (np.array([3, 16], np.uint8), "e2m1fn", ValueError, "code 16 at element 1"),
+        (np.array([1.0]), "fp64", TypeError, "give unsigned integers"),
+        (np.float32([1.0]), "e4m3", TypeError, "float32"),
+        ([1.5], "e4m3", TypeError, "give unsigned integers"),
+        (np.array([True]), "fp64", TypeError, ""),
     ]:
         with pytest.raises(error) as caught:
             apscope.decode(codes, name)
-        sentence(caught)
+        assert word in sentence(caught)
     with pytest.raises(ValueError) as caught:
         apscope.encode(np.array([np.nan]), "e11m0finiteb1024")
     assert "element 0" in sentence(caught)

@@ -43,6 +43,10 @@ def read_only(a):
     return a
 
 
+class Subclass(np.ndarray):
+    """An array of another class, as pandas and others have them."""
+
+
 VIEWS = {
     "strided": strided,
     "reversed": reversed_strides,
@@ -50,6 +54,7 @@ VIEWS = {
     "Fortran order": np.asfortranarray,
     "other byte order": lambda a: a.astype(a.dtype.newbyteorder()),
     "read-only": read_only,
+    "of a subclass": lambda a: a.view(Subclass),
 }
 
 # name: what makes its arrays from a shape and a dtype, and the call
@@ -60,6 +65,7 @@ CALLS = {
         [floats],
         lambda x: apscope.quantize(x, FORMAT, rounding="stochastic", random_bits=16, threads=2),
     ),
+    "quantize to fp64 numbers": ([floats], lambda x: apscope.quantize(x, "e11m4")),
     "encode": ([floats], lambda x: apscope.encode(x, FORMAT)),
     "decode": ([bytes_of], lambda c: apscope.decode(c, FORMAT)),
     "add": ([floats, floats], lambda a, b: apscope.add(a, b, FORMAT)),
@@ -109,6 +115,7 @@ def leaves(result):
 
 
 def same(one, other):
+    assert type(one) is type(other)
     one, other = leaves(one), leaves(other)
     assert len(one) == len(other) > 0
     for a, b in zip(one, other):
@@ -165,7 +172,7 @@ def test_shapes_of_one_element_and_of_none_are_kept(name):
 
 # Functions whose result for an empty array is empty, and those that refuse it in one sentence.
 EMPTY = {
-    "quantize": (0, 4), "quantize stochastic": (0, 4), "encode": (0, 4), "decode": (0, 4),
+    "quantize": (0, 4), "quantize stochastic": (0, 4), "quantize to fp64 numbers": (0, 4), "encode": (0, 4), "decode": (0, 4),
     "add": (0, 4), "subtract": (0, 4),
     "multiply": (0, 4), "divide": (0, 4), "sqrt": (0, 4), "fma": (0, 4), "sum": (),
     "sum along": (0,), "dot": (0,),
@@ -232,7 +239,9 @@ def test_blocks_are_decoded_from_views(view):
     )
 
 
-@pytest.mark.parametrize("place", ["strided", "reversed", "unaligned", "Fortran order"])
+@pytest.mark.parametrize(
+    "place", ["strided", "reversed", "unaligned", "Fortran order", "of a subclass"]
+)
 @pytest.mark.parametrize(
     "name", ["quantize", "encode", "decode", "add", "sqrt", "fma", "quantize_blocks"]
 )

@@ -154,13 +154,3 @@ def test_the_first_integer_that_rounds_up_at_every_number_of_bits(name, mode):
             np.array(random, np.uint64)[wrong][0],
             got[wrong][0],
         )
-
-
-@pytest.mark.parametrize("mode", COUNTED)
-def test_a_value_of_the_format_never_moves(mode):
-    for name, f in SMALL.items():
-        values = np.array([f.decode(c) for c in range(f.magnitude_codes)])
-        values = np.repeat(values[np.isfinite(values)], 4)
-        random = np.resize([0, 1, 14, 15], values.size)
-        got = apscope.quantize(values, name, rounding=mode, random_bits=4, random=random)
-        np.testing.assert_array_equal(got, values, name)

@@ -239,11 +239,6 @@ def test_tensors_vectors_out_and_threads():
             "is only for quantize and encode",
         ),
         (
-            lambda: apscope.sum([1], "e4m3", underflow="flush"),
-            ValueError,
-            "unknown underflow 'flush'",
-        ),
-        (
             lambda: apscope.matmul(np.ones((2, 3)), np.ones((2, 3)), "e4m3"),
             ValueError,
             "a's last axis",

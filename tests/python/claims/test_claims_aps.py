@@ -5,26 +5,19 @@ a format's smallest subnormal is q0 = 2^(1 - E - m).
 """
 
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import apscope
-from apscope.record import TraceWriter
+from tests.python import recorded
+from tests.python.one_bit_claims import DATA
 
-DATA = Path(__file__).parents[3] / "notebooks" / "data"
-TRACES = ["digits", "digits_w64", "characters"]
 FORMATS = ["e5m2", "e4m3", "e3m0", "e3m4", "fp16", "bf16"]  # IEEE 754's rules at every width
 TOPOLOGIES = ["sequential", "ring", "tree", "hierarchical:3"]
 ERRORS = """
     sum_error sum_squared_error sum_squared_reference bias mse nmse underflow overflow counted
 """.split()
-
-
-@pytest.fixture(scope="module", params=TRACES)
-def trace(request):
-    return apscope.open_trace(DATA / request.param)
 
 
 def gradients(trace, step, name):
@@ -38,15 +31,8 @@ def rows(trace, spec, stage="wire", **options):
     return frame[frame.stage == stage].reset_index(drop=True)
 
 
-def record(folder, reduction="sum", **tensors):
-    with TraceWriter(
-        folder, workers=len(next(iter(tensors.values()))), reduction=reduction
-    ) as writer:
-        for name, g in tensors.items():
-            for worker, row in enumerate(g):
-                writer.add(0, worker, name, row)
-        writer.end_step(0)
-    return apscope.open_trace(folder)
+def record(folder, **tensors):
+    return recorded.record(folder, [tensors], "sum")
 
 
 @pytest.mark.parametrize("name", [*FORMATS, "e4m3fn", "e5m2fnuz", "binary8p3se"])
@@ -134,15 +120,6 @@ def test_A4_the_best_loss_scale_without_headroom_gains_at_most_log2_W_and_one_bi
     assert 0 <= gain <= math.ceil(math.log2(trace.workers)) + 1
 
 
-def test_A4_a_tensor_of_zeros_flushes_nothing(tmp_path):
-    saved = record(
-        tmp_path / "t", zero=np.zeros((4, 9), np.float32), other=np.full((4, 9), 1e-6, np.float32)
-    )
-    for spec in ("aps:e4m3", "loss_scaling:e4m3,scale=1"):
-        wire = rows(saved, spec)
-        assert wire.underflow[0] == 0 and np.isnan(wire.underflow_rate[0])
-
-
 @pytest.mark.parametrize("name", ["e5m2", "e4m3", "e3m0", "e3m4", "fp16"])
 def test_A5_flushes_exactly_what_lies_B_binades_below_amax(trace, name):
     """|g| <= A 2^-B with B in (2E + m - 1 - log2 W, 2E + m - log2 W]."""
@@ -167,60 +144,7 @@ def test_A5_at_amax_a_power_of_two_the_range_is_the_widest(tmp_path):
 def test_A5_a_four_bit_gradient_is_entirely_flushed_from_64_workers_and_partly_from_33(tmp_path):
     wire = rows(apscope.open_trace(DATA / "digits_w64"), "aps:e3m0")
     assert (wire.underflow_rate == 1.0).all()
-    wire = rows(
-        record(
-            tmp_path / "33",
-            low=np.full((33, 2), 1.0, np.float32),
-            high=np.full((33, 2), 1.9, np.float32),
-        ),
-        "aps:e3m0",
-    )
-    assert wire.underflow_rate.tolist() == [1.0, 0.0]
-    wire = rows(
-        record(
-            tmp_path / "32",
-            low=np.full((32, 2), 1.0, np.float32),
-            high=np.full((32, 2), 1.9, np.float32),
-        ),
-        "aps:e3m0",
-    )
-    assert wire.underflow_rate.tolist() == [0.0, 0.0]
-
-
-@pytest.mark.parametrize("headroom", ["workers", "sqrt_workers", "one"])
-def test_a_tensor_of_zeros_has_scale_one_and_no_error(tmp_path, headroom):
-    saved = record(tmp_path / "t", "mean", g=np.zeros((3, 5), np.float32))
-    frame = apscope.replay(saved, f"aps:e4m3,headroom={headroom}", topology=["ring", "tree"]).frame
-    assert (frame.scale_exponent == 0).all() and (frame.counted == frame["count"]).all()
-    for column in """
-        nonzero underflow overflow nan infinite sum_error sum_squared_error bias mse variance
-        max_ulp
-    """.split():
-        assert (frame[column] == 0).all(), column
-    for column in ("underflow_rate", "relative_bias", "nmse", "sqnr_db", "cosine"):  # 0 / 0
-        assert frame[column].isna().all(), column
-
-
-@pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan])
-def test_one_value_that_is_not_finite_is_counted_and_changes_nothing_else(tmp_path, bad):
-    g = np.random.default_rng(4).standard_normal((3, 40)).astype(np.float32)
-    broken = g.copy()
-    broken[1, 7] = bad
-    others = np.delete(g, 7, axis=1)
-    g[1, 7] = 0
-    frame = apscope.replay(
-        record(tmp_path / "broken", "mean", g=broken), "aps:e4m3", topology=TOPOLOGIES
-    ).frame
-    whole = apscope.replay(
-        record(tmp_path / "whole", "mean", g=g), "aps:e4m3", topology=TOPOLOGIES
-    ).frame
-    assert np.abs(others).max() == np.abs(g).max(), "the scale must not depend on the column"
-    assert frame.scale_exponent.equals(whole.scale_exponent)
-    assert (
-        (frame.infinite == np.isinf(bad)).all()
-        and (frame.nan == np.isnan(bad)).all()
-        and (frame.overflow == 0).all()
-    )
-    assert (frame.counted == frame["count"] - 1).all()
-    assert frame[["bias", "mse", "nmse", "sqnr_db", "cosine", "max_ulp"]].notna().all(axis=None)
-    assert frame.sum_error[0] == whole.sum_error[0]  # at the wire a zero adds what is left out
+    for workers, flushed in ((33, [1.0, 0.0]), (32, [0.0, 0.0])):
+        low, high = (np.full((workers, 2), value) for value in (1.0, 1.9))
+        wire = rows(record(tmp_path / str(workers), low=low, high=high), "aps:e3m0")
+        assert wire.underflow_rate.tolist() == flushed

@@ -2,16 +2,16 @@
 run of elements."""
 
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import apscope
-from apscope.record import TraceWriter
+from tests.python import recorded
+from tests.python.one_bit_claims import DATA
 from tests.reference.schemes import Scheme, amax, shift, units
 
-DIGITS = Path(__file__).parents[3] / "notebooks" / "data" / "digits"
+DIGITS = DATA / "digits"
 TOPOLOGIES = ["ring", "tree"]
 PAID = ["scheme", "side_bits", "volume", "intra_volume"]  #: columns that know more than the scale
 
@@ -26,16 +26,14 @@ def read(trace, step):
 def record(folder, shapes, steps=1, workers=2, seed=0):
     """Tensors of very different magnitudes, which change at every step."""
     rng = np.random.default_rng(seed)
-    with TraceWriter(folder, workers=workers, reduction="mean") as writer:
-        for step in range(steps):
-            for name, shape in shapes.items():
-                scale = np.float32(2.0 ** rng.integers(-20, 0))
-                for worker in range(workers):
-                    writer.add(
-                        step, worker, name, scale * rng.standard_normal(shape, dtype=np.float32)
-                    )
-            writer.end_step(step)
-    return apscope.open_trace(folder)
+    made = [
+        {
+            name: 2.0 ** rng.integers(-20, 0) * rng.standard_normal((workers, *shape))
+            for name, shape in shapes.items()
+        }
+        for _ in range(steps)
+    ]
+    return recorded.record(folder, made)
 
 
 def rows(trace, spec, **options):
@@ -116,24 +114,6 @@ def test_buckets_are_those_of_ddp(tmp_path, size):
         ] + [0] * (len(bucket) - 1)
 
 
-def test_a_bucket_is_the_model_up_to_the_size_of_ddps_first_one(tmp_path):
-    small = record(tmp_path / "small", {"a": (200, 400), "b": (100,), "c": (300, 400)}, steps=2)
-    one, two = (rows(small, f"aps:e5m2,unit={unit}") for unit in ("model", "bucket:1024GB"))
-    assert one.drop(columns="scheme").equals(two.drop(columns="scheme"))
-    large = record(tmp_path / "large", {"a": (10,), "b": (512, 512), "c": (20,)})
-    model, buckets = (
-        rows(large, f"aps:e5m2,unit={unit}").query("stage == 'wire'").set_index("tensor")
-        for unit in ("model", "bucket:1024GB")
-    )
-    assert model.scale_exponent.nunique() == 1 and model.side_bits.tolist() == [0, 0, 8]
-    assert (
-        buckets.side_bits.tolist() == [8, 0, 8]
-        and buckets.scale_exponent["b"]
-        == buckets.scale_exponent["c"]
-        != buckets.scale_exponent["a"]
-    )
-
-
 @pytest.mark.parametrize(
     "keys", ["", ",rule=tight,rounding=stochastic", ",accumulate=fp32", ",delay=1"]
 )
@@ -165,35 +145,6 @@ def test_a_row_is_a_slice_along_the_first_axis(shape, keys):
         if count > 1 and not keys:
             each = [apscope.exchange("aps:e4m3", g[:, i], topology="tree") for i in range(count)]
             assert np.array_equal(one.sent, np.stack([e.sent for e in each], axis=1))
-
-
-def test_rows_of_a_replay_are_those_of_their_tensors(tmp_path):
-    """The counts of a matrix in rows add up from tensors that are its rows; NumPy finds the
-    scales."""
-    rng = np.random.default_rng(3)
-    g = (rng.standard_normal((3, 5, 64)) * 2.0 ** rng.integers(-25, 0, (5, 1))).astype(np.float32)
-    with (
-        TraceWriter(tmp_path / "whole", workers=3, reduction="mean") as whole,
-        TraceWriter(tmp_path / "rows", workers=3, reduction="mean") as parts,
-    ):
-        for w in range(3):
-            whole.add(0, w, "m", g[w])
-            for i in range(5):
-                parts.add(0, w, f"m{i}", g[w, i])
-        whole.end_step(0)
-        parts.end_step(0)
-    f = Scheme.parse("aps:e4m3").f
-    one, two = (
-        rows(apscope.open_trace(tmp_path / name), spec)
-        for name, spec in (("whole", "aps:e4m3,unit=row"), ("rows", "aps:e4m3"))
-    )
-    assert two[two.stage == "wire"].scale_exponent.tolist() == [
-        shift(float(abs(g[:, i]).max()), f, "workers", 3) for i in range(5)
-    ]
-    for topology in ("", "exact", "tree"):  # a ring's chunks are those of the matrix
-        a, b = one[one.topology == topology].iloc[0], two[two.topology == topology]
-        assert a.underflow == b.underflow.sum() and a.side_bits == b.side_bits.sum() == 8 * 5
-        assert math.isclose(a.sum_squared_error, b.sum_squared_error.sum(), rel_tol=1e-12)
 
 
 @pytest.mark.parametrize("unit", ["model", "bucket:1KB", "bucket:600", "tensor", "row", "16"])

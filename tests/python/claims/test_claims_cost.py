@@ -1,20 +1,19 @@
-"""Provable claims of the communication model, by hand and by simulated traffic.
+"""Provable claims of the communication model, by hand.
 
 The model is apscope's own (latency, bandwidth, passes); no paper's.
 """
 
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import apscope
 from apscope import cost
-from apscope.record import TraceWriter
+from tests.python.one_bit_claims import DATA
+from tests.python.recorded import record
 from tests.python.scheme_cases import cases
 
-DATA = Path(__file__).parents[3] / "notebooks" / "data"
 RESNET50, W = 25.557e6, 32
 FAST = cost.Network(latency=5e-6, bandwidth=100e9 / 8, pass_cost=0.0)
 
@@ -34,65 +33,8 @@ def digits():
     )
 
 
-# Bytes sent, counted by simulating the algorithm with chunks as sets of contributions
-# ---------------
-
-
-def play_ring(workers, chunk_bytes):
-    """Ring all-reduce of chunks that know whose values they hold: bytes one worker sends, and its
-    number of messages."""
-    chunks = [[{w} for _ in range(workers)] for w in range(workers)]
-    sent, messages = [0.0] * workers, 0
-    for phase in ("reduce", "gather"):
-        for hop in range(workers - 1):
-            moving = {}
-            for w in range(workers):
-                c = (w - hop + (phase == "gather")) % workers
-                moving[(w + 1) % workers, c] = set(chunks[w][c])
-                sent[w] += chunk_bytes
-            for (to, c), holds in moving.items():
-                chunks[to][c] = chunks[to][c] | holds if phase == "reduce" else holds
-            messages += 1
-    assert all(c == set(range(workers)) for mine in chunks for c in mine)
-    assert len(set(sent)) == 1
-    return sent[0], messages
-
-
-def play_halving(workers, whole):
-    """Recursive halving and doubling over a power of two of workers."""
-    mine = {w: (0, workers, {(c, w) for c in range(workers)}) for w in range(workers)}
-    sent, messages, distance = 0.0, 0, workers // 2
-    while distance:
-        before = dict(mine)
-        for w in range(workers):
-            low, high, _ = before[w]
-            middle = (low + high) // 2
-            keep = (low, middle) if w & distance == 0 else (middle, high)
-            both = before[w][2] | before[w ^ distance][2]
-            mine[w] = (*keep, {(c, source) for c, source in both if keep[0] <= c < keep[1]})
-        # The half it gives away is as large as the one it keeps.
-        sent += whole * (mine[0][1] - mine[0][0]) / workers
-        messages += 1
-        distance //= 2
-    assert all(
-        holds == {(c, s) for c in range(low, high) for s in range(workers)}
-        for low, high, holds in mine.values()
-    )
-    return 2 * sent, 2 * messages
-
-
-@pytest.mark.parametrize("workers", [1, 2, 3, 5, 8, 32])
-def test_the_ring_sends_what_playing_it_sends(workers):
-    bytes_sent, messages = play_ring(workers, 120.0 / workers)
-    c = cost.collective("ring", 120.0, workers)
-    assert c.bytes == pytest.approx(bytes_sent, rel=1e-12) and c.messages == messages
-
-
-@pytest.mark.parametrize("workers", [2, 4, 16, 64])
-def test_halving_and_doubling_send_what_playing_them_sends(workers):
-    bytes_sent, messages = play_halving(workers, 640.0)
-    c = cost.collective("halving", 640.0, workers)
-    assert c.bytes == pytest.approx(bytes_sent, rel=1e-12) and c.messages == messages
+# Collectives: test_claims_nodes.py plays them message by message
+# -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3, 5, 6, 8, 33])
@@ -127,15 +69,6 @@ def test_a_hierarchy_of_one_node_or_of_lone_workers_is_a_ring():
     assert cost.collective("hierarchical", 64.0, 8, group=100).intra_bytes == ring.bytes
 
 
-def test_levels_of_links_have_their_own_latency_and_bandwidth():
-    c = cost.collective("hierarchical", 1e6, 32, group=8)
-    network = cost.Network(
-        latency=1e-5, bandwidth=1e9, intra_latency=1e-6, intra_bandwidth=1e11, pass_cost=0.0
-    )
-    by_hand = 2 * 3 * 1e-5 + 2 * 3 / 4 * (1e6 / 8) / 1e9 + 2 * 7 * 1e-6 + 2 * 7 / 8 * 1e6 / 1e11
-    assert c.seconds(network) == pytest.approx(by_hand, rel=1e-12)
-
-
 # P1 to P3 -----------------------------------------------------------------------------------------
 
 
@@ -166,12 +99,10 @@ def test_P2_the_side_message_is_a_latency_not_a_volume():
 
 
 def test_P2_through_a_replay_with_W_32(tmp_path):
-    with TraceWriter(tmp_path / "t", workers=W, reduction="mean") as writer:
-        for w in range(W):
-            writer.add(0, w, "a.weight", np.linspace(-1, 1, 300, dtype=np.float32))
-            writer.add(0, w, "b.weight", np.linspace(-1, 1, 100, dtype=np.float32))
-        writer.end_step(0)
-    results = apscope.replay(tmp_path / "t", ["none:fp32", "aps:e4m3"], topology="ring")
+    rows = {"a.weight": [np.linspace(-1, 1, 300)] * W, "b.weight": [np.linspace(-1, 1, 100)] * W}
+    results = apscope.replay(
+        record(tmp_path / "t", [rows]), ["none:fp32", "aps:e4m3"], topology="ring"
+    )
     frame = cost.step_time(results, FAST, elements=RESNET50)
     fp32, aps = row(frame, "none:fp32", "ring"), row(frame, "aps:e4m3", "ring")
     assert (
@@ -321,61 +252,6 @@ def test_buckets_pay_a_latency_each(digits):
     )
     assert (one.messages, each.messages, some.messages) == (14, 6 * 14, 2 * 14)
     assert each.seconds - one.seconds == pytest.approx(5 * 14 * FAST.latency, rel=1e-9)
-
-
-def made(name, **parts):
-    return apscope.schemes.define(
-        name, "none:e4m3", encode=lambda step, theta, x, worker: np.sign(x), **parts
-    )
-
-
-def as_own(results, topology):
-    """The rows of a gathering scheme as if its reduction had another name."""
-    frame = results.frame.copy()
-    frame.loc[frame.topology == "gather", "topology"] = topology
-    return frame
-
-
-def test_each_reduction_of_its_own_moves_what_it_should():
-    results = apscope.replay(DATA / "digits", made("cost_sign", bits=1), steps="0:2")
-    n = 1906
-    assert (
-        row(cost.step_time(as_own(results, "vote"), FAST), "cost_sign", "vote").payload_bytes
-        == 7 / 8 * (n + n) / 8
-    )
-    assert (
-        row(
-            cost.step_time(as_own(results, "own:two_phase"), FAST), "cost_sign", "own:two_phase"
-        ).payload_bytes
-        == 7 / 8 * (n + n) / 8
-    )
-    assert (
-        row(cost.step_time(as_own(results, "linear"), FAST), "cost_sign", "linear").payload_bytes
-        == 7 / 8 * 2 * n / 8
-    )
-
-
-REAL = {
-    "sign_vote": ("vote", lambda n: 7 / 8 * 2 * n / 8),
-    "sign_vote:tie=zero": (
-        "vote",
-        lambda n: 7 / 8 * (1 + 2) * n / 8,
-    ),  # 8 workers may be even: three answers
-    "thc": ("code_sum", lambda n: 7 / 8 * (4 + 8) * 3248 / 8),  # padded to powers of two; 0..240
-    "terngrad": ("code_sum", lambda n: 7 / 8 * (2 + 5) * n / 8),  # -8..8: 17 values
-    "integer_allreduce": ("code_sum", lambda n: 7 / 8 * (32 + 32) * n / 8),
-    "integer_allreduce:bits=16": ("code_sum", lambda n: 7 / 8 * (16 + 16) * n / 8),
-    "birder": ("own:two_phase", lambda n: 7 / 8 * 2 * n / 8),
-    "fp8_two_shot:e4m3fn,group=256": ("own:two_phase", lambda n: 7 / 8 * 2 * n),
-    "birder:group=4": ("own:two_phase", lambda n: 2 * (1 / 2) * n / 8 / 4),
-}
-
-
-@pytest.mark.parametrize("spec", REAL)
-def test_the_volumes_of_the_schemes_themselves(spec):
-    topology, volume = REAL[spec]
-    frame = cost.step_time(apscope.replay(DATA / "digits", spec, steps="0:1"), FAST)
-    assert row(frame, spec, topology).payload_bytes == pytest.approx(volume(1906), rel=1e-12)
 
 
 def test_two_rounds_pay_their_latencies_twice():

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 import apscope
-from tests.python.loss_scaling_claims import DATA
+from tests.python.loss_scaling_claims import deepspeed
+from tests.python.one_bit_claims import DATA
 from tests.python.recorded import record
+from tests.reference.topologies import ring
 
 WORKERS = 8
 DTYPES = {
@@ -30,20 +32,6 @@ def digits():
     }
 
 
-def ring(codes, cast):
-    """Chunk k is added in the order k + 1, ..., k + W."""
-    n = codes.shape[1]
-    out = np.empty(n, np.float32)
-    for k in range(WORKERS):
-        part = slice(k * n // WORKERS, (k + 1) * n // WORKERS)
-        order = [(k + 1 + i) % WORKERS for i in range(WORKERS)]
-        total = codes[order[0], part]
-        for w in order[1:]:
-            total = cast(total + codes[w, part])
-        out[part] = total
-    return out
-
-
 @np.errstate(all="ignore")
 def torch_scaler(steps, dtype, init):
     """(scale, skipped, NMSE) of every step: torch's rule on the sums of a ring."""
@@ -51,9 +39,12 @@ def torch_scaler(steps, dtype, init):
     def cast(x):  # two terms of a small format: fp32 adds them exactly where that matters
         return x.astype(dtype).astype(np.float32)
 
+    def added(a, b, *_):
+        return cast(a + b)
+
     scale, found = init, []
     for tensors in steps.values():
-        sums = [ring(cast(np.float32(scale) * g), cast) for g in tensors]
+        sums = [ring(cast(np.float32(scale) * g), added, np.arange(g.shape[1])) for g in tensors]
         skipped = not all(np.isfinite(s).all() for s in sums)
         truth = [g.astype(np.float64).sum(0) for g in tensors]
         error = sum(((s / np.float64(scale) - t) ** 2).sum() for s, t in zip(sums, truth))
@@ -173,27 +164,19 @@ def test_a_scale_of_zero_steps_and_everything_is_nan(tmp_path):
 @pytest.mark.parametrize("version", ["2025", "2020"])
 @pytest.mark.parametrize("consecutive", [False, True])
 def test_deepspeeds_rule_on_sums(tmp_path, version, consecutive):
-    """The published state machine, its overflow that of the sum of four workers in fp16."""
+    """The state machine, its overflow that of the sum of four workers in fp16."""
     steps = [[10.0 * (1 + i % 3)] * 4 for i in range(60)]
     spec = (
         f"deepspeed_loss_scaling:fp16,init=4096,window=5,hysteresis=2,version={version},"
         f"consecutive_hysteresis={str(consecutive).lower()}"
     )
-    scale, left, last, wanted = 4096.0, 2, -1, []
-    for i, (g, *_) in enumerate(steps):
-        overflow = 4 * scale * g >= 65520
-        wanted.append((scale, overflow))
-        if overflow:
-            scale, left, last = (
-                (max(scale / 2, 1.0), left, i) if left == 1 else (scale, left - 1, i)
-            )
-            continue
-        since = i - last
-        grows = since > 1 and (since - 1) % 5 == 0 if version == "2025" else since % 5 == 0
-        if consecutive or grows:
-            left = 2
-        if grows:
-            scale *= 2
+
+    def overflows(step, scale):
+        return 4 * scale * steps[step][0] >= 65520
+
+    wanted = list(
+        deepspeed(overflows, len(steps), 4096.0, 5, 2, 1.0, version == "2025", consecutive)
+    )
     assert path(recorded(tmp_path / "t", steps), spec, "ring") == tuple(map(list, zip(*wanted)))
     assert sum(skipped for _, skipped in wanted) > 3
 

@@ -1,15 +1,13 @@
 """Hybrid precision: H1 to H3, the presets and the greedy choice."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 import apscope
 from apscope import hybrid
-from apscope.record import TraceWriter
+from tests.python.one_bit_claims import DATA
+from tests.python.recorded import record
 
-DATA = Path(__file__).parents[3] / "notebooks" / "data"
 LOW, HIGH = "aps:e3m0", "aps:e5m2"
 
 
@@ -23,7 +21,7 @@ def results(trace):
     return apscope.replay(trace, [LOW, HIGH], topology=["ring"])
 
 
-def totals(frame, workers=1):
+def totals(frame):
     f = frame[frame.topology == "exact"]
     bits = (f.wire_bits.astype(float) + f.side_bits.astype(float)).sum() / f["count"].astype(
         float
@@ -71,11 +69,10 @@ def test_H2_the_greedy_front_falls_and_is_convex(results):
 
 def test_H2_a_promotion_that_harms_is_not_made(tmp_path):
     """Values of the 1 + k/4 kind lose nothing in e5m2; e4m3 with W = 1 flushes what e5m2 keeps."""
-    with TraceWriter(tmp_path / "t", workers=1, reduction="sum") as writer:
-        writer.add(0, 0, "wide", np.float32([1, 2.0**-20, 2.0**-25]))
-        writer.add(0, 0, "fine", np.float32([1, 1.125, 1.375]))
-        writer.end_step(0)
-    both = apscope.replay(tmp_path / "t", ["aps:e5m2", "aps:e4m3"], topology=["ring"])
+    tensors = {"wide": [[1, 2.0**-20, 2.0**-25]], "fine": [[1, 1.125, 1.375]]}
+    both = apscope.replay(
+        record(tmp_path / "t", [tensors], "sum"), ["aps:e5m2", "aps:e4m3"], topology=["ring"]
+    )
     found = hybrid.greedy(both, "aps:e5m2", "aps:e4m3", bits=99)
     scheme, front = found.scheme, found.front
     assert front.promoted.tolist() == ["", "fine"] and scheme.branches[0] == (
@@ -142,13 +139,10 @@ def test_a_scheme_with_rows_at_the_wire_for_every_topology_is_counted_once(trace
 
 def test_names_are_taken_as_they_are(tmp_path):
     names = ["a.b", "axb", "a(1)", "a;b=c&d", "a+b", "a.b.c", "ä/[x]"]
-    with TraceWriter(tmp_path / "t", workers=1, reduction="sum") as writer:
-        for name in names:
-            writer.add(0, 0, name, np.float32([1.1]))
-        writer.end_step(0)
+    trace = record(tmp_path / "t", [{name: [[1.1]] for name in names}], "sum")
     for some in [[n] for n in names] + [names[:1] + names[2:4]]:
         scheme = f"hybrid({hybrid.exactly(some)}=none:fp32;else=none:e5m2)"
-        frame = apscope.replay(tmp_path / "t", scheme, topology=["ring"]).frame
+        frame = apscope.replay(trace, scheme, topology=["ring"]).frame
         wire = frame[frame.stage == "wire"]
         assert set(wire[wire.sum_squared_error == 0].tensor) == set(some)
 

@@ -10,13 +10,7 @@ import pytest
 import apscope
 from apscope.record import TraceWriter
 from apscope.studies.activation_scales import join_scales, layer_scale
-from tests.python.loss_scaling_claims import DATA, TRACES, z_of_share
-
-
-@pytest.fixture(scope="module", params=TRACES)
-def trace(request):
-    return apscope.open_trace(DATA / request.param)
-
+from tests.python.one_bit_claims import DATA, proportion_z
 
 # Layer-wise scales --------------------------------------------------------------------------------
 
@@ -58,7 +52,7 @@ def test_AL1_sums_of_products_have_less_because_of_the_half_for_relu():
     l = layer_scale(g, w, share=share, power_of_two=False, **NO_BOUNDS)
     assert l > 1
     hits = int((np.abs(sums * l) < 2.0**-24).sum())
-    assert abs(z_of_share(hits, n, share / math.sqrt(2))) < 5
+    assert abs(proportion_z(hits, n, share / math.sqrt(2))) < 5
     for factor in np.linspace(1, 2, 9):
         sigma_o = rms * math.sqrt(0.5 * fan) / factor
         floored = layer_scale(g / factor, w, share=share, **NO_BOUNDS)
@@ -180,7 +174,7 @@ def test_the_cast_rule_keeps_a_lognormal_tensor_at_its_target():
     exact = math.log(2.0**-24) + 16.0 - sigma * -2.0537489106318225  # the normal quantile of 0.02
     assert e.scale_exponent == math.floor(exact / math.log(2)) and e.scale_exponent > 0
     below = int((x * math.exp(exact) < 2.0**-24).sum())
-    assert abs(z_of_share(below, n, target)) < 5
+    assert abs(proportion_z(below, n, target)) < 5
 
 
 @pytest.mark.parametrize("target", [1e-6, 1e-3, 0.02, 0.5])

@@ -2,17 +2,14 @@
 
 import math
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import apscope
-from apscope.record import TraceWriter
 from apscope.studies.attribution import loss_change, path_loss_change
-
-DATA = Path(__file__).parents[3] / "notebooks" / "data"
-
+from tests.python.one_bit_claims import DATA
+from tests.python.recorded import record
 
 # The path form ------------------------------------------------------------------------------------
 
@@ -131,17 +128,14 @@ def test_L3_the_change_under_a_scheme_is_the_change_and_the_damage(spec, topolog
 def test_L3_the_sign_is_that_of_harm(tmp_path):
     """A scheme that shrinks the gradient does harm, one that stretches it helps to first order;
     none does nothing."""
-    with TraceWriter(tmp_path / "t", workers=2, reduction="sum") as writer:
-        for w in range(2):
-            writer.add(0, w, "x", np.array([1.0, -2.0, 0.0, 4.0], np.float32))
-        writer.end_step(0, learning_rate=0.5)
+    trace = record(tmp_path / "t", [{"x": [[1.0, -2.0, 0.0, 4.0]] * 2}], "sum", learning_rate=0.5)
     factors = {"half": 0.5, "twice": 2.0}
     for name, factor in factors.items():
         apscope.schemes.define(
             f"loss_{name}", "none:e4m3", encode=lambda step, theta, x, worker, f=factor: f * x
         )
     damage = {
-        s: loss_change(tmp_path / "t", s, topology="ring").damage.iloc[0]
+        s: loss_change(trace, s, topology="ring").damage.iloc[0]
         for s in ("loss_half", "loss_twice", "none:fp32")
     }
     square = 4.0 * (1 + 4 + 16)
@@ -150,7 +144,7 @@ def test_L3_the_sign_is_that_of_harm(tmp_path):
         "loss_twice": -0.5 * square,
         "none:fp32": 0.0,
     }
-    helping = loss_change(tmp_path / "t", "loss_half")
+    helping = loss_change(trace, "loss_half")
     assert helping.helping.iloc[0] == helping.helping_scheme.iloc[0] == 0.75
 
 
@@ -222,23 +216,19 @@ def test_a_share_is_of_the_steps_damage():
 
 
 def test_not_finite_elements_are_left_out(tmp_path):
-    with TraceWriter(tmp_path / "t", workers=1, reduction="sum") as writer:
-        writer.add(0, 0, "x", np.array([1.0, np.nan, np.inf, 2.0], np.float32))
-        writer.end_step(0, learning_rate=1.0)
-    row = loss_change(tmp_path / "t", "none:e4m3").iloc[0]
+    trace = record(tmp_path / "t", [{"x": [[1.0, np.nan, np.inf, 2.0]]}], "sum", learning_rate=1.0)
+    row = loss_change(trace, "none:e4m3").iloc[0]
     assert row["count"] == 2 and row.change == -5.0 and row.damage == 0.0
 
 
 def test_refusals(tmp_path):
-    with TraceWriter(tmp_path / "t", workers=1, reduction="sum") as writer:
-        writer.add(0, 0, "x", np.ones(3, np.float32))
-        writer.end_step(0)
+    trace = record(tmp_path / "t", [{"x": np.ones((1, 3))}], "sum")
     with pytest.raises(ValueError, match="no learning rate at step 0"):
-        loss_change(tmp_path / "t", "aps:e4m3")
-    assert loss_change(tmp_path / "t", "aps:e4m3", learning_rate=2.0).change.iloc[0] == -6.0
+        loss_change(trace, "aps:e4m3")
+    assert loss_change(trace, "aps:e4m3", learning_rate=2.0).change.iloc[0] == -6.0
     with pytest.raises(ValueError, match="gradient='mine'"):
-        loss_change(tmp_path / "t", "aps:e4m3", gradient="mine")
+        loss_change(trace, "aps:e4m3", gradient="mine")
     with pytest.raises(ValueError, match="no full-batch gradient"):
-        loss_change(tmp_path / "t", "aps:e4m3", gradient="full_batch", learning_rate=1.0)
+        loss_change(trace, "aps:e4m3", gradient="full_batch", learning_rate=1.0)
     with pytest.raises(ValueError, match="policy"):
         loss_change(DATA / "digits", "hybrid(else=aps:e4m3)")

@@ -11,20 +11,14 @@ import apscope
 from apscope.record import TraceWriter
 from apscope.studies import weight_updates
 from tests.python.loss_scaling_claims import (
-    DATA,
-    TRACES,
     all_gradients,
+    deepspeed,
     grad_scaler,
     random_bits,
     scales,
-    z_of_share,
 )
-
-
-@pytest.fixture(scope="module", params=TRACES)
-def trace(request):
-    return apscope.open_trace(DATA / request.param)
-
+from tests.python.one_bit_claims import DATA, proportion_z
+from tests.python.recorded import record
 
 # Static scales ------------------------------------------------------------------------------------
 
@@ -88,7 +82,7 @@ def test_M3_the_underflow_of_a_lognormal_distribution_is_the_normal_integral():
     x = 2.0 ** rng.normal(mu, sigma, n)
     for row in weight_updates.underflow_curve(x, "fp16", exponents=(0, 3, 8)).itertuples():
         p = 0.5 * (1 + math.erf((-25 - row.scale_exponent - mu) / sigma / math.sqrt(2)))
-        assert abs(z_of_share(row.zeros, n, p)) < 5
+        assert abs(proportion_z(row.zeros, n, p)) < 5
 
 
 @pytest.mark.parametrize(("sigma", "share"), [(1e-6, 0.02378), (1e-7, 0.23431), (1e-8, 0.99712)])
@@ -97,7 +91,7 @@ def test_closed_form_5_normal_gradients_flush_at_the_rate_of_erf(sigma, share):
     assert math.erf(2.0**-25 / (sigma * math.sqrt(2))) == pytest.approx(share, abs=5e-6)
     x = np.random.default_rng(5).normal(0, sigma, (1, n)).astype(np.float32)
     zeros = int((apscope.exchange("none:fp16", x).sent == 0).sum())
-    assert abs(z_of_share(zeros, n, math.erf(2.0**-25 / (sigma * math.sqrt(2))))) < 5
+    assert abs(proportion_z(zeros, n, math.erf(2.0**-25 / (sigma * math.sqrt(2))))) < 5
 
 
 # Lost updates -------------------------------------------------------------------------------------
@@ -195,29 +189,6 @@ def test_GS2_the_scales_are_a_function_of_the_string_of_overflows(tmp_path):
         assert got == want and skipped == bits
 
 
-def deepspeed(bits, init, window, hysteresis, least, since_2025, consecutive=False):
-    """The scale at each step, from the published rule; stops at an overflow at the least scale."""
-    s, left, last, out = init, hysteresis, -1, []
-    for i, bit in enumerate(bits):
-        out.append(s)
-        if bit:
-            if left == 1:
-                if s == least:
-                    return out, i
-                s = max(s / 2, least)
-            else:
-                left -= 1
-            last = i
-        else:
-            if consecutive:
-                left = hysteresis
-            stable = i - last - 1
-            if (stable > 0 and stable % window == 0) if since_2025 else (i - last) % window == 0:
-                left = hysteresis
-                s *= 2
-    return out, None
-
-
 @pytest.mark.parametrize("version", ["2025", "2020"])
 @pytest.mark.parametrize("hysteresis", [1, 2, 3])
 @pytest.mark.parametrize("consecutive", ["false", "true"])
@@ -226,14 +197,21 @@ def test_DS1_the_sequence_of_scales_of_both_versions(tmp_path, version, hysteres
     spec = f"deepspeed_loss_scaling:fp16,init=1024,window=4,hysteresis={hysteresis},consecutive_hysteresis={consecutive}"
     spec += f",version={version},min_scale=0.125"
     got, skipped = scales(tmp_path / "t", spec, [np.inf if b else 1e-9 for b in bits])
-    want, stop = deepspeed(
-        bits, 1024.0, 4, hysteresis, 0.125, version == "2025", consecutive == "true"
-    )
+    want = [
+        s
+        for s, _ in deepspeed(
+            lambda step, scale: bits[step],
+            len(bits),
+            1024.0,
+            4,
+            hysteresis,
+            0.125,
+            version == "2025",
+            consecutive == "true",
+        )
+    ]
     assert got[: len(want)] == want
-    if stop is None:
-        assert skipped == bits
-    else:
-        assert skipped == bits[:stop] + [True] * (len(bits) - stop)
+    assert skipped == bits[: len(want)] + [True] * (len(bits) - len(want))
 
 
 def test_DS1_differs_from_torch_on_the_same_overflows(tmp_path):
@@ -405,12 +383,9 @@ def test_F3_stochastic_rounding_is_unbiased_with_the_variance_of_its_bracket():
 def test_a_loss_scale_starts_just_below_what_the_format_holds(tmp_path, scheme, name, first):
     """2^(E+1) at most 2^16: torch's start for fp16; in every format a gradient of 1/2 passes. The
     key takes any other."""
-    with TraceWriter(tmp_path / "t", workers=2) as writer:
-        for worker in range(2):
-            writer.add(0, worker, "x", np.full(3, 0.5, np.float32))
-        writer.end_step(0)
+    trace = record(tmp_path / "t", [{"x": np.full((2, 3), 0.5)}])
     spec = f"{scheme}:{name}" + (",minimum=none" if scheme.startswith("enhanced") else "")
-    frame = apscope.replay(writer.path, [spec, spec + ",init=65536"], topology=[]).frame
+    frame = apscope.replay(trace, [spec, spec + ",init=65536"], topology=[]).frame
     by_spec = frame.groupby("scheme", sort=False)
     assert [set(part.scale_exponent) for _, part in by_spec] == [{first}, {16}]
     assert not frame[frame.scheme == frame.scheme[0]].skipped.any()

@@ -1,17 +1,15 @@
 """Bytes and messages between nodes: closed forms against collectives played message by message."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 import apscope
 from apscope import cost
 from apscope.cost import LINKS, Network
-from apscope.record import TraceWriter
+from tests.python.one_bit_claims import DATA
+from tests.python.recorded import record
 from tests.reference import nodes as played
 
-DATA = Path(__file__).parents[3] / "notebooks" / "data"
 PLACED = [(w, g) for w in range(1, 17) for g in range(1, w + 1) if w % g == 0]
 PLAYED = {
     "ring": played.ring,
@@ -36,6 +34,8 @@ def test_a_node_sends_what_playing_the_collective_sends(name, workers, nodes):
             played.node_bytes(stages, each, nodes, sent, result), rel=1e-12
         )
         assert c.workers_of_node == each
+        if nodes == workers:
+            assert c.busiest == pytest.approx(c.node_bytes, rel=1e-12)
         if name in ONE_AFTER_ANOTHER - {"pat"}:
             continue  # `bytes` are those of the rounds, which belong to several workers
         assert c.bytes == pytest.approx(c.node_bytes / each, rel=1e-12)
@@ -279,13 +279,9 @@ def test_a_trace_whose_workers_the_nodes_do_not_divide_is_refused(digits):
 
 
 def test_times_of_a_replay_with_sixteen_workers_follow_the_collectives(tmp_path):
-    with TraceWriter(tmp_path / "t", workers=16, reduction="mean") as writer:
-        for w in range(16):
-            values = np.random.default_rng(w).standard_normal(3200).astype(np.float32)
-            writer.add(0, w, "a.weight", values)
-        writer.end_step(0)
+    values = np.random.default_rng(0).standard_normal((16, 3200))
     results = apscope.replay(
-        tmp_path / "t",
+        record(tmp_path / "t", [{"a.weight": values}]),
         "none:fp32",
         topology=["ring", "tree", "two_phase", "butterfly", "pat", "nccl:tree"],
     )

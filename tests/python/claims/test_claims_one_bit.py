@@ -14,8 +14,6 @@ import pytest
 
 import apscope
 from tests.python.one_bit_claims import (
-    DATA,
-    TRACES,
     bits_of,
     gradients,
     largest,
@@ -25,11 +23,6 @@ from tests.python.one_bit_claims import (
 )
 
 PHI = NormalDist().cdf
-
-
-@pytest.fixture(scope="module", params=TRACES)
-def trace(request):
-    return apscope.open_trace(DATA / request.param)
 
 
 def rationals(x):

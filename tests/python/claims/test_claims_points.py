@@ -6,12 +6,7 @@ import numpy as np
 import pytest
 
 import apscope
-from tests.python.one_bit_claims import DATA, TRACES, middle
-
-
-@pytest.fixture(scope="module", params=TRACES)
-def trace(request):
-    return apscope.open_trace(DATA / request.param)
+from tests.python.one_bit_claims import DATA, middle
 
 
 def after_points(spec, g, points):

@@ -11,24 +11,13 @@ import numpy as np
 import pytest
 
 import apscope
-from apscope.record import TraceWriter
-
-FLT_MAX = np.float32(np.finfo(np.float32).max)
-F32 = np.float32
-
-
-def saturated(x, name):
-    return apscope.quantize(np.asarray(x, np.float64), name, overflow="saturate")
+from tests.python import recorded
+from tests.python.claims.test_claims_block_recipes import F32, FLT_MAX, saturated
 
 
 def record(folder, steps):
     """One tensor: a row of (workers, n) per step."""
-    with TraceWriter(folder, workers=len(steps[0]), reduction="sum") as writer:
-        for number, g in enumerate(steps):
-            for worker, row in enumerate(g):
-                writer.add(number, worker, "x", np.asarray(row, np.float32))
-            writer.end_step(number)
-    return apscope.open_trace(folder)
+    return recorded.record(folder, [{"x": g} for g in steps], "sum")
 
 
 def exponents(trace, spec):
@@ -365,7 +354,6 @@ def test_limits_of_fp32_make_no_nan_and_no_infinity(spec, workers):
     [
         ("mx:block_format=nvfp4", "nvfp4"),
         ("mx:block_format=what", "what"),
-        ("mx:rule=up", "up"),
         ("nvfp4:four_over_six=true", "true"),
         ("current_scaling:e5m2,eps=-1", "-1"),
         ("delayed_scaling:e5m2,history=0", "0"),

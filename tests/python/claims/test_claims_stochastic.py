@@ -11,14 +11,9 @@ import numpy as np
 import pytest
 
 import apscope
-from tests.python.one_bit_claims import DATA, TRACES, bits_of, middle
+from tests.python.one_bit_claims import bits_of, middle
 
 STEP = 2.0**-32  #: what probabilities are multiples of, with the default random bits
-
-
-@pytest.fixture(scope="module", params=TRACES)
-def trace(request):
-    return apscope.open_trace(DATA / request.param)
 
 
 def heavy(seed, workers, n):

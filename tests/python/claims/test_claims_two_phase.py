@@ -10,13 +10,7 @@ import numpy as np
 import pytest
 
 import apscope
-from tests.python.one_bit_claims import DATA, TRACES, bits_of, gradients, largest, padded
-
-
-@pytest.fixture(scope="module", params=TRACES)
-def trace(request):
-    return apscope.open_trace(DATA / request.param)
-
+from tests.python.one_bit_claims import DATA, bits_of, gradients, largest, padded
 
 # 1-bit Adam
 # ------------------------------------------------------------------------------------------

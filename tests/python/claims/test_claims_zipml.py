@@ -11,14 +11,9 @@ import pytest
 import apscope
 from apscope.studies.double_sampling import gradients
 from apscope.studies.levels import optimal_levels
-from tests.python.one_bit_claims import DATA, TRACES, middle
+from tests.python.one_bit_claims import DATA, middle
 
 GOLDEN = [0, 1, 2, 3, 10, 11, 12, 40, 41, 100]
-
-
-@pytest.fixture(scope="module", params=TRACES)
-def trace(request):
-    return apscope.open_trace(DATA / request.param)
 
 
 def added(x, levels):

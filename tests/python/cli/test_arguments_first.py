@@ -4,17 +4,10 @@ import numpy as np
 import pytest
 
 import apscope
-from apscope.cli import main
 from apscope.record import TraceWriter
+from tests.python.cli.conftest import refused
 
 NOWHERE = "nowhere"
-
-
-def refused(capsys, *words):
-    assert main([str(word) for word in words]) == 2
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1
-    return error.removeprefix("apscope: ").rstrip("\n")
 
 
 @pytest.mark.parametrize(("words", "said"), [
@@ -81,10 +74,20 @@ def trace(tmp_path):
     ("report none -o none.txt", "none is neither a trace nor a RESULTS folder"),
     ("report none -o O/report.html", "none is neither a trace nor a RESULTS folder"),
     ("train none -o O", "none"),
+    ("replay page.md -o O", "page.md is a file; give a folder"),
+    ("replay T -o O --scheme bf16", "unknown scheme 'bf16'; bf16 is a format: none:bf16 rounds to it, "
+     "aps:bf16 scales every tensor first"),
+    ("replay T -o O --shard 1", "shard '1' is not I/N, such as 0/4"),
+    ("merge page.md -o O", "page.md is a file; give a folder"),
+    ("cut page.md O --size 10", "page.md is a file; give a folder"),
+    ("convert page.md O --reduction mean", "has no array in a torch"),
+    ("recommend page.md -o missing/plan.json", "page.md is a file; give a folder"),
+    ("replay T -o O --scheme sign", "has results that would be replaced"),
 ])  # fmt: skip
 def test_an_output_that_is_there_is_said_last(capsys, tmp_path, monkeypatch, trace, words, said):
     """`replay README.md -o r0` said only that r0 has results."""
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "page.md").write_text("# no trace")
     apscope.replay(trace, "none:fp16", topology="ring").save(tmp_path / "out")
     before = {path: path.read_bytes() for path in (tmp_path / "out").iterdir()}
     given = [

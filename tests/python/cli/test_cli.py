@@ -3,7 +3,6 @@
 
 import json
 import os
-import shutil
 
 import numpy as np
 import pytest
@@ -12,20 +11,7 @@ import apscope
 from apscope._folders.results import FILES
 from apscope.cli import main
 from tests.python.argv import argv, command
-
-
-@pytest.fixture
-def digits(request):
-    return str(request.config.rootpath / "notebooks/data/digits")
-
-
-def refused(capsys, *arguments):
-    """Runs a command that must fail; gives its one sentence."""
-    assert main([str(a) for a in arguments]) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.startswith("apscope: ") and captured.err.count("\n") == 1
-    return captured.err.removeprefix("apscope: ").strip()
+from tests.python.cli.conftest import refused
 
 
 def test_formats_prints_the_table(capsys):
@@ -87,104 +73,28 @@ def test_replay_and_merge_write_results(capsys, digits, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        (["fromats"], "'fromats'; did you mean formats?"),
-        (["xyz"], "unknown verb 'xyz'"),
-        ([], "give a verb"),
-        (["formats", "e4m333"], "'e4m333'"),
         (["formats", "fp8"], "several meanings"),
-        (["schemes", "apz"], "'apz'"),
-        (
-            ["replay", "DIGITS", "-o", "OUT", "--sheme", "aps:e4m3"],
-            "'--sheme'; did you mean --scheme?",
-        ),
-        (["replay", "DIGITS", "-o", "OUT", "--scheme", "apz:e4m3"], "'apz'"),
-        (["replay", "DIGITS", "-o", "OUT", "--scheme", "aps:e4m3,hedroom=one"], "'hedroom'"),
-        (["replay", "DIGITS", "-o", "OUT", "--topology", "rings"], "'rings'"),
         (
             ["replay", "DIGITS", "-o", "OUT", "--topology", "ring+kahan"],
             "cannot keep a compensation",
         ),
         (["replay", "DIGITS", "-o", "OUT", "--workers", "9"], "between 1 and the 8"),
-        (["replay", "DIGITS", "-o", "OUT", "--workers", "x"], "'x'"),
         (["replay", "DIGITS", "-o", "OUT", "--steps", "5"], "'5'"),
         (["replay", "DIGITS", "-o", "OUT", "--steps", "5000:"], "5000"),
         (["replay", "DIGITS", "-o", "OUT", "--tensors", "nothing"], "'nothing'"),
         (["replay", "DIGITS", "-o", "OUT", "--tensors", "("], "regular expression"),
         (["replay", "DIGITS", "-o", "OUT", "--shard", "3/3"], "3/3"),
-        (["replay", "DIGITS", "-o", "OUT", "--shard", "x"], "'x'"),
         (["replay", "DIGITS", "-o", "OUT", "--threads", "-1"], "-1"),
         (["replay", "DIGITS", "-o", "OUT", "--draws", "2"], "draws=2"),
         (["replay", "DIGITS", "-o", "OUT", "--device", "gpu"], "'gpu'"),
         (["replay", "DIGITS", "-o", "OUT", "--seed", "-1"], "seed=-1"),
         (["replay", "DIGITS", "DIGITS", "-o", "OUT"], "two traces are named 'digits'"),
-        (["replay", "DIGITS"], "-o"),
-        (["replay", "no/such/trace", "-o", "OUT"], "no/such/trace"),
-        (["merge", "no/such/results", "-o", "OUT"], "no/such/results"),
-        (["verify", "e4m3", "--rounding", "sideways"], "sideways"),
     ],
 )
 def test_mistakes_are_one_sentence(capsys, digits, tmp_path, arguments, word):
     place = {"DIGITS": digits, "OUT": tmp_path / "out"}
     assert word in refused(capsys, *(place.get(a, a) for a in arguments))
     assert list(tmp_path.iterdir()) == []
-
-
-def damaged(digits, tmp_path):
-    copy = tmp_path / "digits"
-    shutil.copytree(digits, copy)
-    return copy
-
-
-def replay_refused(capsys, trace, tmp_path):
-    sentence = refused(capsys, "replay", trace, "-o", tmp_path / "out", "--scheme", "none:e4m3")
-    assert not (tmp_path / "out").exists()
-    return sentence
-
-
-def test_a_truncated_file_is_named(capsys, digits, tmp_path):
-    trace = damaged(digits, tmp_path)
-    file = trace / "step_00000003/worker_0002.safetensors"
-    os.truncate(file, file.stat().st_size - 8)
-    assert "worker_0002.safetensors" in replay_refused(capsys, trace, tmp_path)
-
-
-def test_a_missing_worker_is_named(capsys, digits, tmp_path):
-    trace = damaged(digits, tmp_path)
-    (trace / "step_00000003/worker_0005.safetensors").unlink()
-    assert "worker_0005.safetensors" in replay_refused(capsys, trace, tmp_path)
-
-
-def rewrite_header(file, change):
-    data = file.read_bytes()
-    size = int.from_bytes(data[:8], "little")
-    header = json.loads(data[8 : 8 + size])
-    change(header)
-    text = json.dumps(header, separators=(",", ":")).encode().ljust(size)
-    assert len(text) == size, "the test's header must keep its length"
-    file.write_bytes(data[:8] + text + data[8 + size :])
-
-
-def test_overlapping_offsets_are_named(capsys, digits, tmp_path):
-    trace = damaged(digits, tmp_path)
-    file = trace / "step_00000003/worker_0001.safetensors"
-
-    def overlap(header):
-        entries = sorted((v["data_offsets"], k) for k, v in header.items() if k != "__metadata__")
-        (begin, end), name = entries[1]
-        header[name]["data_offsets"] = [begin - 4, end - 4]
-
-    rewrite_header(file, overlap)
-    assert "worker_0001.safetensors" in replay_refused(capsys, trace, tmp_path)
-
-
-def test_a_shape_that_disagrees_is_named(capsys, digits, tmp_path):
-    trace = damaged(digits, tmp_path)
-    manifest = json.loads((trace / "manifest.json").read_text())
-    for tensor in manifest["tensors"]:
-        if tensor["name"] == "head.weight":
-            tensor["shape"] = tensor["shape"][::-1]
-    (trace / "manifest.json").write_text(json.dumps(manifest))
-    assert "head.weight" in replay_refused(capsys, trace, tmp_path)
 
 
 def test_an_output_place_that_is_a_file_is_refused(capsys, digits, tmp_path):
@@ -211,25 +121,11 @@ def test_other_files_in_the_results_folder_stay(digits, tmp_path, capsys):
     capsys.readouterr()
 
 
-def test_damaged_results_are_named(digits, tmp_path, capsys):
-    assert command("replay {} -o {} --scheme none:e4m3 --steps 0:1", digits, tmp_path / "out") == 0
-    capsys.readouterr()
-    (tmp_path / "out/results.parquet").write_bytes(b"PAR1 no more")
-    assert "damaged" in refused(capsys, "merge", tmp_path / "out", "-o", tmp_path / "merged")
-    assert not (tmp_path / "merged").exists()
-
-
 def test_an_empty_output_name_is_refused(capsys, digits, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(["replay", str(digits), "--steps", "0:1", "-o", ""]) == 2
     assert "is empty" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
-
-
-def test_steps_may_come_from_an_iterator(digits):
-    listed = apscope.replay(digits, "aps:e4m3", topology="ring", steps=[0, 2])
-    drawn = apscope.replay(digits, "aps:e4m3", topology="ring", steps=iter([0, 2]))
-    assert drawn.frame.equals(listed.frame) and drawn.provenance == listed.provenance
 
 
 @pytest.mark.parametrize("number", [5, np.int64(5)])

@@ -11,21 +11,9 @@ import apscope
 from apscope._folders.results import FILES
 from apscope.cli import VERBS, main
 from apscope.schemes import Scheme
+from tests.python.cli.conftest import refused
 
 QUICK = ["--scheme", "none:e4m3", "--steps", "0:1", "--topology", "ring"]
-
-
-@pytest.fixture
-def digits(request):
-    return str(request.config.rootpath / "notebooks/data/digits")
-
-
-def refused(capsys, *words):
-    """Runs a command that must fail; gives its one sentence."""
-    assert main([str(w) for w in words]) == 2
-    out, err = capsys.readouterr()
-    assert out == "" and err.count("\n") == 1 and err.startswith("apscope: ")
-    return err.removeprefix("apscope: ").strip()
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -267,10 +255,6 @@ def test_formats_and_schemes_of_the_command_line_hint_alike(capsys):
     assert refused(capsys, "schemes", "asp") == "unknown scheme 'asp'; did you mean aps?"
     with pytest.raises(ValueError, match="did you mean bf16"):
         apscope.quantize([1.0], "bf61")
-
-
-def test_what_the_package_says_of_itself_it_says_once():
-    assert apscope.__doc__.count("`exchange`") == 1
 
 
 def test_ending_a_step_that_was_not_begun_is_told(monkeypatch):

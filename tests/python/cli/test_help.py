@@ -56,9 +56,8 @@ def test_help_is_a_verb_too(capsys):
                           "its folder; give -o FILE.html"), (["report", "nowhere"],
                               "nowhere is neither a trace nor a RESULTS folder: it does not exist"),
 ])  # fmt: skip
-def test_what_is_misspelt_gets_a_hint(capsys, request, words, sentence):
-    trace = str(request.config.rootpath / "notebooks/data/digits")
-    assert main([trace if w == "TRACE" else w for w in words]) == 2
+def test_what_is_misspelt_gets_a_hint(capsys, digits, words, sentence):
+    assert main([digits if w == "TRACE" else w for w in words]) == 2
     out, err = capsys.readouterr()
     assert out == "" and sentence in err and err.count("\n") == 1
 
@@ -113,8 +112,7 @@ def test_the_examples_run(request, tmp_path):
     assert b"<html" in (tmp_path / "results/report.html").read_bytes()
 
 
-def test_a_report_lies_beside_its_results_and_is_replaced(capsys, tmp_path, request):
-    digits = str(request.config.rootpath / "notebooks/data/digits")
+def test_a_report_lies_beside_its_results_and_is_replaced(capsys, tmp_path, digits):
     results = tmp_path / "r"
     assert (
         command("replay {} --scheme none:e4m3 --steps 0:1 --topology ring -o {}", digits, results)

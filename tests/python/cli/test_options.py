@@ -7,18 +7,7 @@ import pytest
 from apscope._text import clip
 from apscope.cli import VERBS, _parser, main
 from apscope.schemes import Scheme
-
-
-@pytest.fixture(scope="module")
-def digits(request):
-    return str(request.config.rootpath / "notebooks/data/digits")
-
-
-def refused(capsys, *words):
-    assert main([str(word) for word in words]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith("apscope: ") and said.count("\n") == 1
-    return said.removeprefix("apscope: ").rstrip("\n")
+from tests.python.cli.conftest import refused
 
 
 def options(verb):
@@ -58,14 +47,6 @@ def test_an_option_repeats_or_is_refused_the_second_time(verb):
             assert getattr(held, action.dest) == one
 
 
-def test_steps_given_twice_are_refused(capsys, digits, tmp_path):
-    words = ["replay", digits, "-o", tmp_path / "r", "--steps", "0:1", "--steps", "1:2"]
-    assert refused(capsys, *words) == (
-        "replay: --steps is given twice, 0:1 and 1:2; it takes one value"
-    )
-    assert not (tmp_path / "r").exists()
-
-
 def test_another_trace_than_the_source_is_refused(capsys, digits, tmp_path):
     """It was left out in silence."""
     words = ["recommend", digits, "--trace", "gpt", "-o", tmp_path / "plan.json"]
@@ -90,40 +71,6 @@ def test_a_ladder_of_a_block_format_names_its_elements(capsys, digits, name, own
         f"format: give that of its elements, e2m1fn, and replay {own} for its own scale"
     )
     assert Scheme(own).spec == own
-
-
-@pytest.mark.parametrize(("words", "said"), [
-    (("replay", "FILE"), "FILE is a file; give a folder"),
-    (("replay", "DIGITS", "--scheme", "bf16"), "unknown scheme 'bf16'; bf16 is a format: none:bf16 "
-     "rounds to it, aps:bf16 scales every tensor first"),
-    (("replay", "DIGITS", "--topology", "rign"), "unknown topology 'rign'"),
-    (("replay", "DIGITS", "--steps", "1:x"), "1:x"),
-    (("replay", "DIGITS", "--shard", "1"), "shard '1' is not I/N, such as 0/4"),
-    (("merge", "FILE"), "FILE is a file; give a folder"),
-])  # fmt: skip
-def test_what_is_wrong_with_arguments_is_said_before_the_folder_is_looked_at(
-    capsys, digits, tmp_path, words, said
-):
-    """A folder with results was all that was said."""
-    (tmp_path / "file.md").write_text("# no trace")
-    out, places = tmp_path / "r", {"FILE": str(tmp_path / "file.md"), "DIGITS": str(digits)}
-    assert main(["replay", str(digits), "--scheme", "sign", "--steps", "0:1", "-o", str(out)]) == 0
-    capsys.readouterr()
-    before = {path: path.read_bytes() for path in out.iterdir()}
-    sentence = refused(capsys, *(places.get(word, word) for word in words), "-o", out)
-    assert said.replace("FILE", places["FILE"]) in sentence
-    assert {path: path.read_bytes() for path in out.iterdir()} == before
-    assert refused(capsys, "cut", places["FILE"], out, "--size", "10") == (
-        f"{places['FILE']} is a file; give a folder"
-    )
-    assert "has no array in a torch" in refused(
-        capsys, "convert", places["FILE"], out, "--reduction", "mean"
-    )
-    assert "is a file; give a folder" in refused(
-        capsys, "recommend", places["FILE"], "-o", tmp_path / "missing/plan.json"
-    )
-    right = refused(capsys, "replay", digits, "--scheme", "sign", "-o", out)
-    assert "has results that would be replaced" in right
 
 
 @pytest.mark.parametrize(("name", "note"), [

@@ -25,11 +25,11 @@ LONG = [
 
 
 @pytest.fixture(scope="module", params=["short", "long", "few"])
-def folder(request, tmp_path_factory):
+def folder(request, digits, tmp_path_factory):
     """Results of the usual specs; also of long ones; of three steps."""
     path = tmp_path_factory.mktemp(request.param) / "r"
     apscope.replay(
-        request.config.rootpath / "notebooks/data/digits",
+        digits,
         SHORT + LONG * (request.param == "long"),
         steps="0:3" if request.param == "few" else None,
         topology=["ring", "two_phase"],
@@ -92,17 +92,16 @@ def test_columns_are_chosen_by_name(folder, capsys):
     assert main(["summary", str(folder), "--columns", "nmse", "--by", "layer"]) == 2
 
 
-def test_a_ladder_takes_100_letters_and_its_csv_has_whole_specs(request, capsys):
-    trace = request.config.rootpath / "notebooks/data/digits"
-    out = printed(capsys, "ladder", trace)
+def test_a_ladder_takes_100_letters_and_its_csv_has_whole_specs(digits, capsys):
+    out = printed(capsys, "ladder", digits)
     lines = tables_in(out)
     assert len(lines) > 80 and max(map(len, lines)) <= 100
     for name in ("e5m2", "e4m3fn", "e3m4", "e2m5finite", "e2m1fn", "e3m0noinf"):
         assert len(re.findall(rf"^one scale per .*\b{name}\b", out, re.MULTILINE)) >= 3
     assert "s: skipped steps" in out and " s3*" in out
-    told = printed(capsys, "ladder", trace, "--csv", "--steps", "0:4", "--formats", "e3m4")
+    told = printed(capsys, "ladder", digits, "--csv", "--steps", "0:4", "--formats", "e3m4")
     assert "loss_scaling:e3m4,scale=best,overflow=saturate" in told and "…" not in told
-    found = printed(capsys, "search", trace, "--bits", "4", "--steps", "0:4", "--csv")
+    found = printed(capsys, "search", digits, "--bits", "4", "--steps", "0:4", "--csv")
     assert "…" not in found and "scheme" in found.splitlines()[0]
 
 
@@ -120,13 +119,12 @@ def test_a_plan_has_whole_specs(folder, tmp_path, capsys):
     assert specs <= set(re.split(r"<[^>]*>|\s+", plan._repr_html_().replace("&#x27;", "'")))
 
 
-def test_every_number_lies_in_the_interval_beside_it(folder, tmp_path, capsys, request):
+def test_every_number_lies_in_the_interval_beside_it(folder, tmp_path, capsys, digits):
     """The corrected error over noise is the one that has an interval."""
     few = "few" in str(folder)
     texts = {"plan": plan_of(folder, tmp_path, capsys)}
-    trace = request.config.rootpath / "notebooks/data/digits"
     steps = ["--steps", "0:3"] if few else []
-    texts["ladder"] = printed(capsys, "ladder", trace, "--formats", "e4m3fn,e3m4", *steps)
+    texts["ladder"] = printed(capsys, "ladder", digits, "--formats", "e4m3fn,e3m4", *steps)
     texts["page"] = page(folder)
     found = {
         name: re.findall(r"([\d.e+-]+) \[([\d.e+-]+), ([\d.e+-]+)\]", text)

@@ -81,19 +81,8 @@ ARGUMENTS = [
 )
 def test_wrong_arguments_are_one_sentence(tmp_path, capsys, words, sentence):
     good(tmp_path / "dump")
-    assert (
-        main(
-            [
-                "convert",
-                str(tmp_path / "dump"),
-                str(tmp_path / "run"),
-                "--reduction",
-                "mean",
-                *words,
-            ]
-        )
-        == 2
-    )
+    line = argv("convert {} {} --reduction mean", tmp_path / "dump", tmp_path / "run")
+    assert main([*line, *words]) == 2
     err = capsys.readouterr().err
     assert sentence in err and err.count("\n") == 1
     assert [p.name for p in tmp_path.iterdir()] == ["dump"]
@@ -103,15 +92,8 @@ def test_an_order_names_every_tensor_once(tmp_path, capsys):
     good(tmp_path / "dump")
     for text, sentence in (("w\nb\nw\n", "has 'w' twice"), ("w\n", "lacks the tensor 'b'")):
         (tmp_path / "order").write_text(text)
-        assert (
-            command(
-                "convert {} {} --reduction mean --order {}",
-                tmp_path / "dump",
-                tmp_path / "run",
-                tmp_path / "order",
-            )
-            == 2
-        )
+        places = [tmp_path / name for name in ("dump", "run", "order")]
+        assert command("convert {} {} --reduction mean --order {}", *places) == 2
         assert sentence in capsys.readouterr().err
 
 
@@ -126,18 +108,8 @@ def test_an_order_names_every_tensor_once(tmp_path, capsys):
 )
 def test_what_is_stacked_is_as_the_caller_says(tmp_path, capsys, words, shape):
     stacked(tmp_path)
-    code = main(
-        [
-            "convert",
-            str(tmp_path),
-            str(tmp_path / "run"),
-            "--reduction",
-            "mean",
-            "--stage",
-            "local",
-            *words,
-        ]
-    )
+    line = argv("convert {} {} --reduction mean --stage local", tmp_path, tmp_path / "run")
+    code = main([*line, *words])
     if shape is None:
         assert code == 2 and "has 5 workers on axis 1, but" in capsys.readouterr().err
     else:
@@ -149,17 +121,18 @@ def test_missing_libraries_are_named(tmp_path, monkeypatch, capsys):
     pytest.importorskip("h5py")
     pytest.importorskip("zarr")
     dumps = Path(__file__).parents[2] / "dumps" / "four_workers"
-    for name, path in (("h5py", "hdf5/gradients.h5"), ("zarr", "gradients.zarr")):
-        monkeypatch.setitem(sys.modules, name, None)
-        assert (
-            main(["convert", str(dumps / path), str(tmp_path / "run"), "--reduction", "mean"]) == 2
-        )
-        assert (
-            f"and {name} is not installed; pip install 'apscope[dumps]'" in capsys.readouterr().err
-        )
-    monkeypatch.setitem(sys.modules, "fsspec", None)
-    assert main(["convert", "s3://bucket/dump", str(tmp_path / "run"), "--reduction", "mean"]) == 2
-    assert "s3://bucket/dump needs fsspec, which is not installed" in capsys.readouterr().err
+    for library, source, sentence in (
+        (
+            "h5py",
+            dumps / "hdf5/gradients.h5",
+            "h5py is not installed; pip install 'apscope[dumps]'",
+        ),
+        ("zarr", dumps / "gradients.zarr", "zarr is not installed; pip install 'apscope[dumps]'"),
+        ("fsspec", "s3://bucket/dump", "s3://bucket/dump needs fsspec, which is not installed"),
+    ):
+        monkeypatch.setitem(sys.modules, library, None)
+        assert command("convert {} {} --reduction mean", source, tmp_path / "run") == 2
+        assert sentence in capsys.readouterr().err
 
 
 def test_a_python_without_torch_is_told_of(tmp_path, capsys):

@@ -7,10 +7,10 @@ import pytest
 from safetensors.numpy import save_file
 
 from apscope import open_trace
-from apscope._dumps.patterns import DEFAULT_PATTERNS
 from apscope.cli import _convert as convert_verb
 from apscope.cli import _info as info_verb
 from apscope.record import convert
+from tests.python.converted import converted, refused
 
 TENSORS = {"conv.weight": (2, 1, 3, 3), "fc.bias": (5,)}
 
@@ -28,52 +28,13 @@ def arrays(step, worker):
     return {tensor: value(step, worker, tensor) for tensor in TENSORS}
 
 
-def save_npz(folder, step, worker):
-    path = folder / f"step_{step}" / f"worker_{worker}.npz"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    np.savez(path, **arrays(step, worker))
-
-
-def save_npz_rank_first(folder, step, worker):
-    path = folder / f"rank_{worker}" / f"iter_{step:06d}.npz"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    np.savez(path, **arrays(step, worker))
-
-
-def save_flat_safetensors(folder, step, worker):
-    folder.mkdir(parents=True, exist_ok=True)
-    save_file(arrays(step, worker), folder / f"step{step}_rank{worker}.safetensors")
-
-
-def save_npy(folder, step, worker):
-    for tensor, values in arrays(step, worker).items():
-        path = folder / f"step_{step}" / f"worker_{worker}" / f"{tensor}.npy"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        np.save(path, values)
-
-
-LAYOUTS = [save_npz, save_npz_rank_first, save_flat_safetensors, save_npy]
-
-
-def dump(folder, save=save_npz, steps=(2, 10), workers=3):
-    for step in steps:
-        for worker in range(workers):
-            save(folder, step, worker)
-    return folder
-
-
-@pytest.mark.parametrize("save", LAYOUTS)
-def test_default_patterns_read_the_usual_layouts(tmp_path, save):
-    result = convert(dump(tmp_path / "dump", save), tmp_path / "run", reduction="sum")
-    trace = result.trace
-    assert result.pattern in DEFAULT_PATTERNS and result.ignored == ()
-    assert trace.steps == (2, 10) and trace.workers == 3 and set(trace.tensors) == set(TENSORS)
-    assert trace.manifest.reduction == "sum" and trace.name == "run"
-    assert trace.roles == {"conv.weight": "conv", "fc.bias": "bias"}
-    for step in trace.steps:
+def dump(folder):
+    for step in (2, 10):
         for worker in range(3):
-            for tensor in TENSORS:
-                assert np.array_equal(trace.read(step, tensor, worker), value(step, worker, tensor))
+            path = folder / f"step_{step}" / f"worker_{worker}.npz"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            np.savez(path, **arrays(step, worker))
+    return folder
 
 
 def test_a_pattern_names_step_worker_and_tensor(tmp_path):
@@ -84,8 +45,7 @@ def test_a_pattern_names_step_worker_and_tensor(tmp_path):
             path.parent.mkdir(parents=True, exist_ok=True)
             np.savez(path, **arrays(step, worker))
     np.savez(dump_folder / "optimizer.npz", state=np.ones(3))
-    with pytest.raises(ValueError, match="optimizer/state'"):
-        convert(dump_folder, tmp_path / "run", reduction="mean")
+    refused("optimizer/state'", dump_folder)
     full = r"grads/it(?P<step>\d+)/gpu(?P<worker>\d+)/(?P<tensor>.+)"
     result = convert(dump_folder, tmp_path / "run", reduction="mean", pattern=full)
     assert result.ignored == ("optimizer/state",)
@@ -98,7 +58,7 @@ def test_a_pattern_names_step_worker_and_tensor(tmp_path):
 
 def test_one_file_with_everything_in_its_keys(tmp_path):
     np.savez(tmp_path / "all.npz", **{f"step_{s}/w": np.float32([s]) for s in (5, 6)})
-    trace = convert(tmp_path / "all.npz", tmp_path / "run", reduction="mean", stage="reduced").trace
+    trace = converted(tmp_path / "all.npz", tmp_path / "run", stage="reduced")
     assert trace.steps == (5, 6) and trace.workers == 1 and trace.manifest.stage == "reduced"
     assert trace.read(6, "w").tolist() == [6]
 
@@ -111,99 +71,21 @@ def test_float64_is_refused_unless_exact_or_rounded(tmp_path):
         folder = tmp_path / suffix
         (folder / "step_0").mkdir(parents=True)
         save(folder / "step_0" / f"worker_0.{suffix}", {"w": np.array([0.5, 0.1])})
-        with pytest.raises(
-            ValueError, match=rf"worker_0.{suffix}: array 'w' .*element 1 .*--round-to-fp32"
-        ):
-            convert(folder, tmp_path / f"run-{suffix}", reduction="mean")
-        assert not (tmp_path / f"run-{suffix}").exists()
-        trace = convert(
-            folder, tmp_path / f"run-{suffix}", reduction="mean", round_to_fp32=True
-        ).trace
+        words = r"element 1 \(0\.1\) is not an fp32 value; pass --round-to-fp32"
+        refused(rf"worker_0.{suffix}: array 'w' .*{words}", folder)
+        trace = converted(folder, tmp_path / f"run-{suffix}", round_to_fp32=True)
         assert trace.read(0, "w").tolist() == [0.5, float(np.float32(0.1))]
         save(folder / "step_0" / f"worker_0.{suffix}", {"w": np.array([0.5, -0.25])})
-        assert convert(folder, tmp_path / f"exact-{suffix}", reduction="mean").trace.read(
-            0, "w"
-        ).tolist() == [0.5, -0.25]
-
-
-def refusal(tmp_path, folder, **options):
-    before = sorted(tmp_path.iterdir())
-    with pytest.raises(ValueError) as caught:
-        convert(folder, tmp_path / "run", **{"reduction": "mean", **options})
-    assert sorted(tmp_path.iterdir()) == before, "something half-written is left"
-    message = str(caught.value)
-    assert "\n" not in message
-    return message
-
-
-def test_missing_combinations_are_named(tmp_path):
-    folder = dump(tmp_path / "dump", save_npy)
-    (folder / "step_10" / "worker_1" / "fc.bias.npy").unlink()
-    assert "1 of 12 combinations are missing: (step 10, worker 1, fc.bias)" in refusal(
-        tmp_path, folder
-    )
-
-
-def test_a_missing_worker_is_named(tmp_path):
-    folder = dump(tmp_path / "dump")
-    (folder / "step_2" / "worker_1.npz").unlink()
-    assert "(step 2, worker 1, conv.weight), (step 2, worker 1, fc.bias)" in refusal(
-        tmp_path, folder
-    )
-
-
-def test_shapes_that_differ_are_named(tmp_path):
-    folder = dump(tmp_path / "dump", save_npy)
-    np.save(folder / "step_10" / "worker_2" / "fc.bias.npy", np.zeros(4, np.float32))
-    message = refusal(tmp_path, folder)
-    assert (
-        "worker_2/fc.bias.npy is worker 2 at step 10: tensor 'fc.bias' has shape [4]" in message
-        and "it is [5]; leave it out with --tensors" in message
-    )
-
-
-def test_pickled_arrays_are_refused(tmp_path):
-    folder = dump(tmp_path / "dump", save_npy)
-    np.save(
-        folder / "step_10" / "worker_2" / "fc.bias.npy",
-        np.array([{}], dtype=object),
-        allow_pickle=True,
-    )
-    assert "worker_2/fc.bias.npy contains objects, not numbers" in refusal(tmp_path, folder)
-
-
-@pytest.mark.parametrize(
-    "save, name",
-    [
-        (save_npz, "step_2/worker_0.npz"),
-        (save_npy, "step_2/worker_0/fc.bias.npy"),
-        (save_flat_safetensors, "step2_rank0.safetensors"),
-    ],
-)
-def test_truncated_files_are_refused_by_name(tmp_path, save, name):
-    folder = dump(tmp_path / "dump", save)
-    path = folder / name
-    path.write_bytes(path.read_bytes()[:-5])
-    assert name in refusal(tmp_path, folder)
+        trace = converted(folder, tmp_path / f"exact-{suffix}")
+        assert trace.read(0, "w").tolist() == [0.5, -0.25]
 
 
 def test_other_refusals(tmp_path):
     folder = dump(tmp_path / "dump")
-    assert "is not a regular expression" in refusal(tmp_path, folder, pattern="(")
-    assert "has the group 'layer'" in refusal(tmp_path, folder, pattern="(?P<layer>.*)")
-    assert "matches none of 6 files; the first is " in refusal(
-        tmp_path, folder, pattern="x(?P<step>1)"
-    )
-    assert "are both step 2, worker 0" in refusal(
-        tmp_path, folder, pattern=r"step_(?P<step>\d+)/.*"
-    )
-    assert "gone does not exist" in refusal(tmp_path, tmp_path / "gone")
-    assert "reduction is 'average'" in refusal(tmp_path, folder, reduction="average")
-    (tmp_path / "empty").mkdir()
-    assert "has no array" in refusal(tmp_path, tmp_path / "empty")
-    (tmp_path / "run").mkdir()
-    with pytest.raises(ValueError, match="run exists"):
-        convert(folder, tmp_path / "run", reduction="mean")
+    refused("matches none of 6 files; the first is ", folder, pattern="x(?P<step>1)")
+    refused("are both step 2, worker 0", folder, pattern=r"step_(?P<step>\d+)/.*")
+    refused("gone does not exist", tmp_path / "gone")
+    refused("reduction is 'average'", folder, reduction="average")
 
 
 def run_verb(verb, *arguments):

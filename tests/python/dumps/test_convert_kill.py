@@ -17,8 +17,8 @@ import pytest
 
 import apscope
 from apscope._traces.trace_info import check
-from apscope.cli import main
 from apscope.record import TraceWriter, convert
+from tests.python.argv import command, peak
 
 STEPS, WORKERS = 40, 2
 HIDDEN = re.compile("[0-9a-f]{8}$")  # what is random of a hidden folder's name
@@ -317,12 +317,7 @@ def test_a_full_disk_is_told_with_the_destination(tmp_path, monkeypatch, capsys)
     monkeypatch.setattr(
         TraceWriter, "end_step", lambda *_, **__: os.write(os.open("/dev/full", os.O_WRONLY), b"x")
     )
-    assert (
-        main(
-            ["convert", str(tmp_path / "step_0.npz"), str(tmp_path / "run"), "--reduction", "mean"]
-        )
-        == 2
-    )
+    assert command("convert {} {} --reduction mean", tmp_path / "step_0.npz", tmp_path / "run") == 2
     assert (
         capsys.readouterr().err
         == f"apscope: {tmp_path / 'run'} cannot be written: No space left on device\n"
@@ -334,24 +329,12 @@ def test_a_full_disk_is_told_with_the_destination(tmp_path, monkeypatch, capsys)
     not sys.platform.startswith("linux"), reason="resident sets are read from Linux's /proc"
 )
 def test_memory_is_of_one_step(tmp_path, dump):
-    script = (
-        "import sys\nfrom apscope.record import convert\n"
-        "convert(sys.argv[1], sys.argv[2], reduction='mean', steps=sys.argv[3])\n"
-        # ru_maxrss begins at the parent's
-        "print(next(line.split()[1] for line in open('/proc/self/status') if "
-        "line.startswith('VmHWM:')))"
+    two, all_steps = (
+        peak(f"convert {{}} {{}} --reduction mean --steps 0:{n}", dump, tmp_path / f"run{n}")
+        for n in (2, STEPS)
     )
-    peaks = []
-    for steps in ("0:2", f"0:{STEPS}"):
-        done = subprocess.run(
-            [sys.executable, "-c", script, dump, tmp_path / f"run{len(peaks)}", steps],
-            check=True,
-            capture_output=True,
-            text=True,
-        )
-        peaks.append(int(done.stdout) * 1024)
     whole = STEPS * WORKERS * 804_000
-    assert peaks[1] - peaks[0] < whole / 4
+    assert all_steps - two < whole / 4
 
 
 @pytest.mark.parametrize("name", ["w.npy", "w.npz"])

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from apscope.record import convert
+from tests.python.converted import converted, pattern_of, refused
 from tests.python.torch_process import one_process_with_torch  # noqa: F401  # a fixture for all
 
 # ---- numbers beside the tensors ----------------------------------------------------------------
@@ -55,39 +55,6 @@ SAVE = {
 }
 
 
-@pytest.mark.parametrize("kind", SAVE)
-@pytest.mark.parametrize("key", ["loss_scale", "scale", "scaler/scale", "amp.grad_scale"])
-def test_a_loss_scale_among_the_arrays_is_seen_in_every_kind_of_file(tmp_path, kind, key):
-    (tmp_path / "dump").mkdir()
-    for step in range(2):
-        scale = {
-            key: np.float32(1024 * 2**step),
-            "loss": np.float32(0.5),
-            "lr": np.array([0.25], np.float64),
-        }
-        SAVE[kind](
-            {
-                "grads/w": np.full((2, 3), step, np.float32),
-                "grads/b": np.ones(4, np.float32),
-                **scale,
-            },
-            tmp_path / "dump" / f"step_{step}.{kind}",
-        )
-    with pytest.raises(
-        ValueError,
-        match=r"step_0.\w+ has the loss scale 1024, .*; pass --loss-scale recorded if they do",
-    ):
-        convert(tmp_path / "dump", tmp_path / "run", reduction="mean")
-    trace = convert(
-        tmp_path / "dump", tmp_path / "run", reduction="mean", loss_scale="recorded"
-    ).trace
-    assert set(trace.tensors) == {"w", "b"}
-    assert [(step.loss, step.learning_rate) for step in trace.manifest.steps] == [(0.5, 0.25)] * 2
-    assert divisors(trace) == [1024, 2048] and trace.read(1, "w")[0, 0] == 2**-11
-    trace = convert(tmp_path / "dump", tmp_path / "unscaled", reduction="mean", loss_scale=1).trace
-    assert divisors(trace) == [None, None] and trace.read(1, "w")[0, 0] == 1
-
-
 def save_safetensors_told(arrays, numbers, path):
     save_file(
         arrays,
@@ -128,27 +95,39 @@ TOLD = {
 }
 
 
-@pytest.mark.parametrize("kind", TOLD)
-def test_a_loss_scale_among_the_attributes_is_seen(tmp_path, kind):
+def among_the_arrays(kind, arrays, numbers, path):
+    named = {f"grads/{name}": values for name, values in arrays.items()}
+    SAVE[kind](named | numbers | {"lr": np.array([numbers["lr"]])}, path)
+
+
+def among_the_attributes(kind, arrays, numbers, path):
+    TOLD[kind](arrays, {name: float(value) for name, value in numbers.items()}, path)
+
+
+KEYS = ["loss_scale", "scale", "scaler/scale", "amp.grad_scale"]
+
+
+@pytest.mark.parametrize(("save", "kind", "key"), [
+    *((among_the_arrays, kind, key) for kind in SAVE for key in KEYS),
+    *((among_the_attributes, kind, "loss_scale") for kind in TOLD),
+])  # fmt: skip
+def test_a_loss_scale_beside_the_arrays_is_seen_in_every_kind_of_file(tmp_path, save, kind, key):
     (tmp_path / "dump").mkdir()
     for step in range(2):
         arrays = {"w": np.full((2, 3), step, np.float32), "b": np.ones(4, np.float32)}
-        TOLD[kind](
-            arrays,
-            {"loss_scale": 1024.0 * 2**step, "loss": 0.5},
-            tmp_path / "dump" / f"step_{step}.{kind}",
-        )
-    with pytest.raises(
-        ValueError,
-        match=r"step_0\S* has the loss scale 1024, .*; pass --loss-scale recorded if they do",
-    ):
-        convert(tmp_path / "dump", tmp_path / "run", reduction="mean")
-    trace = convert(
-        tmp_path / "dump", tmp_path / "run", reduction="mean", loss_scale="recorded"
-    ).trace
+        scale = np.float32(1024 * 2**step)
+        numbers = {key: scale, "loss": np.float32(0.5), "lr": np.float64(0.25)}
+        save(kind, arrays, numbers, tmp_path / "dump" / f"step_{step}.{kind}")
+    refused(
+        r"step_0\S* has the loss scale 1024, .*; pass --loss-scale recorded if they do",
+        tmp_path / "dump",
+    )
+    trace = converted(tmp_path / "dump", tmp_path / "run", loss_scale="recorded")
     assert set(trace.tensors) == {"w", "b"}
-    assert [step.loss for step in trace.manifest.steps] == [0.5, 0.5]
-    assert divisors(trace) == [1024, 2048]
+    assert [(step.loss, step.learning_rate) for step in trace.manifest.steps] == [(0.5, 0.25)] * 2
+    assert divisors(trace) == [1024, 2048] and trace.read(1, "w")[0, 0] == 2**-11
+    trace = converted(tmp_path / "dump", tmp_path / "unscaled", loss_scale=1)
+    assert divisors(trace) == [None, None] and trace.read(1, "w")[0, 0] == 1
 
 
 @pytest.mark.parametrize(
@@ -174,11 +153,8 @@ def test_the_state_of_a_grad_scaler_is_a_loss_scale(tmp_path, beside):
     ):
         (tmp_path / kind).mkdir()
         torch.save(beside(grads, numbers), tmp_path / kind / "step_7.pt")
-        with pytest.raises(ValueError, match="has the loss scale 65536"):
-            convert(tmp_path / kind, tmp_path / "run", reduction="mean")
-        trace = convert(
-            tmp_path / kind, tmp_path / f"run-{kind}", reduction="mean", loss_scale="recorded"
-        ).trace
+        refused("has the loss scale 65536", tmp_path / kind)
+        trace = converted(tmp_path / kind, tmp_path / f"run-{kind}", loss_scale="recorded")
         assert trace.tensors == ("w", "b") and divisors(trace) == [65536]
 
 
@@ -204,18 +180,12 @@ def test_numbers_of_a_distributed_checkpoint_are_seen(tmp_path, monkeypatch, nes
             {"grads": grads, **({"scaler": numbers} if nested else numbers)},
             checkpoint_id=tmp_path / "dump" / "step_3",
         )
-    with pytest.raises(
-        ValueError,
-        match="step_3 has the loss scale 1024, .*; pass --loss-scale recorded if they do",
-    ):
-        convert(tmp_path / "dump", tmp_path / "run", reduction="mean", trust_pickle=True)
-    trace = convert(
+    refused(
+        "step_3 has the loss scale 1024, .*; pass --loss-scale recorded if they do",
         tmp_path / "dump",
-        tmp_path / "run",
-        reduction="mean",
         trust_pickle=True,
-        loss_scale="recorded",
-    ).trace
+    )
+    trace = converted(tmp_path / "dump", tmp_path / "run", trust_pickle=True, loss_scale="recorded")
     assert [(step.loss, step.learning_rate) for step in trace.manifest.steps] == [(0.5, 0.25)]
     assert divisors(trace) == [1024]
     assert set(trace.tensors) == {"w", "b"}
@@ -229,9 +199,7 @@ def test_a_torch_file_without_checksums_is_read(tmp_path):
         torch.save({"w": torch.ones(3), "b": torch.ones(2)}, tmp_path / "step_0.pt")
     finally:
         torch.serialization.set_crc32_options(True)
-    assert convert(tmp_path / "step_0.pt", tmp_path / "run", reduction="mean").trace.read(
-        0, "w", 0
-    ).tolist() == [1, 1, 1]
+    assert converted(tmp_path / "step_0.pt", tmp_path / "run").read(0, "w", 0).tolist() == [1, 1, 1]
 
 
 def test_numbers_belong_to_the_step_that_their_key_or_file_says(tmp_path):
@@ -243,9 +211,7 @@ def test_numbers_belong_to_the_step_that_their_key_or_file_says(tmp_path):
         },
         tmp_path / "all.pt",
     )
-    trace = convert(
-        tmp_path / "all.pt", tmp_path / "run", reduction="mean", workers=1, loss_scale="recorded"
-    ).trace
+    trace = converted(tmp_path / "all.pt", tmp_path / "run", workers=1, loss_scale="recorded")
     assert [step.loss for step in trace.manifest.steps] == [0.5, 1]
     assert divisors(trace) == [2, 4] and trace.tensors == ("w",)
     (tmp_path / "npy").mkdir()
@@ -256,20 +222,14 @@ def test_numbers_belong_to_the_step_that_their_key_or_file_says(tmp_path):
             ("loss_scale", np.float32(8 * s)),
         ):
             np.save(tmp_path / "npy" / f"{name}_step{s}.npy", values)
-    trace = convert(
-        tmp_path / "npy", tmp_path / "run-npy", reduction="mean", workers=1, loss_scale="recorded"
-    ).trace
+    trace = converted(tmp_path / "npy", tmp_path / "run-npy", workers=1, loss_scale="recorded")
     assert divisors(trace) == [8, 16] and trace.tensors == ("b", "w")
     torch.save(
         {"step_1": {"w": torch.ones(3)}, "step_2": {"w": torch.ones(3)}, "loss_scale": 4.0},
         tmp_path / "one.pt",
     )
-    with pytest.raises(ValueError, match="pass --loss-scale recorded if they do"):
-        convert(tmp_path / "one.pt", tmp_path / "run-one", reduction="mean", workers=1)
-    trace = convert(
-        tmp_path / "one.pt", tmp_path / "run-one", reduction="mean", workers=1,
-        loss_scale="recorded",
-    ).trace  # fmt: skip
+    refused("pass --loss-scale recorded if they do", tmp_path / "one.pt", workers=1)
+    trace = converted(tmp_path / "one.pt", tmp_path / "run-one", workers=1, loss_scale="recorded")
     assert divisors(trace) == [4, 4]
 
 
@@ -282,9 +242,7 @@ def test_numbers_of_stacked_arrays_and_of_every_dtype(tmp_path):
         loss_scale=np.array([2, 4, 8]),
     )
     axes = {"step_axis": 0, "worker_axis": 1, "stage": "reduced"}
-    trace = convert(
-        tmp_path / "stacked.npz", tmp_path / "run", reduction="mean", loss_scale="recorded", **axes
-    ).trace
+    trace = converted(tmp_path / "stacked.npz", tmp_path / "run", loss_scale="recorded", **axes)
     assert trace.tensors == ("w", "b") and divisors(trace) == [2, 4, 8]
     assert [step.loss for step in trace.manifest.steps] == [0.5, 2.5, 4.5]
     torch = pytest.importorskip("torch")
@@ -293,28 +251,19 @@ def test_numbers_of_stacked_arrays_and_of_every_dtype(tmp_path):
             {"w": torch.ones(5), "loss_scale": torch.tensor(1024).to(getattr(torch, dtype))},
             tmp_path / f"{dtype}.pt",
         )
-        with pytest.raises(ValueError, match="has the loss scale 1024"):
-            convert(
-                tmp_path / f"{dtype}.pt",
-                tmp_path / "no",
-                reduction="mean",
-                workers=1,
-                step_axis="none",
-            )
+        refused("has the loss scale 1024", tmp_path / f"{dtype}.pt", workers=1, step_axis="none")
     np.savez(
         tmp_path / "raw.npz",
         w=np.ones(5, ml_dtypes.bfloat16),
         loss_scale=np.array(1024, ml_dtypes.bfloat16),
     )
-    with pytest.raises(ValueError, match="has the loss scale 1024"):
-        convert(
-            tmp_path / "raw.npz",
-            tmp_path / "no",
-            reduction="mean",
-            raw_dtype="bfloat16",
-            workers=1,
-            step_axis="none",
-        )
+    refused(
+        "has the loss scale 1024",
+        tmp_path / "raw.npz",
+        raw_dtype="bfloat16",
+        workers=1,
+        step_axis="none",
+    )
 
 
 def test_a_scale_of_the_model_is_a_tensor(tmp_path):
@@ -326,7 +275,7 @@ def test_a_scale_of_the_model_is_a_tensor(tmp_path):
             "lr.weight": np.ones(3, np.float32),
         },
     )
-    assert convert(tmp_path, tmp_path / "run", reduction="mean", workers=1).trace.tensors == (
+    assert converted(tmp_path, tmp_path / "run", workers=1).tensors == (
         "attn.scale",
         "logit_scale",
         "lr.weight",
@@ -355,16 +304,17 @@ def test_the_state_of_an_optimizer_is_refused(tmp_path, what, optimizer):
         else state,
         tmp_path / "step_0.pt",
     )
-    with pytest.raises(
-        ValueError,
-        match=r"step_0.pt: array '.*' is an optimizer's state, .*; save p.grad of every parameter, "
+    refused(
+        r"step_0.pt: array '.*' is an optimizer's state, .*; save p.grad of every parameter, "
         r"or, if .*--tensors",
-    ):
-        convert(tmp_path, tmp_path / "run", reduction="mean", workers=1)
+        tmp_path,
+        workers=1,
+    )
     if what == "checkpoint":
-        assert convert(
-            tmp_path, tmp_path / "run", reduction="mean", workers=1, tensors="^grads/"
-        ).trace.tensors == ("weight", "bias")
+        assert converted(tmp_path, tmp_path / "run", workers=1, tensors="^grads/").tensors == (
+            "weight",
+            "bias",
+        )
 
 
 @pytest.mark.parametrize(
@@ -391,14 +341,13 @@ def test_numbers_as_keys_get_a_pattern_that_works(tmp_path, name, make, steps, w
     torch = pytest.importorskip("torch")
     torch.save(make(lambda n: torch.rand(n)), tmp_path / f"{name}.pt")
     source = tmp_path / f"{name}.pt"
-    with pytest.raises(
-        ValueError,
-        match=r"the same tensors are under '\d+', '\d+'.*; if they are "
+    error = refused(
+        r"the same tensors are under '\d+', '\d+'.*; if they are "
         r"(steps|workers|steps and workers), ",
-    ) as error:
-        convert(source, tmp_path / "run", reduction="mean")
-    pattern = str(error.value).split("--pattern '")[1].split("'")[0]
-    trace = convert(source, tmp_path / "run", reduction="mean", pattern=pattern).trace
+        source,
+    )
+    pattern = pattern_of(error)
+    trace = converted(source, tmp_path / "run", pattern=pattern)
     assert (trace.steps, trace.workers, len(trace.tensors)) == (steps, workers, 2)
 
 
@@ -411,10 +360,9 @@ def test_one_array_a_file_in_numbered_folders_gets_a_pattern_that_works(tmp_path
                     tmp_path / f"dump/{step}/{worker}/{layer}.npy",
                     np.full(2 + i, worker, np.float32),
                 )
-    with pytest.raises(ValueError, match="if they are steps and workers, pass --pattern") as error:
-        convert(tmp_path / "dump", tmp_path / "run", reduction="mean")
-    pattern = str(error.value).split("--pattern '")[1].split("'")[0]
-    trace = convert(tmp_path / "dump", tmp_path / "run", reduction="mean", pattern=pattern).trace
+    error = refused("if they are steps and workers, pass --pattern", tmp_path / "dump")
+    pattern = pattern_of(error)
+    trace = converted(tmp_path / "dump", tmp_path / "run", pattern=pattern)
     assert (trace.steps, trace.workers, trace.tensors) == ((0, 1), 3, ("conv", "fc"))
 
 
@@ -433,9 +381,7 @@ def test_a_dataset_that_lies_in_another_file_is_refused(tmp_path, kind):
             layout = h5py.VirtualLayout((16,), "f4")
             layout[:] = h5py.VirtualSource(str(tmp_path / "other.h5"), "x", (16,))
             file.create_virtual_dataset("step_0/worker_0/w", layout)
-    with pytest.raises(
-        ValueError,
-        match="its dataset 'step_0/worker_0/w' is stored in other files, which are not read",
-    ):
-        convert(tmp_path / "dump.h5", tmp_path / "trace", reduction="mean")
-    assert not (tmp_path / "trace").exists()
+    refused(
+        "its dataset 'step_0/worker_0/w' is stored in other files, which are not read",
+        tmp_path / "dump.h5",
+    )

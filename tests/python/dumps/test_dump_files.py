@@ -15,6 +15,7 @@ from safetensors.numpy import save_file
 import apscope
 from apscope._traces.sources import Source
 from apscope.record import convert
+from tests.python.converted import converted, refused
 from tests.python.torch_process import one_process_with_torch  # noqa: F401  # a fixture for all
 
 
@@ -39,7 +40,7 @@ def test_safetensors_are_known_whatever_the_length_of_their_header(tmp_path):
     ]  # as pickles, archives, npy and HDF5 begin
     for length in lengths:
         header_of(tmp_path / f"step_{length}.safetensors", length)
-    trace = convert(tmp_path, tmp_path / "run", reduction="mean", workers=1).trace
+    trace = converted(tmp_path, tmp_path / "run", workers=1)
     assert trace.steps == tuple(sorted(lengths)) and all(
         trace.read(length, "w").tolist() == [length, 1] for length in lengths
     )
@@ -62,8 +63,7 @@ def test_pickles_and_archives_are_no_safetensors(tmp_path):
         ),
     ):
         (tmp_path / name).write_bytes(data)
-        with pytest.raises(ValueError, match=re.escape(sentence)):
-            convert(tmp_path, tmp_path / "run", reduction="mean")
+        refused(re.escape(sentence), tmp_path)
         (tmp_path / name).unlink()
 
 
@@ -86,7 +86,7 @@ def test_links_to_folders_are_followed_and_loops_are_not(tmp_path):
     } < set(files)
     for i in (1, 2):
         (tmp_path / "elsewhere" / f"of_{i}" / "next").unlink()
-    trace = convert(tmp_path / "dump", tmp_path / "run", reduction="mean").trace
+    trace = converted(tmp_path / "dump", tmp_path / "run")
     assert trace.workers == 3 and [trace.read(0, "w", i)[0] for i in range(3)] == [11, 15, 16]
 
 
@@ -104,11 +104,10 @@ def test_a_folder_that_cannot_be_listed_is_refused(tmp_path, monkeypatch):
         return listed(place)
 
     monkeypatch.setattr(os, "scandir", scandir)
-    with pytest.raises(
-        ValueError,
-        match="dump/rank_1 cannot be listed: permission denied; allow it, or remove the folder",
-    ):
-        convert(tmp_path / "dump", tmp_path / "run", reduction="mean")
+    refused(
+        "dump/rank_1 cannot be listed: permission denied; allow it, or remove the folder",
+        tmp_path / "dump",
+    )
 
 
 def unreadable(folder):
@@ -133,10 +132,7 @@ def test_what_the_pattern_excludes_need_not_be_readable(tmp_path, pattern):
             w=np.ones(3, np.float32),
             b=np.ones(2, np.float32),
         )
-    with pytest.raises(
-        ValueError, match="cannot be read|is one of 2 parts|is a link|is a pickle|is empty"
-    ):
-        convert(tmp_path / "dump", tmp_path / "run", reduction="mean")
+    refused("cannot be read|is one of 2 parts|is a link|is a pickle|is empty", tmp_path / "dump")
     result = convert(tmp_path / "dump", tmp_path / "run", reduction="mean", pattern=pattern)
     assert result.trace.steps == (0, 1) and sorted(result.ignored) == names
     assert any(
@@ -146,8 +142,7 @@ def test_what_the_pattern_excludes_need_not_be_readable(tmp_path, pattern):
         for note in result.notes
     )
     (tmp_path / "dump" / "step_2.npz").write_bytes(b"")
-    with pytest.raises(ValueError, match="step_2.npz is empty"):
-        convert(tmp_path / "dump", tmp_path / "more", reduction="mean", pattern=pattern)
+    refused("step_2.npz is empty", tmp_path / "dump", pattern=pattern)
 
 
 def test_what_tensors_exclude_need_not_be_readable(tmp_path):
@@ -164,10 +159,11 @@ def test_what_tensors_exclude_need_not_be_readable(tmp_path):
             {"quantized": Path("x"), "high_precision": torch.ones(3)},
             folder / f"fc1_activation_iter_{step:06d}.pt",
         )
-    with pytest.raises(
-        ValueError, match="cannot be read|is one of 2 parts|is a link|is a pickle|is empty"
-    ):
-        convert(tmp_path / "dump", tmp_path / "run", reduction="mean", workers=1)
+    refused(
+        "cannot be read|is one of 2 parts|is a link|is a pickle|is empty",
+        tmp_path / "dump",
+        workers=1,
+    )
     result = convert(
         tmp_path / "dump", tmp_path / "run", reduction="mean", tensors="wgrad", workers=1
     )
@@ -179,16 +175,12 @@ def test_what_tensors_exclude_need_not_be_readable(tmp_path):
         *names,
         *(f"tensor_dumps/rank_0/fc1_activation_iter_{step:06d}" for step in (0, 5)),
     ]
-    with pytest.raises(
-        ValueError, match="fc1_activation_iter_000000.pt cannot be read: it contains a pickled "
-    ):
-        convert(
-            tmp_path / "dump",
-            tmp_path / "more",
-            reduction="mean",
-            tensors="wgrad|activation",
-            workers=1,
-        )
+    refused(
+        "fc1_activation_iter_000000.pt cannot be read: it contains a pickled ",
+        tmp_path / "dump",
+        tensors="wgrad|activation",
+        workers=1,
+    )
 
 
 def test_the_largest_step_is_read_back(tmp_path):

@@ -7,6 +7,7 @@ import pytest
 import apscope
 from apscope.record import TraceWriter, convert
 from tests.python.argv import command
+from tests.python.converted import converted, refused
 
 SCALES = (65536.0, 65536.0, 32768.0)  # a GradScaler that has backed off
 
@@ -87,51 +88,18 @@ def test_a_dump_before_unscale_is_what_the_recorder_records(tmp_path):
             )
             scaler.step(optimizer)
             scaler.update()
-    converted = convert(
-        tmp_path / "dump", tmp_path / "run", reduction="mean", workers=1, loss_scale="recorded"
-    ).trace
+    from_dump = converted(tmp_path / "dump", tmp_path / "run", workers=1, loss_scale="recorded")
     recorded = apscope.open_trace(tmp_path / "recorded")
-    one, two = values(converted), values(recorded)
+    one, two = values(from_dump), values(recorded)
     assert all(np.array_equal(one[key], two[key]) for key in two) and len(one) == len(two) == 20
     key = "divided_by_loss_scale"
-    assert converted.manifest.metadata[key] == recorded.manifest.metadata[key]
-    assert converted.manifest.metadata[key].startswith("32768 from step 0, 65536 from step 2")
-
-
-def test_what_a_format_flushes_does_not_depend_on_how_they_were_dumped(tmp_path):
-    """The finding: none:e4m3fn flushed .1 % or 100 %, by how the same gradients were dumped."""
-    options = {"reduction": "mean"}
-    traces = [
-        convert(dump(tmp_path / "s", True), tmp_path / "a", loss_scale="recorded", **options).trace,
-        convert(dump(tmp_path / "p", False), tmp_path / "b", **options).trace,
-    ]
-    rows = [apscope.replay(trace, "none:e4m3fn", topology="ring").summary() for trace in traces]
-    assert (
-        rows[0]
-        .drop(columns="trace", errors="ignore")
-        .equals(rows[1].drop(columns="trace", errors="ignore"))
-    )
-
-
-def test_a_number_given_divides_every_step(tmp_path):
-    trace = convert(
-        dump(tmp_path / "d", True, scales=(1024.0,)),
-        tmp_path / "run",
-        reduction="mean",
-        loss_scale=1024,
-    ).trace
-    plain = convert(
-        dump(tmp_path / "p", False, scales=(1024.0,)), tmp_path / "two", reduction="mean"
-    )
-    assert np.array_equal(trace.read(0, "w", 1), plain.trace.read(0, "w", 1))
-    assert trace.manifest.metadata["divided_by_loss_scale"] == "1024 from step 0"
+    assert from_dump.manifest.metadata[key] == recorded.manifest.metadata[key]
+    assert from_dump.manifest.metadata[key].startswith("32768 from step 0, 65536 from step 2")
 
 
 def test_fp16_whose_quotient_is_below_fp16_is_stored_as_fp32(tmp_path):
     np.savez(tmp_path / "step0.npz", w=np.array([2**-10, 1.0, np.inf, -0.0], np.float16))
-    trace = convert(
-        tmp_path, tmp_path / "run", reduction="mean", loss_scale=2.0**16, workers=1
-    ).trace
+    trace = converted(tmp_path, tmp_path / "run", loss_scale=2.0**16, workers=1)
     found = trace.read(0, "w")
     assert found.dtype == np.float32 and found.tolist() == [2.0**-26, 2.0**-16, np.inf, 0.0]
     assert np.signbit(found[3])
@@ -143,15 +111,14 @@ def test_fp16_whose_quotient_is_below_fp16_is_stored_as_fp32(tmp_path):
 )
 def test_a_quotient_that_is_no_fp32_value_is_refused_or_rounded_by_request(tmp_path, value, scale):
     np.savez(tmp_path / "step0.npz", w=np.array([0.0, value], np.float32))
-    args = (tmp_path, tmp_path / "run")
-    with pytest.raises(
-        ValueError,
-        match=r"step0.npz: array 'w': its element 1 \(.*\) divided by the loss scale .* is not an "
+    options = {"loss_scale": scale, "workers": 1}
+    refused(
+        r"step0.npz: array 'w': its element 1 \(.*\) divided by the loss scale .* is not an "
         r"fp32 value; pass --round-to-fp32 to round it as torch.amp.GradScaler does$",
-    ):
-        convert(*args, reduction="mean", loss_scale=scale, workers=1)
-    assert not (tmp_path / "run").exists()
-    trace = convert(*args, reduction="mean", loss_scale=scale, workers=1, round_to_fp32=True).trace
+        tmp_path,
+        **options,
+    )
+    trace = converted(tmp_path, tmp_path / "run", round_to_fp32=True, **options)
     with np.errstate(all="ignore"):
         product = np.float32(value) * np.float32(1 / scale)
     assert trace.read(0, "w").tolist() == [0.0, float(product)]
@@ -168,23 +135,25 @@ def test_rounding_is_that_of_grad_scaler(tmp_path):
     scaler = torch.amp.GradScaler("cpu", init_scale=3000.0)
     scaler.scale(torch.ones(1))  # makes the scale's tensor
     scaler.unscale_(optimizer)
-    trace = convert(
-        tmp_path, tmp_path / "run", reduction="mean", loss_scale=3000, workers=1, round_to_fp32=True
-    ).trace
+    trace = converted(tmp_path, tmp_path / "run", loss_scale=3000, workers=1, round_to_fp32=True)
     assert np.array_equal(trace.read(0, "w"), p.grad.numpy())
 
 
 def test_exact_quotients_by_any_scale_are_stored(tmp_path):
     np.savez(tmp_path / "step0.npz", w=np.array([3.0, -1.5, np.nan, np.inf, 0.0], np.float32))
-    trace = convert(tmp_path, tmp_path / "run", reduction="mean", loss_scale=3, workers=1).trace
+    trace = converted(tmp_path, tmp_path / "run", loss_scale=3, workers=1)
     assert np.array_equal(trace.read(0, "w"), [1, -0.5, np.nan, np.inf, 0], equal_nan=True)
 
 
 @pytest.mark.parametrize("scale", [0.0, -2.0, np.inf, np.nan])
 def test_a_recorded_scale_that_divides_nothing_is_refused(tmp_path, scale):
     np.savez(tmp_path / "step4.npz", w=np.ones(3, np.float32), loss_scale=np.float32(scale))
-    with pytest.raises(ValueError, match="the files of step 4 have the loss scale .*; leave the "):
-        convert(tmp_path, tmp_path / "run", reduction="mean", loss_scale="recorded", workers=1)
+    refused(
+        "the files of step 4 have the loss scale .*; leave the ",
+        tmp_path,
+        loss_scale="recorded",
+        workers=1,
+    )
 
 
 def test_a_trace_that_includes_a_scale_says_so_in_info_and_replay(tmp_path, capsys):

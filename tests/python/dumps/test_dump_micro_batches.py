@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from apscope.record import convert
+from tests.python.converted import converted, pattern_of, refused
 
 NAMES = (
     "step{s}_rank{w}_micro{m}",
@@ -63,9 +64,7 @@ def test_own_is_what_autograd_leaves_in_grad(tmp_path, dtype):
             for key, value in arrays(0, 0, m).items()
         }
         torch.save(parts, tmp_path / f"step0_micro{m}.pt")
-    trace = convert(
-        tmp_path, tmp_path / "run", reduction="mean", accumulate="own", round_to_fp32=True
-    ).trace
+    trace = converted(tmp_path, tmp_path / "run", accumulate="own", round_to_fp32=True)
     for key in trace.tensors:
         p = torch.nn.Parameter(torch.zeros(arrays(0, 0, 0)[key].shape, dtype=getattr(torch, dtype)))
         for m in range(5):
@@ -76,9 +75,9 @@ def test_own_is_what_autograd_leaves_in_grad(tmp_path, dtype):
 def test_bfloat16_in_fp32_is_not_bfloat16(tmp_path):
     folder = dump(tmp_path / "dump", dtype=ml_dtypes.bfloat16)
     traces = [
-        convert(
-            folder, tmp_path / kind, reduction="mean", accumulate=kind, raw_dtype="bfloat16"
-        ).trace.read(0, "fc.weight", 0)
+        converted(folder, tmp_path / kind, accumulate=kind, raw_dtype="bfloat16").read(
+            0, "fc.weight", 0
+        )
         for kind in ("fp32", "own")
     ]
     assert not np.array_equal(*traces)
@@ -90,14 +89,11 @@ def test_bfloat16_in_fp32_is_not_bfloat16(tmp_path):
 
 def test_without_accumulate_the_advice_adds_them_and_works(tmp_path):
     folder = dump(tmp_path / "dump")
-    with pytest.raises(ValueError, match=r"under 'micro0', 'micro1', .*--accumulate") as error:
-        convert(folder, tmp_path / "run", reduction="mean")
-    assert "--tensors" not in str(error.value)
-    pattern = str(error.value).split("--pattern '")[1].split("'")[0]
-    trace = convert(
-        folder, tmp_path / "run", reduction="mean", pattern=pattern, accumulate="fp32"
-    ).trace
-    other = convert(folder, tmp_path / "two", reduction="mean", accumulate="fp32").trace
+    error = refused(r"under 'micro0', 'micro1', .*--accumulate", folder)
+    assert "--tensors" not in error
+    pattern = pattern_of(error)
+    trace = converted(folder, tmp_path / "run", pattern=pattern, accumulate="fp32")
+    other = converted(folder, tmp_path / "two", accumulate="fp32")
     assert (trace.steps, trace.workers, trace.tensors) == (other.steps, 2, other.tensors)
     assert np.array_equal(trace.read(3, "fc.bias", 1), other.read(3, "fc.bias", 1))
 
@@ -109,35 +105,27 @@ def test_division_comes_after_the_sum(tmp_path):
             w=np.array([value, 0], np.float32),
             loss_scale=np.float32(4),
         )
-    trace = convert(
-        tmp_path,
-        tmp_path / "run",
-        reduction="mean",
-        accumulate="fp32",
-        loss_scale="recorded",
-        workers=1,
-    ).trace
+    trace = converted(
+        tmp_path, tmp_path / "run", accumulate="fp32", loss_scale="recorded", workers=1
+    )
     assert trace.read(0, "w").tolist() == [2.0**22, 0]
 
 
 def test_a_lost_micro_batch_is_refused(tmp_path):
     folder = dump(tmp_path / "dump")
     (folder / "step3_rank1_micro2.npz").unlink()
-    with pytest.raises(
-        ValueError,
-        match="of step 3, worker 1: not every worker and step has the micro-batch 2; find the",
-    ):
-        convert(folder, tmp_path / "run", reduction="mean", accumulate="fp32")
+    refused(
+        "of step 3, worker 1: not every worker and step has the micro-batch 2; find the",
+        folder,
+        accumulate="fp32",
+    )
 
 
 def test_a_tensor_that_a_micro_batch_lacks_adds_nothing_by_request(tmp_path):
     np.savez(tmp_path / "step0_micro0.npz", w=np.ones(3, np.float32), b=np.ones(2, np.float32))
     np.savez(tmp_path / "step0_micro1.npz", w=np.ones(3, np.float32))
-    with pytest.raises(ValueError, match="'b' of step 0, .*micro-batch 1; pass --missing zeros"):
-        convert(tmp_path, tmp_path / "run", reduction="mean", accumulate="fp32")
-    trace = convert(
-        tmp_path, tmp_path / "run", reduction="mean", accumulate="fp32", missing="zeros"
-    ).trace
+    refused("'b' of step 0, .*micro-batch 1; pass --missing zeros", tmp_path, accumulate="fp32")
+    trace = converted(tmp_path, tmp_path / "run", accumulate="fp32", missing="zeros")
     assert trace.read(0, "w").tolist() == [2] * 3 and trace.read(0, "b").tolist() == [1] * 2
 
 
@@ -156,34 +144,36 @@ def test_a_tensor_that_a_micro_batch_lacks_adds_nothing_by_request(tmp_path):
     ],
 )
 def test_a_pattern_and_accumulate_belong_together(tmp_path, options, words):
-    with pytest.raises(ValueError, match=words):
-        convert(dump(tmp_path / "dump"), tmp_path / "run", reduction="mean", **options)
+    refused(words, dump(tmp_path / "dump"), **options)
 
 
 def test_names_without_micro_batches_are_not_added(tmp_path):
     np.savez(tmp_path / "step0_rank0.npz", w=np.ones(3, np.float32), b=np.ones(2, np.float32))
-    with pytest.raises(ValueError, match="no name has a micro-batch such as micro_0"):
-        convert(tmp_path, tmp_path / "run", reduction="mean", accumulate="fp32")
+    refused("no name has a micro-batch such as micro_0", tmp_path, accumulate="fp32")
 
 
 def test_fp8_has_no_sum_of_its_own(tmp_path):
     for m in range(2):
         np.savez(tmp_path / f"step0_micro{m}.npz", w=np.ones(3, ml_dtypes.float8_e4m3fn))
     options = {"reduction": "mean", "raw_dtype": "float8_e4m3fn", "workers": 1}
-    with pytest.raises(ValueError, match="float8_e4m3fn, in which no training adds micro-batches"):
-        convert(tmp_path, tmp_path / "run", accumulate="own", **options)
-    assert convert(tmp_path, tmp_path / "run", accumulate="fp32", **options).trace.read(
+    refused(
+        "float8_e4m3fn, in which no training adds micro-batches",
+        tmp_path,
+        accumulate="own",
+        **options,
+    )
+    assert converted(tmp_path, tmp_path / "run", accumulate="fp32", **options).read(
         0, "w"
     ).tolist() == [2, 2, 2]
 
 
 def test_another_number_of_passes_than_of_micro_batches_is_refused(tmp_path):
     options = {"reduction": "mean", "accumulate": "fp32"}
-    with pytest.raises(
-        ValueError,
-        match="accumulation is 2, but 3 micro-batches are added; leave out --accumulation$",
-    ):
-        convert(dump(tmp_path / "dump", micro=3), tmp_path / "run", accumulation=2, **options)
-    assert not (tmp_path / "run").exists()
-    trace = convert(tmp_path / "dump", tmp_path / "run", accumulation=3, **options).trace
+    refused(
+        "accumulation is 2, but 3 micro-batches are added; leave out --accumulation$",
+        dump(tmp_path / "dump", micro=3),
+        accumulation=2,
+        **options,
+    )
+    trace = converted(tmp_path / "dump", tmp_path / "run", accumulation=3, **options)
     assert trace.manifest.metadata["accumulation"] == "3"

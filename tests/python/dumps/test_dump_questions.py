@@ -3,20 +3,26 @@
 import numpy as np
 import pytest
 
+from apscope._dumps.patterns import DEFAULT_PATTERNS
 from apscope.record import convert
 from tests.python.argv import command
+from tests.python.converted import converted, pattern_of, refused
 
 RNG = np.random.default_rng(0)
 
 
-def write(folder, pattern, steps=2, workers=2):
-    """One npz per step and worker, whose first axes differ."""
-    for step in range(steps):
+def write(folder, pattern, steps=(0, 1), workers=2):
+    """One npz per step and worker, whose first axes differ; their gradients by step and worker."""
+    written = {}
+    for step in steps:
         for worker in range(workers):
             path = folder / f"{pattern.format(s=step, w=worker)}.npz"
             path.parent.mkdir(parents=True, exist_ok=True)
             g = {"fc.w": RNG.standard_normal((5, 3)), "fc.b": RNG.standard_normal(4)}
-            np.savez(path, **{name: array.astype(np.float32) for name, array in g.items()})
+            g = {name: array.astype(np.float32) for name, array in g.items()}
+            np.savez(path, **g)
+            written[step, worker] = g
+    return written
 
 
 @pytest.mark.parametrize(
@@ -28,12 +34,20 @@ def write(folder, pattern, steps=2, workers=2):
         "rank{w}_step{s}", "iteration-{s}/gpu-{w}", "step_{s}/local_rank_{w}", "step_{s}/dp_rank_{w}",
         "epoch_{s}/rank_{w}", "batch{s}/rank{w}", "batch_{s}_worker_{w}", "update_{s}/learner_{w}",
         "round_{s}/client_{w}", "step{s}/node{w}", "step{s}.dev{w}", "tid{w}/it{s}",
+        "grads_rank{w}_step{s}", "step{s}/rank{w}", "rank={w}/iter={s}", "global_step{s}/dump-gpu{w}",
+        "it{s}_worker{w}", "run/GPU_{w}/Step_{s}/grads", "run/s{s}/rank_{w}", "step_{s}/w{w}",
+        "rank_{w}/iter_{s:06d}",
     ],
 )  # fmt: skip
 def test_a_usual_layout_is_understood_without_an_option(tmp_path, pattern):
-    write(tmp_path / "dump", pattern)
-    found = convert(tmp_path / "dump", tmp_path / "run", reduction="mean", dry_run=True)
-    assert found.understood.startswith("4 files: 2 steps x 2 workers, 2 tensors, ")
+    written = write(tmp_path / "dump", pattern, steps=(1, 12))
+    found = convert(tmp_path / "dump", tmp_path / "run", reduction="sum")
+    assert found.pattern in DEFAULT_PATTERNS and found.ignored == ()
+    trace = found.trace
+    assert trace.steps == (1, 12) and trace.workers == 2 and trace.tensors == ("fc.w", "fc.b")
+    assert trace.manifest.reduction == "sum"
+    for (step, worker), g in written.items():
+        assert all(np.array_equal(trace.read(step, name, worker), g[name]) for name in g)
 
 
 @pytest.mark.parametrize(
@@ -41,20 +55,15 @@ def test_a_usual_layout_is_understood_without_an_option(tmp_path, pattern):
 )
 def test_the_pattern_that_a_refusal_proposes_converts_the_dump(tmp_path, pattern):
     write(tmp_path / "dump", pattern)
-    with pytest.raises(
-        ValueError, match="the same tensors are under .*pass --pattern '"
-    ) as refused:
-        convert(tmp_path / "dump", tmp_path / "run", reduction="mean")
-    proposed = str(refused.value).split("--pattern '")[1].split("'")[0]
-    found = convert(tmp_path / "dump", tmp_path / "run", reduction="mean", pattern=proposed)
+    said = refused("the same tensors are under .*pass --pattern '", tmp_path / "dump")
+    found = convert(tmp_path / "dump", tmp_path / "run", reduction="mean", pattern=pattern_of(said))
     assert found.understood.startswith("4 files: 2 steps x 2 workers, 2 tensors, ")
 
 
 def test_words_that_count_something_else_alone_stay_in_the_tensors_names(tmp_path):
     """Nodes of a graph, rounds of a cipher, epochs: only beside a step or a worker."""
     np.savez(tmp_path / "a.npz", **{f"node_{i}/w": np.ones(3 + i, np.float32) for i in range(2)})
-    with pytest.raises(ValueError, match="the same tensors are under 'node_0', 'node_1'"):
-        convert(tmp_path / "a.npz", tmp_path / "run", reduction="mean", workers=1)
+    refused("the same tensors are under 'node_0', 'node_1'", tmp_path / "a.npz", workers=1)
 
 
 def states():
@@ -71,8 +80,7 @@ def test_a_state_of_weights_beside_an_epoch_is_refused(tmp_path):
     torch, state, _ = states()
     for key in ("model_state_dict", "state_dict", "ema_params"):
         torch.save({key: state, "epoch": 3}, tmp_path / "step_3.pt")
-        with pytest.raises(ValueError, match=f"is in '{key}', as weights are in a checkpoint"):
-            convert(tmp_path / "step_3.pt", tmp_path / "run", reduction="mean", workers=1)
+        refused(f"is in '{key}', as weights are in a checkpoint", tmp_path / "step_3.pt", workers=1)
         options = {"reduction": "mean", "workers": 1, "dry_run": True, "tensors": "weight"}
         assert convert(tmp_path / "step_3.pt", tmp_path / "run", **options).understood
     torch.save({"state_dict": state}, tmp_path / "grads_3.pt")
@@ -94,10 +102,10 @@ def test_weights_of_one_worker_are_asked_about_even_if_a_step_is_named(tmp_path)
 
 
 def test_gradients_that_change_have_no_such_remark(tmp_path):
-    write(tmp_path / "dump", "step_{s}_rank_{w}", steps=3, workers=1)
+    write(tmp_path / "dump", "step_{s}_rank_{w}", steps=range(3), workers=1)
     found = convert(tmp_path / "dump", tmp_path / "run", reduction="mean")
     assert not any("values change" in note for note in found.notes)
-    write(tmp_path / "two", "step_{s}_rank_{w}", steps=1)
+    write(tmp_path / "two", "step_{s}_rank_{w}", steps=[0])
     found = convert(tmp_path / "two", tmp_path / "run2", reduction="mean")
     assert not any("not weights" in note for note in found.notes)  # equal weights are refused
 
@@ -127,29 +135,29 @@ def test_arguments_are_looked_at_before_an_address(tmp_path):
         ({"loss_scale": np.float32(0)}, "loss_scale is 0.0; it must be a number above 0"),
         ({"sample": np.float64(2)}, "sample is 2; it must be above 0"),
     ):
-        with pytest.raises(ValueError, match=sentence) as refused:
-            convert("nosuch://bucket/dump", tmp_path / "run", reduction="mean", **options)
-        assert "np." not in str(refused.value) and "nosuch" not in str(refused.value)
-    with pytest.raises(ValueError, match="order is 3|cannot be read|order"):
-        convert("nosuch://bucket/dump", tmp_path / "run", reduction="mean", order=tmp_path)
+        said = refused(sentence, "nosuch://bucket/dump", **options)
+        assert "np." not in said and "nosuch" not in said
+    refused("order is 3|cannot be read|order", "nosuch://bucket/dump", order=tmp_path)
 
 
 def test_numbers_of_numpy_are_numbers(tmp_path):
     g = RNG.standard_normal((2, 3, 7)).astype(np.float32)
     np.savez(tmp_path / "g.npz", w=g)
-    trace = convert(
-        tmp_path / "g.npz", tmp_path / "run", reduction="mean", step_axis=np.int64(0),
-        worker_axis=np.int32(1), loss_scale=np.float32(1), accumulation=np.int64(2),
-    ).trace  # fmt: skip
+    trace = converted(
+        tmp_path / "g.npz",
+        tmp_path / "run",
+        step_axis=np.int64(0),
+        worker_axis=np.int32(1),
+        loss_scale=np.float32(1),
+        accumulation=np.int64(2),
+    )
     assert (len(trace.steps), trace.workers) == (2, 3)
     np.testing.assert_array_equal(trace.read(1, "w", 2), g[1, 2])
 
 
 def test_one_of_a_kind_has_no_plural(tmp_path, capsys):
     np.savez(tmp_path / "g.npz", w=np.ones(3, np.float32))
-    trace = convert(
-        tmp_path / "g.npz", tmp_path / "run", reduction="mean", workers=1, step_axis="none"
-    ).trace
+    trace = converted(tmp_path / "g.npz", tmp_path / "run", workers=1, step_axis="none")
     assert "1 step, 1 worker, 1 tensor, stage" in repr(trace)
     assert command("info {} --check", tmp_path / "run") == 0
     out = capsys.readouterr().out
@@ -159,15 +167,11 @@ def test_one_of_a_kind_has_no_plural(tmp_path, capsys):
         ({"pattern": "x"}, "matches none of 1 file; the first is"),
         ({"workers": 2, "worker_axis": "none"}, "has 1 worker, not 2"),
     ):
-        with pytest.raises(ValueError, match=sentence):
-            convert(
-                tmp_path / "g.npz", tmp_path / "b", reduction="mean", step_axis="none", **options
-            )
+        refused(sentence, tmp_path / "g.npz", step_axis="none", **options)
     with pytest.raises(ValueError, match="step 3 was not recorded; its one step is 0$"):
         trace.read(3, "w")
     assert command("ladder {} --formats e3m4", tmp_path / "run") == 0
     out = capsys.readouterr().out
     assert ", 1 step\n" in out and "1 steps" not in out
     np.savez(tmp_path / "void.npz", w=np.zeros(3, "V1"))
-    with pytest.raises(ValueError, match="has values of 1 byte without a type"):
-        convert(tmp_path / "void.npz", tmp_path / "b", reduction="mean", workers=1)
+    refused("has values of 1 byte without a type", tmp_path / "void.npz", workers=1)

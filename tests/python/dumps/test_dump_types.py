@@ -10,26 +10,15 @@ import numpy as np
 import pytest
 
 from apscope import open_trace
-from apscope.record import convert
 from tests.python.argv import command
+from tests.python.converted import converted, refused
+from tests.python.processes import run_ranks
 from tests.python.torch_process import one_process_with_torch  # noqa: F401  # a fixture for all
 
 # Codes 0 to 15 of e2m1fn: sign, two bits of exponent with bias 1, one of mantissa.
 FP4 = [0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6]
 CODES = np.arange(16, dtype=np.uint8).reshape(2, 8)
 PACKED = CODES[:, ::2] | CODES[:, 1::2] << 4  # the low half is the first of the two
-
-
-def test_packed_fp4_of_safetensors_is_unpacked(tmp_path):
-    """A header's shape counts values; in memory torch's last axis is half as long."""
-    header = {"w": {"dtype": "F4", "shape": [2, 8], "data_offsets": [0, 8]}}
-    text = json.dumps(header).encode()
-    (tmp_path / "step_0.safetensors").write_bytes(
-        struct.pack("<Q", len(text)) + text + PACKED.tobytes()
-    )
-    trace = convert(tmp_path, tmp_path / "run", reduction="mean", workers=1).trace
-    found = trace.read(0, "w")
-    assert found.shape == (2, 8) and found.ravel().tolist() == FP4 and np.signbit(found[1, 0])
 
 
 @pytest.mark.parametrize("kind", ["pt", "safetensors"])
@@ -46,10 +35,11 @@ def test_packed_fp4_of_torch_is_twice_as_wide(tmp_path, kind, axis):
 
         save_file({"w": tensor}, tmp_path / "step_0.safetensors")
     options = {"workers": 1} if axis is None else {"worker_axis": axis}
-    trace = convert(tmp_path, tmp_path / "run", reduction="mean", stage="local", **options).trace
+    trace = converted(tmp_path, tmp_path / "run", stage="local", **options)
     expected = np.array(FP4, np.float32).reshape(2, 8)
     if axis is None:
-        assert np.array_equal(trace.read(0, "w"), expected)
+        found = trace.read(0, "w")
+        assert np.array_equal(found, expected) and np.signbit(found[1, 0])
     else:
         assert trace.workers == expected.shape[axis]
         for worker in range(trace.workers):
@@ -62,12 +52,8 @@ def test_an_odd_number_of_packed_values_per_row(tmp_path):
     (tmp_path / "step_0.safetensors").write_bytes(
         struct.pack("<Q", len(text)) + text + bytes([0x21, 0x43, 0x65])
     )
-    trace = convert(tmp_path, tmp_path / "run", reduction="mean", worker_axis=0).trace
-    assert trace.read(0, "w", 1).tolist() == [2, 3, 4] and trace.read(0, "w").tolist() == [
-        0.5,
-        1,
-        1.5,
-    ]
+    trace = converted(tmp_path, tmp_path / "run", worker_axis=0)
+    assert [trace.read(0, "w", i).tolist() for i in range(2)] == [[0.5, 1, 1.5], [2, 3, 4]]
 
 
 MAKE_DTENSORS = """
@@ -89,11 +75,7 @@ for name, local, placement in (
 def test_dtensors_are_read_or_called_shards(tmp_path):
     """The finding: all of them were called damaged."""
     pytest.importorskip("torch.distributed.tensor")
-    ranks = [
-        subprocess.Popen([sys.executable, "-c", MAKE_DTENSORS, str(tmp_path), str(rank)])
-        for rank in range(2)
-    ]
-    assert [rank.wait(300) for rank in ranks] == [0, 0]
+    run_ranks(MAKE_DTENSORS, tmp_path)
     for name, words in (
         (
             "shard",
@@ -102,33 +84,23 @@ def test_dtensors_are_read_or_called_shards(tmp_path):
         ),
         ("part", r"is a DTensor of partial sums, one of 2 processes'; save grad.full_tensor\(\)$"),
     ):
-        with pytest.raises(ValueError, match=words):
-            convert(
-                tmp_path,
-                tmp_path / "run",
-                reduction="mean",
-                pattern=rf"{name}_rank(?P<worker>\d)",
-            )
-    trace = convert(
+        refused(words, tmp_path, pattern=rf"{name}_rank(?P<worker>\d)")
+    trace = converted(
         tmp_path,
         tmp_path / "run",
-        reduction="mean",
         pattern=r"copy_rank(?P<worker>\d)",
         stage="reduced",
         step_axis="none",
-    ).trace
+    )
     assert trace.read(0, "w", 1).ravel().tolist() == list(range(12))
 
 
 def test_a_meta_tensor_is_called_so_and_can_be_left_out(tmp_path):
     torch = pytest.importorskip("torch")
     torch.save({"w": torch.empty(4, 3, device="meta"), "b": torch.ones(2)}, tmp_path / "step_0.pt")
-    with pytest.raises(
-        ValueError, match="step_0.pt: array 'w' is a tensor on the meta device, which has a shape"
-    ):
-        convert(tmp_path, tmp_path / "run", reduction="mean")
+    refused("step_0.pt: array 'w' is a tensor on the meta device, which has a shape", tmp_path)
     options = {"reduction": "mean", "tensors": "b", "workers": 1}
-    assert convert(tmp_path, tmp_path / "run", **options).trace.tensors == ("b",)
+    assert converted(tmp_path, tmp_path / "run", **options).tensors == ("b",)
 
 
 def npy(name, values):
@@ -174,17 +146,14 @@ def test_raw_types_by_array(tmp_path, capsys):
     )
     capsys.readouterr()
     raw = {"head$": "float8_e5m2", "tail": "float8_e4m3fn", "wide": "bfloat16"}
-    trace = convert(tmp_path / "step0.npz", tmp_path / "two", reduction="mean", raw_dtype=raw).trace
+    trace = converted(tmp_path / "step0.npz", tmp_path / "two", raw_dtype=raw)
     assert [trace.read(0, name).tolist()[:3] for name in trace.tensors] == [values] * 3
-    with pytest.raises(ValueError, match=r"raw_dtype '\[' is not a regular expression"):
-        convert(tmp_path, tmp_path / "no", reduction="mean", raw_dtype={"[": "bfloat16"})
-    with pytest.raises(ValueError, match="array 'head' has dtype uint8, which is not a gradient's"):
-        convert(
-            tmp_path / "step0.npz",
-            tmp_path / "no",
-            reduction="mean",
-            raw_dtype={"wide": "bfloat16"},
-        )
+    refused(r"raw_dtype '\[' is not a regular expression", tmp_path, raw_dtype={"[": "bfloat16"})
+    refused(
+        "array 'head' has dtype uint8, which is not a gradient's",
+        tmp_path / "step0.npz",
+        raw_dtype={"wide": "bfloat16"},
+    )
 
 
 def test_the_first_of_several_raw_types_for_the_same_arrays_counts(tmp_path):
@@ -196,7 +165,11 @@ def test_the_first_of_several_raw_types_for_the_same_arrays_counts(tmp_path):
     assert open_trace(tmp_path / "run").read(0, "w").tolist() == [0.5, -2, 6]
     pairs = [("w", "float8_e4m3fn"), ("w", "float8_e5m2")]
     options = {"reduction": "mean", "workers": 1}
-    trace = convert(tmp_path / "step0.npz", tmp_path / "two", raw_dtype=pairs, **options).trace
+    trace = converted(tmp_path / "step0.npz", tmp_path / "two", raw_dtype=pairs, **options)
     assert trace.read(0, "w").tolist() == [0.5, -2, 6]
-    with pytest.raises(ValueError, match=r"raw_dtype has 'bfloat16', which is not a pair of a reg"):
-        convert(tmp_path / "step0.npz", tmp_path / "no", raw_dtype=["bfloat16"], **options)
+    refused(
+        r"raw_dtype has 'bfloat16', which is not a pair of a reg",
+        tmp_path / "step0.npz",
+        raw_dtype=["bfloat16"],
+        **options,
+    )

@@ -11,6 +11,7 @@ from apscope._dumps.patterns import DEFAULT_PATTERNS
 from apscope._dumps.sample import BLOCK, chosen_blocks
 from apscope.cli import main
 from apscope.record import convert
+from tests.python.converted import converted, pattern_of, refused
 from tests.python.dumps.test_dumps import DUMPS, FOUR
 from tests.python.torch_process import one_process_with_torch  # noqa: F401  # a fixture for all
 
@@ -22,7 +23,7 @@ def test_a_folder_of_one_file_is_that_file(tmp_path):
         **{"fc.w": np.ones(2, np.float32), "fc.b": np.ones(3, np.float32)},
     )
     for i, source in enumerate(("dump", "dump/grads.npz")):
-        assert convert(tmp_path / source, tmp_path / f"run{i}", reduction="mean").trace.tensors == (
+        assert converted(tmp_path / source, tmp_path / f"run{i}").tensors == (
             "fc.w",
             "fc.b",
         )
@@ -50,24 +51,10 @@ def test_verbs_that_want_a_trace_name_convert_where_they_get_a_dump(tmp_path, ca
     assert list(tmp_path.iterdir()) == []
 
 
-def test_wrappers_leave_the_names_with_a_pattern_too(tmp_path):
-    names = ["module._orig_mod.fc.weight", "module.b"]
-    np.savez(
-        tmp_path / "at_3.npz",
-        **{f"grads/{name}": np.ones(2 + i, np.float32) for i, name in enumerate(names)},
-    )
-    for pattern in (r"at_(?P<step>\d+)", r"at_(?P<step>\d+)/(?P<tensor>.+)"):
-        assert convert(
-            tmp_path, tmp_path / f"run{len(pattern)}", reduction="mean", pattern=pattern
-        ).trace.tensors == ("fc.weight", "b")
-
-
 def test_a_list_of_tensors_is_numbered(tmp_path):
     torch = pytest.importorskip("torch")
     torch.save([torch.ones(2 + i) for i in range(11)], tmp_path / "step_0.pt")
-    assert convert(tmp_path, tmp_path / "run", reduction="mean").trace.tensors == tuple(
-        map(str, range(11))
-    )
+    assert converted(tmp_path, tmp_path / "run").tensors == tuple(map(str, range(11)))
 
 
 def test_arrays_of_numpy_in_files_of_torch_are_read(tmp_path):
@@ -81,7 +68,7 @@ def test_arrays_of_numpy_in_files_of_torch_are_read(tmp_path):
             },
             tmp_path / f"step_{step}.pt",
         )
-    trace = convert(tmp_path, tmp_path / "run", reduction="mean").trace
+    trace = converted(tmp_path, tmp_path / "run")
     assert trace.tensors == ("w", "b") and trace.read(1, "w").tolist() == [[1] * 3] * 2
     assert [step.loss for step in trace.manifest.steps] == [0.5, 0.5]
 
@@ -100,9 +87,7 @@ def test_empty_tensors_and_single_numbers_are_tensors(tmp_path):
                 "w": torch.ones(4).bfloat16(),
             }
             save(arrays, tmp_path / name / f"step_0_rank_{worker}.{name}")
-        trace = convert(
-            tmp_path / name, tmp_path / f"run-{name}", reduction="mean", sample=0.5
-        ).trace
+        trace = converted(tmp_path / name, tmp_path / f"run-{name}", sample=0.5)
         assert (
             trace.read(0, "logit_scale", 1) == 3
             and trace.read(0, "none").size == 0
@@ -120,15 +105,15 @@ def test_gradients_beside_weights_are_asked_for(tmp_path):
             for name in names
         },
     )
-    with pytest.raises(
-        ValueError,
-        match=r"step_0.npz: array 'model/module.fc.weight': the same tensors are under 'model', "
+    refused(
+        r"step_0.npz: array 'model/module.fc.weight': the same tensors are under 'model', "
         r"'grads'; .*--tensors '\^grads/'",
-    ):
-        convert(tmp_path, tmp_path / "run", reduction="mean")
-    assert convert(
-        tmp_path, tmp_path / "run", reduction="mean", tensors="^grads/"
-    ).trace.tensors == ("fc.weight", "fc.bias")
+        tmp_path,
+    )
+    assert converted(tmp_path, tmp_path / "run", tensors="^grads/").tensors == (
+        "fc.weight",
+        "fc.bias",
+    )
 
 
 def test_what_is_no_dump_beside_one_is_left_out_by_the_pattern_that_is_offered(tmp_path):
@@ -139,13 +124,12 @@ def test_what_is_no_dump_beside_one_is_left_out_by_the_pattern_that_is_offered(t
             b=np.ones(2, np.float32),
         )
     np.savez(tmp_path / "optimizer.npz", state=np.ones(3, np.float32))
-    with pytest.raises(
-        ValueError,
-        match=r"optimizer.npz: array 'state' has the address 'optimizer/state'.*\(1 of 5 arrays\) "
+    error = refused(
+        r"optimizer.npz: array 'state' has the address 'optimizer/state'.*\(1 of 5 arrays\) "
         r"pass --pattern '(.*)'$",
-    ) as error:
-        convert(tmp_path, tmp_path / "run", reduction="mean")
-    pattern = str(error.value).split("--pattern '")[1][:-1]
+        tmp_path,
+    )
+    pattern = pattern_of(error)
     assert convert(tmp_path, tmp_path / "run", reduction="mean", pattern=pattern).ignored == (
         "optimizer/state",
     )
@@ -159,7 +143,7 @@ def test_old_files_of_torch_are_read_too(tmp_path):
             tmp_path / f"step_{step}.pth",
             _use_new_zipfile_serialization=False,
         )
-    assert convert(tmp_path, tmp_path / "run", reduction="mean").trace.read(1, "w").tolist() == [
+    assert converted(tmp_path, tmp_path / "run").read(1, "w").tolist() == [
         1,
         1,
         1,
@@ -170,14 +154,10 @@ def test_old_files_of_torch_are_read_too(tmp_path):
 
 
 def test_steps_and_tensors_are_selected(tmp_path):
-    trace = convert(
-        FOUR / "npz", tmp_path / "run", reduction="mean", steps="1:", tensors=r"^blocks\."
-    ).trace
+    trace = converted(FOUR / "npz", tmp_path / "run", steps="1:", tensors=r"^blocks\.")
     assert trace.steps == (1,) and trace.tensors == ("blocks.2.weight", "blocks.10.weight")
-    with pytest.raises(ValueError, match="has no step 5; it has steps 0 to 1"):
-        convert(FOUR / "npz", tmp_path / "no", reduction="mean", steps=[5])
-    with pytest.raises(ValueError, match="tensors 'conv' matches none of stem.weight"):
-        convert(FOUR / "npz", tmp_path / "no", reduction="mean", tensors="conv")
+    refused("has no step 5; it has steps 0 to 1", FOUR / "npz", steps=[5])
+    refused("tensors 'conv' matches none of stem.weight", FOUR / "npz", tensors="conv")
 
 
 def test_a_sample_is_of_whole_blocks_the_same_everywhere(tmp_path):
@@ -190,7 +170,7 @@ def test_a_sample_is_of_whole_blocks_the_same_everywhere(tmp_path):
                 "b": random.standard_normal(7).astype(np.float32),
             }
             save_file(whole[step, worker], tmp_path / f"step_{step}_rank_{worker}.safetensors")
-    trace = convert(tmp_path, tmp_path / "run", reduction="mean", sample=0.3).trace
+    trace = converted(tmp_path, tmp_path / "run", sample=0.3)
     blocks = chosen_blocks("w", 30000, 0.3)
     assert len(blocks) == 3 and blocks.tolist() == sorted(set(blocks.tolist())) and blocks.max() < 8
     for (step, worker), tensors in whole.items():

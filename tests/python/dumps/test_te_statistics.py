@@ -10,8 +10,9 @@ import pytest
 
 import apscope
 from apscope.cli import main
-from apscope.record import TraceWriter, beside_te_statistics, te_statistics
+from apscope.record import beside_te_statistics, te_statistics
 from tests.python.argv import command
+from tests.python.recorded import record
 
 LINE = "2026-11-23 03:56:47,618 - INFO - {} \t\t\t\t iteration={:06d} \t\t\t\t value={}\n"
 KEY = ["step", "rank", "layer", "tensor", "statistic"]
@@ -96,10 +97,8 @@ def test_logged_numbers_stand_beside_the_same_of_the_dumped_tensors(dump, trace)
     ],
 )
 def test_names_agree_apart_from_what_stands_in_front(name, log, tmp_path):
-    with TraceWriter(tmp_path / "trace", workers=1) as writer:
-        for tensor in (name, "fc2.weight"):
-            writer.add(7, 0, tensor, np.float32([0, -3, 0.5]))
-        writer.end_step(7)
+    values = np.float32([[0, -3, 0.5]])
+    trace = record(tmp_path / "trace", {7: dict.fromkeys((name, "fc2.weight"), values)})
     path = log(
         *(
             LINE.format(f"model.layers.0.{what}", 7, 1.0)
@@ -111,9 +110,7 @@ def test_names_agree_apart_from_what_stands_in_front(name, log, tmp_path):
             )
         )
     )
-    table = beside_te_statistics(apscope.open_trace(tmp_path / "trace"), path).set_index(
-        ["layer", "statistic"]
-    )
+    table = beside_te_statistics(trace, path).set_index(["layer", "statistic"])
     assert table["own"]["model.layers.0.fc1"].to_dict() == pytest.approx(
         {"cur_amax": 3, "dynamic_range": math.log2(6), "odd": math.nan}, nan_ok=True
     )
@@ -121,23 +118,16 @@ def test_names_agree_apart_from_what_stands_in_front(name, log, tmp_path):
 
 
 def test_two_names_alike_are_none(log, tmp_path):
-    with TraceWriter(tmp_path / "trace", workers=1) as writer:
-        for tensor in ("encoder.fc1.weight", "decoder.fc1.weight", "fc2.weight"):
-            writer.add(0, 0, tensor, np.float32([1]))
-        writer.end_step(0)
+    names = ("encoder.fc1.weight", "decoder.fc1.weight", "fc2.weight")
+    trace = record(tmp_path / "trace", [dict.fromkeys(names, np.float32([[1]]))])
     path = log(LINE.format("fc1_wgrad_max", 0, 1.0), LINE.format("fc2_wgrad_max", 0, 1.0))
-    assert beside_te_statistics(apscope.open_trace(tmp_path / "trace"), path)[
-        "trace_tensor"
-    ].tolist() == ["", "fc2.weight"]
+    assert beside_te_statistics(trace, path)["trace_tensor"].tolist() == ["", "fc2.weight"]
 
 
 def test_what_has_no_finite_number_is_nan(log, tmp_path):
-    with TraceWriter(tmp_path / "trace", workers=2) as writer:
-        for rank, values in enumerate(([0, 0], [1, np.inf])):
-            writer.add(0, rank, "fc.weight", np.float32(values))
-        writer.end_step(0)
+    trace = record(tmp_path / "trace", [{"fc.weight": np.float32([[0, 0], [1, np.inf]])}])
     words = [LINE.format(f"fc_wgrad_{name}", 0, "nan") for name in ("max", "dynamic_range")]
-    table = beside_te_statistics(apscope.open_trace(tmp_path / "trace"), log(*words))
+    table = beside_te_statistics(trace, log(*words))
     assert table["own"].tolist() == [0, 0]  # of nothing but zeros TransformerEngine says 0, too
     assert table["all_ranks"].isna().all() and table["value"].isna().all()
 
@@ -210,15 +200,13 @@ def test_what_is_no_log_is_refused(dump, tmp_path, trace):
             "nvdlfw_inspect_statistics_logs/nvdlfw_inspect_globalrank-N.log",
         ):
             te_statistics(path)
-    with TraceWriter(tmp_path / "other", workers=1) as writer:
-        writer.add(3, 0, "conv", np.float32([1]))
-        writer.end_step(3)
+    other = record(tmp_path / "other", {3: {"conv": np.float32([[1]])}})
     with pytest.raises(
         ValueError,
         match="no number in .* layers such as 'model.0' at step 0, the trace tensors such as "
         "'conv' at step 3$",
     ):
-        beside_te_statistics(apscope.open_trace(tmp_path / "other"), dump)
+        beside_te_statistics(other, dump)
 
 
 def test_the_command_line(request, dump, trace, tmp_path, capsys):

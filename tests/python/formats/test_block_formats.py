@@ -1,6 +1,5 @@
 """BlockFormat as a value: names, JSON, limits, and what is refused."""
 
-import doctest
 import json
 import pickle
 
@@ -8,7 +7,6 @@ import pytest
 
 import apscope
 from apscope import BlockFormat
-from apscope._arrays import blocks
 from tests.reference.blocks import BLOCKS
 
 
@@ -124,11 +122,6 @@ def test_wrong_json_is_refused_in_a_sentence(text, says):
     assert BlockFormat.from_json('{"element": "e4m3fn", "scale": "e8m0fnu"}') == BlockFormat(
         "mxfp8_e4m3"
     )
-
-
-def test_the_examples_of_the_docstrings_hold():
-    failed, attempted = doctest.testmod(blocks)
-    assert failed == 0 and attempted >= 6
 
 
 def test_a_block_formats_name_where_a_float_format_is_asked_for_is_called_that():

@@ -62,20 +62,6 @@ def test_a_tensor_of_one_number_repeated(tmp_path):
     refused(tmp_path / "wide.pt", "needs 64.0 TiB of memory", tmp_path)
 
 
-def test_an_hdf5_dataset_that_is_not_there(tmp_path):
-    h5py = pytest.importorskip("h5py")
-    with h5py.File(tmp_path / "big.h5", "w") as file:
-        file.create_dataset("w", shape=(2**44,), dtype="f4", chunks=(2**20,), fillvalue=1)
-    refused(tmp_path / "big.h5", "needs 64.0 TiB of memory", tmp_path)
-
-
-def test_a_zarr_array_that_is_not_there(tmp_path):
-    zarr = pytest.importorskip("zarr")
-    group = zarr.open_group(str(tmp_path / "big.zarr"), mode="w")
-    group.create_array("w", shape=(2**44,), chunks=(2**20,), dtype="float32")
-    refused(tmp_path / "big.zarr", "needs 64.0 TiB of memory", tmp_path)
-
-
 def test_right_files_are_read(tmp_path):
     torch.save({"a": [torch.ones(3), {"b": torch.zeros(2)}]}, tmp_path / "right.pt")
     convert(tmp_path / "right.pt", tmp_path / "out", reduction="mean", workers=1, step_axis="none")

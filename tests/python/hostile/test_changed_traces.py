@@ -11,6 +11,7 @@ import pytest
 
 from apscope import open_trace, replay
 from apscope.record import TraceWriter
+from tests.python.argv import argv
 
 SENTENCE = "while it was read; open the trace and repeat this when nothing writes to it"
 
@@ -55,20 +56,8 @@ sys.exit(main(sys.argv[1:]))
 @pytest.mark.parametrize("what", ["cut", "written", "replaced", "gone"])
 def test_a_file_that_changes_during_a_replay_is_told(trace, tmp_path, what, step, options):
     file = trace / f"step_0000000{step}/worker_0001.safetensors"
-    command = [
-        sys.executable,
-        "-c",
-        _SCRIPT,
-        "replay",
-        trace,
-        "-o",
-        tmp_path / "out",
-        "--scheme",
-        "aps:e4m3",
-        "--threads",
-        "1",
-        *options,
-    ]
+    words = argv("replay {} -o {} --scheme aps:e4m3 --threads 1", trace, tmp_path / "out")
+    command = [sys.executable, "-c", _SCRIPT, *words, *options]
     process = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

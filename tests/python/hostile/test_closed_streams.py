@@ -1,18 +1,15 @@
-"""Standard output that is closed, or full: one sentence that names it; files are written anyway."""
+"""Standard streams that are closed, full or not read: the work is done all the same, and what cannot be
+printed is one sentence with its exit status."""
 
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
-from apscope import Results, replay
+from apscope import Results, open_trace, replay
 
 COMMAND = f"{sys.executable} -m apscope"
-
-
-@pytest.fixture(scope="module")
-def digits(request):
-    return request.config.rootpath / "notebooks/data/digits"
 
 
 @pytest.fixture(scope="module")
@@ -65,3 +62,30 @@ def test_a_full_disk_behind_the_output_is_not_taken_for_the_folder(digits, tmp_p
                  f"--holdout none -o {tmp_path}/plan.json --as regex >/dev/full")  # fmt: skip
     assert done.returncode == 2 and "standard output" in done.stderr
     assert str(tmp_path) not in done.stderr and (tmp_path / "plan.json").exists()
+
+
+def test_without_standard_error_the_work_is_done(digits, tmp_path):
+    for words in (
+        f"replay {digits} --scheme aps:e4m3 --steps 0:2 -o {tmp_path}/r",
+        f"report {tmp_path}/r -o {tmp_path}/r.html",
+        f"ladder {digits} --formats e3m4 --steps 0:2",
+        f"summary {tmp_path}/r",
+    ):
+        done = shell(f"{words} 2>&-")
+        assert done.returncode == 0, (words, done.stdout)
+    assert len(Results.open(tmp_path / "r").frame)
+    assert (tmp_path / "r.html").stat().st_size > 100_000
+    failed = shell(f"summary {tmp_path}/nothing 2>&-")
+    assert failed.returncode == 2 and failed.stdout == ""
+
+
+def test_a_conversion_that_nobody_reads_about_is_done(tmp_path):
+    (tmp_path / "dump").mkdir()
+    np.savez(tmp_path / "dump" / "step_0.npz", w=np.arange(16, dtype=np.float32).reshape(2, 8))
+    done = shell(f"convert {tmp_path}/dump {tmp_path}/t --reduction mean --worker-axis 0 | true")
+    assert open_trace(tmp_path / "t").workers == 2, done.stderr
+
+
+def test_a_file_of_messages_gets_no_progress_bar(digits, tmp_path):
+    assert shell(f"info {digits} --check 2> {tmp_path}/messages").returncode == 0
+    assert (tmp_path / "messages").read_text() == ""

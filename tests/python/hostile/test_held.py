@@ -13,16 +13,12 @@ import pytest
 
 from apscope import open_trace, quantize, replay, schemes
 from apscope._dumps.conversion import convert
-from apscope.record import TraceWriter
+from tests.python.recorded import record
 
 
 def write(folder, values):
     """A trace of these values: (steps, workers, n)."""
-    with TraceWriter(folder, workers=values.shape[1]) as writer:
-        for step, ranks in enumerate(values):
-            for worker, row in enumerate(ranks):
-                writer.add(step, worker, "a.weight", row)
-            writer.end_step(step)
+    record(folder, [{"a.weight": ranks} for ranks in values])
     return folder
 
 

@@ -12,7 +12,7 @@ import pytest
 from apscope import _limits
 from apscope._dumps.conversion import convert
 from apscope.cli import ADDRESSES, main
-from tests.python.argv import command
+from tests.python.argv import argv, command
 
 
 def run(words, kilobytes=None):
@@ -30,12 +30,9 @@ def run(words, kilobytes=None):
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory, request):
+def results(tmp_path_factory, digits):
     folder = tmp_path_factory.mktemp("results") / "r"
-    assert (
-        run(["replay", request.config.rootpath / "notebooks/data/digits", "-o", folder]).returncode
-        == 0
-    )
+    assert run(argv("replay {} -o {}", digits, folder)).returncode == 0
     return folder
 
 
@@ -43,16 +40,11 @@ def results(tmp_path_factory, request):
     "kilobytes", [400_000, 500_000, 600_000, 700_000, 800_000, 1_000_000, 1_500_000]
 )
 @pytest.mark.parametrize("verb", ["replay", "report", "summary"])
-def test_a_limit_of_addresses(results, tmp_path, request, verb, kilobytes):
+def test_a_limit_of_addresses(results, tmp_path, digits, verb, kilobytes):
     words = {
-        "replay": [
-            "replay",
-            request.config.rootpath / "notebooks/data/digits",
-            "-o",
-            tmp_path / "out",
-        ],
-        "report": ["report", results, "-o", tmp_path / "out.html"],
-        "summary": ["summary", results],
+        "replay": argv("replay {} -o {}", digits, tmp_path / "out"),
+        "report": argv("report {} -o {}", results, tmp_path / "out.html"),
+        "summary": argv("summary {}", results),
     }[verb]
     done = run(words, kilobytes)
     assert done.returncode in (0, 2), (done.returncode, done.stderr[-2000:])

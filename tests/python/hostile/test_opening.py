@@ -9,14 +9,9 @@ import sys
 
 import pytest
 
-from apscope import Results, replay
+from apscope import replay
 from apscope._folders.reading import open_regular, read_limited, read_utf8
 from apscope.cli import main
-
-
-@pytest.fixture
-def digits(request):
-    return str(request.config.rootpath / "notebooks/data/digits")
 
 
 @pytest.fixture(params=["pipe", "device"])
@@ -179,10 +174,3 @@ def test_the_package_opens_files_in_one_way(request):
                 found.append(f"{place}:{node.lineno}")
     # The place that `open_regular` checked already.
     assert [name for name in found if not name.startswith("_folders/")] == []
-
-
-def test_results_of_a_pipe_are_refused_in_python(digits, tmp_path, odd):
-    replay(digits, "aps:e4m3", steps="0:2", topology="ring").save(tmp_path / "r")
-    odd(tmp_path / "r/provenance.json")
-    with pytest.raises(ValueError, match="RESULTS folder|regular file"):
-        Results.open(tmp_path / "r")

@@ -61,9 +61,9 @@ def set_up(folder):
 
 
 @pytest.fixture
-def served(request, tmp_path, monkeypatch):
+def served(digits, tmp_path, monkeypatch):
     """The URL of a small trace, and a place for temporary files that is empty."""
-    shutil.copytree(request.config.rootpath / "notebooks/data/digits", tmp_path / "served/digits")
+    shutil.copytree(digits, tmp_path / "served/digits")
     here = tmp_path / "temporary"
     here.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(here))
@@ -76,10 +76,10 @@ def served(request, tmp_path, monkeypatch):
 FILE = "worker_0001.safetensors"
 
 
-def test_an_honest_server(served, request):
+def test_an_honest_server(served, digits):
     url, here = served
     trace = open_trace(url)
-    local = open_trace(request.config.rootpath / "notebooks/data/digits")
+    local = open_trace(digits)
     values = trace.read(trace.steps[0], trace.tensors[0], 1)
     assert (values == local.read(trace.steps[0], trace.tensors[0], 1)).all()
     assert len(list(here.iterdir())) == 1

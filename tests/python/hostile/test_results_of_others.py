@@ -14,8 +14,7 @@ SCHEMES = ["aps:e4m3", "sign", "powersgd"]
 
 
 @pytest.fixture
-def folder(request, tmp_path):
-    digits = request.config.rootpath / "notebooks/data/digits"
+def folder(digits, tmp_path):
     return replay(
         digits, SCHEMES, topology=["ring", "tree"], steps="0:2", workers=2, tensors="bias"
     ).save(tmp_path / "results")
@@ -67,22 +66,22 @@ def test_right_results_have_no_problem(folder, capsys):
     said(["check", folder], capsys, 0)
 
 
-def test_a_topology_that_no_row_has(folder, capsys):
-    put(folder, topologies=["ring", "tree", "halving"])
-    assert "has no rows of the topology 'halving', which provenance.json lists" in said(
-        ["check", folder], capsys, 1
-    )
+@pytest.mark.parametrize(
+    ("topologies", "problem"),
+    [
+        (
+            ["ring", "tree", "halving"],
+            "has no rows of the topology 'halving', which provenance.json lists",
+        ),
+        (["ring"], "has rows of the topology 'tree', which provenance.json does not list"),
+    ],
+)
+def test_topologies_of_rows_and_of_the_provenance_that_differ(folder, capsys, topologies, problem):
+    put(folder, topologies=topologies)
+    assert problem in said(["check", folder], capsys, 1)
 
 
-def test_a_topology_that_only_rows_have(folder, capsys):
-    put(folder, topologies=["ring"])
-    assert "has rows of the topology 'tree', which provenance.json does not list" in said(
-        ["check", folder], capsys, 1
-    )
-
-
-def test_schemes_with_their_own_reduction_have_no_rows_of_a_topology(request, tmp_path, capsys):
-    digits = request.config.rootpath / "notebooks/data/digits"
+def test_schemes_with_their_own_reduction_have_no_rows_of_a_topology(digits, tmp_path, capsys):
     for i, topology in enumerate((["ring", "tree"], [])):
         own = replay(digits, SCHEMES[1:], topology=topology, steps="0:2", workers=2)
         own.save(tmp_path / f"own{i}")

@@ -9,6 +9,7 @@ import pytest
 
 import apscope
 from apscope.cli import main
+from tests.python.argv import argv
 
 
 @pytest.fixture(scope="module")
@@ -65,17 +66,8 @@ def test_a_ratio_is_the_floors_time_a_byte_over_the_jobs():
 
 
 def test_the_command_prints_a_table_or_an_object(capsys):
-    words = [
-        "bench",
-        "quantize bf16",
-        "--rounds",
-        "1",
-        "--elements",
-        "4096",
-        "--threads",
-        "1",
-        "--no-peers",
-    ]
+    line = "bench {} --rounds 1 --elements 4096 --threads 1 --no-peers"
+    words = argv(line, "quantize bf16")
     assert main(words) == 0
     printed = capsys.readouterr().out
     assert "quantize bf16 ties_to_even" in printed and "memcpy" in printed and "fp16" not in printed

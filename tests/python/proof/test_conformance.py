@@ -12,6 +12,7 @@ import pytest
 import apscope
 from apscope import FloatFormat, conformance
 from apscope.cli import main
+from tests.python.argv import command
 
 
 @pytest.fixture(scope="module")
@@ -167,25 +168,12 @@ def test_the_command_line(pack, tmp_path, capsys, monkeypatch):
     )
     monkeypatch.chdir(tmp_path)
     assert main(["conformance", "write", "small", "--format", "e4m3"]) == 0
-    common = ["conformance", "check", "small", "--against"]
-    assert main([*common, "conformance_casts:good", "--format", "e4m3"]) == 0
+    good = "conformance check small --against conformance_casts:good --format e4m3"
+    assert command(good) == 0
     assert "e4m3 ties_to_even ieee: 0 of" in capsys.readouterr().out
-    assert (
-        main(
-            [
-                *common,
-                "conformance_casts:good",
-                "--format",
-                "e4m3",
-                "--rounding",
-                "to_odd",
-                "--json",
-            ]
-        )
-        == 1
-    )
+    assert command(f"{good} --rounding to_odd --json") == 1
     assert json.loads(capsys.readouterr().out)["differing"] > 0
-    assert main([*common, "ml_dtypes:float8_e4m3"]) == 0
+    assert command("conformance check small --against ml_dtypes:float8_e4m3") == 0
 
 
 def test_the_peers_command_says_what_differs_and_why(pack, capsys):

@@ -13,6 +13,7 @@ from apscope import open_trace, replay
 from apscope._traces.trace_info import check
 from apscope.record import TraceWriter, cut
 from apscope.record._cut_choice import Pieces
+from tests.python.recorded import record
 
 SHAPES = {"conv.weight": (40, 10, 3, 3), "embedding.weight": (50, 33), "flat": (5000,),
           "wide": (3, 2500), "head.bias": (7,), "scale": (), "none": (0, 4)}  # fmt: skip
@@ -151,13 +152,9 @@ def heavy(path, steps=4, workers=4):
     random = np.random.default_rng(4)
     rows = 2.0 ** (-18 * random.random((512, 1)) ** 0.5)
     mean = random.normal(0, 1, (512, 64)) * rows
-    with TraceWriter(path, workers=workers) as writer:
-        for step in range(steps):
-            for worker in range(workers):
-                noise = random.normal(0, 1, (512, 64)) * rows
-                writer.add(step, worker, "embedding.weight", (mean + noise).astype(np.float32))
-            writer.end_step(step)
-    return open_trace(path)
+    noise = random.normal(0, 1, (steps, workers, 512, 64)) * rows
+    found = (mean + noise).astype(np.float32)
+    return record(path, [{"embedding.weight": g} for g in found])
 
 
 @pytest.mark.parametrize(
@@ -200,12 +197,8 @@ def test_rows_are_a_multiple_of_the_workers_or_of_whole_blocks():
 
 def test_a_cut_needs_little_memory(tmp_path):
     """Of 96 MB, a tensor of which has 8."""
-    with TraceWriter(tmp_path / "whole", workers=4) as writer:
-        for step in range(3):
-            for worker in range(4):
-                values = np.random.default_rng(step).standard_normal((2048, 1024), np.float32)
-                writer.add(step, worker, "a", values)
-            writer.end_step(step)
+    a = [np.random.default_rng(step).standard_normal((2048, 1024), np.float32) for step in range(3)]
+    record(tmp_path / "whole", [{"a": 4 * [values]} for values in a])
     tracemalloc.start()
     try:
         cut(tmp_path / "whole", tmp_path / "cut", size="1MB")
@@ -217,14 +210,9 @@ def test_a_cut_needs_little_memory(tmp_path):
 
 def test_gradients_that_are_zero_or_not_finite_are_cut(tmp_path):
     random = np.random.default_rng(2)
-    with TraceWriter(tmp_path / "odd", workers=2) as writer:
-        for step in range(2):
-            for worker in range(2):
-                odd = random.normal(0, 1, (300, 40)).astype(np.float32)
-                odd[17, 3] = (np.inf, np.nan)[step]
-                writer.add(step, worker, "odd", odd)
-                writer.add(step, worker, "zero", np.zeros((300, 40), np.float32))
-            writer.end_step(step)
+    odd = random.normal(0, 1, (2, 2, 300, 40)).astype(np.float32)
+    odd[:, :, 17, 3] = [[np.inf], [np.nan]]
+    record(tmp_path / "odd", [{"odd": g, "zero": np.zeros_like(g)} for g in odd])
     small = cut(tmp_path / "odd", tmp_path / "cut", size=40_000)
     pieces = pieces_of(small)
     assert pieces["odd"]["singles"][0] == 17 * 40 + 3 and len(pieces["zero"]["numbers"]) >= 3

@@ -1,13 +1,11 @@
 """The PyTorch adapters record what training really computes."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
 from apscope import open_trace
 from apscope.record import Recorder, TraceWriter
+from tests.python.processes import run_ranks
 
 torch = pytest.importorskip("torch")
 from apscope.record.torch_layers import roles, to_numpy  # noqa: E402
@@ -211,11 +209,6 @@ def test_the_writer_takes_tensors_as_they_are(tmp_path):
     ).tolist() == [1, 1, 1]
 
 
-def test_bfloat16_gradients_are_recorded_exactly():
-    values = torch.tensor([1.0, -0.0, 2.0**-130, 3.140625], dtype=torch.bfloat16)
-    assert to_numpy(values).tolist() == values.tolist()
-
-
 DDP = """
 import os, sys, torch, torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
@@ -249,14 +242,7 @@ os._exit(0)  # what was written counts: gloo's threads can abort a process while
 
 def test_the_ddp_hook_records_local_gradients_of_every_process(tmp_path):
     folder = str(tmp_path / "run")
-    processes = [
-        subprocess.Popen([sys.executable, "-c", DDP, folder, str(rank)]) for rank in range(2)
-    ]
-    try:
-        assert [process.wait(timeout=600) for process in processes] == [0, 0]
-    finally:
-        for process in processes:
-            process.kill()
+    run_ranks(DDP, folder)
     trace = open_trace(folder)
     assert trace.steps == (0, 2, 3) and trace.workers == 2
     for step in trace.steps:

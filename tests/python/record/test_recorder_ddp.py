@@ -1,17 +1,16 @@
 """Recorder in two gloo processes: local gradients under DDP, joined shards under fully_shard, and
 processes that die."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
 from apscope import open_trace, replay
 from apscope._traces.trace_info import check
+from tests.python.processes import run_ranks
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("torch.distributed")
+from tests.python.recorder_cases import others  # noqa: E402
 
 HEAD = """
 import contextlib, copy, os, sys, torch, torch.distributed as dist
@@ -30,27 +29,6 @@ def batch():
 def save(what, **values):
     torch.save(values, f"{folder}/{what}.{rank}")
 """
-
-
-def processes(program, folder, world=2, codes=None):
-    """Runs the program in `world` processes and returns what they wrote to stderr."""
-    running = [
-        subprocess.Popen(
-            [sys.executable, "-c", HEAD + program, str(folder), str(rank), str(world)],
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(world)
-    ]
-    try:
-        said = [process.communicate(timeout=600)[1] for process in running]
-        assert [process.returncode for process in running] == (codes or [0] * world), "\n".join(
-            said
-        )
-        return said
-    finally:
-        for process in running:
-            process.kill()
 
 
 DDP = """
@@ -102,16 +80,14 @@ os._exit(0)  # what was written counts: gloo's threads can abort a process while
 
 
 def test_ddp_records_what_the_all_reduce_is_given(tmp_path):
-    said = processes(DDP, tmp_path)
+    said = [err for _, err in run_ranks(HEAD + DDP, tmp_path, 2)]
     for name in ("plain", "views", "accumulated", "unused", "scaled"):
         trace = open_trace(tmp_path / name)
         check(trace)
         assert trace.steps == (0, 2, 4) and trace.workers == 2
         assert trace.manifest.stage == "local" and trace.manifest.reduction == "mean"
         assert "DistributedDataParallel, 2 processes" in trace.manifest.metadata["recorded_from"]
-        assert [p.name for p in (tmp_path / name).iterdir() if not p.name.startswith("step_")] == [
-            "manifest.json"
-        ]
+        assert others(tmp_path / name) == ["manifest.json"]
         seen = [torch.load(tmp_path / f"{name}.{rank}") for rank in range(2)]
         for step in trace.steps:
             for tensor in trace.tensors:
@@ -194,7 +170,7 @@ os._exit(0)  # what was written counts: gloo's threads can abort a process while
 
 def test_fully_shard_records_the_reduced_gradient_joined_from_shards(tmp_path):
     """301 rows and 3 over two processes: shards of unequal size."""
-    processes(FSDP, tmp_path)
+    run_ranks(HEAD + FSDP, tmp_path, 2)
     for name in ("shards", "accumulated", "mixed", "replicas"):
         trace = open_trace(tmp_path / name)
         check(trace)
@@ -208,9 +184,7 @@ def test_fully_shard_records_the_reduced_gradient_joined_from_shards(tmp_path):
             "2.weight": (3, 301),
             "2.bias": (3,),
         }
-        assert [p.name for p in (tmp_path / name).iterdir() if not p.name.startswith("step_")] == [
-            "manifest.json"
-        ]
+        assert others(tmp_path / name) == ["manifest.json"]
         seen = [torch.load(tmp_path / f"{name}.{rank}") for rank in range(2)]
         for step in trace.steps:
             for tensor in trace.tensors:

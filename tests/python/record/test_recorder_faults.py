@@ -15,6 +15,7 @@ import pytest
 
 from apscope import open_trace
 from apscope._traces.trace_info import check
+from tests.python.processes import run_ranks
 
 TORCH = """
 import contextlib, json, logging, os, resource, shutil, sys, time, torch
@@ -201,6 +202,7 @@ def test_a_fault_at_the_fifth_step_is_one_warning_and_the_four_before_it_a_trace
     assert results[name]["stopped"] in warning
     if steps:
         whole(root / name, range(steps))
+        assert name == "read_only" or list((root / name).rglob(".*")) == []
     else:
         assert not (root / name).exists()
 
@@ -293,17 +295,7 @@ os._exit(0)  # gloo's threads can abort a process while Python ends (pytorch iss
 
 def test_one_full_disk_of_two_under_ddp_is_a_warning_of_each(tmp_path):
     pytest.importorskip("torch.distributed")
-    running = [
-        subprocess.Popen(
-            [sys.executable, "-c", DDP, str(tmp_path), str(rank)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    said = [process.communicate(timeout=300) for process in running]
-    assert [process.returncode for process in running] == [0, 0], said
+    said = run_ranks(DDP, tmp_path)
     for (out, err), words in zip(said, ("process 1 stopped: ", "File too large"), strict=True):
         same, stopped = json.loads(out)
         assert (

@@ -62,18 +62,18 @@ def test_a_trace_that_is_there_and_a_wrong_first_step_raise_and_leave_nothing(tm
 
 
 def test_the_same_mistakes_at_a_later_step_are_one_warning(tmp_path, caplog):
-    for i, tree in enumerate(
+    for i, (tree, words) in enumerate(
         [
-            {"w": np.array([0.1, 0.1])},
-            {"w": ONE, "a.b": ONE, "a": {"b": ONE}},
-            {"w": np.ones((3, 2), np.float32)},
+            ({"w": np.array([0.1, 0.1])}, "has dtype float64"),
+            ({"w": ONE, "a.b": ONE, "a": {"b": ONE}}, "two arrays have the name 'a.b'"),
+            ({"w": np.ones((3, 2), np.float32)}, "'w' has shape (3, 2), but had (2,) before"),
         ]
     ):
         caplog.clear()
         with Recorder(tmp_path / str(i), every=1, quiet=True) as rec:
             for step in range(5):
                 rec.record_pytree(tree if step == 2 else {"w": ONE})
-        assert len(caplog.records) == 1 and rec.stopped in caplog.text
+        assert len(caplog.records) == 1 and rec.stopped in caplog.text and words in rec.stopped
         assert open_trace(tmp_path / str(i)).steps == (0, 1) and rec.number == 5
 
 
@@ -90,7 +90,7 @@ def test_a_recorder_that_is_given_nothing_says_so_at_the_end(tmp_path, caplog):
 
 
 torch = pytest.importorskip("torch")
-from tests.python.recorder_cases import batches, loss_of, network, recording  # noqa: E402
+from tests.python.recorder_cases import batches, loss_of, network, recording, train_step  # noqa: E402
 
 FORGOTTEN = (
     r"nothing is recorded into \S+ because no model is attached: call rec.attach\(model\) "
@@ -98,23 +98,17 @@ FORGOTTEN = (
 )
 
 
-def step(model, optimizer, batch):
-    optimizer.zero_grad()
-    loss_of(model, batch).backward()
-    optimizer.step()
-
-
 def test_a_forgotten_attach_is_raised_at_the_second_step_or_at_the_end_of_the_first(tmp_path):
     model, data, done = network(), batches(9), 0
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     with pytest.raises(ValueError, match=FORGOTTEN), Recorder(tmp_path / "run", every=1):
         for batch in data:
-            step(model, optimizer, batch)
+            train_step(model, optimizer, batch)
             done += 1
     assert done == 1 and not (tmp_path / "run").exists()
-    step(model, optimizer, data[0])  # the hook is gone
+    train_step(model, optimizer, data[0])  # the hook is gone
     with pytest.raises(ValueError, match=FORGOTTEN), Recorder(tmp_path / "run", every=1):
-        step(model, optimizer, data[0])
+        train_step(model, optimizer, data[0])
 
 
 def test_attach_and_record_pytree_behind_the_first_step_are_in_time(tmp_path):
@@ -151,8 +145,8 @@ def test_an_optimizer_of_another_copy_of_the_model_is_told_at_its_second_step(tm
             Recorder(tmp_path / name, every=1, quiet=True) as rec,
         ):
             rec.attach(model)
-            step(model if name == "copy has an optimizer" else copy, optimizer, data[0])
-            step(model if name == "copy has an optimizer" else copy, optimizer, data[1])
+            train_step(model if name == "copy has an optimizer" else copy, optimizer, data[0])
+            train_step(model if name == "copy has an optimizer" else copy, optimizer, data[1])
         assert rec.number == 0 and not list((tmp_path / name).iterdir())
 
 
@@ -165,8 +159,8 @@ def test_another_models_optimizer_may_step_first_and_often(tmp_path, caplog):
     with recording(tmp_path, model, caplog) as rec:
         for batch in data:
             for _ in range(3):
-                step(other, critic, batch)
-            step(model, optimizer, batch)
+                train_step(other, critic, batch)
+            train_step(model, optimizer, batch)
     assert rec.number == 3
 
 
@@ -176,7 +170,7 @@ def test_gradients_that_hooks_cannot_see_are_told_at_the_second_step(tmp_path, c
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     with recording(tmp_path, model, caplog):
         optimizer.step()
-        step(model, optimizer, data[0])
+        train_step(model, optimizer, data[0])
     assert open_trace(tmp_path / "run").steps == (0,)
     with pytest.raises(
         ValueError, match=r"were not computed by backward\(\); pass them to record_pytree"
@@ -223,9 +217,9 @@ def test_a_hook_that_takes_gradients_away_and_float64_are_raised_at_the_first_re
             Recorder(tmp_path / case.name, every=1, quiet=True) as rec,
         ):
             rec.attach(model)
-            step(model, optimizer, batch)
+            train_step(model, optimizer, batch)
         assert not caplog.records and not list((tmp_path / case.name).iterdir())
-        step(model, optimizer, batch)
+        train_step(model, optimizer, batch)
 
 
 def test_a_dtype_that_changes_at_a_later_step_is_one_warning(tmp_path, caplog):
@@ -236,6 +230,6 @@ def test_a_dtype_that_changes_at_a_later_step_is_one_warning(tmp_path, caplog):
         for i, (x, y) in enumerate(data):
             if i == 2:
                 model.double()
-            step(model, optimizer, (x.to(model[0].weight.dtype), y))
+            train_step(model, optimizer, (x.to(model[0].weight.dtype), y))
     assert "has dtype float64 and its element" in rec.stopped and len(caplog.records) == 1
     assert open_trace(tmp_path / "run").steps == (0, 1)

@@ -6,7 +6,7 @@ import pytest
 from apscope import open_trace
 
 torch = pytest.importorskip("torch")
-from tests.python.recorder_cases import apart, batches, loss_of, network, recording, same  # noqa: E402
+from tests.python.recorder_cases import all_same, apart, batches, loss_of, network, recording  # noqa: E402
 
 
 def test_two_optimizers_of_one_model_are_one_step_and_another_model_is_none(tmp_path, caplog):
@@ -29,8 +29,7 @@ def test_two_optimizers_of_one_model_are_one_step_and_another_model_is_none(tmp_
                 optimizer.zero_grad()
     trace = open_trace(tmp_path / "run")
     assert trace.steps == (0, 1, 2)
-    for step in trace.steps:
-        same(trace, step, want[step])
+    all_same(trace, want)
 
 
 def test_an_optimizer_that_runs_the_backward_pass_itself(tmp_path, caplog):
@@ -49,8 +48,7 @@ def test_an_optimizer_that_runs_the_backward_pass_itself(tmp_path, caplog):
             optimizer.step(closure)
     trace = open_trace(tmp_path / "run")
     assert trace.steps == (0, 1, 2)
-    for step in trace.steps:
-        same(trace, step, want[step])
+    all_same(trace, want)
 
 
 def test_optimizers_that_step_within_the_backward_pass(tmp_path, caplog):
@@ -70,5 +68,4 @@ def test_optimizers_that_step_within_the_backward_pass(tmp_path, caplog):
             loss_of(model, batch).backward()
     trace = open_trace(tmp_path / "run")
     assert trace.steps == (0, 1, 2)
-    for step in trace.steps:
-        same(trace, step, want[step])
+    all_same(trace, want)

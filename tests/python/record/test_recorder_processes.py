@@ -1,16 +1,16 @@
 """Processes that are killed, late, of another job or told to end: the others train to their end,
 with the same results."""
 
+import functools
 import hashlib
 import signal
-import subprocess
-import sys
-import time
 
 import numpy as np
 import pytest
 
+from tests.python.record import test_recorder_writing as writing
 from tests.python.record.test_recorder_faults import steps_of, whole
+from tests.python.record.test_recorder_writing import wait_for
 
 LOOP = """
 import hashlib, json, logging, os, signal, sys, time, numpy as np
@@ -46,9 +46,7 @@ print(trained.hexdigest())
 """
 
 
-def start(folder, process, processes=1, **keys):
-    command = [sys.executable, "-c", LOOP, str(folder), str(process), str(processes), repr(keys)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+start = functools.partial(writing.start, loop=LOOP)
 
 
 def trained(process, count=30):
@@ -64,13 +62,6 @@ def ends(*running):
     return [process.communicate(timeout=300) for process in running]
 
 
-def wait_for(condition):
-    deadline = time.monotonic() + 300
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
-
-
 @pytest.mark.parametrize("dead", [0, 1])
 def test_a_killed_process_is_one_warning_of_the_other_which_trains_to_its_end(tmp_path, dead):
     running = [
@@ -82,6 +73,8 @@ def test_a_killed_process_is_one_warning_of_the_other_which_trains_to_its_end(tm
     assert (
         out == trained(1 - dead) and err.count("apscope: recording ended, training continues") == 1
     )
+    waited = "process 1 has not written step" if dead else "process 0 has not accepted step"
+    assert waited in err
     assert 3 <= len(whole(tmp_path / "run", range(len(steps_of(tmp_path / "run")))).steps) <= 6
 
 

@@ -16,7 +16,7 @@ from apscope import open_trace
 
 torch = pytest.importorskip("torch")
 from apscope.record import Recorder  # noqa: E402
-from tests.python.recorder_cases import apart, batches, loss_of, network, same  # noqa: E402
+from tests.python.recorder_cases import all_same, apart, batches, loss_of, network  # noqa: E402
 
 
 def adapter(name, module, monkeypatch, **offers):
@@ -77,8 +77,7 @@ def test_hugging_face_trainer_from_a_checkpoint(tmp_path, monkeypatch):
     event("on_train_end")
     trace = open_trace(tmp_path / "run")
     assert trace.steps == (40, 42)
-    for step in trace.steps:
-        same(trace, step, want[step])
+    all_same(trace, want)
 
 
 def test_lightning_trainer(tmp_path, monkeypatch):
@@ -125,5 +124,4 @@ def test_lightning_trainer(tmp_path, monkeypatch):
     callback.on_train_end(trainer, model)
     trace = open_trace(tmp_path / "run")
     assert trace.steps == (0, 2, 4) and all(np.isfinite(step.loss) for step in trace.manifest.steps)
-    for step in trace.steps:
-        same(trace, step, want[step])
+    all_same(trace, want)

@@ -1,13 +1,13 @@
 """A recorder of complex parameters, as DDP reduces them, and of float64 rounded by request."""
 
-import subprocess
-import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import apscope
 from apscope.record import Recorder, TraceWriter
+from tests.python.processes import run_ranks
 
 torch = pytest.importorskip("torch")
 
@@ -156,18 +156,7 @@ dist.destroy_process_group()
 
 @pytest.mark.parametrize("kind", ["ddp", "hook", "shards"])
 def test_complex_parameters_of_several_processes(tmp_path, kind):
-    import os
-    from pathlib import Path
-
-    root = str(Path(__file__).parents[3])
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, "-c", DDP, str(tmp_path), str(rank), kind, root],
-            env=os.environ | {"PYTHONPATH": root},
-        )
-        for rank in range(2)
-    ]
-    assert [rank.wait(300) for rank in ranks] == [0, 0]
+    run_ranks(DDP, tmp_path, kind, Path(__file__).parents[3])
     trace = apscope.open_trace(tmp_path / "run")
     assert trace.shapes["weight"] == (3, 5, 2)
     if kind != "shards":
@@ -205,9 +194,3 @@ def test_float64_is_rounded_by_request(tmp_path, how):
     with np.errstate(over="ignore"):
         assert np.array_equal(trace.read(0, "w"), values.astype(np.float32))
     assert trace.manifest.metadata["rounding_to_fp32"] == "allowed"
-
-
-def test_the_last_line_counts_one_step(tmp_path, capsys):
-    with Recorder(tmp_path / "run", every=1) as rec:
-        rec.record_pytree({"w": np.ones(3, np.float32)})
-    assert "apscope: 1 step recorded in " in capsys.readouterr().err

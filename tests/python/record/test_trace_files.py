@@ -25,6 +25,11 @@ from apscope.record import Recorder, TraceWriter
 ONES = np.ones(3, np.float32)
 
 
+def one_step(writer, step=0, value=1.0):
+    writer.add(step, 0, "w", np.full(3, value, np.float32))
+    writer.end_step(step)
+
+
 def test_a_file_is_at_its_place_whole_or_not_at_all(tmp_path):
     place = tmp_path / "file"
     put_text(place, "first")
@@ -86,8 +91,7 @@ def test_nothing_is_written_through_links_in_a_traces_folder(tmp_path, caplog):
     ):
         (run / name).symlink_to(victim)
     with TraceWriter(run, workers=1) as writer:
-        writer.add(0, 0, "w", ONES)
-        writer.end_step(0)
+        one_step(writer)
     check(open_trace(run))
     write_certificate(tmp_path / "c.json", [])
     for name, where in (("notes", ".recording"), ("step", "step_00000000")):
@@ -120,15 +124,13 @@ def test_what_kills_left_is_removed_by_who_goes_on_and_nothing_else(tmp_path):
     ):
         run = tmp_path / str(len(list(tmp_path.iterdir())))
         with TraceWriter(run, workers=1) as writer:
-            writer.add(0, 0, "w", ONES)
-            writer.end_step(0)
+            one_step(writer)
         (run / "step_00000007").mkdir()  # begun by a process that was killed
         for name in (*left, *mine, "step_00000007/.worker_0000.safetensors.apscope-0123abcd"):
             (run / name).write_text("")
         with goes_on(run) as again:
             if isinstance(again, TraceWriter):
-                again.add(1, 0, "w", ONES)
-                again.end_step(1)
+                one_step(again, 1)
             else:
                 again.record_pytree({"w": ONES})
         assert not any((run / name).exists() for name in left) and all(
@@ -183,8 +185,7 @@ def test_a_steps_files_are_on_the_disk_before_the_manifest_has_them(tmp_path, mo
     check_order(tmp_path / "recorder")
     happened.clear()
     with TraceWriter(tmp_path / "not", workers=1, durable=False) as writer:
-        writer.add(0, 0, "w", ONES)
-        writer.end_step(0)
+        one_step(writer)
     assert not [what for what in happened if what[0] == "disk"]
 
 
@@ -210,11 +211,6 @@ def test_a_manifest_is_not_written_at_every_step_where_the_disk_is_not_waited_fo
     with TraceWriter(run, workers=1, resume=True, durable=False):
         pass
     assert len(listed) == writes  # nothing was held back
-
-
-def one_step(writer, step=0, value=1.0):
-    writer.add(step, 0, "w", np.full(3, value, np.float32))
-    writer.end_step(step)
 
 
 def test_two_writers_in_one_folder_never_mix(tmp_path):

@@ -73,8 +73,7 @@ FORMATS = ("e3m4", "e2m5", "e4m3fn", "e5m2", "e2m1fn", "e3m0")
 
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize("by", ["error_over_noise", "step_nmse"])
-def test_the_best_constant_is_that_of_the_loop_over_all(request, name, by):
-    digits = request.config.rootpath / "notebooks/data/digits"
+def test_the_best_constant_is_that_of_the_loop_over_all(digits, name, by):
     trace = apscope.open_trace(digits)
     keys = f"{name},overflow=saturate"
     best = apscope.replay(trace, f"loss_scaling:{keys},scale=best,by={by}", topology=["ring"])
@@ -118,20 +117,6 @@ def test_a_division_in_the_format_has_its_own_best(tmp_path, workers, divide):
             assert exponent(best, topology) == by_loop(trace, keys, topology, "step_nmse"), topology
 
 
-@pytest.mark.parametrize("divide", ["before", "sqrt", "fsdp", "4"])
-@pytest.mark.parametrize("name", ["digits", "characters"])
-def test_the_best_constant_of_divided_sums_of_a_recording(request, name, divide):
-    trace = request.config.rootpath / "notebooks/data" / name
-    keys = f"e3m4,overflow=saturate,divide={divide}"
-    best = apscope.replay(
-        trace, f"loss_scaling:{keys},scale=best,by=step_nmse", topology="ring", steps="0:4"
-    )
-    least = figure_of(best, f"loss_scaling:{keys},scale=best,by=step_nmse", "ring", "step_nmse")
-    fixed = [f"loss_scaling:{keys},scale={2.0**k}" for k in range(10)]
-    results = apscope.replay(trace, fixed, topology="ring", steps="0:4")
-    assert all(least <= figure_of(results, one, "ring", "step_nmse") for one in fixed)
-
-
 @pytest.mark.parametrize("workers", [1, 3])
 @pytest.mark.parametrize("topology", ["ring", "sequential+kahan"])
 @pytest.mark.parametrize(
@@ -159,15 +144,14 @@ def test_sums_in_a_narrower_format_have_their_own_best(
         assert exponent(best, place) == found, place
 
 
-def test_its_rows_are_those_of_the_constant(request):
-    trace = request.config.rootpath / "notebooks/data/digits"
+def test_its_rows_are_those_of_the_constant(digits):
     best = apscope.replay(
-        trace, "loss_scaling:e3m4,scale=best,overflow=saturate", topology=["ring", "tree"]
+        digits, "loss_scaling:e3m4,scale=best,overflow=saturate", topology=["ring", "tree"]
     )
     for topology in ("ring", "tree", "exact"):
         scale = 2.0 ** exponent(best, topology)
         fixed = apscope.replay(
-            trace, f"loss_scaling:e3m4,scale={scale},overflow=saturate", topology=["ring", "tree"]
+            digits, f"loss_scaling:e3m4,scale={scale},overflow=saturate", topology=["ring", "tree"]
         ).frame
         own = best.frame[best.frame["topology"] == topology].drop(columns="scheme")
         for stage, named in (("wire", ""), ("reduced", topology)):

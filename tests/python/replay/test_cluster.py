@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -37,22 +38,25 @@ SCHEMES = [
 FILES = ("results.csv", "results.parquet", "histograms.parquet")
 
 
-@pytest.fixture(scope="module")
-def digits(request):
-    return str(request.config.rootpath / "notebooks/data/digits")
+@contextmanager
+def cluster_of(workers, settings=(), **options):
+    """A client of a cluster of so many workers, each of one thread; `settings` are Dask's."""
+    options = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": None} | options
+    with (
+        dask.config.set({f"distributed.scheduler.{name}": value for name, value in settings}),
+        distributed.LocalCluster(**options) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+#: Each worker keeps its own part.
+NOBODY_STEALS = [("work-stealing", False)]
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["threads", "processes"])
 def client(request):
-    settings = {
-        "n_workers": 2 if request.param else 1,
-        "threads_per_worker": 1,
-        "processes": request.param,
-    }
-    with (
-        distributed.LocalCluster(dashboard_address=None, **settings) as cluster,
-        distributed.Client(cluster) as client,
-    ):
+    with cluster_of(2 if request.param else 1, processes=request.param) as client:
         yield client
 
 
@@ -72,18 +76,19 @@ def same(one, other):
         assert all(np.array_equal(rows[name], other[key][name]) for name in rows)
 
 
+def alike(here, there):
+    """The files of results of this process and of a cluster have the same bytes."""
+    for name in FILES:
+        assert (there / name).read_bytes() == (here / name).read_bytes(), name
+
+
 @pytest.mark.parametrize("by_url", [False, True], ids=["folder", "url"])
 def test_a_cluster_changes_no_byte(client, digits, whole, tmp_path, by_url):
     if by_url:  # of files that processes of their own can reach
         pytest.importorskip("fsspec", reason="fsspec is not installed (apscope[remote])")
     source = Path(digits).as_uri() if by_url else digits
     found = replay(source, client=client)
-    for results, folder in ((whole, tmp_path / "here"), (found, tmp_path / "there")):
-        results.save(folder)
-    for name in FILES:
-        assert (tmp_path / "there" / name).read_bytes() == (
-            tmp_path / "here" / name
-        ).read_bytes(), name
+    alike(whole.save(tmp_path / "here"), found.save(tmp_path / "there"))
     told = [(tmp_path / folder / "provenance.json").read_text() for folder in ("there", "here")]
     assert source in told[0] and told[0].replace(source, digits) == told[1]
     assert list(found.states["digits"]) == list(whole.states["digits"])
@@ -179,18 +184,8 @@ shutil.rmtree = rmtree
     stateless = [spec for spec in SCHEMES if "feedback" not in spec and "dynamic" not in spec]
     trace = apscope.open_trace(digits)
     all_files = len(trace.steps) * trace.workers
-    settings = {
-        "n_workers": 2,
-        "threads_per_worker": 1,
-        "dashboard_address": None,
-        "memory_limit": 0,
-    }  # what is paused gets no part
-    alone = dask.config.set({"distributed.scheduler.work-stealing": False})
-    with (
-        alone,
-        distributed.LocalCluster(**settings) as cluster,
-        distributed.Client(cluster) as client,
-    ):
+    # What is paused gets no part.
+    with cluster_of(2, NOBODY_STEALS, memory_limit=0) as client:
         client.run(lambda: exec(code, {}))
         found = apscope.replay(Path(digits).as_uri(), stateless, client=client)
         deadline = time.monotonic() + 60
@@ -218,9 +213,7 @@ def test_the_command_line_takes_a_scheduler(client, digits, whole, tmp_path, cap
     assert main(["replay", digits, "-o", str(tmp_path / "r"), *words, "--dask", address]) == 0, (
         capsys.readouterr().err
     )
-    whole.save(tmp_path / "here")
-    for name in FILES:
-        assert (tmp_path / "r" / name).read_bytes() == (tmp_path / "here" / name).read_bytes(), name
+    alike(whole.save(tmp_path / "here"), tmp_path / "r")
 
 
 def test_a_worker_that_ends_is_one_sentence(digits, monkeypatch):
@@ -228,13 +221,7 @@ def test_a_worker_that_ends_is_one_sentence(digits, monkeypatch):
         os._exit(1)
 
     monkeypatch.setattr("apscope._replay.cluster.run_part", die)
-    settings = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": None}
-    once = dask.config.set({"distributed.scheduler.allowed-failures": 0})
-    with (
-        once,
-        distributed.LocalCluster(**settings) as cluster,
-        distributed.Client(cluster) as client,
-    ):
+    with cluster_of(1, [("allowed-failures", 0)]) as client:
         with pytest.raises(
             ChildProcessError, match=r"^the Dask worker tcp://.* ended while it worked"
         ):
@@ -261,23 +248,13 @@ def call(*arguments):
     return real(*arguments[:{told}], die, *arguments[{told} + 1:])
 _core.{what} = call
 """
-    settings = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
-    with distributed.LocalCluster(**settings) as cluster, distributed.Client(cluster) as client:
+    with cluster_of(2) as client:
         client.run(lambda: exec(code, {}))
-        before = {
-            name: worker["pid"] for name, worker in client.run(lambda: {"pid": os.getpid()}).items()
-        }
+        before = set(client.run(os.getpid).values())
         found = replay(digits, client=client)
-        after = {
-            name: worker["pid"] for name, worker in client.run(lambda: {"pid": os.getpid()}).items()
-        }
-    assert mark.exists() and set(before.values()) != set(after.values())
-    for results, folder in ((replay(digits), tmp_path / "here"), (found, tmp_path / "there")):
-        results.save(folder)
-    for name in FILES:
-        assert (tmp_path / "there" / name).read_bytes() == (
-            tmp_path / "here" / name
-        ).read_bytes(), name
+        after = set(client.run(os.getpid).values())
+    assert mark.exists() and before != after
+    alike(replay(digits).save(tmp_path / "here"), found.save(tmp_path / "there"))
 
 
 #: Replays never end: their process says that they have begun.
@@ -298,15 +275,8 @@ def test_workers_that_all_end_at_once_do_the_replay_once_they_are_back(
 ):
     """Dask alone would keep the parts for workers at addresses that no longer exist, and states
     of the steps before are lost with them."""
-    settings = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": None}
     what = {"steps": f"{begins}:", "states": replay(digits, steps=":3").states if begins else None}
-    # Each worker begins its own part.
-    alone = dask.config.set({"distributed.scheduler.work-stealing": False})
-    with (
-        alone,
-        distributed.LocalCluster(**settings) as cluster,
-        distributed.Client(cluster) as client,
-    ):
+    with cluster_of(workers, NOBODY_STEALS) as client:
         client.run(lambda: exec(HELD.format(mark=str(tmp_path)), {}))
         with ThreadPoolExecutor(1) as pool:
             future = pool.submit(replay, digits, client=client, **what)
@@ -339,12 +309,7 @@ _core.replay = once
         apscope.replay(digits, "error_feedback(sign)", steps=steps, **some)
         for steps in (":3", "1:3")
     )
-    with (
-        distributed.LocalCluster(
-            n_workers=1, threads_per_worker=1, dashboard_address=None
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
+    with cluster_of(1) as client:
         rest = {"topology": "ring", "steps": "3:6", "client": client}
         client.run(lambda: exec(code, {}))
         with pytest.raises(ValueError, match="not this time") as kept:  # holds on to what was sent
@@ -363,14 +328,13 @@ _core.replay = once
 
 def test_an_error_names_the_worker_that_had_it(digits):
     """Any worker's part: the first of two is busy, so the second may take over its part."""
-    settings = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
     code = """
 from apscope._replay import tasks
 def no(path):
     raise OSError(f"{path} is\\nnot there")
 tasks.open_trace = no
 """
-    with distributed.LocalCluster(**settings) as cluster, distributed.Client(cluster) as client:
+    with cluster_of(2) as client:
         first, second = sorted(client.nthreads())
         client.run(lambda: exec(code, {}), workers=[second])
         busy = client.submit(time.sleep, 20, workers=[first], pure=False)
@@ -394,12 +358,7 @@ def test_files_of_a_trace_that_is_damaged_stay_on_no_worker(digits, tmp_path):
         gc.disable()
         tempfile.tempdir = folder
 
-    with (
-        distributed.LocalCluster(
-            n_workers=1, threads_per_worker=1, dashboard_address=None
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
+    with cluster_of(1) as client:
         client.run(collect_nothing, str(tmp_path / "there"))
         with pytest.raises(
             ValueError, match=rf"^on a Dask worker \(.*\): {re.escape(file.as_uri())}: its SHA-256"

@@ -395,11 +395,6 @@ SCHEMES = [
 ]
 
 
-@pytest.fixture
-def digits(request):
-    return str(request.config.rootpath / "notebooks/data/digits")
-
-
 def test_a_replay_without_the_module_says_so(digits, no_module, capsys, tmp_path):
     with pytest.raises(
         RuntimeError,
@@ -413,36 +408,38 @@ def test_a_replay_without_the_module_says_so(digits, no_module, capsys, tmp_path
     assert not (tmp_path / "out").exists()
 
 
-def test_a_replay_without_a_gpu_says_so(digits, monkeypatch):
-    monkeypatch.setattr(
-        device_arrays, "module", lambda why, instead: SimpleNamespace(device_count=lambda: 0)
-    )
+@pytest.fixture
+def gpus(monkeypatch):
+    """A module that stands for a machine with so many GPUs, whose handle is `row_device`."""
+
+    def put(count: int, row_device: Any = None) -> None:
+        module = SimpleNamespace(device_count=lambda: count, row_device=lambda number: row_device)
+        monkeypatch.setattr(device_arrays, "module", lambda why, instead: module)
+
+    return put
+
+
+def test_a_replay_without_a_gpu_says_so(digits, gpus):
+    gpus(0)
     with pytest.raises(
         RuntimeError, match="this machine has none that CUDA can use; use device='cpu'"
     ):
         apscope.replay(digits, "aps:e4m3", device="cuda")
 
 
-def test_a_handle_of_something_else_is_refused(digits, monkeypatch):
-    monkeypatch.setattr(
-        device_arrays,
-        "module",
-        lambda why, instead: SimpleNamespace(
-            device_count=lambda: 1, row_device=lambda number: object()
-        ),
-    )
+def test_a_handle_of_something_else_is_refused(digits, gpus):
+    gpus(1, object())
     with pytest.raises(RuntimeError, match="not built from the same sources; build both again"):
         apscope.replay(digits, "aps:e4m3", device="cuda")
 
 
 def test_a_gpu_that_fails_during_a_replay_is_one_sentence_on_the_command_line(
-    digits, monkeypatch, capsys, tmp_path
+    digits, gpus, monkeypatch, capsys, tmp_path
 ):
     def full(*arguments: Any) -> None:
         raise MemoryError("the GPU does not have enough memory for an allocation of 131072 bytes")
 
-    module = SimpleNamespace(device_count=lambda: 1, row_device=lambda number: None)
-    monkeypatch.setattr(device_arrays, "module", lambda why, instead: module)
+    gpus(1)
     monkeypatch.setattr(_core, "replay", full)
     assert main(["replay", digits, "-o", str(tmp_path / "out"), "--device", "cuda"]) == 2
     assert (
@@ -461,16 +458,10 @@ def made(folder, other):
     return names
 
 
-def test_no_result_tells_the_device(digits, monkeypatch, tmp_path):
+def test_no_result_tells_the_device(digits, gpus, tmp_path):
     # None stands for the CPU: here only the package's part is tested;
     # tests/analysis/cuda/test_cuda_replay.cpp has the rows.
-    monkeypatch.setattr(
-        device_arrays,
-        "module",
-        lambda why, instead: SimpleNamespace(
-            device_count=lambda: 1, row_device=lambda number: None
-        ),
-    )
+    gpus(1)
     for device in ("cpu", "cuda"):
         apscope.replay(digits, SCHEMES, steps="0:2", device=device).save(tmp_path / device)
     for name in made(tmp_path / "cpu", tmp_path / "cuda"):

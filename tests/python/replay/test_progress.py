@@ -18,11 +18,6 @@ from tests.python.argv import argv
 SCHEMES = ["aps:e4m3", "qsgd", "error_feedback(sign)"]
 
 
-@pytest.fixture(scope="module")
-def digits(request):
-    return str(request.config.rootpath / "notebooks/data/digits")
-
-
 def told(digits, schemes, threads=1, shard=(0, 1)):
     trace = apscope.open_trace(digits)
     calls = []
@@ -81,22 +76,8 @@ def terminal_text(command):
 
 def test_the_command_line_shows_the_rate_and_the_time_left(digits, tmp_path):
     words = [w for s in SCHEMES for w in ("--scheme", s)]
-    text = terminal_text(
-        [
-            sys.executable,
-            "-m",
-            "apscope",
-            "replay",
-            digits,
-            "-o",
-            str(tmp_path / "r"),
-            "--threads",
-            "1",
-            "--topology",
-            "ring",
-            *words,
-        ]
-    )
+    line = "{} -m apscope replay {} -o {} --threads 1 --topology ring"
+    text = terminal_text([*argv(line, sys.executable, digits, tmp_path / "r"), *words])
     bars = re.findall(
         r"digits: +(\d+)%\|.*?\| [\d.]+[kM]?/([\d.]+)[kM]? \[\d\d:\d\d<\d\d:\d\d, "
         r"+[\d.]+[kM]?value/s\]",

@@ -18,6 +18,7 @@ from apscope._results import ranking
 from apscope._results.winners import winner
 from apscope._schemes.titles import reduction
 from apscope.cli import main
+from tests.python.altered import altered
 
 TRACES = ["digits", "digits_w64", "characters", "resnet18", "gpt"]
 SCHEMES = ["none:fp32", "none:fp16", "none:e4m3", "loss_scaling:e3m4,scale=largest,rule=tight",
@@ -62,7 +63,7 @@ def test_a_verdict_has_at_most_38_words_and_one_trace_120_before_the_first_table
     one = frame[frame["trace"] == "digits"].reset_index(drop=True)
     facts = results.provenance | {"traces": results.provenance["traces"][:1]}
     for page_of, traces in (
-        (page(apscope.Results(one, results.histograms, facts, results.noise)), 1),
+        (page(altered(results, one, provenance=facts)), 1),
         (text, 5),
     ):
         before = page_of[page_of.index("<body>") : page_of.index("<table")].replace("<wbr>", "")
@@ -102,12 +103,15 @@ def test_the_chart_of_error_against_bytes_names_the_scheme_of_the_verdict(result
         assert said["scheme"] in [p.label for p in chart.points]
 
 
+#: A verdict's scheme, and its worst layer with the error and the step.
+WORST = re.compile(
+    r'<p class="verdict"><b class="spec" title="(.*?)">.*?worst: '
+    r"<b title=.*?>(.*?)</b>, (.*?) at step (\d+)</p>"
+)
+
+
 def test_the_worst_layer_has_the_largest_error_over_the_noise_at_a_step(results, text):
-    said = re.findall(
-        r'<p class="verdict"><b class="spec" title="(.*?)">.*?worst: '
-        r"<b title=.*?>(.*?)</b>, (.*?) at step (\d+)</p>",
-        text,
-    )
+    said = WORST.findall(text)
     assert len(said) == 5
     for trace, (scheme, layer, error, step) in zip(TRACES, said):
         rows = results.frame.query("trace == @trace and scheme == @scheme and topology == 'ring'")
@@ -122,14 +126,10 @@ def test_the_worst_layer_has_the_largest_error_over_the_noise_at_a_step(results,
 def test_the_table_names_the_worst_layer_that_the_verdict_names(text):
     """One figure: the largest error over noise at a step, so the two have the same layer."""
     assert "worst layer, its error over noise" in text and "worst layer, its NMSE" not in text
-    verdicts = re.findall(
-        r'<p class="verdict"><b class="spec" title="(.*?)">.*?worst: '
-        r"<b title=.*?>(.*?)</b>, .*? at step (\d+)</p>",
-        text,
-    )
+    verdicts = WORST.findall(text)
     parts = text.split('<details class="numbers"')[1:]
     assert len(verdicts) == len(parts) == 5
-    for part, (scheme, layer, step) in zip(parts, verdicts):
+    for part, (scheme, layer, _, step) in zip(parts, verdicts):
         row = part[part.index(f'<code title="{scheme}">') :].split("</tr>")[0]
         told = re.search(r'class="text worst" title="(.*?), step (\d+): error over noise ', row)
         assert told is not None and told.groups() == (layer.replace("<wbr>", ""), step)
@@ -392,7 +392,7 @@ def test_results_of_which_no_plan_can_be_made_say_why(results):
     frame = results.frame[
         (results.frame["trace"] == "digits") & (results.frame["scheme"] == "none:fp32")
     ].reset_index(drop=True)
-    text = page(apscope.Results(frame, results.histograms, results.provenance, results.noise))
+    text = page(altered(results, frame))
     assert "at all of fp32&#39;s bytes" in text or (
         "at all of fp32's bytes" in text and "What to use, layer by layer" in text
     )

@@ -12,6 +12,7 @@ from apscope._charts.front import FLOOR, MEASURES, front_chart
 from apscope._charts.svg import chart_svg, symbol_path
 from apscope._report import page, shown_schemes
 from docs.tools import picture
+from tests.python.altered import altered
 from tests.python.browser import CHROMIUM
 from tests.python.labels import FIND, faults, lines
 
@@ -66,7 +67,7 @@ def renamed(results, trace):
     for table in (frame, histograms):
         table["tensor"] = table["tensor"].map(lambda name: names.get(name, name))
         table["trace"] = trace
-    return apscope.Results(frame, histograms, results.provenance)
+    return altered(results, frame, histograms=histograms)
 
 
 def test_every_label_of_a_report_with_long_names_can_be_read(browser, parts, tmp_path):
@@ -156,13 +157,8 @@ def test_text_on_a_cell_is_black_on_light_ones_and_white_on_dark_ones(browser, p
         browser.prefer(scheme)
         browser.show(page(parts["gpt"]), tmp_path)
         # A scheme that overflows against one that does not: crosses on the darkest cells.
-        browser.run(
-            "Object.assign(apscopePage.state, {a: 'aps:e4m3fn,rule=tight,unit=32', b: 'none:fp32', "
-            "aReduction: 'ring'}); apscopePage.update(); apscopePage.drawAll()"
-        )
-        crosses = browser.run(
-            "[...document.querySelectorAll('#versus g[aria-label=text] text')].map((t) => t.textContent)"
-        )
+        browser.select(a="aps:e4m3fn,rule=tight,unit=32", b="none:fp32", aReduction="ring")
+        crosses = browser.texts("#versus g[aria-label=text] text")
         assert crosses and set(crosses) == {"×"}
         assert browser.run(FIND)["found"] == []
     browser.prefer("light")

@@ -14,7 +14,9 @@ from apscope._report.script import script
 from apscope._report.shown_schemes import LEVEL
 from apscope._results import differences
 from apscope.cli import main
-from apscope.record import TraceWriter
+from tests.python.altered import altered
+from tests.python.argv import command
+from tests.python.recorded import record
 
 SCHEMES = ["none:fp32", "none:bf16", "none:fp16", "none:e4m3", "loss_scaling:e4m3,scale=largest",
            "aps:e4m3", "loss_scaling:e3m4,scale=largest", "aps:e3m4",
@@ -151,7 +153,7 @@ def test_up_to_15_schemes_are_all_in_the_table_and_more_by_family(results, trace
     assert frame["scheme"].nunique() == 16
     for kept in (SCHEMES[:15], [*SCHEMES[:9], "zero_blocks", "dynamic_loss_scaling:e4m3"]):
         held = frame[frame["scheme"].isin(kept)].reset_index(drop=True)
-        some = apscope.Results(held, results.histograms, results.provenance, results.noise)
+        some = altered(results, held)
         table = told(some)[0]
         assert sorted(table["scheme"]) == sorted(held["scheme"].unique())
         text = page(some)
@@ -217,7 +219,7 @@ def test_without_aps_the_best_meets_the_best_of_other_families(trace):
 
 def test_a_trace_without_local_gradients_has_a_page(results):
     frame = results.frame[results.frame["stage"] == "wire"].reset_index(drop=True)
-    text = page(apscope.Results(frame, results.histograms, results.provenance))
+    text = page(altered(results, frame))
     assert "at the wire: nothing was reduced" in text and "at ¼ of fp32's bits" in text
     narrow = text.split('<p class="narrow">')[1].split("</p>")[0]
     assert re.fullmatch(r'4 bits: <b class="spec">qsgd</b>: NMSE <b>[\d.]+</b>', narrow)
@@ -303,15 +305,11 @@ def test_what_changed_between_two_replays(trace, tmp_path):
     one.save(tmp_path / "one")
     other.save(tmp_path / "other")
     assert (
-        main(
-            [
-                "report",
-                str(tmp_path / "one"),
-                "-o",
-                str(tmp_path / "r.html"),
-                "--against",
-                str(tmp_path / "other"),
-            ]
+        command(
+            "report {} -o {} --against {}",
+            tmp_path / "one",
+            tmp_path / "r.html",
+            tmp_path / "other",
         )
         == 0
     )
@@ -372,17 +370,7 @@ def test_results_of_an_entirely_different_trace_are_refused(trace, tmp_path, cap
         "apscope.cli._report.replay", lambda *_, **__: pytest.fail("the trace was replayed first")
     )
     assert (
-        main(
-            [
-                "report",
-                str(trace),
-                "-o",
-                str(tmp_path / "r.html"),
-                "--against",
-                str(tmp_path / "two"),
-            ]
-        )
-        == 2
+        command("report {} -o {} --against {}", trace, tmp_path / "r.html", tmp_path / "two") == 2
     )
     assert capsys.readouterr().err == f"apscope: {sentence}\n"
     two.provenance["traces"][0]["name"] = "digits"  # a name alone is not a trace
@@ -395,11 +383,7 @@ def test_results_of_an_entirely_different_trace_are_refused(trace, tmp_path, cap
 
 
 def test_a_report_takes_the_place_of_a_report_only(results, tmp_path):
-    small = apscope.Results(
-        results.frame[results.frame["scheme"] == "aps:e4m3"].reset_index(drop=True),
-        results.histograms,
-        results.provenance,
-    )
+    small = altered(results, results.frame[results.frame["scheme"] == "aps:e4m3"])
     foreign = tmp_path / "config.html"
     foreign.write_text("<p>mine</p>")
     with pytest.raises(ValueError, match="is not a report of apscope"):
@@ -412,23 +396,14 @@ def test_a_report_takes_the_place_of_a_report_only(results, tmp_path):
 
 
 def test_a_scheme_that_loses_nothing_is_told_so(tmp_path):
-    with TraceWriter(tmp_path / "exact", workers=2, reduction="mean") as writer:
-        for worker in range(2):
-            writer.add(0, worker, "large", np.float32([1, 2, 4]))
-            writer.add(0, worker, "small", np.float32([1, 2, 4]) * np.float32(2.0**-30))
-        writer.end_step(0)
-    text = page(apscope.replay(tmp_path / "exact", ["aps:e4m3", "loss_scaling:e4m3,scale=largest"]))
-    assert "∞" in text or "1, 0, 2" in text
+    x = np.float32([[1, 2, 4], [1, 2, 4]])
+    trace = record(tmp_path / "exact", [{"large": x, "small": 2.0**-30 * x}])
+    text = page(apscope.replay(trace, ["aps:e4m3", "loss_scaling:e4m3,scale=largest"]))
+    assert "1, 0, 2" in text  # less in one pair, more in none, of two
 
 
 def test_the_licences_of_the_script_are_in_the_page(results):
-    text = page(
-        apscope.Results(
-            results.frame[results.frame["scheme"] == "aps:e4m3"].reset_index(drop=True),
-            results.histograms,
-            results.provenance,
-        )
-    )
+    text = page(altered(results, results.frame[results.frame["scheme"] == "aps:e4m3"]))
     for words_of in (
         "Observable, Inc.",
         "Mike Bostock",
@@ -439,18 +414,8 @@ def test_the_licences_of_the_script_are_in_the_page(results):
         assert words_of in text
 
 
-def test_gradients_that_are_not_finite_are_told(tmp_path):
-    with TraceWriter(tmp_path / "odd", workers=1, reduction="mean") as writer:
-        writer.add(0, 0, "w", np.float32([1, np.nan]))
-        writer.add(0, 0, "empty", np.float32([]))
-        writer.end_step(0)
-    results = apscope.replay(tmp_path / "odd", ["none:bf16", "aps:e4m3"])
-    assert "1 of 2 layer-steps have gradients that are NaN or infinite." in page(results)
-    assert results.summary()["speedup"].isna().all()  # one worker sends nothing
-
-
 def test_empty_results_are_refused_in_a_sentence(results, tmp_path):
-    nothing = apscope.Results(results.frame.iloc[:0], results.histograms, results.provenance)
+    nothing = altered(results, results.frame.iloc[:0])
     with pytest.raises(ValueError, match="no row"):
         apscope.report(nothing, tmp_path / "a.html")
     assert not list(tmp_path.iterdir())

@@ -13,6 +13,7 @@ import apscope
 from apscope._page.numbers import percent
 from apscope._report import page
 from apscope._results.figures import columns_of
+from tests.python.altered import altered
 from tests.python.browser import busy
 from tests.python.labels import SHEET
 
@@ -86,31 +87,6 @@ def test_the_aggregation_gives_the_numbers_of_summary(opened, results):
     assert compared > 500
 
 
-def test_layers_of_a_pair_are_those_of_compare(opened, results):
-    a, b = "aps:e3m4", "loss_scaling:e3m4,scale=largest"
-    opened.run(
-        f"Object.assign(apscopePage.state, {{a: {a!r}, b: {b!r}, trace: 'digits', topology: "
-        f"'ring', aReduction: '', bReduction: ''}}); apscopePage.update(); apscopePage.drawAll()"
-    )
-    table = results.compare(a, b, topology="ring")
-    table = table[(table["trace"] == "digits") & (table["layer"] != "all")].set_index("layer")
-    cells = opened.run(
-        "[...document.querySelectorAll('#versus tbody tr')].map((tr) => [...tr.children].map((c) "
-        "=> c.textContent))"
-    )
-    heads = opened.run(
-        "[...document.querySelectorAll('#versus thead th')].map((th) => th.textContent)"
-    )
-    assert len(heads) == 9 and {row[0] for row in cells} == set(table.index)
-    for row in cells:
-        wanted = table.loc[row[0]]
-        assert (int(row[1]), int(row[2])) == (wanted["wins"], wanted["losses"])
-        for column, name in ((3, "median_ratio"), (4, "worst_ratio"), (5, "nmse_a"), (6, "nmse_b")):
-            shown_number = row[column].replace("\u00a0", "").replace("−", "-")
-            if "×" not in shown_number:
-                assert float(shown_number) == pytest.approx(wanted[name], rel=6e-3)
-
-
 def test_wins_of_the_page_are_those_of_compare(browser, request, tmp_path):
     """Also near ties, which fp32 cannot distinguish."""
     specs = ["none:e5m2", "aps:e5m2", "loss_scaling:e5m2,scale=largest"]
@@ -120,10 +96,7 @@ def test_wins_of_the_page_are_those_of_compare(browser, request, tmp_path):
     shown(browser, page(results), tmp_path)
     narrow = 0
     for a, b in itertools.combinations(specs, 2):
-        browser.run(
-            f"Object.assign(apscopePage.state, {{a: {a!r}, b: {b!r}}}); apscopePage.update(); "
-            "apscopePage.drawAll()"
-        )
+        browser.select(a=a, b=b)
         layers = results.compare(a, b, topology="ring").query("not whole")
         sums = layers[["steps", "wins", "losses", "ties"]].sum()
         told = browser.run("document.querySelector('#versus .said').textContent")
@@ -147,43 +120,24 @@ def test_overflow_is_told_wherever_such_a_row_appears(browser, request, tmp_path
     data = request.config.rootpath / "notebooks/data/digits"
     results = apscope.replay(data, [a, b], steps=[0, 8, 9, 34, 240], topology="ring")
     shown(browser, page(results), tmp_path)
-    browser.run(
-        f"Object.assign(apscopePage.state, {{a: {a!r}, b: {b!r}}}); apscopePage.update(); "
-        "apscopePage.drawAll()"
-    )
+    browser.select(a=a, b=b)
     table = results.compare(a, b).set_index("layer").drop("all")
     assert (table.nmse_b == np.inf).any() and not (table.nmse_b == np.inf).all()
-    cells = browser.run(
-        "[...document.querySelectorAll('#versus tbody tr')].map((tr) => [...tr.children].map((c) "
-        "=> c.textContent))"
-    )
+    cells = browser.versus()
     assert {row[0]: row[6] == "overflow" for row in cells} == (
         table.nmse_b == np.inf
     ).to_dict() and not any(row[5] == "overflow" for row in cells)
-    crosses = (
-        "[...document.querySelectorAll('#versus .plot svg text')].filter((t) => "
-        "t.textContent === '×').length"
-    )
-    assert browser.run(crosses) == table.overflowed_b.sum()
+    assert browser.texts("#versus .plot svg text").count("×") == table.overflowed_b.sum()
     assert "B overflowed here, so its error is not finite and has no parts." in browser.run(
         "document.querySelector('#versus').textContent"
     )
-    browser.run("apscopePage.state.measure = 'nmse'; apscopePage.update(); apscopePage.drawAll()")
+    browser.select(measure="nmse")
     assert "Not drawn, because values overflowed and no finite error is left: 1." in browser.run(
         "document.querySelector('#frontier').textContent"
     )
     worst = table.index[table.nmse_b == np.inf][0]
-    browser.run(
-        f"apscopePage.state.picked = {{layer: {worst!r}, step: null}}; apscopePage.update(); "
-        "apscopePage.drawAll()"
-    )
-    assert (
-        browser.run(
-            "[...document.querySelectorAll('#versus .detail svg text')].filter((t) => "
-            "t.textContent === '×').length"
-        )
-        > 0
-    )
+    browser.select(picked={"layer": worst, "step": None})
+    assert "×" in browser.texts("#versus .detail svg text")
     assert browser.messages == []
 
 
@@ -232,28 +186,6 @@ def test_a_filter_changes_every_part_within_50_ms(opened):
     assert 0 < len(after) < before and "loss scaling" not in after
     assert opened.run("document.querySelectorAll('#schemes tbody tr').length") == len(after)
     assert min(took) <= 50 * min(2.0, busy())
-
-
-def test_a_layer_filter_recomputes_the_numbers(opened, results):
-    opened.run(
-        "document.querySelector('#filters select[aria-label=layers]').value = 'layer norm.bias'; "
-        "document.querySelector('#filters select[aria-label=layers]').dispatchEvent(new "
-        "Event('change'))"
-    )
-    frame = results.frame
-    one = apscope.Results(
-        frame[(frame["trace"] == "digits") & (frame["tensor"] == "norm.bias")].reset_index(
-            drop=True
-        ),
-        results.histograms,
-        results.provenance,
-    )
-    wanted = one.summary().set_index(["scheme", "topology"])["step_nmse"]
-    for record in opened.run(
-        "apscopePage.view().records.map((r) => [r.scheme, r.topology, r.step_nmse])"
-    ):
-        if tuple(record[:2]) in wanted.index:
-            assert record[2] == pytest.approx(wanted[tuple(record[:2])], rel=1e-4), record
 
 
 def test_a_click_on_a_head_sorts_and_says_so(opened):
@@ -455,27 +387,12 @@ def test_per_block_statistics_have_a_place_when_there_are_any(browser, opened, r
     frame["block_scale_spread"] = np.where(
         (frame["stage"] == "wire") & (frame["scheme"] == "qsgd"), frame["step"] * 0.5, np.nan
     )
-    shown(browser, page(apscope.Results(frame, results.histograms, results.provenance)), tmp_path)
+    shown(browser, page(altered(results, frame)), tmp_path)
     assert not browser.run("document.getElementById('blocks').hidden")
     assert (
         browser.run("document.querySelectorAll('#blocks svg g[aria-label=cell] rect').length")
         == 6 * 8
     )
-
-
-def test_the_page_lives_in_a_frame_of_another(browser, text, tmp_path):
-    import html
-
-    outer = tmp_path / "outer.html"
-    outer.write_text(
-        f'<!doctype html><iframe width="900" height="700" srcdoc="{html.escape(text)}"></iframe>',
-        encoding="utf-8",
-    )
-    browser.open(
-        outer.as_uri(),
-        "document.querySelector('iframe')?.contentDocument?.documentElement?.classList.contains('ready')",
-    )
-    assert browser.messages == []
 
 
 def test_additions_of_steps_that_were_sent_are_those_of_compare(browser, request, tmp_path):
@@ -487,13 +404,8 @@ def test_additions_of_steps_that_were_sent_are_those_of_compare(browser, request
     assert results.summary()["skipped"].max() > 0
     shown(browser, page(results), tmp_path)
     browser.run("document.querySelector('#versus .menu input[value=\"accumulation B\"]').click()")
-    heads = browser.run(
-        "[...document.querySelectorAll('#versus thead th')].map((th) => th.textContent)"
-    )
-    cells = browser.run(
-        "[...document.querySelectorAll('#versus tbody tr')].map((tr) => [...tr.children].map((c) "
-        "=> c.textContent))"
-    )
+    heads = browser.texts("#versus thead th")
+    cells = browser.versus()
     place = next(i for i, head in enumerate(heads) if head.startswith("accumulation B"))
     wanted = results.compare(*specs).set_index("layer")["accumulation_b"]
     assert {row[0]: row[place] for row in cells} == {

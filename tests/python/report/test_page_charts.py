@@ -49,14 +49,6 @@ def opened(browser, results, tmp_path_factory):
     return browser
 
 
-def draw(browser, **state):
-    """The content of the page with this selection."""
-    browser.run(
-        f"Object.assign(apscopePage.state, {json.dumps(state)}); apscopePage.update(); "
-        "apscopePage.drawAll()"
-    )
-
-
 def colours(browser, place):
     """The number of cells of each colour in a map."""
     fills = browser.run(
@@ -68,7 +60,7 @@ def colours(browser, place):
 
 def test_maps_have_the_bands_that_notebooks_draw(opened, results):
     a, b = "aps:e3m4", "loss_scaling:e3m4,scale=largest"
-    draw(opened, a=a, b=b)
+    opened.select(a=a, b=b)
     drawn = {
         "ratio": plots.nmse_ratio(results, a, b, topology="ring"),
         "underflow": plots.underflow_heat_map(results, a),
@@ -156,7 +148,7 @@ def test_the_bias_of_a_layer_is_pythons(opened, results, spec):
 
 
 def test_maps_frame_the_cells_that_notebooks_frame(opened, results):
-    draw(opened, a="aps:e3m4", b="none:e4m3")
+    opened.select(a="aps:e3m4", b="none:e4m3")
     ax = plots.underflow_heat_map(results, "aps:e3m4")
     layers = list(dict.fromkeys(results.frame["tensor"]))
     steps = sorted(set(results.frame["step"]))
@@ -172,7 +164,7 @@ def test_maps_frame_the_cells_that_notebooks_frame(opened, results):
 
 
 def test_the_order_of_additions_is_drawn_as_in_notebooks(opened, results):
-    draw(opened, topology="ring")
+    opened.select(topology="ring")
     specs = opened.run("apscopePage.view().records.map((r) => r.scheme)")
     frame = results.frame[
         (results.frame["trace"] == "digits") & results.frame["scheme"].isin(specs)
@@ -210,7 +202,7 @@ def test_the_order_of_additions_is_drawn_as_in_notebooks(opened, results):
 
 
 def test_the_front_of_the_page_is_that_of_the_charts(opened, results):
-    draw(opened, topology="ring", measure="step_nmse")
+    opened.select(topology="ring", measure="step_nmse")
     records = opened.run(
         "apscopePage.view().records.map((r) => [r.scheme, r.volume, r.step_nmse, r.overflowed + "
         "r.skipped])"
@@ -235,7 +227,7 @@ def test_the_front_of_the_page_is_that_of_the_charts(opened, results):
 
 def test_the_series_of_a_layer_are_those_of_notebooks(opened, results):
     a, layer = "aps:e3m4", results.frame["tensor"].iloc[0]
-    draw(opened, a=a, b="none:e4m3", topology="ring", picked={"layer": layer, "step": None})
+    opened.select(a=a, b="none:e4m3", topology="ring", picked={"layer": layer, "step": None})
     kinds = {kind: KINDS[kind].caption for kind in ("exponents", "scale", "bias", "origin")}
     boxes = opened.run(
         "[...document.querySelectorAll('#versus figure')].map((f) => "

@@ -102,11 +102,6 @@ MEETINGS = """
 """
 
 
-def opened(browser, tmp_path_factory, results):
-    browser.show(page(results), tmp_path_factory.mktemp("places"))
-    return browser
-
-
 @pytest.fixture(scope="module")
 def shown(browser, request, tmp_path_factory):
     """The page of all traces: small charts."""
@@ -114,7 +109,8 @@ def shown(browser, request, tmp_path_factory):
     results = apscope.merge(
         [apscope.replay(data / name, SCHEMES, topology=["ring", "two_phase"]) for name in TRACES]
     )
-    return opened(browser, tmp_path_factory, results)
+    browser.show(page(results), tmp_path_factory.mktemp("places"))
+    return browser
 
 
 @pytest.mark.parametrize("width", [1400, 420])

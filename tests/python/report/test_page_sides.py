@@ -5,12 +5,7 @@ import pytest
 import apscope
 from apscope import plots
 from apscope._report import page
-
-
-def shown(browser, text, folder):
-    browser.show(text, folder)
-    browser.run("apscopePage.drawAll()")
-    assert browser.messages == []
+from tests.python.report.test_page_browser import shown
 
 
 def test_each_side_of_a_pair_has_its_own_reduction(browser, request, tmp_path):
@@ -24,10 +19,7 @@ def test_each_side_of_a_pair_has_its_own_reduction(browser, request, tmp_path):
         ("aps:e3m4", "ring", "stochastic:e3m4", "gather"),
         ("loss_scaling:e3m4,scale=largest", "two_phase", "aps:e3m4", "exact"),
     ):
-        browser.run(
-            f"Object.assign(apscopePage.state, {{a: {a!r}, b: {b!r}, aReduction: {of_a!r}, "
-            f"bReduction: {of_b!r}}}); apscopePage.update(); apscopePage.drawAll()"
-        )
+        browser.select(a=a, b=b, aReduction=of_a, bReduction=of_b)
         table = results.compare(f"{a}@{of_a}", f"{b}@{of_b}").set_index("layer")
         assert set(zip(table.topology_a, table.topology_b)) == {(of_a, of_b)}
         sums = table.drop("all")[["steps", "wins", "losses", "ties"]].sum()
@@ -37,25 +29,22 @@ def test_each_side_of_a_pair_has_its_own_reduction(browser, request, tmp_path):
             f"of {sums.steps} pairs of a layer and a step A loses less in {sums.wins}, more in "
             f"{sums.losses}, as much in {sums.ties}." in told
         )
-        rows = browser.run(
-            "[...document.querySelectorAll('#versus tbody tr')].map((tr) => [...tr.children].map("
-            "(c) => c.textContent))"
-        )
-        for layer, *_, nmse_a, nmse_b, _, _ in rows:
-            for text, wanted in ((nmse_a, "nmse_a"), (nmse_b, "nmse_b")):
+        rows = browser.versus()
+        assert len(browser.texts("#versus thead th")) == 9
+        assert {row[0] for row in rows} == set(table.index) - {"all"}
+        for layer, wins, losses, *texts, _, _ in rows:
+            own = table.loc[layer]
+            assert (int(wins), int(losses)) == (own["wins"], own["losses"])
+            for text, name in zip(texts, ("median_ratio", "worst_ratio", "nmse_a", "nmse_b")):
                 number = text.replace("\u00a0", "").replace("−", "-")
                 if "×" not in number:
-                    assert float(number) == pytest.approx(table.loc[layer, wanted], rel=6e-3)
+                    assert float(number) == pytest.approx(own[name], rel=6e-3)
     # A reader chooses: a list for each side; the bar's reduction takes both back to its own.
     lists = "[...document.querySelectorAll('#versus .tools select')].map((s) => s.value)"
     assert browser.run(lists) == [a, of_a, b, of_b]
-    choose = (
-        "(() => {{ const s = document.querySelector({!r}); s.value = {!r}; "
-        "s.dispatchEvent(new Event('change')); apscopePage.drawAll(); }})()"
-    )
-    browser.run(choose.format("#versus select[aria-label='A reduced by']", "ring"))
+    browser.choose("#versus select[aria-label='A reduced by']", "ring")
     assert browser.run(lists) == [a, "ring", b, of_b]
-    browser.run(choose.format("#filters select[aria-label='reduction']", "two_phase"))
+    browser.choose("#filters select[aria-label='reduction']", "two_phase")
     assert browser.run(lists) == [a, "two_phase", b, "two_phase"]
     assert browser.messages == []
 
@@ -68,20 +57,13 @@ def test_additions_are_told_of_the_messages_that_they_add(browser, request, tmp_
     table = results.compare(f"aps:e3m4@{phases}", "aps:e3m4@ring")
     assert table.accumulation_a.isna().all() and table.accumulation_b.notna().all()
     shown(browser, page(results), tmp_path)
-    browser.run(
-        "Object.assign(apscopePage.state, {a: 'aps:e3m4', b: 'aps:e3m4', "
-        f"aReduction: {phases!r}, bReduction: 'ring'}}); "
-        "apscopePage.update(); apscopePage.drawAll()"
-    )
+    browser.select(a="aps:e3m4", b="aps:e3m4", aReduction=phases, bReduction="ring")
     for side in "AB":
         browser.run(
             f"document.querySelector('#versus .menu input[value=\"accumulation {side}\"]').click()"
         )
-    rows = browser.run(
-        "[...document.querySelectorAll('#versus tbody tr')].map((tr) => [...tr.children].slice(-2)"
-        ".map((c) => c.textContent))"
-    )
-    assert [row[0] for row in rows] == ["–"] * len(rows) and "–" not in {row[1] for row in rows}
+    rows = browser.versus()
+    assert {row[-2] for row in rows} == {"–"} and "–" not in {row[-1] for row in rows}
     # Its layers open, without a line for an exact sum of A; two phases are no order of additions.
     browser.run("document.querySelector('#versus tbody button').click()")
     browser.wait("document.querySelectorAll('#versus .detail .plot svg[role=img]').length == 4")

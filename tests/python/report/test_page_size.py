@@ -13,6 +13,7 @@ from apscope.cli import main
 from apscope.schemes import main_schemes
 from docs.tools import report_cost
 from docs.tools.results_size import resnet50, write_trace
+from tests.python.altered import altered
 from tests.python.browser import CHROMIUM, busy
 
 
@@ -26,11 +27,7 @@ def everything(request):
 
 def schemes_of(results, specs):
     frame = results.frame
-    return apscope.Results(
-        frame[frame["scheme"].isin(specs)].reset_index(drop=True),
-        results.histograms,
-        results.provenance,
-    )
+    return altered(results, frame[frame["scheme"].isin(specs)])
 
 
 def written(results):

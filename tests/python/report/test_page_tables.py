@@ -17,6 +17,7 @@ from apscope._report.payload import base64_of, pack
 from apscope._report.tables import ROWS, histograms_of, tables_of
 from apscope._results.figures import columns_of
 from apscope._results.pooling import PARTS, coded
+from tests.python.altered import altered
 
 SCHEMES = ["none:fp32", "none:bf16", "none:e4m3", "loss_scaling:e4m3,scale=largest", "aps:e4m3",
            "loss_scaling:e5m2,scale=largest", "aps:e5m2", "none:e5m2",
@@ -55,11 +56,8 @@ def test_filtered_figures_are_those_of_a_summary_of_these_layers(opened, results
     frame = results.frame
     frame = frame[frame[{"role": "role", "layer": "tensor"}[kind]] == name].reset_index(drop=True)
     assert 0 < frame["tensor"].nunique() < results.frame["tensor"].nunique()
-    summary = apscope.Results(frame, results.histograms, results.provenance).summary()
-    opened.run(
-        f"Object.assign(apscopePage.state, {{trace: 'digits', layer: {kept!r}}}); "
-        "apscopePage.update()"
-    )
+    summary = altered(results, frame).summary()
+    opened.choose("#filters select[aria-label=layers]", kept)
     records = {
         (r["scheme"], r["topology"]): r for r in opened.run("apscopePage.view().everyTopology")
     }

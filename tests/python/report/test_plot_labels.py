@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 import apscope
 from apscope import plots
-from tests.python.drawn_labels import faults
+from tests.python.drawn_labels import OF_MANY, OF_ONE, faults
 
 SCHEMES = ["none:fp32", "none:e4m3", "aps:e4m3fn,rule=tight", "aps:e2m1fn,rule=tight,unit=16",
            "loss_scaling:e3m4,scale=best,overflow=saturate", "mx:block_format=mxfp4", "qsgd"]  # fmt: skip
@@ -27,21 +27,16 @@ def trace(request, results):
     return apscope.open_trace(request.config.rootpath / "notebooks/data" / name)
 
 
-OF_ONE = ["error_map", "underflow_heat_map", "scale_series", "bias_over_steps", "bias_by_layer",
-          "accumulation_by_layer"]  # fmt: skip
-OF_MANY = ["variance_over_steps", "sqnr_against_bits", "accumulation_error", "nmse_by_layer"]
-
-
 def drawn(results, trace, name):
     """The Axes of a plot, of every scheme that it can be of."""
     plot = getattr(plots, name)
-    if name in OF_ONE:
-        return [plot(results, scheme) for scheme in SCHEMES]
-    if name in OF_MANY:
-        return [plot(results), plot(results, SCHEMES[:3])]
     if name == "nmse_against_cost":
         return [plot(results, against=against, error=error)
                 for against in ("volume", "time") for error in ("step_nmse", "error_over_noise")]  # fmt: skip
+    if plot in OF_ONE:
+        return [plot(results, scheme) for scheme in SCHEMES]
+    if plot in OF_MANY:
+        return [plot(results), plot(results, SCHEMES[:3])]
     if name == "nmse_ratio":
         return [plot(results, SCHEMES[2], SCHEMES[3]), plot(results, SCHEMES[1], SCHEMES[2])]
     if name in ("exponent_histogram", "exponents_by_layer"):

@@ -15,24 +15,11 @@ from apscope._results.families import FAMILIES
 from apscope.plots._names import shown, wrapped
 from apscope.plots._style import looks
 from apscope.schemes import APS, LossScaling
+from tests.python.altered import altered
+from tests.python.drawn_labels import OF_MANY, OF_ONE
 
 SPECS = ["none:bf16", "aps:e3m4", "loss_scaling:e3m4,scale=largest", "qsgd"]
 STEPS = [0, 8, 10, 1500]
-OF_ONE = [
-    plots.error_map,
-    plots.underflow_heat_map,
-    plots.scale_series,
-    plots.bias_over_steps,
-    plots.bias_by_layer,
-    plots.accumulation_by_layer,
-]
-OF_MANY = [
-    plots.nmse_against_cost,
-    plots.variance_over_steps,
-    plots.sqnr_against_bits,
-    plots.accumulation_error,
-    plots.nmse_by_layer,
-]
 WITH_LAYER = [
     plots.scale_series,
     plots.bias_over_steps,
@@ -346,10 +333,12 @@ NAMES = {
 def test_names_of_any_kind_are_drawn_without_a_warning(results, recwarn):
     frame = results.frame.assign(tensor=results.frame["tensor"].map(NAMES), trace="$t_{")
     frame["scheme"] = frame["scheme"].replace({"qsgd": r"mine:$\alpha{$," + "k" * 3000})
-    odd = apscope.Results(
+    odd = altered(
+        results,
         frame,
-        results.histograms.assign(tensor=results.histograms["tensor"].map(NAMES), trace="$t_{"),
-        results.provenance,
+        histograms=results.histograms.assign(
+            tensor=results.histograms["tensor"].map(NAMES), trace="$t_{"
+        ),
     )
     warnings.simplefilter("error")
     mine = frame["scheme"].iloc[-1]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from docs.tools.two_trees import clock, ratios
+from tests.python.argv import argv
 
 ROOT = Path(__file__).parents[3]
 SOURCE = "tests/benchmarks/bench_python.py"
@@ -19,18 +20,8 @@ def test_the_python_benchmarks_run():
         "pytest_benchmark",
         reason="pytest-benchmark is not installed: pip install apscope[benchmark]",
     )
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        SOURCE,
-        "-q",
-        "--benchmark-disable",
-        "-p",
-        "no:cacheprovider",
-        "-k",
-        "not 4194304",
-    ]
+    line = "{} -m pytest {} -q --benchmark-disable -p no:cacheprovider -k {}"
+    command = argv(line, sys.executable, SOURCE, "not 4194304")
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert run.returncode == 0, run.stdout + run.stderr
     passed = re.search(r"(\d+) passed", run.stdout)

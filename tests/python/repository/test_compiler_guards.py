@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.python.argv import argv
+
 ROOT = Path(__file__).parents[3]
 COMPILER = shutil.which("c++")
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler")
@@ -38,15 +40,9 @@ def test_options_that_give_up_ieee_754_do_not_compile(option):
 
 
 def test_the_projects_own_options_compile():
+    options = "-O3 -ffp-contract=off -fno-trapping-math -fno-math-errno -fsyntax-only -x c++ -"
     done = compiled(
-        "-O3",
-        "-ffp-contract=off",
-        "-fno-trapping-math",
-        "-fno-math-errno",
-        "-fsyntax-only",
-        "-x",
-        "c++",
-        "-",
+        *argv(options),
         source='#include "core/rounding.h"\n',
     )
     assert done.returncode == 0, done.stderr

@@ -31,7 +31,6 @@ def test_cost_against_size_measures_draws_and_writes(performance, tmp_path):
     before = performance.read_text()
     small = """
         --largest 10000 --schemes 2 --workers 4 --values 8000 --elements 100 --seconds 0.01
-        --tensor 262144
     """.split()
     cost_against_size.main([str(tmp_path), *small])
     found = json.loads((tmp_path / "cost_against_size.json").read_text())
@@ -41,9 +40,6 @@ def test_cost_against_size_measures_draws_and_writes(performance, tmp_path):
     assert all(
         p["seconds"] > 0 and p["memory"] >= 0 for rows in found["points"].values() for p in rows
     )
-    held = {h["scheme"]: h["bytes"] for h in found["memory"]}
-    # Block by block, and copies of the whole tensor.
-    assert max(held["aps:e4m3"], held["sign"]) < held["powersgd"]
     assert (tmp_path / "cost_against_size.png").read_bytes().startswith(b"\x89PNG")
     after = performance.read_text()
     assert page.replaced(before, "cost", []) == page.replaced(after, "cost", [])
@@ -92,7 +88,7 @@ def test_replay_cost_measures_and_writes(performance):
     for words in ("2 schemes, 5 topologies, 731904 values", "one tensor of 1000 elements",
                   "Two threads are ", "Two processes at once"):  # fmt: skip
         assert words in text
-    assert {row[0] for row in rows} >= {"`aps:e4m3`", "`sign`"}
+    assert [row[0] for row in rows[:2]] == ["1", "2"]
 
 
 def test_perf_reports_are_read():
@@ -157,7 +153,6 @@ def test_model_cost_measures_and_writes(performance):
     )  # fmt: skip
     assert "digits: 1906 parameters, 8 workers, 52 steps, 792896 values" in text
     assert "| 2 schemes, four topologies | budget |" in text
-    assert {row[0] for row in rows} >= {"`sign`", "`aps:e4m3`"}
     for budget in ("`--memory 200M`", "half of the machine, the default"):
         assert ["1 thread", budget] in [row[:2] for row in rows]
     with pytest.raises(SystemExit):

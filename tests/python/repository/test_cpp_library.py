@@ -19,6 +19,7 @@ import pandas as pd
 import pytest
 
 import apscope
+from tests.python.argv import argv
 from tests.python.repository.test_samples import PAGES, samples
 
 ROOT = Path(__file__).parents[3]
@@ -130,17 +131,9 @@ class Outside:
         libraries: where its programs lie."""
         project, build = self.place / source.name, self.place / f"{source.name}-build"
         shutil.copytree(source, project)
-        self(
-            self.place / "bin/cmake",
-            "-G",
-            "Ninja",
-            "-S",
-            project,
-            "-B",
-            build,
-            f"-DCMAKE_PREFIX_PATH={self.place}/prefix",
-        )
-        self(self.place / "bin/cmake", "--build", build)
+        cmake, prefix = self.place / "bin/cmake", f"-DCMAKE_PREFIX_PATH={self.place}/prefix"
+        self(*argv("{} -G Ninja -S {} -B {} {}", cmake, project, build, prefix))
+        self(cmake, "--build", build)
         read = run("ninja", "-C", build, "-t", "deps")
         assert "prefix/include/apscope/quantizer.h" in read
         assert str(ROOT) not in read and "bindings/cpp" not in read
@@ -235,16 +228,8 @@ def test_a_project_without_cmake(outside, place):
         ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror"],
         ["-O3", "-ffast-math", "-fvisibility=hidden"],
     ):
-        outside(
-            place / "bin/c++",
-            "-std=c++20",
-            *more,
-            source,
-            "-o",
-            program,
-            *flags,
-            f"-Wl,-rpath,{library}",
-        )
+        line = argv("{} -std=c++20 {} -o {}", place / "bin/c++", source, program)
+        outside(*line, *more, *flags, f"-Wl,-rpath,{library}")
         assert outside(program) == (EXAMPLES / "round_array.txt").read_text()
 
 
@@ -495,16 +480,8 @@ def test_a_replay_gives_pythons_numbers(dumps, outside, trace):
     with_other = results.compare(schemes[0], "aps:e3m4", "ring", against=other)
     same_rows(printed["with_other"], with_other, same_comparison)
 
-    for ours, by in zip(
-        printed["pools"],
-        [
-            ["scheme"],
-            ["scheme", "tensor", "step"],
-            ["scheme", "stage"],
-            ["scheme", "topology", "role"],
-        ],
-        strict=True,
-    ):
+    groups = ("scheme", "scheme tensor step", "scheme stage", "scheme topology role")
+    for ours, by in zip(printed["pools"], map(str.split, groups), strict=True):
         pooled = results.pool(by)
         assert list(ours[0]) == list(pooled)
         same_rows(ours, pooled, same_numbers)

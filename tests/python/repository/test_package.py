@@ -37,6 +37,11 @@ def is_there(module):
     return module not in EXTRAS or importlib.util.find_spec("torch") is not None
 
 
+#: The public modules that can be imported here, but for the adapters.
+HERE = ["apscope", *sorted(name for name in PUBLIC - ADAPTERS if is_there(name))]
+every_module = pytest.mark.parametrize("name", HERE)
+
+
 def run(program):
     return subprocess.run(
         [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=False
@@ -68,10 +73,7 @@ def test_what_is_not_in_the_list_of_public_modules_begins_with_an_underscore():
     assert set(modules()) - {"apscope"} == PUBLIC
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["apscope", *sorted(PUBLIC - ADAPTERS - (set() if is_there("apscope.train") else EXTRAS))],
-)
+@every_module
 def test_a_public_module_says_what_it_is_and_offers_what_it_names(name):
     module = importlib.import_module(name)
     assert module.__doc__ and isinstance(module, types.ModuleType)
@@ -86,10 +88,7 @@ def test_a_public_module_says_what_it_is_and_offers_what_it_names(name):
         )
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["apscope", *sorted(PUBLIC - ADAPTERS - (set() if is_there("apscope.train") else EXTRAS))],
-)
+@every_module
 def test_what_a_public_module_imports_is_not_among_its_names(name):
     module = importlib.import_module(name)
     # A package has its modules too, once they are imported.
@@ -189,29 +188,16 @@ def test_no_module_of_the_package_calls_its_own_sum_sum():
 
 
 def public():
-    """Every public function and class: where it is offered, its name, itself. Scheme classes have
-    tests of their own."""
-    for name in ["apscope", *sorted(PUBLIC)]:
-        if name not in ADAPTERS and is_there(name):
-            module = importlib.import_module(name)
-            for part in module.__all__:
-                thing = getattr(module, part)
-                if inspect.isclass(thing) and issubclass(thing, Scheme) and thing is not Scheme:
-                    continue
-                if callable(thing):
-                    yield pytest.param(thing, id=f"{name}.{part}")
+    """Every public function and class, and its name where it is offered."""
+    for name in HERE:
+        module = importlib.import_module(name)
+        for part in module.__all__:
+            if callable(thing := getattr(module, part)):
+                yield thing, f"{name}.{part}"
 
 
 def public_classes():
-    found = {}
-    for name in ["apscope", *sorted(PUBLIC)]:
-        if name not in ADAPTERS and is_there(name):
-            module = importlib.import_module(name)
-            found.update(
-                (thing, f"{name}.{part}")
-                for part in module.__all__
-                if inspect.isclass(thing := getattr(module, part))
-            )
+    found = {thing: name for thing, name in public() if inspect.isclass(thing)}
     return [pytest.param(thing, id=name) for thing, name in found.items()]
 
 
@@ -239,7 +225,15 @@ def test_every_public_property_and_method_says_what_it_is(cls):
 NEVER_RAISES = {"guess_role", "main"}
 
 
-@pytest.mark.parametrize("thing", list(public()))
+@pytest.mark.parametrize(
+    "thing",
+    [
+        pytest.param(thing, id=name)
+        for thing, name in public()
+        # Classes of schemes have tests of their own.
+        if not (inspect.isclass(thing) and issubclass(thing, Scheme) and thing is not Scheme)
+    ],
+)
 def test_a_public_name_says_what_it_takes_gives_and_refuses(thing):
     text = inspect.getdoc(thing)
     sections = re.findall(r"^(\w+)\n-{4,}$", text, re.MULTILINE)

@@ -5,9 +5,9 @@ import csv
 import numpy as np
 import pytest
 
-from apscope import open_trace, replay
+from apscope import replay
 from apscope.cli import main
-from apscope.record import TraceWriter
+from tests.python.recorded import record
 
 LEVELS = "hierarchical:2(two_phase,two_phase)"
 SPELLED = "hierarchical:2(two_phase,two_phase,sum=fp32)"
@@ -17,13 +17,10 @@ SPELLED = "hierarchical:2(two_phase,two_phase,sum=fp32)"
 def folder(tmp_path_factory):
     random = np.random.default_rng(6)
     root = tmp_path_factory.mktemp("asked")
-    with TraceWriter(root / "trace", workers=4) as writer:
-        for step in range(2):
-            for worker in range(4):
-                writer.add(step, worker, "a", random.normal(0, 1, (9, 7)).astype("f4"))
-            writer.end_step(step)
+    steps = [{"a": random.normal(0, 1, (4, 9, 7)).astype("f4")} for _ in range(2)]
+    trace = record(root / "trace", steps)
     schemes = ["aps:e4m3", "qsgd:levels=15"]  # the second has a reduction of its own
-    replay(open_trace(root / "trace"), schemes, topology=["ring", LEVELS]).save(root / "results")
+    replay(trace, schemes, topology=["ring", LEVELS]).save(root / "results")
     return root / "results"
 
 

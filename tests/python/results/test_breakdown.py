@@ -5,7 +5,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import apscope
 from apscope._results.breakdown import BY, across, by
 from apscope._results.summary import COLUMNS, of_topology, ranked, summary
 from tests.python.summary_tables import LAYERS, MIXED, OWN_ONLY, STEPS, random_results
@@ -119,25 +118,3 @@ def test_without_rows_there_is_an_empty_table(results):
         and "error_over_noise" in empty
         and across(empty, "layer", "error_over_noise").empty
     )
-
-
-def test_the_noise_of_a_layer_is_its_own(request):
-    """The interval of a layer's error follows from how well its own noise is known; a larger batch
-    has less of it."""
-    results = apscope.replay(
-        request.config.rootpath / "notebooks/data/digits",
-        ["none:e3m4", "aps:e3m4"],
-        steps="0:6",
-        topology=["ring"],
-    )
-    table, twice = results.by("layer"), results.by("layer", batch_factor=2.0)
-    facts = results.noise_facts(by=["trace", "tensor"]).set_index("tensor")
-    assert set(table["scheme"]) == {"none:e3m4", "aps:e3m4"}
-    for row, other in zip(table.to_dict("records"), twice.to_dict("records")):
-        low, high = (
-            row[f"error_over_noise_{end}"] / row["error_over_noise"] for end in ("low", "high")
-        )
-        assert (low, high) == pytest.approx(tuple(facts.loc[row["layer"], ["low", "high"]]))
-        assert other["error_over_noise"] == pytest.approx(2 * row["error_over_noise"])
-        assert row["pooled_error_over_noise_low"] <= row["pooled_error_over_noise_high"]
-    assert facts["low"].nunique() == len(facts)

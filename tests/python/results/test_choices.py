@@ -8,6 +8,8 @@ import apscope
 from apscope._report import shown_schemes
 from apscope._results.choices import CHOICES, choices_of, worth
 from apscope._results.summary import ranked
+from tests.python.altered import altered
+from tests.python.results.test_winners import row
 
 SCHEMES = [
     "none:fp32",
@@ -85,33 +87,18 @@ def test_the_best_is_that_with_both_reductions(table):
 
 def test_without_two_reductions_the_best_with_another_row_stands(results):
     frame = results.frame
-    alone = apscope.Results(
-        frame[frame["topology"].isin(["", "exact", "ring"])].reset_index(drop=True),
-        results.histograms, results.provenance, results.noise,
-    )  # fmt: skip
+    alone = altered(results, frame[frame["topology"].isin(["", "exact", "ring"])])
     found = worth(ranked(alone), shown_schemes.bits_of(alone.frame))
     assert set(found["choice"]) == {"format", "scale"} and set(found["topology"]) == {"ring"}
     only = ranked(alone)[lambda t: t["scheme"].isin(["none:fp32", "aps:e3m4"])]
     assert not len(worth(only, shown_schemes.bits_of(alone.frame)))
 
 
-def made(*rows):
-    """Rows of a summary: scheme, topology, error, volume, overflowed steps."""
-    return pd.DataFrame(
-        [
-            dict(scheme=s, topology=t, step_nmse=e, volume=v, overflowed=o, skipped=0,
-                 gaps=0, lost_layers=0, family="APS")
-            for s, t, e, v, o in rows
-        ]
-    )  # fmt: skip
-
-
 def test_an_overflow_is_an_infinite_factor_and_never_the_best():
-    rows = made(
-        ("aps:e3m4", "ring", 1e-5, 0.25, 2),
-        ("aps:e3m4", "two_phase", 0.01, 0.25, 0),
-        ("aps:e5m2", "two_phase", np.nan, 0.25, 0),
-    )
+    rows = pd.DataFrame([
+        row("aps:e3m4", "ring", 0.25, 1e-5, overflowed=2), row("aps:e3m4", "two_phase", 0.25, 0.01),
+        row("aps:e5m2", "two_phase", 0.25, np.nan),
+    ]).assign(family="APS")  # fmt: skip
     (one,) = worth(rows, dict.fromkeys(rows["scheme"], 8)).to_dict("records")
     assert (one["topology"], one["other_topology"], one["factor"]) == (
         "two_phase",

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 import apscope
-from apscope import Results
 from apscope._results import against, comparison
+from tests.python.altered import altered
 from tests.python.summary_tables import (
     LAYERS,
     LOSS_SCALING,
@@ -34,35 +34,7 @@ def results():
     ("aps:e4m3", "dynamic_loss_scaling:e4m3", "exact", ("exact", "exact")),
     (OWN_ONLY, "none:fp32", "wire", ("wire", "wire")),
     ("aps:e4m3", "aps:e4m3", None, ("ring", "ring")),
-])  # fmt: skip
-def test_every_number_of_a_comparison_is_that_of_plain_loops(results, a, b, topology, used):
-    found = results.compare(a, b, topology)
-    assert tuple(found.columns) == comparison.COLUMNS
-    assert list(found.trace.unique()) == [
-        t for t in ("first", "second", "wire only") if not (t == "second" and "qsgd" in (a, b))
-    ]
-    for trace, part in found.groupby("trace"):
-        unknown = ("head",) if "mine(1)" in (a, b) and trace != "first" else ()
-        assert part.layer.tolist() == ["all", *(layer for layer in LAYERS if layer not in unknown)]
-        names = ("wire", "wire") if trace == "wire only" else used
-        assert set(zip(part.topology_a, part.topology_b)) == {names}
-        for i, one in enumerate(part.to_dict("records")):
-            by_hand = compared(
-                results.frame,
-                trace,
-                a,
-                b,
-                "wire" if trace == "wire only" else "+".join(dict.fromkeys(names)),
-                one["layer"] if i else None,
-            )
-            for column, value in by_hand.items():
-                assert same(one[column], value), (trace, one["layer"], column, one[column], value)
-    assert results.compare(a, b, topology, layers=False).equals(
-        found[~found.duplicated("trace")].reset_index(drop=True)
-    )
-
-
-@pytest.mark.parametrize(("a", "b", "topology", "used"), [
+    # Each side with a reduction of its own.
     ("aps:e4m3@sequential", "aps:e4m3@ring", None, ("sequential", "ring")),
     ("aps:e4m3@sequential", "none:fp32", None, ("sequential", "sequential")),
     ("none:fp32", "aps:e4m3@sequential", "ring", ("ring", "sequential")),
@@ -73,17 +45,26 @@ def test_every_number_of_a_comparison_is_that_of_plain_loops(results, a, b, topo
     ("aps:e4m3@wire", "none:fp32@wire", None, ("wire", "wire")),
     ("mine(1)@sequential", f"{MIXED}@ring", None, ("sequential", "ring")),
 ])  # fmt: skip
-def test_each_side_may_have_its_own_reduction(results, a, b, topology, used):
+def test_every_number_of_a_comparison_is_that_of_plain_loops(results, a, b, topology, used):
     found = results.compare(a, b, topology)
     specs = [text.partition("@")[0] for text in (a, b)]
     assert set(zip(found.scheme_a, found.scheme_b)) == {tuple(specs)}
+    assert tuple(found.columns) == comparison.COLUMNS
+    assert list(found.trace.unique()) == [
+        t for t in ("first", "second", "wire only") if not (t == "second" and "qsgd" in specs)
+    ]
     for trace, part in found.groupby("trace"):
+        unknown = ("head",) if "mine(1)" in specs and trace != "first" else ()
+        assert part.layer.tolist() == ["all", *(layer for layer in LAYERS if layer not in unknown)]
         names = ("wire", "wire") if trace == "wire only" else used
         assert set(zip(part.topology_a, part.topology_b)) == {names}
         for i, one in enumerate(part.to_dict("records")):
             layer = one["layer"] if i else None
             for column, value in compared(results.frame, trace, *specs, names, layer).items():
                 assert same(one[column], value), (trace, layer, column, one[column], value)
+    assert results.compare(a, b, topology, layers=False).equals(
+        found[~found.duplicated("trace")].reset_index(drop=True)
+    )
     steps = comparison.compare_steps(results, a, b, topology)
     assert steps.nmse_a.notna().any()
     cells = comparison.ratios(results, a, b, topology)
@@ -92,8 +73,7 @@ def test_each_side_may_have_its_own_reduction(results, a, b, topology, used):
 
 @pytest.mark.parametrize(("a", "b", "says"), [
     ("aps:e4m3@rnig", "aps:e4m3@ring",
-     "'aps:e4m3' has no topology 'rnig' in the results; use one of .*ring.*wire"),
-    ("aps:e4m3@", "aps:e4m3@ring", "'aps:e4m3@' has no topology after the @, as in aps:e4m3@ring"),
+     "'aps:e4m3' has no topology 'rnig' in the results; use one of exact, ring, sequential, wire"),
     ("asp:e4m3@ring", "aps:e4m3", "no scheme 'asp:e4m3'; did you mean 'aps:e4m3'"),
     ("qsgd@ring", "aps:e4m3", "'qsgd' has no topology 'ring' in the results; use one of"),
     ("aps:e4m3@wire", "aps:e4m3@ring", "'aps:e4m3@wire' is what is sent, before any sum; give"),
@@ -139,7 +119,7 @@ def other_results(results):
     frame["sum_squared_error"] *= 2
     frame = frame.assign(step=frame["step"].where(frame["step"] != 7, 8))
     frame["scheme"] = frame["scheme"].replace({"qsgd": "aps:e5m2"})
-    return Results(frame, results.histograms, results.provenance)
+    return altered(results, frame)
 
 
 @pytest.mark.parametrize(
@@ -191,9 +171,7 @@ def test_two_results_beside_each_other(results):
 
 def test_results_without_a_place_in_common_are_refused(results):
     frame = results.frame
-    renamed = Results(
-        frame.assign(trace=frame["trace"] + "'"), results.histograms, results.provenance
-    )
+    renamed = altered(results, frame.assign(trace=frame["trace"] + "'"))
     with pytest.raises(ValueError, match="different traces .*; there is nothing to compare"):
         results.against(renamed)
     assert against.only(results, renamed)[0] == ("first", "trace", ["first", "second", "wire only"])
@@ -243,19 +221,6 @@ def test_ratios_of_layers_and_steps_are_what_a_comparison_sums_up(results, a, b)
         assert by_step.layers_lost.sum() == (kept.nmse_a > kept.nmse_b).sum()
 
 
-def test_a_comparison_is_the_reverse_of_its_reverse(results):
-    one, other = (
-        results.compare("aps:e4m3", LOSS_SCALING, "ring"),
-        results.compare(LOSS_SCALING, "aps:e4m3", "ring"),
-    )
-    assert (
-        (one.wins == other.losses).all()
-        and (one.ties == other.ties).all()
-        and (one.nmse_a == other.nmse_b).all()
-    )
-    assert np.allclose(one.geometric_ratio * other.geometric_ratio, 1, rtol=1e-12, atol=0)
-
-
 def test_any_spelling_of_a_scheme_is_taken_and_an_absent_one_told(results):
     assert results.compare(
         "aps:e4m3,headroom=workers", apscope.schemes.LossScaling("e4m3", scale="largest")
@@ -271,12 +236,6 @@ def test_any_spelling_of_a_scheme_is_taken_and_an_absent_one_told(results):
         results.compare("thc", "aps:e4m3")
     with pytest.raises(ValueError, match="no scheme 'aps'; did you mean 'aps:e4m3'"):
         results.compare("aps", "aps:e4m3")
-    with pytest.raises(
-        ValueError,
-        match="'aps:e4m3' has no topology 'tree' in the results; use one of exact, ring, "
-        "sequential, wire",
-    ):
-        results.compare("aps:e4m3", "none:fp32", topology="tree")
     with pytest.raises(ValueError, match="no trace of the results has both"):
         comparison.compare(
             results.frame[(results.frame.trace == "first") == (results.frame.scheme == "qsgd")],

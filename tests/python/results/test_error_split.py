@@ -9,7 +9,7 @@ import pytest
 import apscope
 from apscope._results.pooling import PARTS
 from apscope._schemes.scheme import as_scheme
-from apscope.record import TraceWriter
+from tests.python.recorded import record
 
 DATA = Path(__file__).parents[3] / "notebooks" / "data"
 FLOATS = [
@@ -64,11 +64,7 @@ def test_grids_that_are_no_floats_and_what_is_not_the_gradient_have_none(frame):
 
 
 def written(folder, rows, reduction="sum"):
-    with TraceWriter(folder, workers=len(rows), reduction=reduction) as writer:
-        for worker, row in enumerate(rows):
-            writer.add(0, worker, "w", np.float32(row))
-        writer.end_step(0)
-    return folder
+    return record(folder, [{"w": np.float32(rows)}], reduction)
 
 
 def test_four_elements_by_hand(tmp_path):
@@ -152,23 +148,3 @@ def test_saturated_blocks(tmp_path):
     ).frame.iloc[0]
     assert (row["block_count"], row["saturated"], row["block_saturated"]) == (6, 3, 2)
     assert row["split_saturation"] == 2 * 52**2 + 62**2
-
-
-def test_pooled_parts_and_shares_add_up():
-    results = apscope.replay(
-        DATA / "digits",
-        ["aps:e4m3", "dynamic_loss_scaling:e4m3", "qsgd"],
-        topology=["ring"],
-        steps="0:40",
-    )
-    names = ["scheme", "stage", "topology"]
-    pooled = results.pool(by=names).set_index(names)
-    frame = results.frame.groupby(names, observed=True)
-    for part in PARTS:
-        expected = frame[part].sum(min_count=1)
-        assert np.allclose(pooled[part], expected.reindex(pooled.index), rtol=1e-14, equal_nan=True)
-    row = results.compare("aps:e4m3", "qsgd").iloc[0]
-    shares = [row[f"{part.replace('split', 'share')}_a"] for part in PARTS]
-    assert abs(sum(shares) - 1) < 1e-12
-    assert shares[3] > 0.5  # sums of eight workers in e4m3 lose more than the wire
-    assert all(np.isnan(row[f"{part.replace('split', 'share')}_b"]) for part in PARTS)

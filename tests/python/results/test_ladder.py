@@ -13,7 +13,6 @@ from apscope._replay.ladder import RUNGS, ladder_schemes
 from apscope._results.differences import chain, decompose, differences
 from apscope.cli import main
 from apscope.schemes import Scheme
-from tests.python.argv import command
 
 
 @pytest.fixture(scope="module")
@@ -221,16 +220,10 @@ def test_the_command_prints_errors_and_factors(request, capsys, tmp_path):
     ring = [r for r in rows if r["topology"] == "ring"]
     assert [r["rung"] for r in ring] == [r.name for r in RUNGS[:-1]] and rows[0]["factor"] is None
     assert {r["topology"] for r in rows} == {"ring", "two_phase"}
-    assert (
-        command(
-            "replay {} --scheme aps:e3m4,rule=tight --scheme aps:e3m4,rule=tight,unit=model "
-            "--steps 0:4 -o {}",
-            trace,
-            tmp_path / "r",
-        )
-        == 0
+    held = apscope.replay(
+        trace, ["aps:e3m4,rule=tight", "aps:e3m4,rule=tight,unit=model"], steps="0:4"
     )
-    capsys.readouterr()
+    held.save(tmp_path / "r")
     assert main(["ladder", str(tmp_path / "r"), "--csv"]) == 0
     assert capsys.readouterr().out.startswith("trace,format,rung,finer_than,factor")
     assert main(["ladder", str(tmp_path / "r"), "--steps", "0:2"]) == 2
@@ -306,29 +299,10 @@ def test_the_factors_of_single_changes_multiply_to_the_whole(digits):
     assert few.decompose(a, b)["factor"].isna().tolist() == [True, True, True, False]
 
 
-def test_compare_says_what_differs_and_what_to_replay(request, capsys, tmp_path):
-    trace = str(request.config.rootpath / "notebooks/data/digits")
-    assert (
-        command(
-            "replay {} --scheme aps:e3m4 --scheme loss_scaling:e3m4,scale=largest,rule=tight "
-            "--steps 0:6 -o {}",
-            trace,
-            tmp_path / "r",
-        )
-        == 0
-    )
-    capsys.readouterr()
-    assert (
-        main(
-            [
-                "compare",
-                str(tmp_path / "r"),
-                "aps:e3m4",
-                "loss_scaling:e3m4,scale=largest,rule=tight",
-            ]
-        )
-        == 0
-    )
+def test_compare_says_what_differs_and_what_to_replay(digits, capsys, tmp_path):
+    schemes = ["aps:e3m4", "loss_scaling:e3m4,scale=largest,rule=tight"]
+    apscope.replay(digits, schemes, steps="0:6").save(tmp_path / "r")
+    assert main(["compare", str(tmp_path / "r"), *schemes]) == 0
     out = capsys.readouterr().out
     assert "how they differ" in out and "one for all steps, the largest that never saturates" in out
     assert "--scheme loss_scaling:e3m4,scale=largest --scheme aps:e3m4,unit=model, and merge" in out

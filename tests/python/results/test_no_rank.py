@@ -7,7 +7,8 @@ import pytest
 import apscope
 from apscope._report import page
 from apscope.cli import main
-from apscope.record import TraceWriter
+from tests.python.altered import altered
+from tests.python.recorded import record
 from tests.python.summary_tables import random_results
 from tests.reference.summaries import same, summed_up, zero_layers
 
@@ -113,18 +114,14 @@ def normed(tmp_path_factory):
     """`shift` has a gradient of rounding errors; `small` as little, but with a mean; `calm` and
     `weight` are those of any layer."""
     path, random = tmp_path_factory.mktemp("normed") / "t", np.random.default_rng(5)
-    with TraceWriter(path, workers=6, reduction="mean") as writer:
-        for step in range(4):
-            for worker in range(6):
-                for name, shape, scale, mean in (
-                    ("weight", (40, 30), 1e-2, 0.0),
-                    ("shift", (16,), 1e-8, 0.0),
-                    ("small", (16,), 1e-8, 1e-6),
-                    ("calm", (16,), 1e-5, 0.0),
-                ):
-                    g = random.normal(mean, scale, shape).astype(np.float32)
-                    writer.add(step, worker, name, g)
-            writer.end_step(step)
+    layers = (
+        ("weight", (6, 40, 30), 1e-2, 0.0),
+        ("shift", (6, 16), 1e-8, 0.0),
+        ("small", (6, 16), 1e-8, 1e-6),
+        ("calm", (6, 16), 1e-5, 0.0),
+    )
+    record(path, [{name: random.normal(mean, scale, shape).astype(np.float32)
+                   for name, shape, scale, mean in layers} for _ in range(4)])  # fmt: skip
     return path
 
 
@@ -148,17 +145,12 @@ def rare(tmp_path_factory):
     """Of `rare` one gradient is large and the same in all workers, the others are tiny; `shift` has
     only tiny ones."""
     path, random = tmp_path_factory.mktemp("rare") / "t", np.random.default_rng(6)
-    with TraceWriter(path, workers=6, reduction="mean") as writer:
-        for step in range(4):
-            for worker in range(6):
-                for name, shape, scale in (
-                    ("weight", (40, 30), 1e-2), ("rare", (64,), 1e-8), ("shift", (64,), 1e-8),
-                ):  # fmt: skip
-                    g = random.normal(0.0, scale, shape).astype(np.float32)
-                    if name == "rare":
-                        g[5] = 1000.0
-                    writer.add(step, worker, name, g)
-            writer.end_step(step)
+    layers = ("weight", (6, 40, 30), 1e-2), ("rare", (6, 64), 1e-8), ("shift", (6, 64), 1e-8)
+    steps = [{name: random.normal(0.0, scale, shape).astype(np.float32)
+              for name, shape, scale in layers} for _ in range(4)]  # fmt: skip
+    for step in steps:
+        step["rare"][:, 5] = 1000.0
+    record(path, steps)
     return path
 
 
@@ -183,13 +175,10 @@ def test_the_sentence_names_what_the_summary_omits_whatever_rows_are_there(norme
     whole = apscope.replay(normed, "none:e4m3", topology="ring")
     other = whole.frame.assign(trace="u")
     frame = pd.concat([whole.frame, other[other["tensor"] != "weight"]], ignore_index=True)
-    results = apscope.Results(frame, whole.histograms, whole.provenance, whole.noise)
+    results = altered(whole, frame)
     # Without `weight` there is nothing beside which `shift` is noise.
     assert "rounding errors alone: shift of t;" in results.numerically_zero
-    few = apscope.Results(
-        whole.frame[whole.frame["tensor"] != "weight"].reset_index(drop=True),
-        whole.histograms, whole.provenance, whole.noise,
-    )  # fmt: skip
+    few = altered(whole, whole.frame[whole.frame["tensor"] != "weight"])
     omitted = few.summary()["layer_cosine"].iloc[0] != pytest.approx(
         few.frame[few.frame["topology"] == "ring"]["cosine"].fillna(0.0).mean(), rel=1e-12
     )

@@ -7,19 +7,16 @@ import pytest
 import apscope
 from apscope._report import page
 from apscope.cli import main
-from apscope.record import TraceWriter
+from tests.python import recorded
+from tests.python.argv import command
 
 
 def record(folder, steps):
     """A trace of two layers, a at these values and b of ones, for two workers."""
-    with TraceWriter(folder, workers=2, reduction="mean") as writer:
-        for step, values in enumerate(steps):
-            for worker in range(2):
-                writer.add(step, worker, "a", np.float32(values))
-                writer.add(
-                    step, worker, "b", np.float32([0, 0, 0] if values == [0, 0] else [1, 2, 4])
-                )
-            writer.end_step(step)
+    ones = [([0, 0, 0] if values == [0, 0] else [1, 2, 4]) for values in steps]
+    recorded.record(
+        folder, [{"a": np.float32([a, a]), "b": np.float32([b, b])} for a, b in zip(steps, ones)]
+    )
     return folder
 
 
@@ -84,11 +81,11 @@ def test_a_trace_of_zeros_is_told_in_a_sentence(tmp_path, capsys):
     )
     results.save(tmp_path / "r")
     assert (
-        main(["summary", str(tmp_path / "r")]) == 0
+        command("summary {}", tmp_path / "r") == 0
         and capsys.readouterr().err == f"apscope: {sentence}\n"
     )
     assert (
-        main(["info", str(zeros)]) == 0
+        command("info {}", zeros) == 0
         and "all of these gradients are zero" in capsys.readouterr().out
     )
     one = apscope.replay(record(tmp_path / "some", [[0, 0], [1, 0]]), "aps:e4m3", topology="ring")

@@ -12,6 +12,7 @@ from apscope._report.shown_schemes import front, topology_of
 from apscope._results.ranking import RANKS, UNSOUND, finest_block
 from apscope._results.winners import bits_of, winner, winners
 from apscope.cli import main
+from tests.python.recorded import record
 
 DATA = Path(__file__).parents[3] / "notebooks" / "data"
 #: A plan's bytes of a width, with the scales of the finest blocks.
@@ -52,14 +53,10 @@ def test_every_answer_names_the_same_scheme(name, capsys):
 def _trace(tmp_path, layers):
     """Two workers, two steps; each layer's gradient times a size."""
     draws = np.random.default_rng(5)
-    with apscope.record.TraceWriter(tmp_path / "t", workers=2, reduction="mean") as writer:
-        for step in range(2):
-            for layer, size in layers.items():
-                exact = draws.normal(size=(2, 64))
-                for worker in range(2):
-                    writer.add(step, worker, layer, np.float32(size * exact[worker]))
-            writer.end_step(step)
-    return tmp_path / "t"
+    return record(tmp_path / "t", [
+        {layer: np.float32(size * draws.normal(size=(2, 64))) for layer, size in layers.items()}
+        for _ in range(2)
+    ])  # fmt: skip
 
 
 def test_what_loses_a_layer_is_never_the_best(tmp_path):

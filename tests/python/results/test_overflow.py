@@ -1,7 +1,7 @@
-"""A row with overflow has no finite error: in the table, in its files, pooled, compared, drawn and
-on the page."""
+"""A row with overflow has no finite error: in the table, drawn and on the page.
 
-import math
+Pooled and compared: test_replay_summaries.py.
+"""
 
 import numpy as np
 import pandas as pd
@@ -13,6 +13,7 @@ from apscope._report import page
 from apscope._results.overflow import tight_overflows
 from apscope._results.summary import front
 from apscope.cli import main
+from tests.python.altered import altered
 
 #: A constant loss scale that is too large for three layers in some of these steps.
 SCHEMES = ["aps:e4m3", "loss_scaling:e4m3,scale=128"]
@@ -60,53 +61,6 @@ def test_the_columns_of_a_row_with_overflow(results):
     assert np.isfinite(frame.loc[~over, ["nmse", "mse", "variance", "cosine"]].astype(float)).all(
         axis=None
     )
-
-
-def test_files_hold_infinities(results, tmp_path):
-    folder = results.save(tmp_path / "out")
-    for read in (
-        apscope.Results.open(folder).frame,
-        apscope.Results.read_csv(folder / "results.csv"),
-    ):
-        for column in ("nmse", "sqnr_db", "cosine"):
-            np.testing.assert_array_equal(
-                read[column].to_numpy(float), results.frame[column].to_numpy(float)
-            )
-
-
-def test_pooled_errors_are_infinite_where_a_row_is(results, flawed):
-    table = results.pool(["scheme", "tensor"]).set_index(["scheme", "tensor"])
-    for (scheme, tensor), row in table.iterrows():
-        over = scheme == B and tensor in set(flawed.tensor)
-        assert (
-            (row.nmse == np.inf)
-            == (row.mse == np.inf)
-            == (row.variance == np.inf)
-            == (row.sqnr_db == -np.inf)
-            == over
-        )
-    summary = results.summary().set_index(["scheme", "topology"]).loc[(B, "ring")]
-    assert summary.nmse == summary.worst_nmse == np.inf and 1 <= summary.step_nmse * 5 < np.inf
-    assert (
-        summary.worst_layer == flawed.tensor.iloc[0] and summary.overflowed == flawed.step.nunique()
-    )
-
-
-def test_a_comparison_marks_layers_with_overflow(results, flawed):
-    table = results.compare(A, B).set_index("layer")
-    steps = flawed.groupby("tensor").step.nunique()
-    for layer, row in table.drop("all").iterrows():
-        over = steps.get(layer, 0)
-        assert (
-            row.overflowed_a == 0
-            and row.overflowed_b == over
-            and (row.nmse_b == np.inf) == math.isnan(row.share_rounding_b) == (over > 0)
-        )
-        assert (
-            np.isfinite([row.nmse_a, row.step_nmse_a, row.step_nmse_b]).all()
-            and row.step_nmse_b >= over / row.steps
-        )
-    assert table.nmse_b["all"] == np.inf and table.overflowed_b["all"] == flawed.step.nunique()
 
 
 def test_the_command_says_it(results, tmp_path, capsys):
@@ -161,9 +115,7 @@ def test_pictures_mark_overflow(results, flawed):
 
 
 def test_results_without_overflow_say_nothing_of_it(results):
-    one = apscope.Results(
-        results.frame[results.frame.scheme == A], results.histograms, results.provenance
-    )
+    one = altered(results, results.frame[results.frame.scheme == A])
     assert (
         "overflow"
         not in plots.nmse_by_layer(one).get_xlabel() + plots.bias_over_steps(one, A).get_xlabel()

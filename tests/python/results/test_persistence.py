@@ -13,9 +13,10 @@ import apscope
 from apscope._results.persistence import LENGTHS
 from apscope._results.summary import COLUMNS
 from apscope.cli import main
-from apscope.record import TraceWriter
+from tests.python.altered import altered
+from tests.python.recorded import record
+from tests.reference.noise import BLOCK, noise_of
 
-BLOCK = 32
 #: Runs of 12, 1 and 4 steps: the windows of 3 begin at 0, 3, 6, 9 and 31, that of 10 at 0.
 STEPS = (*range(12), 20, *range(31, 35))
 SIZES = {"long": (8, 515), "short": (37,), "zero": (64,), "none": (0,)}
@@ -45,26 +46,13 @@ def gradients(workers, step, name):
 
 
 def written(path, workers, steps=STEPS, **options):
-    with TraceWriter(path, workers=workers, **options) as writer:
-        for step in steps:
-            for worker in range(workers):
-                for name in SIZES:
-                    writer.add(step, worker, name, gradients(workers, step, name)[worker])
-            writer.end_step(step)
+    own = {step: {name: gradients(workers, step, name) for name in SIZES} for step in steps}
+    record(path, own, **options)
     return path
 
 
 def blocks_of(x):
     return [x[i : i + BLOCK] for i in range(0, len(x), BLOCK)]
-
-
-def noise_of(x, mean):
-    """Of every block of the mean, or of the sum."""
-    workers = len(x)
-    squares = (x - x.mean(axis=0)) ** 2
-    squares[:, ~np.isfinite(squares).all(axis=0)] = 0.0
-    unit = workers * (workers - 1) / (1 if mean else workers**2)
-    return np.array([b.sum() for b in blocks_of(squares.sum(axis=0))]) / unit
 
 
 def errors_of(scheme, topology, workers, steps, name, mean):
@@ -135,13 +123,14 @@ def windows_of(errors, noise):
 @pytest.mark.parametrize("workers, mean", [(2, True), (8, True), (3, False)])
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_windows_are_those_of_numpy(tmp_path, workers, mean, scheme):
-    trace = written(tmp_path / "t", workers, reduction="mean" if mean else "sum")
+    reduction = "mean" if mean else "sum"
+    trace = written(tmp_path / "t", workers, reduction=reduction)
     for name in ("long", "short", "zero"):  # each alone: a dynamic scale is that of all tensors
         results = apscope.replay(
             trace, scheme, topology=TOPOLOGIES, tensors=f"^{name}$", persistence=True
         )
-        noise = {step: noise_of(gradients(workers, step, name).reshape(workers, -1).astype(float),
-                                mean) for step in STEPS}  # fmt: skip
+        own = {step: gradients(workers, step, name).reshape(workers, -1) for step in STEPS}
+        noise = {step: noise_of(g, reduction) for step, g in own.items()}
         rows = results.persistence
         reduced = results.frame[results.frame["stage"] == "reduced"]
         assert set(rows["topology"]) == set(reduced["topology"]) >= {"exact"}
@@ -289,7 +278,10 @@ def test_a_sample_counts_as_the_whole(tmp_path):
         )
         for name, options in (("a", {}), ("b", {"sampled_from": {"long": 5 * size}}))
     )  # fmt: skip
-    for column in ("sum_squared_error", "sum_noise", "noise_blocks", "sum_log2_error_over_noise"):
+    turned = [f"{of}_{name}" for of in ("sum", "adam")
+              for name in ("product", "squared_reference", "squared_result")]  # fmt: skip
+    errors = ["sum_squared_error", "sum_noise", "noise_blocks", "sum_log2_error_over_noise"]
+    for column in (*errors, *turned):
         for name, factor in (("long", 5), ("short", 1)):
             one, other = (
                 r.persistence.loc[r.persistence["tensor"] == name, column] for r in (plain, sampled)
@@ -347,21 +339,25 @@ def test_results_keep_it_and_a_wrong_one_is_found(results, tmp_path, capsys):
     assert set(merged.persistence["scheme"]) == {"qsgd"}
     wrong = results.persistence.copy()
     wrong.loc[wrong["steps"] == 10, "step"] = 5  # steps 12 to 14 were not replayed
-    bad = apscope.Results(results.frame, results.histograms, results.provenance, results.noise,
-                          persistence=wrong).save(tmp_path / "bad")  # fmt: skip
+    bad = altered(results, persistence=wrong).save(tmp_path / "bad")
     capsys.readouterr()
     assert main(["check", str(bad)]) != 0
     assert "window of the 10 steps from 5" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    "lost", [[("steps", 1), ("step", 3)], [("steps", 10)], [("tensor", "short")]]
-)
-def test_windows_that_are_not_there_are_found(results, tmp_path, capsys, lost):
+@pytest.mark.parametrize("workers", [4, 1])
+@pytest.mark.parametrize("lost", [
+    [("steps", 1), ("step", 3)], [("steps", 10)], [("tensor", "short")],
+    [("steps", 1), ("step", 1), ("tensor", "long"), ("topology", "ring")],
+    [("steps", 3), ("step", 0), ("tensor", "long"), ("scheme", "aps:e3m0"), ("topology", "ring")],
+])  # fmt: skip
+def test_windows_that_are_not_there_are_found(traces, tmp_path, capsys, lost, workers):
+    trace = traces[0 if workers == 4 else 1]
+    results = apscope.replay(trace, ["aps:e3m0", "none:bf16"], topology="ring", persistence=True)
     held = results.persistence
     gone = np.logical_and.reduce([held[column] == value for column, value in lost])
-    bad = apscope.Results(results.frame, results.histograms, results.provenance, results.noise,
-                          persistence=held[~gone]).save(tmp_path / "bad")  # fmt: skip
+    assert 0 < gone.sum() < len(held)
+    bad = altered(results, persistence=held[~gone]).save(tmp_path / "bad")
     capsys.readouterr()
     assert main(["check", str(bad)]) == 1
     assert f"lacks {gone.sum()} windows" in capsys.readouterr().out
@@ -414,17 +410,13 @@ def test_what_stays_and_what_averages_out(tmp_path):
     rounding anew, and error feedback makes up for it."""
     random = np.random.default_rng(8)
     centre = random.normal(0, 1, 2048) * 2.0 ** random.uniform(-12, 0, 2048)
-    with TraceWriter(tmp_path / "t", workers=4) as writer:
-        for step in range(30):
-            for worker in range(4):
-                x = centre * (1 + 1e-3 * random.normal(0, 1, 2048))
-                writer.add(step, worker, "a", x.astype(np.float32))
-            writer.end_step(step)
+    x = centre * (1 + 1e-3 * random.normal(0, 1, (30, 4, 2048)))
+    trace = record(tmp_path / "t", [{"a": g} for g in x.astype(np.float32)])
     schemes = {
         "nearest": "aps:e3m0", "drawn": "aps:e3m0,rounding=stochastic",
         "fed": "error_feedback(aps:e3m0)",
     }  # fmt: skip
-    results = apscope.replay(tmp_path / "t", list(schemes.values()), topology="exact",
+    results = apscope.replay(trace, list(schemes.values()), topology="exact",
                              persistence=True)  # fmt: skip
     table = results.summary().set_index("scheme")
     specs = dict(zip(schemes, results.provenance["schemes"]))

@@ -3,7 +3,6 @@ files are the same."""
 
 import gc
 import json
-import subprocess
 import sys
 
 import numpy as np
@@ -20,18 +19,13 @@ from apscope.cli import main
 from docs.tools.report_cost import SCHEMES
 from docs.tools.results_size import main as measure
 from docs.tools.results_size import write_trace
+from tests.python.altered import altered
+from tests.python.argv import peak
 from tests.python.summary_tables import random_results
 
 DIGITS = "notebooks/data/digits"
 FEW = ["aps:e4m3", "qsgd", "error_feedback(sign)"]
 WORDS = [DIGITS, *(w for s in FEW for w in ("--scheme", s)), "--steps", "0:6", "--topology", "ring"]
-PEAK = """
-import sys
-from apscope.cli import main
-assert main(sys.argv[1:]) == 0
-[peak] = [line for line in open("/proc/self/status") if line.startswith("VmHWM")]
-print(int(peak.split()[1]) * 1024, file=sys.stderr)
-"""
 
 
 @pytest.fixture
@@ -39,14 +33,6 @@ def small_groups(monkeypatch):
     """Groups of 100 rows."""
     for module in ("row_groups", "joined"):
         monkeypatch.setattr(f"apscope._results.{module}.ROWS", 100)
-
-
-def peak(*words):
-    """The largest resident set of a command, in bytes."""
-    found = subprocess.run(
-        [sys.executable, "-c", PEAK, *map(str, words)], capture_output=True, text=True, check=True
-    )
-    return int(found.stderr.splitlines()[-1])
 
 
 def rows_in(folder):
@@ -60,14 +46,13 @@ def groups_of(path):
 
 def test_memory_hardly_grows_with_the_rows(tmp_path):
     write_trace(tmp_path / "trace", 30, 2)
-    words = [w for s in SCHEMES for w in ("--scheme", s)]
+    schemes = " ".join(f"--scheme {scheme}" for scheme in SCHEMES)
     peaks, rows = {}, {}
     for steps in (8, 30):
         out = tmp_path / f"out{steps}"
-        peaks["replay", steps] = peak(
-            "replay", tmp_path / "trace", *words, "--steps", f"0:{steps}", "-o", out
-        )
-        peaks["summary", steps] = peak("summary", out)
+        line = f"replay {{}} {schemes} --steps 0:{steps} -o {{}}"
+        peaks["replay", steps] = peak(line, tmp_path / "trace", out)
+        peaks["summary", steps] = peak("summary {}", out)
         rows[steps] = rows_in(out)
     more = rows[30] - rows[8]
     assert more > 400_000
@@ -219,12 +204,7 @@ def test_a_part_in_another_order_is_sorted(shards, tmp_path, small_groups):
     )
     turned = shards[0].frame.iloc[::-1].sort_values("stage", ascending=False, kind="stable")
     for i, frame in enumerate((mixed, turned)):
-        part = apscope.Results(
-            frame.reset_index(drop=True),
-            shards[0].histograms,
-            shards[0].provenance,
-            shards[0].noise,
-        )
+        part = altered(shards[0], frame)
         again = apscope.merge([part.save(tmp_path / f"odd{i}"), *shards[1:]])
         key = ["step", "tensor", "scheme", "stage", "topology"]
         pd.testing.assert_frame_equal(

@@ -15,6 +15,7 @@ from apscope._formats.ruler import ranges_of, ruler
 from apscope._html import MAX_ROWS
 from apscope._results.summary import ranked
 from apscope.schemes import APS, Hybrid, Scheme, definitions
+from tests.python.altered import altered
 
 SPECS = ["none:bf16", "aps:e3m4", "loss_scaling:e3m4,scale=largest", "qsgd"]
 EVIL = [
@@ -207,15 +208,9 @@ def test_results_are_a_table_at_a_prompt(results, monkeypatch):
 
 def test_of_many_schemes_and_traces_the_best_are_shown(results):
     copies = [results.frame.assign(scheme=results.frame["scheme"] + f"#{i}") for i in range(4)]
-    many = apscope.Results(
-        pd.concat(copies, ignore_index=True), results.histograms, results.provenance
-    )
+    many = altered(results, pd.concat(copies, ignore_index=True))
     assert "and 6 more rows with larger errors" in repr(many)
-    two = apscope.Results(
-        pd.concat([many.frame, many.frame.assign(trace="b")], ignore_index=True),
-        results.histograms,
-        results.provenance,
-    )
+    two = altered(results, pd.concat([many.frame, many.frame.assign(trace="b")], ignore_index=True))
     assert repr(two).count("and 11 more rows with larger errors") == 2
 
 
@@ -229,7 +224,7 @@ def test_the_ranking_that_notebooks_show_says_by_what(results):
         t for t in page.texts if t in {f"{v:.3g}" for v in table["step_nmse"]}
     ]
     unknown = results.frame.assign(sum_noise=np.nan, sum_log2_error_over_noise=np.nan)
-    page = harmless(apscope.Results(unknown, results.histograms, results.provenance)._repr_html_())
+    page = harmless(altered(results, unknown)._repr_html_())
     assert "error over noise" not in page.texts and any(said in text for text in page.texts)
 
 
@@ -257,14 +252,12 @@ def test_statistics_of_a_cast_are_a_line_and_a_table():
 
 
 def test_a_shard_and_empty_results_say_so(results):
-    part = apscope.Results(
-        results.frame, results.histograms, results.provenance | {"shard": [1, 3]}
-    )
+    part = altered(results, provenance=results.provenance | {"shard": [1, 3]})
     assert (
         "shard 1 of 3, merge it with the others" in repr(part)
         and "shard 1 of 3" in part._repr_html_()
     )
-    empty = apscope.Results(results.frame.iloc[:0], results.histograms, results.provenance)
+    empty = altered(results, results.frame.iloc[:0])
     assert repr(empty) == "<Results: 1 trace, 0 schemes, 0 layers, 0 steps, 0 rows>"
     harmless(empty._repr_html_())
 
@@ -273,7 +266,7 @@ def test_a_shard_and_empty_results_say_so(results):
 def test_names_inject_nothing(results, evil):
     frame = results.frame.assign(trace=evil, tensor=evil)
     frame["scheme"] = frame["scheme"].replace({"qsgd": evil})
-    page = harmless(apscope.Results(frame, results.histograms, results.provenance)._repr_html_())
+    page = harmless(altered(results, frame)._repr_html_())
     if len(evil) < 40:
         assert evil in page.codes  # as code: typesetters of formulas leave it alone
     assert max(map(len, page.texts)) < 200

@@ -6,6 +6,7 @@ import pytest
 
 import apscope
 from apscope import schemes
+from tests.python.recorded import record
 
 G = np.random.default_rng(0).standard_normal((3, 4, 5)).astype(np.float32)
 
@@ -171,11 +172,8 @@ def test_what_exchange_refuses(arguments, options, error, words):
 
 
 def test_a_trace_without_what_a_scheme_needs_gets_rows_that_say_so(tmp_path):
-    with apscope.record.TraceWriter(tmp_path / "t", workers=3, reduction="mean") as writer:
-        for worker, row in enumerate(G):
-            writer.add(0, worker, "g", row)
-        writer.end_step(0)  # no loss
-    frame = apscope.replay(tmp_path / "t", "fractrain", topology="ring").frame
+    trace = record(tmp_path / "t", [{"g": G}])  # no loss
+    frame = apscope.replay(trace, "fractrain", topology="ring").frame
     assert (
         (frame.note == "not measurable on this trace: needs loss").all()
         and frame.nmse.isna().all()

@@ -1,91 +1,58 @@
-"""Sampled moments (--draws K) against the closed forms of the exact row, with which they must
-agree."""
+"""Expected bias and variance, in closed form or sampled (--draws K), against many draws."""
 
 import numpy as np
 import pytest
 
 import apscope
-from apscope.record import TraceWriter
+from tests.python.recorded import record
 from tests.python.scheme_cases import cases
 
 DRAWS = 40
 
 
-@pytest.fixture(scope="module")
-def frame(request):
-    trace = str(request.config.rootpath / "notebooks/data/digits")
+def test_draws_change_no_other_column(request):
+    """Rows that draw nothing have their bias and no variance."""
+    digits = request.config.rootpath / "notebooks/data/digits"
     schemes = [
         "stochastic:e4m3",
         "qsgd",
         "aps:e4m3,rounding=stochastic,hop_rounding=ties_to_even,accumulate=fp32",
         "aps:e4m3",
     ]
-    return apscope.replay(trace, schemes, topology="ring", steps="0:3", draws=DRAWS).frame
-
-
-def rows(frame, scheme, topology):
-    chosen = frame[frame["scheme"].str.startswith(scheme) & (frame["topology"] == topology)]
-    assert len(chosen) == 18  # 3 steps x 6 tensors
-    return chosen
-
-
-@pytest.mark.parametrize(
-    ("scheme", "topology"),
-    [("stochastic", "gather"), ("qsgd", "gather"), ("aps:e4m3,rounding", "ring")],
-)
-def test_sampled_moments_meet_the_closed_forms(frame, scheme, topology):
-    # fp32 sums of a few decoded values change them by 2^-24 at most: nothing beside these moments.
-    sampled, exact = rows(frame, scheme, topology), rows(frame, scheme, "exact")
-    assert exact["expected_bias_error"].isna().all()
-    z_bias = (sampled["expected_bias"].to_numpy() - exact["expected_bias"].to_numpy()) / sampled[
-        "expected_bias_error"
-    ].to_numpy()
-    z_variance = (
-        sampled["expected_variance"].to_numpy() / exact["expected_variance"].to_numpy() - 1
-    ) / (sampled["expected_variance_error"].to_numpy() / exact["expected_variance"].to_numpy())
-    # 18 values of Student's t with 39 degrees of freedom: |t| > 5 has probability 2e-4 in all.
-    assert np.abs(z_bias).max() < 5
-    assert np.abs(z_variance).max() < 5
-    # And the standard errors are of the right size: variance of the mean error over n elements.
-    n = sampled["count"].to_numpy(float)
-    expected_error = np.sqrt(exact["expected_variance"].to_numpy() / n / DRAWS)
-    ratio = sampled["expected_bias_error"].to_numpy() / expected_error
-    # Chi over sqrt(39): outside with probability < 1e-6.
-    assert 0.4 < ratio.min() and ratio.max() < 2.0
-
-
-def test_draws_change_no_other_column(frame, request):
-    trace = str(request.config.rootpath / "notebooks/data/digits")
-    once = apscope.replay(
-        trace, list(dict.fromkeys(frame["scheme"])), topology="ring", steps="0:3"
-    ).frame
+    options = {"topology": "ring", "steps": "0:3"}
+    frame = apscope.replay(digits, schemes, draws=DRAWS, **options).frame
+    once = apscope.replay(digits, schemes, **options).frame
     sampled = [c for c in frame.columns if c.startswith("expected_")]
     assert frame.drop(columns=sampled).equals(once.drop(columns=sampled))
-    assert rows(once, "stochastic", "gather")["expected_bias"].isna().all()
+    gathered = once[once["topology"] == "gather"]
+    assert len(gathered) and gathered["expected_bias"].isna().all()
+    certain = frame[frame["scheme"] == "aps:e4m3"]
+    assert (certain["expected_bias"] == certain["bias"]).all()
+    assert (certain["expected_variance"] == 0).all()
 
 
-def test_deterministic_rows_have_their_bias_and_no_variance(frame):
-    chosen = frame[frame["scheme"] == "aps:e4m3"]
-    assert (chosen["expected_bias"] == chosen["bias"]).all()
-    assert (chosen["expected_variance"] == 0).all()
-
-
-def test_stochastic_hops_add_conditional_variances(request):
-    """Over many seeds the drawn mean squared error meets expected variance + squared bias."""
-    trace = str(request.config.rootpath / "notebooks/data/digits")
-    scheme = "aps:e5m2,rounding=stochastic,overflow=saturate"
-    mse, variance = [], []
-    for seed in range(60):
-        f = apscope.replay(
-            trace, scheme, topology="tree", steps="5:6", tensors="conv2", seed=seed
-        ).frame
-        row = f[f["topology"] == "tree"].iloc[0]
-        mse.append(row["mse"])
-        variance.append(row["expected_variance"])
-    difference = np.array(mse) - np.array(variance)  # E = mean squared conditional bias, far below
-    t = difference.mean() / (difference.std(ddof=1) / np.sqrt(len(difference)))
-    assert abs(t) < 5
-    assert np.std(variance) / np.mean(variance) < 0.1
+def test_stochastic_hops_add_their_conditional_variances(tmp_path):
+    """Along every topology: unbiased, and the estimate's mean over the paths is the variance
+    drawn."""
+    draws, rng = 80, np.random.default_rng(7)
+    # Multiples of 2^-20 below 1, of which sums of a few are exact in every order.
+    g = (rng.integers(-(2**20), 2**20, (6, 150)) >> rng.integers(0, 16, 150)) * 2.0**-20
+    trace = record(tmp_path / "t", [{"g": np.float32(g)}])
+    topologies = ["sequential", "ring", "tree"]
+    frames = [
+        apscope.replay(
+            trace, "aps:e4m3,rounding=stochastic", topology=topologies, seed=seed
+        ).frame.iloc[1:]
+        for seed in range(draws)
+    ]
+    for row, topology in enumerate(["exact", *topologies]):
+        assert frames[0].topology.iloc[row] == topology
+        bias, mse, estimate = (
+            np.array([f[c].iloc[row] for f in frames]) for c in ("bias", "mse", "expected_variance")
+        )
+        for difference in (bias, mse - estimate):
+            t = difference.mean() / (difference.std(ddof=1) / np.sqrt(draws))
+            assert abs(t) < 5.5, topology
 
 
 # Schemes on whole tensors
@@ -113,14 +80,8 @@ def two_steps(tmp_path_factory):
     g = (rng.standard_normal((2, WORKERS, ELEMENTS)) * 2.0 ** rng.integers(-6, 1, ELEMENTS)).astype(
         np.float32
     )
-    with TraceWriter(
-        tmp_path_factory.mktemp("two") / "trace", workers=WORKERS, reduction="mean"
-    ) as writer:
-        for step in range(2):
-            for worker in range(WORKERS):
-                writer.add(step, worker, "x", g[step, worker])
-            writer.end_step(step)
-    return apscope.open_trace(writer.path), g
+    trace = record(tmp_path_factory.mktemp("two") / "trace", [{"x": rows} for rows in g])
+    return trace, g
 
 
 def sampled_by_hand(spec, g, topology, seeds):
@@ -179,21 +140,6 @@ def test_expected_columns_are_what_many_seeds_give(two_steps, spec):
             row.stage,
             row.topology,
         )
-
-
-def test_error_feedbacks_expected_bias_speaks_of_the_gradient(two_steps):
-    """qsgd is unbiased, so what is expected of g is the error carried over; that of step 0 is
-    none."""
-    trace, g = two_steps
-    frame = (
-        apscope.replay(trace, "error_feedback(qsgd)", topology="ring")
-        .frame.query("stage == 'wire'")
-        .set_index("step")
-    )
-    state = apscope.exchange("error_feedback(qsgd)", g[0]).state
-    carried = np.mean([state[f"error/{w}"].mean() for w in range(WORKERS)])
-    assert abs(frame.expected_bias[0]) < 1e-10 < 1e-5 < abs(carried)
-    assert frame.expected_bias[1] == pytest.approx(carried, rel=1e-6)
 
 
 @pytest.mark.parametrize("n", [1, 15, 16, 17, 40])

@@ -10,10 +10,11 @@ import pytest
 import apscope
 from apscope.cli import main
 from tests.python.recorded import record
-from tests.python.schemes.test_two_phase import inputs, same
+from tests.python.schemes.test_two_phase import inputs
 from tests.reference import levels as reference
 from tests.reference import traffic
 from tests.reference.allreduce import Adder
+from tests.reference.compare import same
 from tests.reference.random_words import philox, replay_key
 from tests.reference.schemes import Scheme, codes_of
 from tests.reference.topologies import reduce as in_topology
@@ -159,7 +160,7 @@ def test_either_level_alone_may_draw(tmp_path):
 TOPOLOGY = "hierarchical:3(nccl:ring@e5m2,two_phase@e4m3,sum=bf16)"
 
 
-def test_replay_and_a_training_step_give_the_bits_of_exchange(tmp_path):
+def test_a_replay_has_the_errors_of_exchange(tmp_path):
     rng = np.random.default_rng(1)
     x = {name: rng.standard_normal((4, *shape)).astype(np.float32)
          for name, shape in {"a.weight": (20, 30), "a.bias": (20,)}.items()}  # fmt: skip

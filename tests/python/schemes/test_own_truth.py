@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import apscope
-from apscope.record import TraceWriter
+from tests.python.recorded import record
 from tests.python.scheme_cases import cases
 
 OWN = {
@@ -32,12 +32,7 @@ def steps():
 @pytest.fixture(scope="module", params=["mean", "sum"])
 def trace(request, steps, tmp_path_factory):
     folder = tmp_path_factory.mktemp("own") / request.param
-    with TraceWriter(folder, workers=4, reduction=request.param) as writer:
-        for number, g in enumerate(steps):
-            for worker, row in enumerate(g):
-                writer.add(number, worker, "w", row)
-            writer.end_step(number, loss=1.0)
-    return apscope.open_trace(folder)
+    return record(folder, [{"w": g} for g in steps], request.param, loss=1.0)
 
 
 def cosine(x, y):
@@ -106,9 +101,7 @@ def test_rescaled_nmse_is_the_least_nmse_over_factors_and_keeps_its_digits(tmp_p
     rng = np.random.default_rng(2)
     x = rng.standard_normal(300).astype(np.float32)
     for name, row in {"w": x, "zero": 0 * x, "tiny": np.full(5, 2.0**-140, np.float32)}.items():
-        with TraceWriter(tmp_path / name, workers=1, reduction="sum") as writer:
-            writer.add(0, 0, "w", row)
-            writer.end_step(0)
+        record(tmp_path / name, [{"w": row[None]}], "sum")
     for spec, least, most in [
         ("none:e4m3", 1e-5, 1e-2),
         ("none:fp16", 1e-9, 1e-6),

@@ -8,7 +8,7 @@ import pytest
 
 import apscope
 from apscope import _core
-from apscope.record import TraceWriter
+from tests.python.recorded import record
 
 #: of the largest numbers of their formats
 LARGEST = {"e4m3fn": 448.0, "e4m3": 240.0, "e3m0": 8.0, "fp16": 65504.0, "e2m1fn": 6.0}
@@ -126,20 +126,17 @@ def test_what_columns_count(tmp_path):
     """`infinite` and `nan` of x; `saturated` and `overflow` of finite x; sums of finite pairs."""
     g = gradients()
     g[0, 0] = 1e6
-    with TraceWriter(tmp_path / "t", workers=3, reduction="sum") as writer:
-        for worker, row in enumerate(g):
-            writer.add(0, worker, "x", row)
-        writer.end_step(0)
+    trace = record(tmp_path / "t", [{"x": g}], "sum")
     spec = "none:e4m3fn,overflow=saturate"
     e = apscope.exchange(spec, g, topology="ring")
     finite = np.isfinite(g)
     x, y = g[finite].astype(np.float64), e.sent[finite]
     for one in (spec, f"residual({spec}),points=1"):
-        wire = apscope.replay(tmp_path / "t", one, topology="ring").frame.iloc[0]
+        wire = apscope.replay(trace, one, topology="ring").frame.iloc[0]
         assert (wire.infinite, wire.nan, wire.overflow) == (2, 1, 0)
         assert wire.counted == finite.sum() == 45
         assert wire.sum_error == pytest.approx((y - x).sum(), rel=1e-12)
-    assert apscope.replay(tmp_path / "t", spec).frame.saturated[0] == 1
+    assert apscope.replay(trace, spec).frame.saturated[0] == 1
 
 
 def test_functions_of_a_caller_get_finite_numbers():

@@ -319,7 +319,7 @@ def test_threads_shards_and_stops_change_nothing(tmp_path):
     carried on."""
     trace = record(tmp_path / "t", [gradients(4, seed=s) for s in range(6)])
     specs = [c.spec for c in CASES if "best" not in c.spec]
-    options = {"topology": ["ring", "tree"], "seed": 3}
+    options = {"topology": ["ring", "tree", "two_phase"], "seed": 3}
     whole = apscope.replay(trace, specs, threads=1, **options)
     assert apscope.replay(trace, specs, threads=2, **options).frame.equals(whole.frame)
     shards = [apscope.replay(trace, specs, shard=(i, 3), **options) for i in range(3)]

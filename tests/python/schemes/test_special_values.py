@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 import apscope
-from apscope.record import TraceWriter
+from tests.python.recorded import record
 
 SPECS = [
     "dynamic_loss_scaling:e4m3",
@@ -29,12 +29,8 @@ def test_exchange_drops_the_steps_that_a_replay_drops(tmp_path, spec, elements, 
     rng = np.random.default_rng(4)
     steps = [0.01 * rng.standard_normal((3, elements)).astype(np.float32) for _ in range(6)]
     steps[2][1, elements - 3] = bad
-    with TraceWriter(tmp_path / "t", workers=3, reduction="sum") as writer:
-        for number, g in enumerate(steps):
-            for worker, row in enumerate(g):
-                writer.add(number, worker, "x", row)
-            writer.end_step(number)
-    frame = apscope.replay(tmp_path / "t", spec, topology="ring").frame
+    trace = record(tmp_path / "t", [{"x": g} for g in steps], "sum")
+    frame = apscope.replay(trace, spec, topology="ring").frame
     wire = frame[(frame.stage == "wire") & frame.topology.isin(["", "ring"])].set_index("step")
     state = {}
     for number, g in enumerate(steps):

@@ -18,19 +18,13 @@ CUT = ("gpt", "resnet18")  # by apscope cut
 LATE = (60, 85, 120, 170, 240, 340, 480, 680, 900, 1150, 1500, 2000)
 
 
-@pytest.fixture(params=[*SMALL, *CUT])
-def trace(request):
+def opened(request):
     return open_trace(DATA / request.param)
 
 
-@pytest.fixture(params=SMALL)
-def small(request):
-    return open_trace(DATA / request.param)
-
-
-@pytest.fixture(params=CUT)
-def cut(request):
-    return open_trace(DATA / request.param)
+trace = pytest.fixture(params=[*SMALL, *CUT])(opened)
+small = pytest.fixture(params=SMALL)(opened)
+cut = pytest.fixture(params=CUT)(opened)
 
 
 def size_of(folder):

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from apscope import open_trace, replay, schemes, search
-from apscope.record import TraceWriter
+from apscope import replay, schemes, search
+from tests.python.recorded import record
 
 SCHEMES = ["aps:e3m4", "qsgd", "none:bf16"]
 #: Columns of numbers that a sample multiplies, beside the counts of elements and bits.
@@ -20,13 +20,14 @@ RATIOS = ("nmse", "cosine", "gain", "mse", "bias", "underflow_rate", "error_over
 
 def written(path, sampled_from=None):
     random = np.random.default_rng(3)
-    with TraceWriter(path, workers=4, sampled_from=sampled_from) as writer:
-        for step in range(3):
-            for worker in range(4):
-                writer.add(step, worker, "a", random.normal(0, 1, (8, 64)).astype(np.float32))
-                writer.add(step, worker, "b", random.normal(0, 1e-3, 160).astype(np.float32))
-            writer.end_step(step)
-    return open_trace(path)
+    steps = [
+        {
+            "a": random.normal(0, 1, (4, 8, 64)).astype(np.float32),
+            "b": random.normal(0, 1e-3, (4, 160)).astype(np.float32),
+        }
+        for _ in range(3)
+    ]
+    return record(path, steps, sampled_from=sampled_from)
 
 
 @pytest.fixture
@@ -110,12 +111,8 @@ def test_the_bits_are_those_of_the_whole(tmp_path, spec):
     topologies = ["ring", "two_phase", "hierarchical:2(two_phase,two_phase)"]
     random, found = np.random.default_rng(5), []
     for rows_of_a, whole in ((8, {"a": 5 * 512}), (40, None)):
-        with TraceWriter(tmp_path / str(rows_of_a), workers=4, sampled_from=whole) as writer:
-            for worker in range(4):
-                x = random.normal(0, 1, (rows_of_a, 64)).astype(np.float32)
-                writer.add(0, worker, "a", x)
-            writer.end_step(0, loss=1.0)
-        trace = open_trace(tmp_path / str(rows_of_a))
+        a = random.normal(0, 1, (4, rows_of_a, 64)).astype(np.float32)
+        trace = record(tmp_path / str(rows_of_a), [{"a": a}], loss=1.0, sampled_from=whole)
         # Beside a scheme that every topology reduces.
         frame = replay(trace, [spec, "none:fp32"], topology=topologies).frame
         frame = frame[frame["scheme"] != "none:fp32"].set_index(["topology", "stage"])
@@ -128,33 +125,25 @@ def test_the_volume_is_that_of_the_whole(tmp_path):
     """A scale's byte is a smaller part of it."""
     frames = []
     for rows_of_a, whole in ((8, {"a": 5 * 512}), (40, None)):
-        with TraceWriter(tmp_path / str(rows_of_a), workers=4, sampled_from=whole) as writer:
-            for worker in range(4):
-                writer.add(0, worker, "a", np.full((rows_of_a, 64), 1.5, np.float32))
-            writer.end_step(0)
-        trace = open_trace(tmp_path / str(rows_of_a))
+        a = np.full((4, rows_of_a, 64), 1.5, np.float32)
+        trace = record(tmp_path / str(rows_of_a), [{"a": a}], sampled_from=whole)
         frame = replay(trace, ["aps:e3m4", "nvfp4"], topology=["ring", "two_phase"]).frame
         frames.append(frame.set_index(["scheme", "topology", "stage"])["volume"])
     pd.testing.assert_series_equal(*frames)
 
 
 def test_the_one_row_of_a_vector_has_one_scale(tmp_path):
-    with TraceWriter(tmp_path / "t", workers=2, sampled_from={"v": 320}) as writer:
-        for worker in range(2):
-            writer.add(0, worker, "v", np.arange(1, 33, dtype=np.float32))
-        writer.end_step(0)
-    frame = replay(open_trace(tmp_path / "t"), "aps:e3m4,unit=row", topology="ring").frame
+    v = np.tile(np.arange(1, 33, dtype=np.float32), (2, 1))
+    trace = record(tmp_path / "t", [{"v": v}], sampled_from={"v": 320})
+    frame = replay(trace, "aps:e3m4,unit=row", topology="ring").frame
     assert set(frame["side_bits"]) == {8} and set(frame["wire_bits"]) == {8 * 320}
 
 
 def test_blocks_of_the_noise_are_those_of_the_rows(tmp_path):
     """40 elements are two blocks, of which the second is short; 200 are seven."""
-    random = np.random.default_rng(0)
-    with TraceWriter(tmp_path / "t", workers=4, sampled_from={"a": 200}) as writer:
-        for worker in range(4):
-            writer.add(0, worker, "a", random.normal(0, 1, (5, 8)).astype(np.float32))
-        writer.end_step(0)
-    results = replay(open_trace(tmp_path / "t"), "aps:e3m4", topology="ring")
+    a = np.random.default_rng(0).normal(0, 1, (4, 5, 8)).astype(np.float32)
+    trace = record(tmp_path / "t", [{"a": a}], sampled_from={"a": 200})
+    results = replay(trace, "aps:e3m4", topology="ring")
     rows = results.frame[results.frame["stage"] == "reduced"]
     assert set(rows["noise_blocks"]) == set(results.noise["noise_blocks"]) == {10}
     assert set(results.noise["blocks"]) == {10}
@@ -165,12 +154,9 @@ def test_buckets_are_filled_by_the_whole_sizes(tmp_path):
 
     def units(sampled_from):
         folder = tmp_path / str(len(list(tmp_path.iterdir())))
-        with TraceWriter(folder, workers=2, sampled_from=sampled_from) as writer:
-            for worker in range(2):
-                for power, name in enumerate("abc"):
-                    writer.add(0, worker, name, np.full(160, 2.0 ** (7 * power), np.float32))
-            writer.end_step(0)
-        frame = replay(open_trace(folder), "aps:e3m4,unit=bucket:1KB", topology="ring").frame
+        step = {name: np.full((2, 160), 128.0**i, np.float32) for i, name in enumerate("abc")}
+        trace = record(folder, [step], sampled_from=sampled_from)
+        frame = replay(trace, "aps:e3m4,unit=bucket:1KB", topology="ring").frame
         rows = frame[frame["stage"] == "wire"].set_index("tensor")
         return rows["side_bits"].to_dict(), rows["scale_exponent"].to_dict()
 

@@ -6,22 +6,19 @@ import pytest
 from apscope import open_trace
 from apscope._replay.values import describe_values, histogram
 from apscope.cli import main
-from apscope.record import TraceWriter
+from tests.python.argv import command
+from tests.python.recorded import record
 
 
 @pytest.fixture
 def path(tmp_path):
-    with TraceWriter(tmp_path / "t", workers=2) as writer:
-        for step in range(5):
-            large = np.array(
-                [[0, 1], [-2, 0.75], [np.nan if step == 2 else 0, np.inf if step == 4 else 4]],
-                np.float32,
-            )
-            for worker, sign in enumerate((1, -1)):
-                writer.add(step, worker, "small", np.full(2, 2.0**-step, np.float32))
-                writer.add(step, worker, "large", large * np.float32(sign))
-                writer.add(step, worker, "none", np.zeros(0, np.float32))
-            writer.end_step(step)
+    steps = []
+    for step in range(5):
+        small, none = np.full((2, 2), 2.0**-step, np.float32), np.zeros((2, 0), np.float32)
+        odd = [np.nan if step == 2 else 0, np.inf if step == 4 else 4]
+        large = np.float32([[0, 1], [-2, 0.75], odd])
+        steps.append({"small": small, "large": [large, -large], "none": none})
+    record(tmp_path / "t", steps)
     return tmp_path / "t"
 
 
@@ -78,8 +75,7 @@ def test_a_histogram_has_at_most_twenty_bars_of_one_width():
 def test_info_shows_the_largest_tensors_or_all_or_none(path, capsys):
     assert main(["info", str(path)]) == 0 and "exponents, of all tensors" in capsys.readouterr().out
     assert (
-        main(["info", str(path), "--no-values"]) == 0
-        and "gradients of" not in capsys.readouterr().out
+        command("info {} --no-values", path) == 0 and "gradients of" not in capsys.readouterr().out
     )
     text = describe_values(open_trace(path), 1)
     assert "... and 2 smaller tensors; --all shows them" in text and "small " not in text

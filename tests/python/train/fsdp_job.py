@@ -67,6 +67,11 @@ def mine(step, number):
     return (t.chunk(RANKS)[number] for t in batch(step))
 
 
+def backward(m, step, number):
+    x, y = mine(step, number)
+    F.mse_loss(m(x), y).backward()
+
+
 def train(number, spec, optimizer, steps, **options):
     m, state, o = make(spec, optimizer, **options)
     seen = []
@@ -76,8 +81,7 @@ def train(number, spec, optimizer, steps, **options):
             m, state, o = make(spec, optimizer, weights, **options)
             o.load_state_dict(o_state)
             state.load_state_dict(saved)
-        x, y = mine(step, number)
-        F.mse_loss(m(x), y).backward()
+        backward(m, step, number)
         if not state.skipped:
             o.step()
         o.zero_grad()
@@ -91,8 +95,7 @@ def by_fsdp_itself(number, steps):
     o = optimizer_of("sgd", m.parameters())
     seen = []
     for step in range(steps):
-        x, y = mine(step, number)
-        F.mse_loss(m(x), y).backward()
+        backward(m, step, number)
         o.step()
         o.zero_grad()
         if step % EVERY == EVERY - 1:
@@ -106,11 +109,9 @@ def accumulated(number):
     for name in ("once", "each"):
         m, _, _ = make("aps:e4m3", "sgd")
         m.set_requires_gradient_sync(name == "each")
-        x, y = mine(0, number)
-        F.mse_loss(m(x), y).backward()
+        backward(m, 0, number)
         m.set_requires_gradient_sync(True)
-        x, y = mine(1, number)
-        F.mse_loss(m(x), y).backward()
+        backward(m, 1, number)
         found[name] = {n: p.grad.full_tensor().clone() for n, p in m.named_parameters()}
     return found
 
@@ -118,8 +119,7 @@ def accumulated(number):
 def clipped(number):
     """The gradients that a limit on their norm leaves, and that norm."""
     m, _, _ = make("aps:e4m3", "sgd")
-    x, y = mine(0, number)
-    F.mse_loss(m(x), y).backward()
+    backward(m, 0, number)
     norm = clip_grad_norm_(m.parameters(), 0.1).full_tensor()
     return {n: p.grad.full_tensor().clone() for n, p in m.named_parameters()} | {"norm": norm}
 
@@ -148,8 +148,7 @@ def wrapped(number):
     exchange_fsdp(m, ExchangeState(None, WRAPPED, seed=5))
     o = optimizer_of("sgd", m.parameters())
     for step in range(3):
-        x, y = mine(step, number)
-        F.mse_loss(m(x), y).backward()
+        backward(m, step, number)
         o.step()
         o.zero_grad()
     return {plain_name(n): p.full_tensor().detach().clone() for n, p in m.named_parameters()}
@@ -184,8 +183,7 @@ def refused(number):
 
     def steps(m, **options):
         exchange_fsdp(m, ExchangeState(None, "aps:e4m3", **options))
-        x, y = mine(0, number)
-        F.mse_loss(m(x), y).backward()
+        backward(m, 0, number)
 
     def divided():
         m = sharded(model())

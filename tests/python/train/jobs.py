@@ -10,6 +10,8 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 
+from apscope.cli import main
+
 SPECS = [
     "aps:e4m3",
     "aps:e3m4,unit=model,rounding=stochastic",  # one scale for all groups of FSDP
@@ -81,6 +83,13 @@ def run_killed(folder, words, **what):
     """Runs the command line `words` until it kills itself as `KILLED` says."""
     program = [sys.executable, "-c", KILLED.format(**what), str(folder), *words]
     assert subprocess.run(program, stdout=subprocess.DEVNULL).returncode == -signal.SIGKILL
+
+
+def trained(place, text, out="out"):
+    """The folder that ``apscope train`` makes of an experiment's text."""
+    (place / "e.toml").write_text(text)
+    assert main(["train", str(place / "e.toml"), "-o", str(place / out)]) == 0
+    return place / out
 
 
 def run_job(module, *words):

@@ -5,7 +5,16 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from apscope.train import Cast, LossScale, Recipe, Sum, Weights, recipes
+from apscope.train import (
+    Cast,
+    LossScale,
+    Recipe,
+    Sum,
+    Weights,
+    quantization,
+    quantize_model,
+    recipes,
+)
 
 FP8 = Recipe(input="e4m3fn", weight="e4m3fn", grad_output="e5m2")
 
@@ -43,6 +52,11 @@ def batch(step, size=16):
 
 def sgd(model, rate=0.05):
     return torch.optim.SGD(model.parameters(), lr=rate, momentum=0.9)
+
+
+def quantized_of(model, recipe, **options):
+    """The quantization of a model that SGD trains."""
+    return quantization(quantize_model(model, recipe, optimizer=sgd(model), say=None, **options))
 
 
 def train(quantized, first, last):

@@ -10,7 +10,7 @@ import pytest
 import apscope
 from apscope._excess_loss.expected import ExpectedExcess, is_covered
 from apscope.cli import main
-from apscope.record import TraceWriter
+from tests.python.recorded import record
 
 
 @pytest.fixture(scope="module")
@@ -246,9 +246,6 @@ def trace(tmp_path_factory):
     """Ten steps of SGD, which its metadata name."""
     draws = np.random.default_rng(1)
     path = tmp_path_factory.mktemp("traces") / "t"
-    with TraceWriter(path, workers=2, metadata={"optimizer": "SGD"}) as writer:
-        for step in range(10):
-            for worker in range(2):
-                writer.add(step, worker, "w", draws.normal(1, 0.1, 64).astype(np.float32))
-            writer.end_step(step)
+    steps = [{"w": g} for g in draws.normal(1, 0.1, (10, 2, 64)).astype(np.float32)]
+    record(path, steps, metadata={"optimizer": "SGD"})
     return path

@@ -38,6 +38,12 @@ def opened(tmp_path):
     return open_text
 
 
+def refused(opened, text, said):
+    with pytest.raises(ValueError, match=said) as error:
+        opened(text)
+    assert "\n" not in str(error.value) and "experiment.toml: " in str(error.value)
+
+
 def test_a_file_says_what_differs_from_its_tasks_defaults(opened):
     e = opened(WHOLE)
     assert [one.scheme for one in e.exchanges] == [
@@ -94,11 +100,9 @@ def test_the_rate_warms_up_and_decays(opened):
         ('name = "characters"\nmodel = "lstm"', 'name = "digits"', "task.text is a key of"),
     ],
 )
-def test_refused(opened, old, new, said):
+def test_what_cannot_be_is_refused(opened, old, new, said):
     assert old in WHOLE
-    with pytest.raises(ValueError, match=said) as error:
-        opened(WHOLE.replace(old, new, 1))
-    assert "\n" not in str(error.value) and "experiment.toml: " in str(error.value)
+    refused(opened, WHOLE.replace(old, new, 1), said)
 
 
 def test_a_task_may_stand_twice_under_two_names(opened):
@@ -164,18 +168,11 @@ def test_an_experiment_whose_schemes_had_one_topology_is_read_as_it_was(opened):
     ],
 )
 def test_tables_of_schemes_that_are_refused(opened, entry, said):
-    text = f'gate = 1\nseeds = 1\nschemes = [{entry}]\n[[task]]\nname = "digits"\n'
-    with pytest.raises(ValueError, match=said) as error:
-        opened(text)
-    assert "\n" not in str(error.value) and "experiment.toml: " in str(error.value)
+    refused(opened, f'gate = 1\nseeds = 1\nschemes = [{entry}]\n[[task]]\nname = "digits"\n', said)
 
 
 def test_a_task_twice_and_formats_for_nothing_are_refused(opened):
-    twice = 'gate = 1\nseeds = 1\nschemes = ["none:fp16"]\n' + '[[task]]\nname = "digits"\n' * 2
-    with pytest.raises(ValueError, match="a task occurs twice with the same model"):
-        opened(twice)
-    with pytest.raises(ValueError, match="formats are given, but no scheme has {format}"):
-        opened(
-            'gate = 1\nseeds = 1\nformats = ["e4m3"]\nschemes = '
-            '["none:fp16"]\n[[task]]\nname = "digits"'
-        )
+    head, task = 'gate = 1\nseeds = 1\nschemes = ["none:fp16"]\n', '[[task]]\nname = "digits"\n'
+    refused(opened, head + 2 * task, "a task occurs twice with the same model")
+    some = 'formats = ["e4m3"]\n'
+    refused(opened, some + head + task, "formats are given, but no scheme has {format}")

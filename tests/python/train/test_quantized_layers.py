@@ -1,9 +1,6 @@
 """Quantized layers against the reference of model_reference.py, bit for bit: output and all
 gradients."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -13,9 +10,7 @@ from torch import nn  # noqa: E402
 
 import apscope  # noqa: E402
 from apscope.train import Cast, Recipe, Sum, quantization, quantize_model, recipes  # noqa: E402
-
-sys.path.insert(0, str(Path(__file__).parent))
-import model_reference as reference  # noqa: E402
+from tests.python.train import model_reference as reference  # noqa: E402
 
 e4m3fn = reference.pointwise(ml_dtypes.float8_e4m3fn, 448)
 e5m2 = reference.pointwise(ml_dtypes.float8_e5m2, 57344)

@@ -3,8 +3,6 @@ exchange."""
 
 import copy
 import io
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,9 +23,7 @@ from apscope.train import (  # noqa: E402
     recipes,
     register_module,
 )
-
-sys.path.insert(0, str(Path(__file__).parent))
-from quantized_cases import EVERYTHING, FP8, batch, net, sgd, train  # noqa: E402
+from tests.python.train.quantized_cases import EVERYTHING, FP8, batch, net, quantized_of, sgd, train  # noqa: E402
 
 # Matches -----------------------------------------------------------------------------------
 
@@ -185,9 +181,7 @@ def test_state_dicts_load_both_ways_and_remove_undoes_it():
 def test_a_resumed_run_has_the_same_bits(name):
     def start():
         model = net(norm=False) if name != "schedule" else net()
-        return quantization(
-            quantize_model(model, EVERYTHING[name], optimizer=sgd(model), seed=7, say=None)
-        )
+        return quantized_of(model, EVERYTHING[name], seed=7)
 
     whole, first, second = start(), start(), start()
     train(whole, 0, 8)
@@ -233,11 +227,7 @@ def test_a_schedule_changes_the_formats_at_its_steps():
 def test_loss_scales_skip_grow_and_keep_their_minimum():
     model = net(norm=False)
     rule = LossScale(2.0**15, interval=2, minimum=((0, 2.0**13), (4, 2.0**14)))
-    quantized = quantization(
-        quantize_model(
-            model, Recipe(input="e4m3fn", loss_scale=rule), optimizer=sgd(model), say=None
-        )
-    )
+    quantized = quantized_of(model, Recipe(input="e4m3fn", loss_scale=rule))
     before = {n: p.clone() for n, p in model.named_parameters()}
     scales, skipped = [], []
     for step in range(8):
@@ -256,7 +246,7 @@ def test_loss_scales_skip_grow_and_keep_their_minimum():
 def test_weights_are_kept_where_the_recipe_says():
     model = net(norm=False)
     recipe = Recipe(weight_update=Weights("bf16", "nearest"), where={"first": None})
-    quantized = quantization(quantize_model(model, recipe, optimizer=sgd(model), say=None))
+    quantized = quantized_of(model, recipe)
     train(quantized, 0, 2)
     for module, kept in ((model[0], False), (model[3], True)):
         for p in module.parameters():
@@ -272,11 +262,7 @@ def test_a_loss_scale_alone_changes_no_bit():
     found = []
     for rule in (None, LossScale(2.0**12)):
         model = net(norm=False)
-        quantized = quantization(
-            quantize_model(
-                model, Recipe(input="e4m3fn", loss_scale=rule), optimizer=sgd(model), say=None
-            )
-        )
+        quantized = quantized_of(model, Recipe(input="e4m3fn", loss_scale=rule))
         train(quantized, 0, 3)
         found.append(model.state_dict())
     assert all(torch.equal(a, b) for a, b in zip(*(f.values() for f in found)))
@@ -288,7 +274,7 @@ def test_every_preset_trains_and_names_its_source(name):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Conv2d(4, 4, 3), nn.ReLU(),
                           nn.Flatten(), nn.Linear(64, 10))  # fmt: skip
-    quantized = quantization(quantize_model(model, name, optimizer=sgd(model), say=None))
+    quantized = quantized_of(model, name)
     x, y = batch(0)
     losses = []
     for _ in range(12):

