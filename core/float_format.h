@@ -118,7 +118,8 @@ namespace detail {
 // flushes subnormal numbers gets the same.
 constexpr double times_power_of_two(std::uint64_t integer, int exponent) {
     if (integer == 0) return 0.0;
-    const int width = std::bit_width(integer), top = exponent + width - 1;  // floor(log2(result))
+    const int width = 64 - std::countl_zero(integer),
+              top = exponent + width - 1;  // floor(log2(result))
     if (top > 1023) return std::numeric_limits<double>::infinity();
     if (top >= -1022) {
         const std::uint64_t significand =
