@@ -21,10 +21,10 @@ def with_sections(text: str) -> Callable[[Function], Function]:
 
     def write(function: Function) -> Function:
         operands = ", ".join(inspect.signature(function).parameters).partition(", format")[0]
-        summary, *own = sections(function.__doc__ or "")
+        summary, *sections_here = sections(function.__doc__ or "")
         _, *shared = sections(text.format(operands=operands))
-        held = {section.partition("\n")[0]: section for section in (*shared, *own)}
-        parts = [summary.strip(), *(held[name] for name in _ORDER if name in held)]
+        by_title = {section.partition("\n")[0]: section for section in (*shared, *sections_here)}
+        parts = [summary.strip(), *(by_title[name] for name in _ORDER if name in by_title)]
         function.__doc__ = "\n\n".join(parts)
         return function
 

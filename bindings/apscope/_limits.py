@@ -32,11 +32,13 @@ _SMALL = 2**26  # bytes that need no check of the machine's memory
 
 def available_memory() -> int:
     """Bytes that this process may still allocate, by machine, control group and own limit."""
-    found = [_core.machine_memory()]
+    limits = [_core.machine_memory()]
     with contextlib.suppress(OSError, ValueError, IndexError):  # elsewhere than on Linux
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-        found += [1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")]
-    return min(found)
+        limits += [
+            1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")
+        ]
+    return min(limits)
 
 
 def check_fits(
@@ -72,8 +74,8 @@ def is_of_memory(error: BaseException) -> bool:
 
 def memory_sentence(error: BaseException) -> str:
     """A command's message when memory has run out."""
-    said = " ".join(str(error).split())
-    why = f" ({said})" if said and "bad_alloc" not in said else ""
+    message = " ".join(str(error).split())
+    why = f" ({message})" if message and "bad_alloc" not in message else ""
     return (
         "there is not enough memory: this process may use "
         f"{_size(_core.machine_memory())}{why}; give it more, or a part of the input"

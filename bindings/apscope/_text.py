@@ -60,15 +60,15 @@ def count_of(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def hint(word: str, held: Sequence[str], shown: int = 6, have: str = "they have") -> str:
+def hint(word: str, names: Sequence[str], shown: int = 6, have: str = "they have") -> str:
     """A hint: the nearest of the existing names, else the first of them."""
-    near = [name for name in held if name.startswith(word)][:1] or difflib.get_close_matches(
-        word, held, n=1, cutoff=0.5
+    near = [name for name in names if name.startswith(word)][:1] or difflib.get_close_matches(
+        word, names, n=1, cutoff=0.5
     )
     if near:
         return f"did you mean '{near[0]}'?"
-    more = f" and {len(held) - shown} more" if len(held) > shown else ""
-    return f"{have} {', '.join(clip(name, 80) for name in held[:shown]) or 'none'}{more}"
+    more = f" and {len(names) - shown} more" if len(names) > shown else ""
+    return f"{have} {', '.join(clip(name, 80) for name in names[:shown]) or 'none'}{more}"
 
 
 def wrapped(spec: str, width: int = 22, lines: int = 4) -> list[str]:
@@ -92,11 +92,11 @@ def numbered(names: Sequence[str], longest: int) -> tuple[list[str], list[str]]:
     A name of more than `longest` letters keeps its beginning and its end behind a number, under
     which the line has all of it, to be copied.
     """
-    told = [escaped(name).replace("\n", "\\n") for name in names]
-    long = [name for name in dict.fromkeys(told) if len(name) > longest]
+    lines = [escaped(name).replace("\n", "\\n") for name in names]
+    long = [name for name in dict.fromkeys(lines) if len(name) > longest]
     marks = {name: f"[{i}] " for i, name in enumerate(long, 1)}
     short = {name: mark + clip(name, max(longest - len(mark), 4)) for name, mark in marks.items()}
-    return [short.get(name, name) for name in told], [mark + name for name, mark in marks.items()]
+    return [short.get(name, name) for name in lines], [mark + name for name, mark in marks.items()]
 
 
 def aligned(
@@ -159,8 +159,8 @@ def short_names(names: Sequence[str], longest: int) -> list[str]:
             # it matches the empty text
             part = re.match(r"[^._/]*[._/]?", name[start:])[0]  # type: ignore[index]
             end = name[-max(longest - len(part) - 2, 3) :]
-            told = f"{'…' if start else ''}{part}…{end}"
-            short = [told if n == name else t for n, t in zip(names, short)]
+            shortened = f"{'…' if start else ''}{part}…{end}"
+            short = [shortened if n == name else t for n, t in zip(names, short)]
     # Names of several such groups may still be equal: a longer end, or the whole name, tells them
     # apart.
     for length in range(longest + 1, max(map(len, names), default=0) + 1):

@@ -71,6 +71,15 @@ void set_parts(SchemeParts& parts, const py::dict& functions, int bits) {
     const auto part = [&](const char* name) -> Function {
         return functions.contains(name) ? keep(functions[name]) : nullptr;
     };
+    if (const Function f = part("select")) {
+        if (parts.choice.draw)
+            parts.choice.draw = [](const TrainingStep&, Parameters&, std::size_t) {};
+        parts.choice.select = [f](const Selection& s) {
+            const py::gil_scoped_acquire acquire;
+            return Parameters::of_rows(to_named_rows(
+                call(f, s.step, s.state, to_array(rows_of(s.rows))).cast<py::dict>()));
+        };
+    }
     if (const Function f = part("compensate")) {
         parts.memory.begin = {};
         parts.memory.take = {};
@@ -79,6 +88,16 @@ void set_parts(SchemeParts& parts, const py::dict& functions, int bits) {
             const py::gil_scoped_acquire acquire;
             rows = to_rows(call(f, step, state, to_array(rows)).cast<Array>(), rows.size(),
                            "compensate");
+        };
+    }
+    if (const Function f = part("update")) {
+        parts.memory.end = {};
+        parts.encoding.rounds_special = false;  // the caller expects finite numbers
+        parts.memory.update = [f](const TrainingStep& step, State& state, const Place&,
+                                  const Exchange& e) {
+            const py::gil_scoped_acquire acquire;
+            call(f, step, state, to_array(e.intended), values_of(e.sent),
+                 e.reduced.empty() ? Array(0) : to_array(e.reduced[0]));
         };
     }
     if (const Function f = part("forward")) {
@@ -94,15 +113,6 @@ void set_parts(SchemeParts& parts, const py::dict& functions, int bits) {
         parts.basis.inverse = [f](const TrainingStep& step, const State& state, Row& row) {
             const py::gil_scoped_acquire acquire;
             row = to_row((*f)(step, to_dict(state.rows()), to_array(row)).cast<Array>());
-        };
-    }
-    if (const Function f = part("select")) {
-        if (parts.choice.draw)
-            parts.choice.draw = [](const TrainingStep&, Parameters&, std::size_t) {};
-        parts.choice.select = [f](const Selection& s) {
-            const py::gil_scoped_acquire acquire;
-            return Parameters::of_rows(to_named_rows(
-                call(f, s.step, s.state, to_array(rows_of(s.rows))).cast<py::dict>()));
         };
     }
     if (const Function f = part("encode")) {
@@ -138,16 +148,6 @@ void set_parts(SchemeParts& parts, const py::dict& functions, int bits) {
             sum = to_row(call(f, s.step, s.state, to_dict(spread(s.theta, s.place.size)),
                               values_of(s.messages))
                              .cast<Array>());
-        };
-    }
-    if (const Function f = part("update")) {
-        parts.memory.end = {};
-        parts.encoding.rounds_special = false;  // the caller expects finite numbers
-        parts.memory.update = [f](const TrainingStep& step, State& state, const Place&,
-                                  const Exchange& e) {
-            const py::gil_scoped_acquire acquire;
-            call(f, step, state, to_array(e.intended), values_of(e.sent),
-                 e.reduced.empty() ? Array(0) : to_array(e.reduced[0]));
         };
     }
 }

@@ -15,7 +15,8 @@ def record(folder, steps, reduction="mean", *, loss=None, learning_rate=None, **
     with TraceWriter(folder, workers=workers, reduction=reduction, **options) as writer:
         for number, tensors in numbered.items():
             for name, g in tensors.items():
-                for worker, row in enumerate(g):
-                    writer.add(number, worker, name, np.asarray(row, np.float32))
+                for worker, row in enumerate(map(np.asarray, g)):
+                    wide = row.dtype.itemsize == 8  # fp64 and integers, as Python and NumPy compute
+                    writer.add(number, worker, name, row.astype(np.float32) if wide else row)
             writer.end_step(number, loss=loss, learning_rate=learning_rate)
     return apscope.open_trace(folder)

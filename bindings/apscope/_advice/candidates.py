@@ -65,7 +65,7 @@ WORDS = {
 }
 
 
-def candidates_of(given: Scheme | str | Iterable[Scheme | str]) -> list[Scheme]:
+def candidates_of(requested: Scheme | str | Iterable[Scheme | str]) -> list[Scheme]:
     """Schemes, specs and words as schemes, each once, in their order.
 
     Raises
@@ -73,10 +73,10 @@ def candidates_of(given: Scheme | str | Iterable[Scheme | str]) -> list[Scheme]:
     ValueError
         An unknown spec or word; a hybrid, because a plan is one itself.
     """
-    given = [given] if isinstance(given, (str, Scheme)) else list(given)
+    requested = [requested] if isinstance(requested, (str, Scheme)) else list(requested)
     words = {name: list(specs) for name, specs in WORDS.items()}
     schemes: list[Scheme] = []
-    for one in given:
+    for one in requested:
         try:
             schemes += schemes_of(words.get(one, [one]) if isinstance(one, str) else [one])
         except ValueError:

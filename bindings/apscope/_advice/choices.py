@@ -63,15 +63,15 @@ def choices(plan: Plan) -> list[str]:
     main = int(weight.argmax())
     alone = "" if len(set(plan._options.tolist())) == 1 else f", of {table.candidates[main]} alone"
     about = described(as_scheme(table.candidates[main]))
-    said = _reductions(plan, own)
+    sentences = _reductions(plan, own)
     for aspect, called in (("format", "grid"), ("scale", "scale")):
         others = _others(plan, main, aspect)
         value = "the scheme's own" if about[aspect].startswith("of ") else about[aspect]
-        said.append(
+        sentences.append(
             f"{called}: {value}"
             + (f"; {', '.join(others)}{alone}" if others else "; no candidate differs only in this")
         )
-    return said
+    return sentences
 
 
 def _figures(table: Table, options: np.ndarray) -> dict[str, float]:
@@ -122,7 +122,7 @@ def _others(plan: Plan, main: int, aspect: str) -> list[str]:
     table, error = plan._table, plan.wish.error
     units = len(table.units)
     own = _figures(table, np.full(units, main))
-    found = []
+    alternatives = []
     for k, spec in enumerate(table.candidates):
         apart = differences(spec, table.candidates[main])
         if [name for name, _, _ in apart] != [aspect]:
@@ -133,5 +133,5 @@ def _others(plan: Plan, main: int, aspect: str) -> list[str]:
             continue
         volume = _at(other["volume"], own["volume"])
         text = f"{apart[0][1]} {_times(other[error], own[error])}{volume}"
-        found.append((other[error], text))
-    return [text for _, text in sorted(found, key=lambda pair: pair[0])[:_NAMED]]
+        alternatives.append((other[error], text))
+    return [text for _, text in sorted(alternatives, key=lambda pair: pair[0])[:_NAMED]]

@@ -90,7 +90,7 @@ class Problem:
         total = float(self.cost[np.arange(len(options)), options].sum())
         return total + self.table.latency(options) if self.wish.minimize == "time" else total
 
-    def holds(self, options: np.ndarray) -> bool:
+    def is_within(self, options: np.ndarray) -> bool:
         """Whether a mixture is measured everywhere and within the limits."""
         rows = np.arange(len(options))
         if not self.measured[rows, options].all():
@@ -133,7 +133,7 @@ class Problem:
             if found is None:
                 return None
             first = first or found
-            if self.holds(found.choice):
+            if self.is_within(found.choice):
                 return Solution(
                     found.choice,
                     self.objective(found.choice),
@@ -151,7 +151,7 @@ class Problem:
         Those that lose units that another keeps only where all such do.
         """
         units = len(self.table.units)
-        fit = [k for k in range(len(self.table.candidates)) if self.holds(np.full(units, k))]
+        fit = [k for k in range(len(self.table.candidates)) if self.is_within(np.full(units, k))]
         return [k for k in fit if self.keeps[:, k].all()] or fit
 
     @cached_property
@@ -190,19 +190,19 @@ def _simplest(problem: Problem, best: np.ndarray, pure: np.ndarray | None) -> np
     if pure is not None and not is_beaten(problem, pure, best):
         return pure
     most = np.inf if pure is None else problem.objective(pure)
-    kept = sorted(set(best.tolist()))
+    schemes = sorted(set(best.tolist()))
     weight = np.bincount(best, problem.table.chosen.elements, len(problem.table.candidates))
     # A scheme that is needed now is still needed when another one is removed: each is tried once,
     # those with the fewest elements first.
-    for left_out in sorted(kept, key=lambda k: (weight[k], -k)):
+    for left_out in sorted(schemes, key=lambda k: (weight[k], -k)):
         found = (
-            problem.solved(np.array([k for k in kept if k != left_out]), cap=_QUICK)
-            if len(kept) > 1
+            problem.solved(np.array([k for k in schemes if k != left_out]), cap=_QUICK)
+            if len(schemes) > 1
             else None
         )
         if found is not None and found.value <= most and not is_worse(problem, found.choice, best):
-            kept.remove(left_out)
-    found = problem.solved(np.array(kept))
+            schemes.remove(left_out)
+    found = problem.solved(np.array(schemes))
     return (
         best
         if found is None or found.value > most or is_worse(problem, found.choice, best)
@@ -226,11 +226,11 @@ def _reached(problem: Problem, name: str) -> tuple[float, float]:
 
 def _out_of_reach(problem: Problem) -> str:
     """Why no mixture is within the limits, and what can be reached."""
-    lacking = ~problem.allowed.any(axis=1)
-    if lacking.any():
-        names = [problem.table.units[u].name for u in np.flatnonzero(lacking)]
+    without_candidate = ~problem.allowed.any(axis=1)
+    if without_candidate.any():
+        names = [problem.table.units[u].name for u in np.flatnonzero(without_candidate)]
         if (most := problem.wish.max_layer_error) is not None:
-            errors = unit_errors(problem.table.chosen, problem.wish.error)[lacking]
+            errors = unit_errors(problem.table.chosen, problem.wish.error)[without_candidate]
             least = np.where(np.isnan(errors), np.inf, errors).min(axis=1).max()
             if np.isfinite(least):
                 return (

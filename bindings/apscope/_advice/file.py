@@ -142,9 +142,9 @@ def _sums_dict(sums: Sums) -> dict[str, Any]:
 
 def _lists(values: np.ndarray) -> Any:
     """Nested lists, with None for numbers that are not finite."""
-    held = values.astype(object)
-    held[~np.isfinite(values)] = None
-    return held.tolist()
+    objects = values.astype(object)
+    objects[~np.isfinite(values)] = None
+    return objects.tolist()
 
 
 def read_parts(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -155,35 +155,35 @@ def read_parts(path: str | os.PathLike[str]) -> dict[str, Any]:
     ValueError
         The file is missing or damaged, or its scheme does not follow from its layers.
     """
-    told = read_plan_file(path)
+    content = read_plan_file(path)
     try:
-        check_plan(told)
-        table = _table(told["table"])
+        check_plan(content)
+        table = _table(content["table"])
         places = {spec: k for k, spec in enumerate(table.candidates)}
         options, best = (
             np.array([places[spec] for spec in specs])
-            for specs in ([row["scheme"] for row in told["layers"]], told["best"])
+            for specs in ([row["scheme"] for row in content["layers"]], content["best"])
         )
         if len(options) != len(table.units) or len(best) != len(table.units):
             raise ValueError(f"it has {len(options)} layers, but its table {len(table.units)}")
         parts = {
-            "table": table, "wish": Wish(**told["wish"]), "options": options, "best": best,
-            "single": places[told["single"]] if told["single"] else None,
-            "gap": float(told["gap"]), "about": told["about"],
-            "replayed": None if told["replayed"] is None else _table(told["replayed"]),
-            "banned": frozenset(places[spec] for spec in told["not_mixed"]),
+            "table": table, "wish": Wish(**content["wish"]), "options": options, "best": best,
+            "single": places[content["single"]] if content["single"] else None,
+            "gap": float(content["gap"]), "about": content["about"],
+            "replayed": None if content["replayed"] is None else _table(content["replayed"]),
+            "banned": frozenset(places[spec] for spec in content["not_mixed"]),
         }  # fmt: skip
-        sizes = {t["name"]: t["size"] for t in told["about"]["tensors"]}
+        sizes = {t["name"]: t["size"] for t in content["about"]["tensors"]}
         made = spec_of_plan(
             table.units,
             [table.candidates[k] for k in options],
             sizes,
-            told["about"]["groups"] == "role",
+            content["about"]["groups"] == "role",
         )
-        if as_scheme(made).spec != told["scheme"]:
+        if as_scheme(made).spec != content["scheme"]:
             raise ValueError(
-                f"its layers make the scheme {clip(made)}, but scheme is {clip(told['scheme'])}; "
-                "change both, or neither"
+                f"its layers make the scheme {clip(made)}, but scheme is "
+                f"{clip(content['scheme'])}; change both, or neither"
             )
     except KeyError as error:
         raise ValueError(f"{path} is not a complete plan: it has no {error}") from None
@@ -192,29 +192,32 @@ def read_parts(path: str | os.PathLike[str]) -> dict[str, Any]:
     return parts
 
 
-def _table(told: dict[str, Any]) -> Table:
-    units = [Unit(u["name"], tuple(u["tensors"]), u["begin"], u["end"]) for u in told["units"]]
+def _table(content: dict[str, Any]) -> Table:
+    units = [Unit(u["name"], tuple(u["tensors"]), u["begin"], u["end"]) for u in content["units"]]
     message = [
         {kind: np.nan if v is None else v for kind, v in kinds.items()}
-        for kinds in told["latencies"]["message"]
+        for kinds in content["latencies"]["message"]
     ]
-    latencies = Latencies(message, told["latencies"]["side"])
-    sizes = {"U": len(units), "K": len(told["candidates"]), "P": 5, "2": 2}
+    latencies = Latencies(message, content["latencies"]["side"])
+    sizes = {"U": len(units), "K": len(content["candidates"]), "P": 5, "2": 2}
     sums = [
-        None if told[side] is None else _sums(told[side], sizes) for side in ("chosen", "held_out")
+        None if content[side] is None else _sums(content[side], sizes)
+        for side in ("chosen", "held_out")
     ]
-    candidates, counts_bits = list(told["candidates"]), bool(told["counts_bits"])
-    reductions = list(told["reductions"])
+    candidates, counts_bits = list(content["candidates"]), bool(content["counts_bits"])
+    reductions = list(content["reductions"])
     return Table(units, candidates, sums[0], sums[1], latencies, counts_bits, reductions)  # type: ignore[arg-type]
 
 
-def _sums(told: dict[str, Any], sizes: dict[str, int]) -> Sums:
-    sizes = sizes | {"B": len(told["losses"])}
-    told = {"gain": np.full((sizes["U"], sizes["K"]), np.nan)} | told  # files of 0.1.0 have none
+def _sums(content: dict[str, Any], sizes: dict[str, int]) -> Sums:
+    sizes = sizes | {"B": len(content["losses"])}
+    content = {
+        "gain": np.full((sizes["U"], sizes["K"]), np.nan)
+    } | content  # files of 0.1.0 have none
     arrays = {
-        f.name: np.array(told[f.name], dtype=float) for f in fields(Sums) if f.name != "steps"
+        f.name: np.array(content[f.name], dtype=float) for f in fields(Sums) if f.name != "steps"
     }
     for name, letters in _SHAPES.items():
         if arrays[name].shape != (shape := tuple(sizes[letter] for letter in letters)):
             raise ValueError(f"{name} has the shape {arrays[name].shape}; it must be {shape}")
-    return Sums(steps=[int(step) for step in told["steps"]], **arrays)
+    return Sums(steps=[int(step) for step in content["steps"]], **arrays)

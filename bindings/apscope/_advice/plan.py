@@ -122,41 +122,21 @@ class Plan:
         ``error_over_noise`` with its interval, ``step_nmse``, ``layer_cosine``, ``underflow_wire``;
         ``overflowed`` counts rows.
         """
-        sides = [("chosen", self._table.chosen, 0), ("held out", self._table.held_out, 1)]
-        rows = []
-        for steps, sums, place in sides:
-            if sums is None:
-                continue
-            mixtures = [("plan", self._options)]
+        units, rows = len(self._options), []
+        for steps in ("chosen", "held_out"):
+            mixtures = [("plan", self._table, self._options)]
+            if self._replayed is not None:
+                mixtures.append(("plan replayed", self._replayed, np.zeros(units, int)))
             if not np.array_equal(self._best, self._options):
-                mixtures.append(("optimum", self._best))
+                mixtures.append(("optimum", self._table, self._best))
             if self._single is not None:
-                mixtures.append(("single", np.full(len(self._options), self._single)))
-            for what, options in mixtures:
-                rows.append({"what": what, "steps": steps, **figures(self._table, sums, options)})
-            own = (
-                None
-                if self._replayed is None
-                else (self._replayed.chosen, self._replayed.held_out)[place]
-            )
-            if self._replayed is not None and own is not None:
-                rows.append(
-                    {
-                        "what": "plan replayed",
-                        "steps": steps,
-                        **figures(self._replayed, own, np.zeros(len(self._options), int)),
-                    }
-                )
-        order = {"plan": 0, "plan replayed": 1, "optimum": 2, "single": 3}
-        return (
-            pd.DataFrame(rows, columns=["what", "steps", *FIGURES])
-            .sort_values(
-                ["steps", "what"],
-                key=lambda column: column.map(order) if column.name == "what" else column,
-                kind="stable",
-            )
-            .reset_index(drop=True)
-        )
+                mixtures.append(("single", self._table, np.full(units, self._single)))
+            rows += [
+                {"what": what, "steps": steps.replace("_", " "), **figures(table, sums, options)}
+                for what, table, options in mixtures
+                if (sums := getattr(table, steps)) is not None
+            ]
+        return pd.DataFrame(rows, columns=["what", "steps", *FIGURES])
 
     @property
     def _counted(self) -> str:
@@ -218,9 +198,8 @@ class Plan:
         below the line.
         """
         table, error = self._table, self.wish.error
-        problem = Problem(
-            table, Wish("volume", **{_limit_of(error): 1e300}), self._pinned, self._banned
-        )
+        limit = next(name for name, limited in LIMITS.items() if limited == error)
+        problem = Problem(table, Wish("volume", **{limit: 1e300}), self._pinned, self._banned)
         allowed = problem.allowed.copy()
         allowed[:, list(self._banned)] = False
         volumes, _, choices = corners(
@@ -228,10 +207,10 @@ class Plan:
         )
         rows = []
         for options in choices:
-            told = figures(table, table.chosen, options)
+            values = figures(table, table.chosen, options)
             weight = np.bincount(options, table.chosen.elements, len(table.candidates))
             rows.append(
-                {name: told[name] for name in ("volume", "error_over_noise", "step_nmse")}
+                {name: values[name] for name in ("volume", "error_over_noise", "step_nmse")}
                 | {
                     "schemes": len(set(options.tolist())),
                     "largest": table.candidates[int(weight.argmax())],
@@ -241,10 +220,10 @@ class Plan:
 
     @property
     def _pinned(self) -> np.ndarray:
-        held = {
+        places = {
             name: self._table.candidates.index(spec) for name, spec in self.about["fixed"].items()
         }
-        return np.array([held.get(unit.tensors[0], -1) for unit in self._table.units])
+        return np.array([places.get(unit.tensors[0], -1) for unit in self._table.units])
 
     def solve(
         self, minimize: str | None = None, *, simplest: bool = True, **limits: float | None
@@ -381,10 +360,6 @@ class Plan:
         from .show import plan_html
 
         return plan_html(self)
-
-
-def _limit_of(figure: str) -> str:
-    return next(name for name, limited in LIMITS.items() if limited == figure)
 
 
 def made(

@@ -65,14 +65,14 @@ def planned(
         Replays schemes on the trace like the candidates, in these reductions.
     """
     name = str(frame["trace"].iloc[0])
-    told = _described(results, frame, name)
+    described = _described(results, frame, name)
     tensors = [
         Tensor(t["name"], t["role"], t.get("sampled_from") or math.prod(t["shape"]))
-        for t in told["tensors"]
+        for t in described["tensors"]
     ]
     chosen, held_out = _split(sorted(int(s) for s in frame["step"].unique()), setting.holdout)
-    held = {tensor: scheme.spec for tensor, scheme in pinned(tensors, setting.fixed).items()}
-    units = units_of(tensors, chosen, setting.groups, setting.periods, held)
+    fixed = {tensor: scheme.spec for tensor, scheme in pinned(tensors, setting.fixed).items()}
+    units = units_of(tensors, chosen, setting.groups, setting.periods, fixed)
     noise = results.noise[results.noise["trace"] == name]
 
     def tabled(frame: pd.DataFrame, specs: list[str], topology: str) -> Table:
@@ -89,8 +89,9 @@ def planned(
         )
 
     about = {
-        "trace": name, "hash": told["hash"], "workers": told["workers"], "groups": setting.groups,
-        "periods": setting.periods, "fixed": held, "simplest": bool(setting.simplest),
+        "trace": name, "hash": described["hash"], "workers": described["workers"],
+        "groups": setting.groups,
+        "periods": setting.periods, "fixed": fixed, "simplest": bool(setting.simplest),
         "elements": setting.elements,
         "replay": results.provenance["command"], "version": results.provenance["version"],
         "tensors": [{"name": t.name, "role": t.role, "size": t.size} for t in tensors],
@@ -98,7 +99,7 @@ def planned(
     if zero := zero_layers(frame).get(name):
         about["numerically_zero"] = zero
     places = {spec: k for k, spec in enumerate(specs)}
-    pins = np.array([places[held[u.tensors[0]]] if u.tensors[0] in held else -1 for u in units])
+    pins = np.array([places[fixed[u.tensors[0]]] if u.tensors[0] in fixed else -1 for u in units])
     plans: dict[str, Plan] = {}
     refused: dict[str, str] = {}
     for topology in _topologies(frame, setting.topologies):
@@ -120,9 +121,9 @@ def planned(
     if replays is None:
         return plan
     while True:
-        own = replays([plan.scheme], [topology] if topology else [])
-        mixed = tabled(own.frame, [plan.spec], topology)
-        _take_time(mixed, own.frame, plan.spec, setting)
+        results_of_plan = replays([plan.scheme], [topology] if topology else [])
+        mixed = tabled(results_of_plan.frame, [plan.spec], topology)
+        _take_time(mixed, results_of_plan.frame, plan.spec, setting)
         changed = _changed(table, plan._options, mixed)
         plan = plan.replayed(mixed, [specs[k] for k in changed])
         # Candidates that depend on several layers are excluded if the mixture then breaks a limit,
@@ -140,33 +141,35 @@ def _described(results: Results, frame: pd.DataFrame, name: str) -> dict[str, An
     ValueError
         It has no entry for the trace, or for one of its tensors.
     """
-    told = next((t for t in results.provenance.get("traces", ()) if t["name"] == name), None)
-    lacking = (
-        [] if told is None else sorted(set(frame["tensor"]) - {t["name"] for t in told["tensors"]})
+    entry = next((t for t in results.provenance.get("traces", ()) if t["name"] == name), None)
+    missing = (
+        []
+        if entry is None
+        else sorted(set(frame["tensor"]) - {t["name"] for t in entry["tensors"]})
     )
-    if told is None or lacking:
+    if entry is None or missing:
         what = (
-            f"the tensor {clip(lacking[0])} of the trace {clip(name)}"
-            if lacking
+            f"the tensor {clip(missing[0])} of the trace {clip(name)}"
+            if missing
             else f"the trace {clip(name)}"
         )
         raise ValueError(
             f"the results' provenance does not describe {what}; a plan needs its layers' names, "
             "roles and shapes: replay the trace again"
         )
-    return told
+    return entry
 
 
 def _take_time(mixed: Table, frame: pd.DataFrame, spec: str, setting: Setting) -> None:
     """The time of a mixture as `Results.summary` has it: its parts share messages."""
     if mixed.counts_bits:
         return
-    told = step_time(
+    times = step_time(
         frame[(frame["topology"] != "exact") & frame["step"].isin(mixed.chosen.steps)],
         setting.network,
         elements=setting.elements,
     )
-    mixed.latencies = Latencies([{spec: float(told["seconds"].iloc[0])}], [0.0])
+    mixed.latencies = Latencies([{spec: float(times["seconds"].iloc[0])}], [0.0])
     for sums in (mixed.chosen, mixed.held_out):
         if sums is not None:
             sums.seconds = np.zeros_like(sums.seconds)
@@ -197,7 +200,7 @@ def _fails(plan: Plan) -> bool:
 
 def _changed(table: Table, options: np.ndarray, mixed: Table) -> list[int]:
     """The candidates that behaved differently in the mixture than alone."""
-    found = set()
+    changed = set()
     for one, other in ((table.chosen, mixed.chosen), (table.held_out, mixed.held_out)):
         if one is None or other is None:
             continue
@@ -205,42 +208,42 @@ def _changed(table: Table, options: np.ndarray, mixed: Table) -> list[int]:
         for name in ("nmse", "log2", "volume"):
             a, b = (getattr(sums, name).reshape(len(options), -1) for sums in (alone, other))
             same = (np.abs(a - b) <= _EQUAL * np.abs(a)) | (np.isnan(a) & np.isnan(b))
-            found |= {int(options[u]) for u in np.flatnonzero(~same.all(axis=1))}
-    return sorted(found)
+            changed |= {int(options[u]) for u in np.flatnonzero(~same.all(axis=1))}
+    return sorted(changed)
 
 
-def _topologies(frame: pd.DataFrame, asked: Sequence[str] | None) -> list[str]:
+def _topologies(frame: pd.DataFrame, requested: Sequence[str] | None) -> list[str]:
     """The reductions to choose from; an empty name for the wire of a trace without reduced rows."""
-    held = [t for t in frame.loc[frame["stage"] == "reduced", "topology"].unique() if t]
-    if not held:
+    replayed = [t for t in frame.loc[frame["stage"] == "reduced", "topology"].unique() if t]
+    if not replayed:
         return [""]
-    if asked is None:
+    if requested is None:
         first = headline_topology(frame)
-        others = [t for t in held if t != first and not is_own(t) and is_on_front(t, first)]
+        others = [t for t in replayed if t != first and not is_own(t) and is_on_front(t, first)]
         return [first, *others]
-    shared = [t for t in held if not is_own(t)]
-    asked = list(dict.fromkeys(held_topology(shared, topology) for topology in asked))
-    for topology in asked:
+    shared = [t for t in replayed if not is_own(t)]
+    requested = list(dict.fromkeys(held_topology(shared, topology) for topology in requested))
+    for topology in requested:
         if topology in ("exact", "sequential") and not (frame["workers"] == 1).all():
             raise ValueError(
                 f"the topology '{topology}' is not used by any real system and has no volume; use "
                 "another, such as ring"
             )
-    return asked
+    return requested
 
 
 def _best(plans: Mapping[str, Plan]) -> str:
     """The reduction of the best plan, the first of equals; volumes up to `SIDE` apart are equal."""
-    told = {}
+    errors = {}
     for topology, plan in plans.items():
-        own = figures(plan._table, plan._table.chosen, plan._options)
-        told[topology] = (own[plan.wish.minimize], own[plan.wish.error])
-    least = min(value for value, _ in told.values())
+        values = figures(plan._table, plan._table.chosen, plan._options)
+        errors[topology] = (values[plan.wish.minimize], values[plan.wish.error])
+    least = min(value for value, _ in errors.values())
     minimized = next(iter(plans.values())).wish.minimize
     near = {
-        t: pair for t, pair in told.items() if minimized == "volume" and pair[0] <= least + SIDE
+        t: pair for t, pair in errors.items() if minimized == "volume" and pair[0] <= least + SIDE
     }
-    return min(told, key=told.__getitem__) if not near else min(near, key=lambda t: near[t][1])
+    return min(errors, key=errors.__getitem__) if not near else min(near, key=lambda t: near[t][1])
 
 
 def _refused(refused: Mapping[str, str]) -> str:
@@ -257,24 +260,24 @@ def _split(steps: list[int], holdout: Any) -> tuple[list[int], list[int]]:
         return (steps[::2], steps[1::2]) if len(steps) > 1 else (steps, [])
     if holdout is False:
         return steps, []
-    asked = parse_steps(holdout)
-    assert asked is not None
-    if isinstance(asked, slice):
+    selected = parse_steps(holdout)
+    assert selected is not None
+    if isinstance(selected, slice):
         low, high = (
-            (-math.inf if asked.start is None else asked.start),
-            (math.inf if asked.stop is None else asked.stop),
+            (-math.inf if selected.start is None else selected.start),
+            (math.inf if selected.stop is None else selected.stop),
         )
-        out = [s for s in steps if low <= s < high]
+        held_out = [s for s in steps if low <= s < high]
     else:
-        out = [s for s in steps if s in set(asked)]
-        if wrong := sorted(set(asked) - set(steps)):
+        held_out = [s for s in steps if s in set(selected)]
+        if wrong := sorted(set(selected) - set(steps)):
             raise ValueError(
                 f"holdout names step {wrong[0]}, which is not among those replayed: {steps[0]} to "
                 f"{steps[-1]}"
             )
-    if not out or len(out) == len(steps):
+    if not held_out or len(held_out) == len(steps):
         raise ValueError(
-            f"holdout='{holdout}' selects {'none' if not out else 'all'} of the steps {steps[0]} "
-            f"to {steps[-1]}; the choice needs some"
+            f"holdout='{holdout}' selects {'none' if not held_out else 'all'} of the steps "
+            f"{steps[0]} to {steps[-1]}; the choice needs some"
         )
-    return [s for s in steps if s not in set(out)], out
+    return [s for s in steps if s not in set(held_out)], held_out

@@ -42,16 +42,19 @@ def layer_rows(table: Table, wish: Wish, options: np.ndarray) -> pd.DataFrame:
     sure = sureness(sums, error, options, _price(table, wish, options))
     rows = []
     for u, (unit, k) in enumerate(zip(table.units, options)):
-        held = np.flatnonzero(np.isfinite(errors[u]) & np.isfinite(volume[u]))
-        cheaper = _first(held[volume[u, held] < volume[u, k] * _CHEAPER], errors[u], volume[u])
-        lower = held[errors[u, held] < errors[u, k] / SAME]
+        measured = np.flatnonzero(np.isfinite(errors[u]) & np.isfinite(volume[u]))
+        cheaper = _first(
+            measured[volume[u, measured] < volume[u, k] * _CHEAPER], errors[u], volume[u]
+        )
+        lower = measured[errors[u, measured] < errors[u, k] / SAME]
         better = _first(lower, volume[u], errors[u])
+        steps = sum(map(unit.contains, sums.steps))
         rows.append(
             {
                 "layer": unit.name,
                 "tensors": len(unit.tensors),
                 "steps": unit.steps,
-                "elements": round(_elements(table, u)),
+                "elements": round(float(sums.elements[u]) / max(steps, 1)),
                 "scheme": table.candidates[k],
                 "volume": volume[u, k],
                 "error": errors[u, k],
@@ -79,11 +82,6 @@ def _other(
         f"{name}_volume": volume[unit, option],
         f"{name}_error": errors[unit, option],
     }
-
-
-def _elements(table: Table, unit: int) -> float:
-    steps = sum(table.units[unit].holds(step) for step in table.chosen.steps)
-    return float(table.chosen.elements[unit]) / max(steps, 1)
 
 
 def _price(table: Table, wish: Wish, options: np.ndarray) -> np.ndarray:
@@ -116,8 +114,8 @@ def verdict(plan: Plan) -> str:
     own, error = figures.loc[plan._counted], plan.wish.error
     schemes = len(set(plan.layers["scheme"]))
     within = f", {plan.reduction}" if plan.reduction else ""
-    told = "" if plan._counted == "plan" else " when replayed"
-    head = f"{error} {own[error]:.3g}{told} at volume {own['volume']:.3g}"
+    how = "" if plan._counted == "plan" else " when replayed"
+    head = f"{error} {own[error]:.3g}{how} at volume {own['volume']:.3g}"
     if held_out is not None:
         head += (
             f" on {count_of(len(held_out.steps), 'step')} held out, chosen by "

@@ -131,13 +131,21 @@ def recommend(
         )
     schemes = {text("fixed", p): as_scheme(spec) for p, spec in (fixed or {}).items()}
     periods = integer("periods", periods, 1, 2**20)
-    asked = None
+    topologies = None
     if topology is not None:
-        asked = (topology,) if isinstance(topology, str) else tuple(topology)
-    if asked == ():
+        topologies = (topology,) if isinstance(topology, str) else tuple(topology)
+    if topologies == ():
         raise ValueError("there is no topology to choose from; give at least one, such as ring")
     setting = Setting(
-        wish, groups, periods, schemes, holdout, simplest, asked, network or Network(), elements
+        wish,
+        groups,
+        periods,
+        schemes,
+        holdout,
+        simplest,
+        topologies,
+        network or Network(),
+        elements,
     )
     steps = parse_steps(steps)
     if candidates is not None:
@@ -152,12 +160,12 @@ def recommend(
         if not len(frame):
             raise ValueError("the results have no rows, so there is nothing to choose from")
         specs = list(
-            dict.fromkeys([*_held(frame, candidates), *(s.spec for s in schemes.values())])
+            dict.fromkeys([*_requested(frame, candidates), *(s.spec for s in schemes.values())])
         )
-        there = set(frame["scheme"].unique())
-        if lacking := [s for s in specs if s not in there]:
+        replayed = set(frame["scheme"].unique())
+        if missing := [s for s in specs if s not in replayed]:
             raise ValueError(
-                f"the results have no scheme '{lacking[0]}'; replay it, or leave it out"
+                f"the results have no scheme '{missing[0]}'; replay it, or leave it out"
             )
         return planned(opened, frame, specs, setting, None)
     if trace not in (None, opened.name):
@@ -179,27 +187,27 @@ def recommend(
             progress=progress,
         )
 
-    wanted = candidates_of(
+    needed = candidates_of(
         [*candidates_of(DEFAULT if candidates is None else candidates), *schemes.values()]
     )
-    results = replays(wanted, asked or REDUCTIONS)
-    return planned(results, results.frame, [s.spec for s in wanted], setting, replays)
+    results = replays(needed, topologies or REDUCTIONS)
+    return planned(results, results.frame, [s.spec for s in needed], setting, replays)
 
 
-def _held(frame: pd.DataFrame, candidates: Any) -> list[str]:
+def _requested(frame: pd.DataFrame, candidates: Any) -> list[str]:
     """The candidates among the schemes of results: by default all but hybrids."""
-    there = list(frame["scheme"].unique())
+    replayed = list(frame["scheme"].unique())
     if candidates is None:
-        return [spec for spec in there if not spec.startswith("hybrid(")]
-    asked = [s.spec for s in candidates_of(candidates)]
+        return [spec for spec in replayed if not spec.startswith("hybrid(")]
+    specs = [s.spec for s in candidates_of(candidates)]
     words = not isinstance(candidates, Scheme) and all(
         isinstance(c, str) and ":" not in c
         for c in ([candidates] if isinstance(candidates, str) else candidates)
     )
-    found = [spec for spec in asked if spec in there] if words else asked
-    if not found:
+    selected = [spec for spec in specs if spec in replayed] if words else specs
+    if not selected:
         raise ValueError(
             f"the results have none of the candidates {candidates}; they have "
-            f"{', '.join(there[:6])}{', ...' * (len(there) > 6)}"
+            f"{', '.join(replayed[:6])}{', ...' * (len(replayed) > 6)}"
         )
-    return found
+    return selected

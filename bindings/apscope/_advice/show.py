@@ -11,7 +11,7 @@ import pandas as pd
 
 from .._excess_loss.expected import expected_excess
 from .._html import name, paragraphs, table
-from .._results.noise import told_error
+from .._results.noise import printed_error
 from .._results.volume import SIDE
 from .._results.winners import LEVEL, Second
 from .._text import aligned, clip, count_of, numbered, printable
@@ -51,8 +51,8 @@ def plan_tables(plan: Plan) -> list[tuple[str, list[str], list[list[str]], list[
     shown = front.iloc[_thinned(len(front))]
     specs = [*plan.layers["scheme"], *plan.layers["cheaper"], *plan.layers["better"],
              *shown["largest"]]  # fmt: skip
-    told, whole = numbered(specs, _LONGEST)
-    called = dict(zip(specs, told))
+    shortened, full_specs = numbered(specs, _LONGEST)
+    called = dict(zip(specs, shortened))
     layers = [
         [
             clip(row.layer, 40), row.steps, f"{row.elements:,}", called[row.scheme],
@@ -106,8 +106,8 @@ def plan_tables(plan: Plan) -> list[tuple[str, list[str], list[list[str]], list[
         ),
     ]
     filled = [(title, *_filled(heads, rows), words) for title, heads, rows, words in tables]
-    if whole:
-        lines = [[line] for line in whole]
+    if full_specs:
+        lines = [[line] for line in full_specs]
         filled.append(("schemes that are shortened above", [""], lines, [""]))
     return filled
 
@@ -133,7 +133,7 @@ def _figure(value: Any) -> str:
 
 def _over_noise(row: Any) -> str:
     """The corrected error over noise with its interval; without one, as estimated."""
-    value, low, high = told_error(row)
+    value, low, high = printed_error(row)
     return _figure(value) if math.isnan(low) else f"{value:.3g} [{low:.3g}, {high:.3g}]"
 
 
@@ -147,41 +147,41 @@ def _other(scheme: str, error: float, own: float, loses_by: str) -> str:
 
 def notes(plan: Plan, in_training: bool = True) -> list[str]:
     """Remarks on the figures; `in_training`: also what the error over noise costs in training."""
-    said = [f"asked for: {plan.wish}"]
+    remarks = [f"asked for: {plan.wish}"]
     if plan.wish.max_volume is not None:
-        said += _near_the_limit(plan, plan.wish.max_volume)
-    said += _by_the_other_figure(plan)
+        remarks += _near_the_limit(plan, plan.wish.max_volume)
+    remarks += _by_the_other_figure(plan)
     if plan.gap:
-        said.append(
+        remarks.append(
             f"not proved to be the optimum of the table, which is at most {plan.gap:.2%} better"
         )
     if plan._table.chosen.noisy:
-        said += _above_their_noise(plan)
+        remarks += _above_their_noise(plan)
         if in_training:
-            said += _in_training(plan)
+            remarks += _in_training(plan)
     if lost := plan.lost:
-        said.append(
+        remarks.append(
             f"less than half arrives of {count_of(len(lost), 'layer')}: {', '.join(lost[:4])}"
             + (", ..." if len(lost) > 4 else "")
         )
     if plan._table.counts_bits:
-        said.append("one worker sends nothing: volumes are bits per value divided by fp32's 32")
+        remarks.append("one worker sends nothing: volumes are bits per value divided by fp32's 32")
     if plan._replayed is None:
-        said.append(
+        remarks.append(
             "predicted only: the figures of schemes that depend on several layers change in a "
             "mixture; replay it on the trace"
         )
     elif plan.about.get("changed"):
-        said.append(
+        remarks.append(
             f"not separable: {', '.join(plan.about['changed'])} behaved differently in the mixture "
             "than alone, so 'plan replayed' counts"
         )
     if plan._banned:
-        said.append(
+        remarks.append(
             "only alone, not in mixtures: "
             f"{', '.join(plan._table.candidates[k] for k in sorted(plan._banned))}"
         )
-    return said
+    return remarks
 
 
 def _by_the_other_figure(plan: Plan) -> list[str]:
@@ -246,7 +246,7 @@ def _near_the_limit(plan: Plan, limit: float) -> list[str]:
     error = plan.wish.error
     # Of the plan itself: between two corners of the front a mixture may have much less than both.
     used, inside = plan.figures["volume"].iloc[0], plan.figures[error].iloc[0]
-    said = (
+    remarks = (
         [f"volume {used:.4g}: side information of up to {SIDE:g} counts as within {limit:g}"]
         if used > limit
         else []
@@ -259,18 +259,18 @@ def _near_the_limit(plan: Plan, limit: float) -> list[str]:
     ]
     if len(above):
         nearest = above.loc[above["volume"].idxmin()]
-        said.append(
+        remarks.append(
             f"just above {limit:g}: at volume {nearest['volume']:.4g} a plan, mostly of "
             f"{clip(nearest['largest'], 200)}, has {error} {nearest[error]:.3g} instead of "
             f"{inside:.3g}, on the steps it was chosen by"
         )
-    return said
+    return remarks
 
 
 def plan_text(plan: Plan) -> str:
     """All of it."""
-    said = [plan.verdict(), *plan.choices(), *notes(plan)]
-    parts = [printable(text, 600) for text in said]
+    sentences = [plan.verdict(), *plan.choices(), *notes(plan)]
+    parts = [printable(text, 600) for text in sentences]
     for title, heads, rows, words in plan_tables(plan):
         parts += ["", title, *aligned(heads, rows, words)[0]]
     return "\n".join(parts)

@@ -43,8 +43,8 @@ def ratio(
     `sums_of_other`: those of the other mixture, on the same steps; by default `sums`.
     """
     first, second = (
-        by_blocks(held, figure, options)
-        for held, options in ((sums, one), (sums_of_other or sums, other))
+        by_blocks(sums_of, figure, options)
+        for sums_of, options in ((sums, one), (sums_of_other or sums, other))
     )
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = first - second if figure == "error_over_noise" else np.log2(first) - np.log2(second)
@@ -83,9 +83,7 @@ def is_beaten(problem: Problem, single: np.ndarray, mixture: np.ndarray) -> bool
     )
 
 
-def sureness(
-    sums: Sums, figure: str, options: np.ndarray, price: np.ndarray, seed: int = 0
-) -> np.ndarray:
+def sureness(sums: Sums, figure: str, options: np.ndarray, price: np.ndarray) -> np.ndarray:
     """How often each unit prefers the same used candidate when blocks of steps are resampled.
 
     It prefers the candidate with the least sum of error and price; a plan can have another one if
@@ -109,7 +107,7 @@ def sureness(
     if blocks < LEAST_OBSERVATIONS:
         return np.full(len(options), np.nan)
     used = np.unique(options)
-    drawn = np.random.Generator(np.random.Philox(seed)).integers(0, blocks, (_DRAWS, blocks))
+    drawn = np.random.Generator(np.random.Philox(0)).integers(0, blocks, (_DRAWS, blocks))
     weights = np.stack([(drawn == b).sum(axis=1) for b in range(blocks)], axis=1).astype(float)
     values, size = (
         (sums.log2, sums.noise_blocks.sum(axis=0))

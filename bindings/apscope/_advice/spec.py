@@ -33,14 +33,14 @@ def spec_of_plan(
     of_name: dict[tuple[str, ...], list[tuple[Unit, str]]] = {}
     for unit, scheme in zip(units, schemes):
         of_name.setdefault(unit.tensors, []).append((unit, scheme))
-    held: dict[tuple[str, str], list[Unit]] = {}  # (range of steps, scheme) -> units
+    members_of: dict[tuple[str, str], list[Unit]] = {}  # (range of steps, scheme) -> units
     for periods in of_name.values():
         same = len({scheme for _, scheme in periods}) == 1
         for unit, scheme in periods[:1] if same else periods:
             if scheme != common:
-                held.setdefault(("" if same else unit.steps, scheme), []).append(unit)
+                members_of.setdefault(("" if same else unit.steps, scheme), []).append(unit)
     branches = []
-    for (steps, scheme), members in held.items():
+    for (steps, scheme), members in members_of.items():
         names = [name for unit in members for name in unit.tensors]
         roles = (
             [unit.name for unit in members]

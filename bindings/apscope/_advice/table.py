@@ -122,15 +122,17 @@ class Table:
 
     def latency(self, options: np.ndarray) -> float:
         """Latency of a mixture's messages, in seconds per step."""
-        held: dict[tuple[int | None, int | None], set[int]] = {}
+        candidates_of: dict[tuple[int | None, int | None], set[int]] = {}
         for unit, k in zip(self.units, options.tolist()):
-            held.setdefault((unit.begin, unit.end), set()).add(k)
+            candidates_of.setdefault((unit.begin, unit.end), set()).add(k)
         steps = self.chosen.steps
         shares = [
-            sum(Unit("", (), *period).holds(step) for step in steps) / len(steps) for period in held
+            sum(Unit("", (), *period).contains(step) for step in steps) / len(steps)
+            for period in candidates_of
         ]
         return sum(
-            share * self.latencies.messages(used) for share, used in zip(shares, held.values())
+            share * self.latencies.messages(used)
+            for share, used in zip(shares, candidates_of.values())
         ) + self.latencies.sides(set(options.tolist()))
 
 
@@ -243,23 +245,23 @@ def _sums(
     there = total(np.ones(len(rows)), unit, candidate)
     expected = there.max(axis=1, keepdims=True)
     # The reference belongs to the trace: for each step that of the first candidate with all of it.
-    whole = pd.DataFrame(
+    references = pd.DataFrame(
         {"step": rows["step"].to_numpy(), "k": candidate, "reference": lost["reference"]}
     )
-    of_step = whole.groupby(["step", "k"])["reference"].sum().groupby(level=0).max()
+    of_step = references.groupby(["step", "k"])["reference"].sum().groupby(level=0).max()
     reference = rows["step"].map(of_step).to_numpy(float)
     known = reference > 0
     nmse = np.divide(lost["error"], reference, out=np.zeros(len(rows)), where=known)
     missing = (there < expected)[..., None]
     overflow = total(lost["overflow"] > 0, unit, candidate)
     gaps = total(after_gap(rows), unit, candidate)
-    lacking = missing | (overflow > 0)[..., None] | (gaps > 0)[..., None]
+    incomplete = missing | (overflow > 0)[..., None] | (gaps > 0)[..., None]
 
     def in_blocks(values: np.ndarray) -> np.ndarray:
         return total(values, unit, candidate, block, size=(*shape, blocks))
 
     def by_block(values: np.ndarray) -> np.ndarray:
-        return np.where(lacking, np.nan, in_blocks(values))
+        return np.where(incomplete, np.nan, in_blocks(values))
 
     def over_all(values: np.ndarray) -> np.ndarray:
         return total(values, unit, candidate)
@@ -320,7 +322,7 @@ class _Places:
     def __call__(self, rows: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
         pairs = rows[["tensor", "step"]].drop_duplicates()
         found = {
-            (t, s): next(place for place, unit in self._units[t] if unit.holds(s))
+            (t, s): next(place for place, unit in self._units[t] if unit.contains(s))
             for t, s in zip(pairs["tensor"], pairs["step"])
         }
         unit = np.array([found[pair] for pair in zip(rows["tensor"], rows["step"])], int)

@@ -45,7 +45,7 @@ class Unit:
             else ":".join("" if b is None else str(b) for b in (self.begin, self.end))
         )
 
-    def holds(self, step: int) -> bool:
+    def contains(self, step: int) -> bool:
         """Whether a step is in the range."""
         return (self.begin is None or step >= self.begin) and (self.end is None or step < self.end)
 
@@ -151,7 +151,7 @@ def pinned(tensors: Sequence[Tensor], fixed: Mapping[str, Any]) -> dict[str, Any
     ValueError
         An invalid expression, or one that matches no name.
     """
-    held: dict[str, Any] = {}
+    scheme_of: dict[str, Any] = {}
     for pattern, value in fixed.items():
         try:
             hits = [t.name for t in tensors if re.search(pattern, t.name)]
@@ -163,5 +163,5 @@ def pinned(tensors: Sequence[Tensor], fixed: Mapping[str, Any]) -> dict[str, Any
                 f"{', '.join(t.name for t in tensors[:6])}{', ...' * (len(tensors) > 6)}"
             )
         for name in hits:
-            held.setdefault(name, value)
-    return held
+            scheme_of.setdefault(name, value)
+    return scheme_of

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Unpack
 
 import numpy as np
@@ -40,9 +41,23 @@ def _stored(f: FloatFormat) -> np.dtype:
     return np.dtype(np.float32 if f.fits_fp32 else np.float64)
 
 
-def _in_storage(result: np.ndarray, f: FloatFormat) -> np.ndarray:
-    """The result, possibly computed in float64, in the format's storage type."""
-    return _narrow(result) if result.dtype == np.float64 and f.fits_fp32 else result
+def _write_result(
+    compute: Callable[[np.ndarray], None],
+    dtype: np.dtype,
+    f: FloatFormat,
+    like: Any,
+    shape: tuple[int, ...],
+    out: Any,
+) -> Any:
+    """compute(flat result) in the operands' dtype, then the format's; an operand may be `out`."""
+    computed = np.empty(shape, dtype)
+    compute(computed.reshape(-1))
+    result = _narrow(computed) if dtype == np.float64 and f.fits_fp32 else computed
+
+    def write(target: np.ndarray) -> None:
+        target[...] = result.reshape(-1)
+
+    return _run(write, like, _stored(f), out, shape)
 
 
 def _like_one_of(operands: tuple[Any, ...]) -> Any:
@@ -102,15 +117,13 @@ def _elementwise(
     ]
     flat = _same_storage(flat, f)
     flat += [np.empty(0, flat[0].dtype)] * (3 - len(flat))
-    computed = np.empty(shape, flat[0].dtype)
     first, second, third = flat
-    _core.arithmetic(operation, first, second, third, computed.reshape(-1), f, *s)
-    result = _in_storage(computed, f)
 
-    def write(target: np.ndarray) -> None:
-        target[...] = result.reshape(-1)
+    def compute(result: np.ndarray) -> None:
+        _core.arithmetic(operation, first, second, third, result, f, *s)
 
-    return _run(write, _like_one_of(tuple(operands.values())), _stored(f), out, shape)
+    like = _like_one_of(tuple(operands.values()))
+    return _write_result(compute, first.dtype, f, like, shape, out)
 
 
 @ARITHMETIC

@@ -12,6 +12,7 @@ import numpy as np
 
 from .. import _core
 from .._core import BlockFormat
+from .axes import around, check_scales, scale_shape
 from .checks import flag, integer, text
 from .inputs import _input, _is_torch, _like, _on_gpu, _run, _torch_to_numpy, as_format
 from .options import Options, RoundingOptions
@@ -99,21 +100,6 @@ def _as_block_format(format: BlockFormat | str) -> BlockFormat:
     raise TypeError(
         f"format is {type(format).__name__}; give a BlockFormat or a block format's name"
     )
-
-
-def _around(shape: tuple[int, ...], axis: int) -> tuple[int, tuple[int, int, int]]:
-    """The axis from 0, and (elements before it, its length, elements after it)."""
-    if not shape:
-        raise ValueError("the array has no axis for blocks; give at least one dimension")
-    axis = integer("axis", axis, -(2**31), 2**31 - 1)
-    if not -len(shape) <= axis < len(shape):
-        raise ValueError(f"axis={axis} does not exist in an array of {len(shape)} dimensions")
-    axis %= len(shape)
-    return axis, (int(np.prod(shape[:axis])), shape[axis], int(np.prod(shape[axis + 1 :])))
-
-
-def _scale_shape(shape: tuple[int, ...], axis: int, f: BlockFormat) -> tuple[int, ...]:
-    return (*shape[:axis], -(-shape[axis] // f.block_size), *shape[axis + 1 :])
 
 
 def _bytes(codes: Any, what: str) -> np.ndarray:
@@ -209,9 +195,9 @@ def quantize_blocks(
     if _on_gpu(x):
         from . import gpu
 
-        return gpu.quantize_blocks(x, f, _around, axis, s, out)
+        return gpu.quantize_blocks(x, f, axis, s, out)
     a = _input(x)
-    _, shape = _around(a.shape, axis)
+    _, shape = around(a.shape, axis)
 
     def write(flat: np.ndarray) -> None:
         _core.quantize_blocks(a.reshape(-1), flat, shape, f, *s)
@@ -259,12 +245,12 @@ def encode_blocks(
     if _on_gpu(x):
         from . import gpu
 
-        codes, scales, tensor_scale = gpu.encode_blocks(x, f, _around, _scale_shape, axis, s)
+        codes, scales, tensor_scale = gpu.encode_blocks(x, f, axis, s)
         return EncodedBlocks(codes, scales, tensor_scale if f.tensor_scale else None)
     a = _input(x)
-    at, shape = _around(a.shape, axis)
+    at, shape = around(a.shape, axis)
     codes = np.empty(a.shape, np.uint8)
-    scales = np.empty(_scale_shape(a.shape, at, f), np.uint8)
+    scales = np.empty(scale_shape(a.shape, at, f), np.uint8)
     tensor_scale = _core.encode_blocks(
         a.reshape(-1), codes.reshape(-1), scales.reshape(-1), shape, f, *s
     )
@@ -318,17 +304,11 @@ def decode_blocks(
         from . import gpu
 
         _check_tensor_scale(f, tensor_scale)
-        return gpu.decode_blocks(codes, scales, f, _around, _scale_shape, axis, tensor_scale, out)
+        return gpu.decode_blocks(codes, scales, f, axis, tensor_scale, out)
     a, s = _bytes(codes, "codes"), _bytes(scales, "scales")
-    at, shape = _around(a.shape, axis)
-    wanted = _scale_shape(a.shape, at, f)
-    if s.shape != wanted:
-        raise ValueError(
-            f"scales have shape {s.shape}; codes of shape {a.shape} in blocks of {f.block_size} "
-            f"need {wanted}"
-        )
+    at, shape = around(a.shape, axis)
+    check_scales(a.shape, s.shape, at, f)
     _check_tensor_scale(f, tensor_scale)
-
     threads = integer("threads", threads, 0, 2**20)
 
     def write(flat: np.ndarray) -> None:
@@ -371,7 +351,7 @@ def pack(codes: Any, bits: int) -> Any:
     """
     bits = integer("bits", bits, 1, 8)
     a = _bytes(codes, "codes")
-    _, (_, length, _) = _around(a.shape, -1)
+    _, (_, length, _) = around(a.shape, -1)
     result = np.empty((*a.shape[:-1], _core.packed_size(length, bits)), np.uint8)
     _core.pack(a.reshape(-1), result.reshape(-1), int(np.prod(a.shape[:-1])), bits)
     return _like(codes, result)
@@ -403,10 +383,10 @@ def unpack(bytes: Any, bits: int, count: int) -> Any:
     """
     bits, count = integer("bits", bits, 1, 8), integer("count", count, 0, 2**62)
     a = _bytes(bytes, "bytes")
-    _, (_, length, _) = _around(a.shape, -1)
-    wanted = _core.packed_size(count, bits)
-    if length != wanted:
-        raise ValueError(f"a line has {length} bytes; {count} codes of {bits} bits take {wanted}")
+    _, (_, length, _) = around(a.shape, -1)
+    needed = _core.packed_size(count, bits)
+    if length != needed:
+        raise ValueError(f"a line has {length} bytes; {count} codes of {bits} bits take {needed}")
     result = np.empty((*a.shape[:-1], count), np.uint8)
     _core.unpack(a.reshape(-1), result.reshape(-1), int(np.prod(a.shape[:-1])), bits)
     return _like(bytes, result)

@@ -129,17 +129,17 @@ def cast_statistics(
         raise TypeError(
             f"x has dtype {a.dtype}; statistics need float32 numbers; give x.astype(numpy.float32)"
         )
-    found: dict[str, int | float | None] = {}
+    columns: dict[str, int | float | None] = {}
 
     def call(target: np.ndarray | None) -> None:
-        found.update(_core.cast_statistics(a.reshape(-1), target, f, *s))
+        columns.update(_core.cast_statistics(a.reshape(-1), target, f, *s))
 
     if out is None:
         call(None)
     else:
         _run(call, x, a.dtype, out, a.shape)
-    return _named(found)
+    return _named(columns)
 
 
-def _named(found: dict[str, Any]) -> CastStatistics:
-    return CastStatistics(**{f.name: found[f.name] for f in dataclasses.fields(CastStatistics)})
+def _named(columns: dict[str, Any]) -> CastStatistics:
+    return CastStatistics(**{f.name: columns[f.name] for f in dataclasses.fields(CastStatistics)})

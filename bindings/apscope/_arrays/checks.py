@@ -112,10 +112,10 @@ def listed(name: str, values: Any, most: int = 100_000) -> list[Any]:
     """
     if not isinstance(values, Iterable) or isinstance(values, str | bytes):
         raise TypeError(f"{name}={shown(values)} must be a list")
-    found = list(islice(values, most + 1))
-    if len(found) > most:
+    several = list(islice(values, most + 1))
+    if len(several) > most:
         raise ValueError(f"{name} has more than {most} values; give fewer")
-    return found
+    return several
 
 
 def flag(name: str, value: Any) -> bool:
@@ -139,14 +139,14 @@ def workers_first(shape: tuple[int, ...], what: str = "x") -> tuple[int, ...]:
         No worker; a vector, whose numbers could be workers or the values of one worker.
     """
     if len(shape) < 2 or not shape[0]:
-        said = (
+        sentence = (
             f"{what} has shape {tuple(shape)}; its first axis must be the workers, at least one: "
             "give (workers, ...)"
         )
         if len(shape) == 1 and shape[0]:
-            said += (
+            sentence += (
                 f"; x[None] is one worker with {count_of(shape[0], 'value')}, x[:, None] "
                 f"{count_of(shape[0], 'worker')} with one value each"
             )
-        raise ValueError(said)
+        raise ValueError(sentence)
     return tuple(shape[1:])

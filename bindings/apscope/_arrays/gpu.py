@@ -8,6 +8,7 @@ import numpy as np
 
 from .._core import BlockFormat, FloatFormat
 from . import device_arrays
+from .axes import around, check_scales, scale_shape
 from .checks import flag, integer, text, workers_first
 from .device_arrays import DeviceArray, DeviceView, device_view
 from .inputs import _is_torch, _on_gpu, _without_gradient
@@ -268,8 +269,8 @@ def matmul(
     return result
 
 
-def quantize_blocks(x: Any, f: BlockFormat, around: Any, axis: int, s: Settings, out: Any) -> Any:
-    """`apscope.quantize_blocks`; `around` is the package's function of the same name."""
+def quantize_blocks(x: Any, f: BlockFormat, axis: int, s: Settings, out: Any) -> Any:
+    """`apscope.quantize_blocks`."""
     view = _floats(x, narrow=True)
     _, shape = around(view.shape, axis)
     device = _ready(view)
@@ -280,9 +281,7 @@ def quantize_blocks(x: Any, f: BlockFormat, around: Any, axis: int, s: Settings,
     return result
 
 
-def encode_blocks(
-    x: Any, f: BlockFormat, around: Any, scale_shape: Any, axis: int, s: Settings
-) -> tuple[Any, Any, float]:
+def encode_blocks(x: Any, f: BlockFormat, axis: int, s: Settings) -> tuple[Any, Any, float]:
     """Codes, scales and the tensor scale of `apscope.encode_blocks`."""
     view = _floats(x, narrow=True)
     at, shape = around(view.shape, axis)
@@ -297,14 +296,7 @@ def encode_blocks(
 
 
 def decode_blocks(
-    codes: Any,
-    scales: Any,
-    f: BlockFormat,
-    around: Any,
-    scale_shape: Any,
-    axis: int,
-    tensor_scale: float | None,
-    out: Any,
+    codes: Any, scales: Any, f: BlockFormat, axis: int, tensor_scale: float | None, out: Any
 ) -> Any:
     """`apscope.decode_blocks`."""
     view, of_scales = _codes(codes, "codes"), _codes(scales, "scales")
@@ -314,12 +306,7 @@ def decode_blocks(
                 f"{what} have dtype {part.dtype}; give unsigned 8-bit integers on a GPU"
             )
     at, shape = around(view.shape, axis)
-    wanted = scale_shape(view.shape, at, f)
-    if of_scales.shape != wanted:
-        raise ValueError(
-            f"scales have shape {of_scales.shape}; codes of shape {view.shape} in blocks of "
-            f"{f.block_size} need {wanted}"
-        )
+    check_scales(view.shape, of_scales.shape, at, f)
     device = _ready(view, "codes")
     result, address = _result(codes, view, device, view.shape, np.float32, out)
     device_arrays.module().decode_blocks(
@@ -336,10 +323,10 @@ def row_device(device: int = 0) -> Any:
     old.
     """
     why, instead = "device='cuda' asks for a GPU", "use device='cpu'"
-    found = device_arrays.module(why, instead)
-    if found.device_count() == 0:
+    cuda = device_arrays.module(why, instead)
+    if cuda.device_count() == 0:
         raise RuntimeError(f"{why}, and this machine has none that CUDA can use; {instead}")
-    return found.row_device(device)
+    return cuda.row_device(device)
 
 
 def require(device: int = 0) -> None:

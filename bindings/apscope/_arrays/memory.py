@@ -37,12 +37,12 @@ def number_of_bytes(what: str, value: int | str) -> int:
     """
     if not isinstance(value, str):
         return integer(what, value, 1, MOST)
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)(B?)\s*", value, re.IGNORECASE)
-    if found is None:
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)(B?)\s*", value, re.IGNORECASE)
+    if match is None:
         raise ValueError(
             f"{what} '{clip(value)}' is not a number of bytes such as 4000000000, 512M, 4G or 4GiB"
         )
-    amount, unit, binary, byte = found.groups()
+    amount, unit, binary, byte = match.groups()
     base = 1000 if byte and not binary else 1024
     number = float(amount) * base ** UNITS.index(unit.upper())
     if not 1 <= number <= MOST:

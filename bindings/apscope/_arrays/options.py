@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypedDict, TypeVar
 from .. import _core
 from .checks import integer, taken
 from .draws import Draws
-from .projection import FIELDS, Projection, whole
+from .projection import FIELDS, Projection, checked
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -49,11 +49,6 @@ class Settings(NamedTuple):
     threads: int
 
 
-_TYPES = {
-    "projection": "Projection | None", "rounding": "str", "overflow": "str", "underflow": "str",
-    "keep_payload": "bool",
-    "random_bits": "int", "seed": "int | Draws", "threads": "int",
-}  # fmt: skip
 _SEED = """seed : int or Draws
     Key of the Philox stream that stochastic rounding draws from; element ``i`` (in C order)
     always draws the same word for the same seed. **So does every call with the default, 0**: two
@@ -86,9 +81,12 @@ class Options:
     def __init__(
         self, kind: Any, *, without: tuple[str, ...] = (), in_full: bool = False, **defaults: Any
     ) -> None:
-        self.known = tuple(
-            name for name in _TYPES if name in kind.__annotations__ and name not in without
-        )
+        types = kind.__annotations__
+        self.types: dict[str, str] = {
+            name: types[name].__forward_arg__
+            for name in ("projection", *FIELDS, "seed", "threads")
+            if name in types and name not in without
+        }
         self.in_full = in_full
         self.defaults: dict[str, Any] = {
             "projection": None,
@@ -96,7 +94,7 @@ class Options:
             "seed": 0,
             "threads": 1,
         }
-        self._own: dict[CodeType, tuple[str, ...]] = {}  # the functions' own keywords
+        self._keywords: dict[CodeType, tuple[str, ...]] = {}  # of the functions, without options
         self._checked = functools.lru_cache(maxsize=256, typed=True)(self._check)
         self._plain = self._check()
 
@@ -115,54 +113,50 @@ class Options:
             return self._plain
         seed = taken(options.pop("seed", 0))
         try:
-            found = self._checked(**options)
+            settings = self._checked(**options)
         except TypeError:  # a wrong kind, or not hashable: checked again
-            found = self._check(**options)
-        return (
-            found
-            if seed == 0 and type(seed) is int
-            else found._replace(seed=integer("seed", seed, 0, 2**64 - 1))
-        )
+            settings = self._check(**options)
+        if seed == 0 and type(seed) is int:
+            return settings
+        return settings._replace(seed=integer("seed", seed, 0, 2**64 - 1))
 
     def _check(self, **options: Any) -> Settings:
         for name in options:
-            if name not in self.known:
+            if name not in self.types:
                 import difflib
 
-                known = self._keywords(sys._getframe())
-                near = difflib.get_close_matches(name, known, n=1)
+                keywords = self._keywords_of_caller(sys._getframe())
+                near = difflib.get_close_matches(name, keywords, n=1)
                 raise TypeError(
                     f"unexpected keyword argument '{name}'; "
-                    f"{f'did you mean {near[0]}?' if near else 'there are ' + ', '.join(known)}"
+                    f"{f'did you mean {near[0]}?' if near else 'there are ' + ', '.join(keywords)}"
                 )
         threads = options.pop("threads", 1)
         p = self._projection(options.pop("projection", None), options)
         threads = integer("threads", threads, 0, 2**20)
         return Settings(p._in_core(), 0, threads)
 
-    def _keywords(self, frame: FrameType | None) -> tuple[str, ...]:
+    def _keywords_of_caller(self, frame: FrameType | None) -> tuple[str, ...]:
         """All keywords of the function whose options are checked; it is among the callers."""
-        while frame is not None and frame.f_code not in self._own:
+        while frame is not None and frame.f_code not in self._keywords:
             frame = frame.f_back
-        return (*(() if frame is None else self._own[frame.f_code]), *self.known)
+        return (*(() if frame is None else self._keywords[frame.f_code]), *self.types)
 
     def _projection(self, projection: Projection | None, parts: dict[str, Any]) -> Projection:
         if projection is None:
             return Projection(**{name: parts.get(name, self.defaults[name]) for name in FIELDS})
-        return whole(projection, parts, self.known, "this function")
+        return checked(projection, parts, self.types, "this function")
 
     def __call__(self, function: Function) -> Function:
-        own = inspect.signature(function)
+        signature = inspect.signature(function)
+        *parameters, _ = signature.parameters.values()  # the last one is **options
         keyword = inspect.Parameter.KEYWORD_ONLY
-        self._own[function.__code__] = tuple(
-            name for name, p in own.parameters.items() if p.kind is keyword
-        )
-        kept = [p for p in own.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
-        added = [
-            inspect.Parameter(name, keyword, default=self.defaults[name], annotation=_TYPES[name])
-            for name in self.known
+        self._keywords[function.__code__] = tuple(p.name for p in parameters if p.kind is keyword)
+        options = [
+            inspect.Parameter(name, keyword, default=self.defaults[name], annotation=annotation)
+            for name, annotation in self.types.items()
         ]
-        function.__signature__ = own.replace(parameters=[*kept, *added])  # type: ignore[attr-defined]
+        function.__signature__ = signature.replace(parameters=parameters + options)  # type: ignore[attr-defined]
         if function.__doc__:
             function.__doc__ = re.sub(
                 r"^( *)\*\*options\n((?:\1 +.*\n)*)",
@@ -173,13 +167,14 @@ class Options:
             )
         return function
 
-    def _entries(self, found: re.Match[str]) -> str:
+    def _entries(self, match: re.Match[str]) -> str:
         """A docstring's parameters; remarks below ``**options`` join those of the projection."""
-        indent, remark = found[1], inspect.cleandoc(found[2])
-        fields = [name for name in FIELDS if name in self.known]
+        indent, remark = match[1], inspect.cleandoc(match[2])
+        fields = [name for name in FIELDS if name in self.types]
         entries = [
             "projection : Projection, optional",
             "    How numbers are rounded, as one value; give it, or the parts that follow.",
+            *(f"    {line}" for line in remark.splitlines()),
         ]
         if self.in_full:
             entries += (
@@ -197,10 +192,8 @@ class Options:
             ]
             for name in fields:
                 if name not in words:
-                    entries += [f"{name} : {_TYPES[name]}", "    As for `Projection`."]
-        if remark:
-            entries[2:2] = ["    " + line for line in remark.split("\n")]
-        if "seed" in self.known:
+                    entries += [f"{name} : {self.types[name]}", "    As for `Projection`."]
+        if "seed" in self.types:
             entries += (
                 _SEED.split("\n")
                 if self.in_full
@@ -210,6 +203,6 @@ class Options:
                     "as for `quantize`.",
                 ]
             )
-        if "threads" in self.known:
+        if "threads" in self.types:
             entries += _THREADS.split("\n")
         return "".join(f"{indent}{line}\n" for line in entries)

@@ -160,12 +160,12 @@ def plan(
     """
     f, order = as_format(format), text("order", order)
     try:
-        held = np.dtype(dtype)
+        dtype = np.dtype(dtype)
     except (TypeError, ValueError):
         raise TypeError(f"dtype={shown(dtype)} is not a dtype; give float32 or float64") from None
-    if held not in (np.float32, np.float64):
-        raise ValueError(f"dtype={held} is neither float32 nor float64")
-    wide_input = held == np.float64
+    if dtype not in (np.float32, np.float64):
+        raise ValueError(f"dtype={dtype} is neither float32 nor float64")
+    wide_input = dtype == np.float64
     s = PLAN.settings(options)
     if text("operation", operation) in ("quantize", "encode"):
         in_float64 = wide_input or not f.fits_fp32
@@ -175,13 +175,13 @@ def plan(
         path = _core.arithmetic_path(operation, f, s.projection, not wide_input)
         how, reason = _ARITHMETIC[path]
     elif operation in SUMS:
-        sums, products, held_by = (
+        sums, products, values = (
             None if g is None else as_format(g)
             for g in (accumulate, product if operation != "sum" else None, operands)
         )
         in_float64 = not f.fits_fp32
-        path = _core.sum_path(operation != "sum", f, order, sums, products, held_by, s.projection)
-        if wide_input or not all(g is None or g.fits_fp32 for g in (f, sums, products, held_by)):
+        path = _core.sum_path(operation != "sum", f, order, sums, products, values, s.projection)
+        if wide_input or not all(g is None or g.fits_fp32 for g in (f, sums, products, values)):
             path = "general"
         how, reason = _SUMS[path]
     else:

@@ -82,8 +82,8 @@ class Projection:
             "random_bits": integer("random_bits", self.random_bits, 1, 64),
         }
         rules: dict[str, Any] = {name: text(name, getattr(self, name)) for name in _RULES}
-        made = _core.Projection(**rules, **parts)
-        parts.update({name: getattr(made, name) for name in _RULES})
+        in_core = _core.Projection(**rules, **parts)
+        parts.update({name: getattr(in_core, name) for name in _RULES})
         for name, value in parts.items():
             object.__setattr__(self, name, value)
 
@@ -103,9 +103,7 @@ class Projection:
     def from_json(text: str) -> Projection:
         """The projection of a text made by `to_json`."""
         parts = parse_json(text)
-        if not isinstance(parts, dict) or not parts.keys() <= {
-            f.name for f in dataclasses.fields(Projection)
-        }:
+        if not isinstance(parts, dict) or not parts.keys() <= set(FIELDS):
             raise ValueError(f"{clip(text)!r} is not a projection; give a text made by to_json")
         return Projection(**parts)
 
@@ -130,28 +128,30 @@ class Projection:
 FIELDS = tuple(f.name for f in dataclasses.fields(Projection))
 
 
-def whole(projection: Any, given: Collection[str], known: Collection[str], what: str) -> Projection:
-    """The parts of a call's ``projection=``, for a function that has some of them.
+def checked(
+    projection: Any, parts: Collection[str], supported: Collection[str], what: str
+) -> Projection:
+    """A call's ``projection=``, for a function that supports some of its parts.
 
     Raises
     ------
     TypeError
         Something other than a projection.
     ValueError
-        Parts given in addition to it; a part that is not at its default and not supported.
+        `parts` given in addition to it; a part that is not at its default and not supported.
     """
     if not isinstance(projection, Projection):
         raise TypeError(
             f"projection is of type {type(projection).__name__}; give a Projection, such as "
             "Projection('toward_zero')"
         )
-    if given:
+    if parts:
         raise ValueError(
-            f"projection and {next(iter(given))} are both given, but "
+            f"projection and {next(iter(parts))} are both given, but "
             "one is a part of the other; omit one"
         )
     for f in dataclasses.fields(Projection):
-        if f.name not in known and (value := getattr(projection, f.name)) != f.default:
+        if f.name not in supported and (value := getattr(projection, f.name)) != f.default:
             raise ValueError(
                 f"the projection has {f.name}={value!r}, which {what} does not support; leave it "
                 f"at {f.default!r}"

@@ -33,9 +33,9 @@ def _figure(column: str, value: float | None) -> str:
     return f"{100 * value:.4g} %" if column in _PERCENT else f"{value:.6g}"
 
 
-def _rows(found: CastStatistics) -> list[tuple[str, str, str]]:
+def _rows(statistics: CastStatistics) -> list[tuple[str, str, str]]:
     """Column, value, and for counts the share."""
-    values = found.to_dict()
+    values = statistics.to_dict()
     rows = []
     for column, value in values.items():
         of = _SHARES.get(column)
@@ -50,35 +50,37 @@ def _rows(found: CastStatistics) -> list[tuple[str, str, str]]:
     return rows
 
 
-def statistics_line(found: CastStatistics) -> str:
+def statistics_line(statistics: CastStatistics) -> str:
     """The most important numbers."""
     parts = [
-        count_of(found.count, "number"),
-        f"underflow {found.underflow:,} of {found.nonzero:,} nonzero",
+        count_of(statistics.count, "number"),
+        f"underflow {statistics.underflow:,} of {statistics.nonzero:,} nonzero",
     ]
-    parts += [f"{name} {value:,}" for name in _WRONG if (value := getattr(found, name))]
+    parts += [f"{name} {value:,}" for name in _WRONG if (value := getattr(statistics, name))]
     parts += [
         f"{name} {_figure(name, value)}"
         for name in ("nmse", "relative_bias", "max_ulp")
-        if (value := getattr(found, name)) is not None
+        if (value := getattr(statistics, name)) is not None
     ]
     return f"<CastStatistics: {', '.join(parts)}>"
 
 
-def statistics_text(found: CastStatistics) -> str:
+def statistics_text(statistics: CastStatistics) -> str:
     """Every column in a separate line."""
-    return "\n".join(aligned(["column", "value", ""], _rows(found), ["column", ""])[0])
+    return "\n".join(aligned(["column", "value", ""], _rows(statistics), ["column", ""])[0])
 
 
-def statistics_html(found: CastStatistics) -> str:
+def statistics_html(statistics: CastStatistics) -> str:
     """The line, and every column."""
     from .._html import paragraphs, table
 
     rows = [
         [f"<code>{column}</code>", html.escape(value), html.escape(share)]
-        for column, value, share in _rows(found)
+        for column, value, share in _rows(statistics)
     ]
-    line = html.escape(statistics_line(found).removeprefix("<CastStatistics: ").removesuffix(">"))
+    line = html.escape(
+        statistics_line(statistics).removeprefix("<CastStatistics: ").removesuffix(">")
+    )
     return paragraphs(
         [
             f"<b>CastStatistics</b>: {line}",

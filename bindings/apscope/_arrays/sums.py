@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Unpack
 
 import numpy as np
 
 from .. import _core
 from .._core import FloatFormat
-from .arithmetic import _in_storage, _like_one_of, _operand, _same_storage, _stored
+from .arithmetic import _like_one_of, _operand, _same_storage, _write_result
 from .checks import integer, text
-from .inputs import FormatLike, _on_gpu, _run, as_format
+from .inputs import FormatLike, _on_gpu, as_format
 from .options import Options, UnderflowOptions
 
 SUMS = Options(UnderflowOptions)
@@ -19,25 +18,6 @@ SUMS = Options(UnderflowOptions)
 
 def _optional_format(format: FormatLike | None) -> FloatFormat | None:
     return None if format is None else as_format(format)
-
-
-def _write_result(
-    compute: Callable[[np.ndarray], None],
-    held: np.dtype,
-    f: FloatFormat,
-    like: Any,
-    shape: tuple[int, ...],
-    out: Any,
-) -> Any:
-    """compute(flat result) in the operands' dtype, then the format's; an operand may be `out`."""
-    computed = np.empty(shape, held)
-    compute(computed.reshape(-1))
-    result = _in_storage(computed, f)
-
-    def write(target: np.ndarray) -> None:
-        target[...] = result.reshape(-1)
-
-    return _run(write, like, _stored(f), out, shape)
 
 
 def _terms_first(a: np.ndarray, axis: int, what: str) -> np.ndarray:
@@ -166,12 +146,8 @@ def dot(
     >>> float(apscope.dot([1.125, 1.125], [1.125, -1.125], "e4m3", product="e4m3"))
     0.0
     """
-    f, accumulator, products = (
-        as_format(format),
-        _optional_format(accumulate),
-        _optional_format(product),
-    )
-    s, order = SUMS.settings(options), text("order", order)
+    f, s, order = as_format(format), SUMS.settings(options), text("order", order)
+    accumulator, products = map(_optional_format, (accumulate, product))
     x, y = _operand(a, "a"), _operand(b, "b")
     if x.shape != y.shape:
         raise ValueError(f"a has shape {x.shape}, b {y.shape}; they must agree")
@@ -228,12 +204,8 @@ def matmul(
     >>> apscope.matmul(np.float32([[1, 0.0625]]), np.float32([[16], [8]]), "e4m3")
     array([[16.]], dtype=float32)
     """
-    f, accumulator, products = (
-        as_format(format),
-        _optional_format(accumulate),
-        _optional_format(product),
-    )
-    s, order = SUMS.settings(options), text("order", order)
+    f, s, order = as_format(format), SUMS.settings(options), text("order", order)
+    accumulator, products = map(_optional_format, (accumulate, product))
     if _on_gpu(a) or _on_gpu(b):
         from . import gpu
 

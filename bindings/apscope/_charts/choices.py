@@ -36,7 +36,7 @@ def choices_chart(table: pd.DataFrame, unit: str) -> Bars:
     unit : str
         What the errors are: "error over noise" or "step NMSE".
     """
-    groups, told = [], []
+    groups, sentences = [], []
     shown = table[table["bits"] <= 8] if (table["bits"] <= 8).any() else table
     for bits, rows in list(shown.groupby("bits", sort=False))[:_WIDTHS]:
         best = rows.iloc[0]
@@ -44,42 +44,40 @@ def choices_chart(table: pd.DataFrame, unit: str) -> Bars:
         chosen.setdefault("reduction", reduction(best["topology"]))
         # Another scheme errs less, whose codes no ring can add.
         apart = best["less"] and best["topology"] != "ring"
-        said = [chosen[c] for c in _COLOUR if chosen.get(c) and not (apart and c == "reduction")]
+        choices_named = [
+            chosen[c] for c in _COLOUR if chosen.get(c) and not (apart and c == "reduction")
+        ]
         width = count_of(int(bits), "bit") + (" a ring can add" if apart else "")
-        heading = ": ".join([width, ", ".join(said)]) if said else width
+        heading = ": ".join([width, ", ".join(choices_named)]) if choices_named else width
         bars = [
             Bar(
                 f"{_alone(r.choice, r.other)}, not {named(r.choice, r.of)}",
                 r.factor,
                 _COLOUR[r.choice],
                 f"{r.other_scheme}, {reduction(r.other_topology)}\n{unit} "
-                f"{_told(r.other_error)} at {number(r.other_volume)} of fp32's bytes\n"
+                f"{_finite(r.other_error)} at {number(r.other_volume)} of fp32's bytes\n"
                 f"{r.scheme}, {reduction(r.topology)}\n{unit} "
-                f"{_told(r.error)} at {number(r.volume)}",
+                f"{_finite(r.error)} at {number(r.volume)}",
             )
             for _, part in rows.groupby("choice", sort=False)
             for r in part.head(_EACH).itertuples()
         ]
         groups.append((heading, bars))
-        told.append(
+        sentences.append(
             f"{heading}, {unit} {number(best['error'])}; "
-            + "; ".join(f"{b.name}: {_times(b.factor)}" for b in bars)
+            + "; ".join(f"{b.name}: {_finite(b.factor, '× ')}" for b in bars)
         )
     return Bars(
         "What each choice is worth",
         "The best scheme that was replayed"
         + (" with both reductions" if (shown["choice"] == "reduction").any() else "")
         + ", and its error with one choice changed. "
-        + ". ".join(told)
+        + ". ".join(sentences)
         + ".",
         groups,
         list(_COLOUR.items()),
     )
 
 
-def _told(error: float) -> str:
-    return "overflow" if math.isinf(error) else number(error)
-
-
-def _times(factor: float) -> str:
-    return "overflow" if math.isinf(factor) else f"× {number(factor)}"
+def _finite(value: float, sign: str = "") -> str:
+    return "overflow" if math.isinf(value) else sign + number(value)

@@ -1,11 +1,5 @@
 """Colours of charts: of families of schemes, formats, a pair, and the bands of an error."""
 
-from .._results.families import FAMILIES
-
-__all__ = [
-    "BANDS", "COLOURS", "FAMILIES", "FORMATS", "PAIR", "REDUCTIONS", "SYMBOLS", "diverging",
-]  # fmt: skip
-
 #: For lines that are not families (formats, topologies, roles): the colours of Okabe and Ito
 #: without yellow, which is invisible on white paper, and three more that are as dark.
 COLOURS = (

@@ -127,8 +127,10 @@ class Row:
     @property
     def peak(self) -> tuple[float, int] | None:
         """The largest of the values and its place; None if there is none."""
-        held = [(value, -place) for place, value in enumerate(self.values) if not math.isnan(value)]
-        return None if not held else (max(held)[0], -max(held)[1])
+        pairs = [
+            (value, -place) for place, value in enumerate(self.values) if not math.isnan(value)
+        ]
+        return None if not pairs else (max(pairs)[0], -max(pairs)[1])
 
 
 @dataclass(frozen=True)
@@ -152,8 +154,8 @@ def number(value: float, digits: int = 2) -> str:
 
 def powers(low: float, high: float, most: int = 4) -> list[tuple[float, str]]:
     """Ticks of a logarithmic axis: powers of ten within it, at most `most`."""
-    held = list(range(math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9) + 1))
-    every = -(-len(held) // most)
-    shown = [k for k in held if (k - held[-1]) % every == 0]
+    tens = list(range(math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9) + 1))
+    every = -(-len(tens) // most)
+    shown = [k for k in tens if (k - tens[-1]) % every == 0]
     plain = all(-3 <= k <= 2 for k in shown)
     return [(10.0**k, f"{10.0**k:g}" if plain or k == 0 else f"10{raised(k)}") for k in shown]

@@ -9,13 +9,14 @@ import numpy as np
 import pandas as pd
 
 from .._rate_limit.known import Known
+from .._results.families import FAMILIES
 from .._results.pooling import is_own
 from .._results.ranking import RANKS
 from .._results.ranking import sound as sound_rows
 from .._results.volume import SIDE
 from .._schemes.titles import reduction
 from .._text import count_of
-from .colours import FAMILIES, REDUCTIONS
+from .colours import REDUCTIONS
 from .describe import Chart, Line, Log, Point, number, powers
 from .fill import step_front
 from .reference import SAYS, Reference, reference_of
@@ -113,34 +114,34 @@ def front_chart(
     """
     column = error or RANKS
     unit = MEASURES.get(column, column)
-    held = rows[(rows[against] > 0) & np.isfinite(rows[column].astype(float))]
-    if not len(held):
+    drawable = rows[(rows[against] > 0) & np.isfinite(rows[column].astype(float))]
+    if not len(drawable):
         return Chart(
             "Error against volume",
             f"No scheme has an error and a {against}.",
             Log(against, 0.1, 1.0, ()),
             Log(unit, 0.1, 1.0, ()),
         )
-    x, y = held[against].to_numpy(float), np.maximum(held[column].to_numpy(float), floor)
-    sound = sound_rows(held).to_numpy()
+    x, y = drawable[against].to_numpy(float), np.maximum(drawable[column].to_numpy(float), floor)
+    sound = sound_rows(drawable).to_numpy()
     front = step_front(zip(x[sound], y[sound]), SIDE if against == "volume" else 0.0)
-    low = floor if (held[column] < floor).any() else y.min() / 1.8
+    low = floor if (drawable[column] < floor).any() else y.min() / 1.8
     high = y.max() * 1.8
     left, right = x.min() / 1.35, x.max() * 1.35
-    liked = [p for p, spec in zip(zip(x, y), held["scheme"]) if spec == prefer]
+    preferred = [p for p, spec in zip(zip(x, y), drawable["scheme"]) if spec == prefer]
     front = [
-        next((p for p in liked if abs(p[0] - a) <= SIDE and p[1] <= LEVEL * b), (a, b))
+        next((p for p in preferred if abs(p[0] - a) <= SIDE and p[1] <= LEVEL * b), (a, b))
         for a, b in front
     ]
-    kinds = [kind_of(name) for name in held["topology"]]
+    kinds = [kind_of(name) for name in drawable["topology"]]
     mixed = len(set(kinds)) > 1
-    repeated = held["scheme"].duplicated(keep=False)
-    several = set(held.loc[repeated, "scheme"])
+    repeated = drawable["scheme"].duplicated(keep=False)
+    several = set(drawable.loc[repeated, "scheme"])
     on_front, named, points = set(front), set(), []
-    for row, px, py, real, whole in zip(held.itertuples(), x, y, held[column], sound):
+    for row, px, py, real, is_sound in zip(drawable.itertuples(), x, y, drawable[column], sound):
         look = FAMILIES[row.family]
         reduced = f", {reduction(row.topology)}" if row.scheme in several else ""
-        first = whole and (px, py) in on_front and (px, py) not in named
+        first = is_sound and (px, py) in on_front and (px, py) not in named
         named |= {(px, py)} if first else set()
         points.append(
             Point(
@@ -155,36 +156,36 @@ def front_chart(
                 + (f"\nskipped {count_of(row.skipped, 'step')}" if row.skipped else "")
                 + (f"\n{count_of(row.gaps, 'step')} after a gap: no rank" if row.gaps else "")
                 + (f"\nloses {count_of(row.lost_layers, 'layer')}" if row.lost_layers else ""),
-                hollow=not whole,
+                hollow=not is_sound,
                 faint=not first,
                 link=links(row.scheme, row.topology),
                 label=titles(row.scheme) + reduced if first or all_named else "",
                 beyond="below" if real < floor else "",
             )
         )
-    beside = [(a, max(b, floor)) for a, b in mixtures if left <= a <= right and b > 0]
+    mixture_points = [(a, max(b, floor)) for a, b in mixtures if left <= a <= right and b > 0]
     rounded = sound & np.array([kind == "rounded sums" for kind in kinds])
-    alone = step_front(zip(x[rounded], y[rounded]), SIDE if against == "volume" else 0.0)
+    rounded_front = step_front(zip(x[rounded], y[rounded]), SIDE if against == "volume" else 0.0)
     lines = [
         Line(corners(front, right), ""),
         *(
-            [Line(corners(alone, right), "", dashed=True)]
-            if alone and "two phases" in kinds
+            [Line(corners(rounded_front, right), "", dashed=True)]
+            if rounded_front and "two phases" in kinds
             else []
         ),
         *(
-            [Line(corners(step_front(beside), right), FAMILIES["mixed"].colour, "mixed")]
-            if beside
+            [Line(corners(step_front(mixture_points), right), FAMILIES["mixed"].colour, "mixed")]
+            if mixture_points
             else []
         ),
     ]
-    bounded = "bits_above_limit" in held and held["bits_above_limit"].notna().any()
-    drawn = (
+    bounded = "bits_above_limit" in drawable and drawable["bits_above_limit"].notna().any()
+    reference = (
         reference_of(limit, left, right, low, high)
         if limit is not None and bounded and (column, against) == ("error_over_noise", "volume")
         else Reference()
     )
-    told = "; ".join(
+    front_text = "; ".join(
         f"{p.says.splitlines()[0]} {'below ' if p.beyond else ''}{number(p.y)} at {number(p.x)}"
         for p in sorted(points, key=lambda p: p.x)
         if not p.faint
@@ -192,7 +193,7 @@ def front_chart(
     return Chart(
         title="Error against volume",
         says=f"{unit} of {len(points)} {'rows' if several else 'schemes'} against {against}. The "
-        f"front, by increasing cost: {told}." + (f" {SAYS}" if drawn.lines else ""),
+        f"front, by increasing cost: {front_text}." + (f" {SAYS}" if reference.lines else ""),
         x=Log(
             COSTS[against],
             left,
@@ -200,14 +201,14 @@ def front_chart(
             shares(left, right) if against == "volume" else powers(left, right),
         ),
         y=Log(unit, low, high, powers(low, high)),
-        lines=[*drawn.lines, *lines],
-        points=[*drawn.points, *points],
-        legend=[*legend_of(held), *drawn.legend],
+        lines=[*reference.lines, *lines],
+        points=[*reference.points, *points],
+        legend=[*legend_of(drawable), *reference.legend],
     )
 
 
 def shares(low: float, high: float) -> list[tuple[float, str]]:
     """Halves, quarters, ... of fp32's bytes."""
-    held = range(math.ceil(math.log2(low)), math.floor(math.log2(high)) + 1)
-    every = max(1, -(-len(held) // 6))
-    return [(2.0**k, f"1/{2**-k}" if k < 0 else f"{2**k}") for k in held if k % every == 0]
+    exponents = range(math.ceil(math.log2(low)), math.floor(math.log2(high)) + 1)
+    every = max(1, -(-len(exponents) // 6))
+    return [(2.0**k, f"1/{2**-k}" if k < 0 else f"{2**k}") for k in exponents if k % every == 0]

@@ -35,13 +35,6 @@ class Bands:
     dark: tuple[str, ...]
     percent: bool = False  # edges are shares; their ticks and the label say percent
 
-    def __post_init__(self) -> None:
-        if not len(self.edges) == len(self.ticks) == len(self.light) - 1 == len(self.dark) - 1:
-            raise ValueError(
-                f"{self.label}: {len(self.edges)} edges, {len(self.light)} "
-                f"and {len(self.dark)} colours"
-            )
-
 
 @dataclass(frozen=True)
 class Kind:
@@ -127,9 +120,7 @@ def as_json() -> dict[str, Any]:
     return {
         "kinds": {name: asdict(kind) for name, kind in KINDS.items()},
         "front": {"floor": FLOOR, "same": SIDE, "measures": MEASURES, "costs": COSTS},
-        "families": {
-            name: {"colour": look.colour, "symbol": look.symbol} for name, look in FAMILIES.items()
-        },
+        "families": {name: look._asdict() for name, look in FAMILIES.items()},
         "reductions": REDUCTIONS,
         "pair": PAIR,
         "colours": COLOURS,

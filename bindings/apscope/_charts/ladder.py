@@ -63,8 +63,8 @@ def ladder_chart(table: pd.DataFrame) -> Chart:
     }
     for (reduction, name), part in table.groupby(["topology", "format"], sort=False):
         look, called = looks[name], str(name) if reduction == best else f"{name}, {reduction}"
-        held = [(places[r.rung], float(getattr(r, column)), r) for r in part.itertuples()]
-        drawn = [(float(x), y) for x, y, _ in held if np.isfinite(y) and y > 0]
+        measured = [(places[r.rung], float(getattr(r, column)), r) for r in part.itertuples()]
+        drawn = [(float(x), y) for x, y, _ in measured if np.isfinite(y) and y > 0]
         gain = drawn[0][1] / drawn[-1][1] if drawn else 1.0
         lines.append(
             Line(
@@ -74,11 +74,11 @@ def ladder_chart(table: pd.DataFrame) -> Chart:
                 dashed=reduction != best,
             )
         )
-        own = clipping[(clipping["format"] == name) & (clipping["topology"] == reduction)]
-        marks = [(float(x), r, "circle", "") for x, y, r in held if y > 0]
+        constants = clipping[(clipping["format"] == name) & (clipping["topology"] == reduction)]
+        marks = [(float(x), r, "circle", "") for x, y, r in measured if y > 0]
         marks += [
             (0.0, r, "diamond", "best constant" if r.Index == clipping.index[0] else "")
-            for r in own.itertuples()
+            for r in constants.itertuples()
         ]
         for x, r, symbol, label in marks:
             y = float(getattr(r, column))
@@ -89,14 +89,14 @@ def ladder_chart(table: pd.DataFrame) -> Chart:
                     faint=reduction != best, label=label, beyond="above" if over else "",
                 )
             )  # fmt: skip
-    said = "; ".join(
+    summary = "; ".join(
         f"{line.label} {number(line.points[0][1])} to {number(line.points[-1][1])}"
         for line in lines
         if line.points
     )
     return Chart(
         title="Finer scales", says=f"{unit} by reduction and format, from one scale for all "
-                                   f"steps to finer ones: {said}. Diamonds: the best constant.",
+                                   f"steps to finer ones: {summary}. Diamonds: the best constant.",
         x=Band("one scale for ...\n÷N: N times less error at the right than at the left", [_NAMES[r] for r in rungs]),
         y=Log(unit, low, high, powers(low, high)),
         lines=lines, points=points,

@@ -84,8 +84,8 @@ def worst_of(rows: pd.DataFrame) -> dict[tuple[str, str], tuple[str, int, float]
     """
     rows = rows.reset_index(drop=True)
     value = pd.Series(_errors(rows)[1], index=rows.index).dropna()
-    held = rows.loc[value.index]
-    keys = [held["scheme"].astype(object), held["topology"].astype(object)]
+    known = rows.loc[value.index]
+    keys = [known["scheme"].astype(object), known["topology"].astype(object)]
     return {
         key: (str(rows.at[i, "tensor"]), int(rows.at[i, "step"]), float(value[i]))
         for key, i in value.groupby(keys, sort=False).idxmax().items()
@@ -111,12 +111,12 @@ def layer_map(rows: pd.DataFrame, scheme: str, titles: Callable[[str], str] = st
         `WORST` layers have a reason and a remedy: the scheme with the least error among those with
         as many bytes, if it halves the error; else the first scheme with more bytes that does.
     """
-    own = rows[rows["scheme"] == scheme]
-    noisy, value = _errors(own)
+    of_scheme = rows[rows["scheme"] == scheme]
+    noisy, value = _errors(of_scheme)
     cells = pd.DataFrame(
         {
-            "layer": own["tensor"].astype(object).to_numpy(),
-            "step": own["step"].to_numpy(),
+            "layer": of_scheme["tensor"].astype(object).to_numpy(),
+            "step": of_scheme["step"].to_numpy(),
             "value": value,
         }
     )
@@ -127,14 +127,14 @@ def layer_map(rows: pd.DataFrame, scheme: str, titles: Callable[[str], str] = st
         .reindex(index=layers, columns=steps)
     )
     table = by_layer(rows)
-    mine = table[table["scheme"] == scheme].set_index("layer").reindex(layers)
+    of_layer = table[table["scheme"] == scheme].set_index("layer").reindex(layers)
     peaks = grid.max(axis=1).fillna(-1.0).to_numpy()
     order = np.argsort(-peaks, kind="stable")
     unit = "error over noise" if noisy else "NMSE"
-    made = []
+    map_rows = []
     for rank, place in enumerate(order):
         layer = layers[place]
-        row, values = mine.iloc[place], grid.iloc[place].to_numpy(float)
+        row, values = of_layer.iloc[place], grid.iloc[place].to_numpy(float)
         reason = row["reason"]
         part = f"{reason}, {row['share']:.0%}" if reason else ""
         says = f"{layer}\n{unit} {_error(row['error'])}"
@@ -143,28 +143,30 @@ def layer_map(rows: pd.DataFrame, scheme: str, titles: Callable[[str], str] = st
                 f", at most {_error(np.nanmax(values))}, at step {steps[int(np.nanargmax(values))]}"
             )
         says += f"\nlargest part: {part}" if part else ""
-        told = remedy = ""
+        reason_beside = remedy = ""
         if rank < WORST:
             better = _remedy(table, scheme, layer, row)
-            told = reason
+            reason_beside = reason
             if better is not None:
                 more = (
                     ""
                     if at_most(better["volume"], row["volume"])
                     else f" at {number(better['volume'] / row['volume'])} times the bytes"
                 )
-                remedy, told = (
+                remedy, reason_beside = (
                     f"{better['scheme']}: {_error(better['error'])}{more}",
-                    f"{told}; helps: "
+                    f"{reason_beside}; helps: "
                     f"{_short(better['scheme'], scheme, titles)}{_cost(better, row)}",
                 )
                 says += f"\nwhat helps: {remedy}"
-        made.append(Row(layer, values.tolist(), float(row["error"]), part, remedy, told, says))
-    worst = "; ".join(f"{r.name} (at most {_error(r.peak[0])})" for r in made[:WORST] if r.peak)
+        map_rows.append(
+            Row(layer, values.tolist(), float(row["error"]), part, remedy, reason_beside, says)
+        )
+    worst = "; ".join(f"{r.name} (at most {_error(r.peak[0])})" for r in map_rows[:WORST] if r.peak)
     return Cells(
         title=titles(scheme), says=f"{unit} of {scheme} in {count_of(len(layers), 'layer')} at "
                                    f"{count_of(len(steps), 'step')}, the worst layers first: {worst}.",
-        rows=made, steps=[int(s) for s in steps], edges=_EDGES[noisy], unit=unit,
+        rows=map_rows, steps=[int(s) for s in steps], edges=_EDGES[noisy], unit=unit,
         order=np.argsort(order).tolist(),
     )  # fmt: skip
 
@@ -190,10 +192,10 @@ def _remedy(table: pd.DataFrame, scheme: str, layer: str, row: pd.Series) -> pd.
     ]
     if not len(others):
         return None
-    same = others[at_most(others["volume"], row["volume"])]
+    as_cheap = others[at_most(others["volume"], row["volume"])]
     return (
-        same.sort_values("error", kind="stable").iloc[0]
-        if len(same)
+        as_cheap.sort_values("error", kind="stable").iloc[0]
+        if len(as_cheap)
         else others.sort_values(["volume", "error"], kind="stable").iloc[0]
     )
 

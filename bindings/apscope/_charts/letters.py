@@ -24,8 +24,9 @@ def width_of(text: str, size: float, bold: bool = False) -> float:
 
 def fit(text: str, room: float, size: float, bold: bool = False) -> str:
     """The text, without its middle if it is wider than `room`."""
-    told, longest = text, len(text)
-    while width_of(told, size, bold) > room and longest > 3:
+    # Every letter is wider than a quarter of the size: more than these never fit.
+    shortened, longest = text, min(len(text), max(int(4 * room / size), 0) + 5)
+    while width_of(shortened, size, bold) > room and longest > 3:
         longest -= 1
-        told = clip(text, longest)
-    return told
+        shortened = clip(text, longest)
+    return shortened

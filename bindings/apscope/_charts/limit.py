@@ -7,9 +7,9 @@ import math
 import numpy as np
 
 from .._rate_limit.limit import ENTROPY_CODED, Limit
+from .._results.families import FAMILIES
 from .._results.summary import family_of
 from .._schemes.titles import title
-from .colours import FAMILIES
 from .describe import Chart, Line, Linear, Log, Point, number, powers
 
 _LIMIT, _CODED, _GRID = "#222222", "#555555", "#777777"
@@ -32,8 +32,8 @@ def limit_chart(found: Limit) -> Chart:
     """
     grids = found.grids[found.grids["error"] > 0]
     schemes = found.schemes[np.isfinite(found.schemes["error"]) & (found.schemes["error"] > 0)]
-    held = [*found.curve["bits"], *schemes["bits"]]
-    low, high = (math.floor(min(held)), math.ceil(max(held))) if held else (0, 8)
+    bits_drawn = [*found.curve["bits"], *schemes["bits"]]
+    low, high = (math.floor(min(bits_drawn)), math.ceil(max(bits_drawn))) if bits_drawn else (0, 8)
     bits = np.linspace(low, max(high, low + 1), _PLACES)
     least = found.at(bits)
     coded = least * 4.0**ENTROPY_CODED
@@ -47,11 +47,9 @@ def limit_chart(found: Limit) -> Chart:
     ]
     seen: dict[str, tuple[str, str]] = {}
     for r in schemes.itertuples():
-        family = family_of(r.scheme)
+        family, name = family_of(r.scheme), title(r.scheme).replace("block_format ", "")
         seen[family] = FAMILIES[family]
-        points.append(
-            Point(r.bits, r.error, *FAMILIES[family], _says(r.scheme, r), label=_short(r.scheme))
-        )
+        points.append(Point(r.bits, r.error, *FAMILIES[family], _says(r.scheme, r), label=name))
     drawn = [*(p.y for p in points), *(y for line in lines for _, y in line.points)]
     bottom, top = (min(drawn) / 1.5, max(drawn) * 1.5) if drawn else (0.1, 1.0)
     ticks = [(float(r), str(r)) for r in range(low, max(high, low + 1) + 1)]
@@ -71,10 +69,6 @@ def limit_chart(found: Limit) -> Chart:
 
 def _where_known(x: np.ndarray, y: np.ndarray) -> list[tuple[float, float]]:
     return [(float(a), float(b)) for a, b in zip(x, y) if b > 0]
-
-
-def _short(spec: str) -> str:
-    return title(spec).replace("block_format ", "")
 
 
 def _says(name: str, row: object) -> str:

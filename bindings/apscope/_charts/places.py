@@ -10,8 +10,6 @@ from dataclasses import dataclass
 
 from .._text import clip
 
-__all__ = ["Box", "Name", "Place", "forms_of", "meet", "places"]
-
 #: A box in pixels: left, top, right, bottom.
 Box = tuple[float, float, float, float]
 #: Distances of a name from its point: to the side, and of its middle up or down.
@@ -80,7 +78,7 @@ def places(
         for form in range(forms) for beside in _BESIDE for aside in _ASIDE for sign in (1, -1)
     )  # fmt: skip
     taken: list[tuple[Box, Box]] = []
-    found: list[Place | None] = []
+    placed: list[Place | None] = []
     for name in names:
         best: tuple[int, Place, Box, Box] | None = None
         for cost, form, aside, beside in offsets:
@@ -105,8 +103,8 @@ def places(
                 break
         if best is not None:
             taken.append(best[2:])
-        found.append(None if best is None else best[1])
-    return found
+        placed.append(None if best is None else best[1])
+    return placed
 
 
 def meet(a: Box, b: Box) -> bool:

@@ -10,8 +10,6 @@ from .._rate_limit.bound import ENTROPY_CODED
 from .._rate_limit.known import Known
 from .describe import Line, Point, number
 
-__all__ = ["LEGEND", "SAYS", "Reference", "reference_of"]
-
 #: Of no family; visible on white and on dark.
 _COLOUR, _GRID = "#c2417f", "#8a6f80"
 LEGEND = (
@@ -67,8 +65,8 @@ def reference_of(known: Known, left: float, right: float, low: float, high: floa
 
 def _inside(x: np.ndarray, y: np.ndarray, low: float, high: float) -> list[tuple[float, float]]:
     """The points between `low` and `high`, with those where the falling line crosses the two."""
-    there = y > 0
-    x, y = x[there], y[there]
+    known = y > 0
+    x, y = x[known], y[known]
     if not len(x):
         return []
     logs = np.log(y)
@@ -76,7 +74,7 @@ def _inside(x: np.ndarray, y: np.ndarray, low: float, high: float) -> list[tuple
     ends = [
         float(np.exp(np.interp(np.log(edge), logs[::-1], np.log(x)[::-1]))) for edge in (high, low)
     ]
-    held = [(float(a), float(b)) for a, b in zip(x, y) if low < b < high]
+    between = [(float(a), float(b)) for a, b in zip(x, y) if low < b < high]
     first = [(ends[0], high)] if y[0] >= high > y[-1] else []
     last = [(ends[1], low)] if y[-1] <= low < y[0] else []
-    return [*first, *held, *last]
+    return [*first, *between, *last]

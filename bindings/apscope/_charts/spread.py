@@ -11,7 +11,7 @@ def spread(
     places: Sequence[float], heights: Sequence[float], low: float = -np.inf, high: float = np.inf
 ) -> list[float]:
     """Ascending centres of boxes near `places`, without overlap, if possible in `low` to `high`."""
-    fit = sum(heights) <= high - low
+    has_room = sum(heights) <= high - low
     # Clusters of touching boxes, each centred on the mean of the places of its boxes.
     clusters: list[tuple[list[float], list[float]]] = []
 
@@ -19,7 +19,7 @@ def spread(
         wanted, sizes = cluster
         offsets = np.cumsum(sizes) - np.array(sizes) / 2
         start = float(np.mean(np.array(wanted) - offsets))
-        if fit:
+        if has_room:
             start = max(low, min(start, high - sum(sizes)))
         return start, start + sum(sizes)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from typing import Any
 from xml.etree import ElementTree
@@ -145,8 +146,8 @@ def chart_svg(chart: Chart, width: float, height: float) -> str:
     pen.text(chart.x.label, (_LEFT + right) / 2, height - 3, text_anchor="middle")
     beyond = {point.beyond for point in chart.points} - {""}
     if beyond:
-        told = ", ".join(f"{'↓↑'[way == 'above']} {way} the axis" for way in sorted(beyond))
-        pen.text(told, 2.0, height - 3)
+        arrows = ", ".join(f"{'↓↑'[way == 'above']} {way} the axis" for way in sorted(beyond))
+        pen.text(arrows, 2.0, height - 3)
     for rule in shown:
         kind = "rule" if rule.limit else "rule soft"
         pen.line(_LEFT, y(rule.y), right, y(rule.y), class_=kind)
@@ -233,8 +234,10 @@ def _name_points(
     """
     named = sorted((p for p in points if p.label), key=lambda p: (p.y, p.x))
     forms = [forms_of(p.label) for p in named]
-    names = [Name(x(p.x), y(p.y), [_bold(form) for form in held]) for p, held in zip(named, forms)]
-    for point, name, held, place in zip(
+    names = [
+        Name(x(p.x), y(p.y), [_bold(form) for form in texts]) for p, texts in zip(named, forms)
+    ]
+    for point, name, texts, place in zip(
         named, names, forms, places(names, marks, lines, room, _SIZE)
     ):
         if place is None:
@@ -243,8 +246,8 @@ def _name_points(
         if math.hypot(near - name.x, middle - name.y) > _BESIDE:
             pen.line(name.x, name.y, near, middle, stroke=point.colour, class_="leader")
         anchor = "end" if near < name.x else "start"
-        whole = point.label if place.form else ""
-        pen.text(held[place.form], near, place.base, "name", text_anchor=anchor, title=whole)
+        full = point.label if place.form else ""
+        pen.text(texts[place.form], near, place.base, "name", text_anchor=anchor, title=full)
 
 
 def bars_svg(bars: Bars, width: float, height: float, most: float = 10.0) -> str:
@@ -270,8 +273,8 @@ def bars_svg(bars: Bars, width: float, height: float, most: float = 10.0) -> str
         unit.add("tspan", kind, dx=2.0)
     top = 14.0
     for heading, group in bars.groups:
-        told = fit(heading, width - 4, _SIZE, bold=True)
-        pen.text(told, 2.0, top + line / 2 + 3.5, "name", title=heading)
+        shown = fit(heading, width - 4, _SIZE, bold=True)
+        pen.text(shown, 2.0, top + line / 2 + 3.5, "name", title=heading)
         top += line
         for bar in group:
             end, base = place(min(max(bar.factor, 1.0), most)), top + line / 2 + 3.5
@@ -279,8 +282,8 @@ def bars_svg(bars: Bars, width: float, height: float, most: float = 10.0) -> str
             pen.text(name, left - 5, base, text_anchor="end", title=bar.says)
             pen.rect(left, top + 0.18 * line, max(end, left + 1.0), top + 0.82 * line,
                      fill=bar.colour, class_="bar", title=bar.says)  # fmt: skip
-            told = "overflow" if math.isinf(bar.factor) else number(bar.factor)
-            pen.text(told, max(end, left + 1) + 4, base, "")
+            shown = "overflow" if math.isinf(bar.factor) else number(bar.factor)
+            pen.text(shown, max(end, left + 1) + 4, base, "")
             top += line
     return _text_of(pen)
 
@@ -294,12 +297,12 @@ def cells_svg(cells: Cells, width: float, height: float) -> str:
     """
     pen = _picture(width, height, cells.says, "cells")
     marked = [row for row in cells.rows if row.reason]
-    told = [row.reason for row in marked]
+    remarks = [row.reason for row in marked]
     # Without room for both, the remedy is written.
-    if max(map(_plain, told), default=0.0) + 8 > 0.4 * width:
-        told = [row.reason.partition("; ")[2] or row.reason for row in marked]
-    told = [fit(text, _BESIDE_MAP * width - 8, _SIZE) for text in told]
-    right = width - max(map(_plain, told), default=0.0) - 8
+    if max(map(_plain, remarks), default=0.0) + 8 > 0.4 * width:
+        remarks = [row.reason.partition("; ")[2] or row.reason for row in marked]
+    remarks = [fit(text, _BESIDE_MAP * width - 8, _SIZE) for text in remarks]
+    right = width - max(map(_plain, remarks), default=0.0) - 8
     # The names have what the cells and the remedies leave.
     room = max(right - 0.3 * width, 0.25 * width)
     longest = max((len(row.name) for row in cells.rows), default=0)
@@ -310,7 +313,8 @@ def cells_svg(cells: Cells, width: float, height: float) -> str:
     bottom = height - _BOTTOM
     _legend(pen, cells, width)
     tops, heights = _rows(len(cells.rows), len(marked), bottom - _TOP)
-    edges = _columns(cells.steps, right - left)
+    columns = _columns(cells.steps, right - left)
+    edges = [edge for edge, _ in cells.edges]
     even = (bottom - _TOP) / max(len(cells.rows), 1)
     model = {worst: place for place, worst in enumerate(cells.order)}
     for i, row in enumerate(cells.rows):
@@ -324,8 +328,8 @@ def cells_svg(cells: Cells, width: float, height: float) -> str:
         for band, colour in enumerate(BANDS):
             way = "".join(
                 f"M{_round(a)} 0h{_round(b - a)}v1h-{_round(b - a)}z"
-                for (a, b), v in zip(edges, row.values)
-                if _band(v, cells) == band
+                for (a, b), v in zip(columns, row.values)
+                if bisect_right(edges, v) == band and not math.isnan(v)
             )
             if way:
                 group.add("path", d=way, fill=colour)
@@ -336,20 +340,16 @@ def cells_svg(cells: Cells, width: float, height: float) -> str:
             pen.text(names[i], left - 4, base, title=row.name, text_anchor="end", **of)
         if row.reason:
             pen.rect(left, top, right, top + heights[i], class_="box", **of)
-            pen.text(told[i], right + 5, base, title=row.says, **of)
+            pen.text(remarks[i], right + 5, base, title=row.says, **of)
     for place in _labelled(len(cells.steps), right - left):
         step = str(cells.steps[place])
-        pen.text(step, left + sum(edges[place]) / 2, bottom + 12, text_anchor="middle")
+        pen.text(step, left + sum(columns[place]) / 2, bottom + 12, text_anchor="middle")
     pen.text("recorded steps", (left + right) / 2, height - 3, text_anchor="middle")
     return _text_of(pen)
 
 
 def _short(cells: Cells, longest: int) -> list[str]:
     return short_names([row.name for row in cells.rows], longest)
-
-
-def _band(value: float, cells: Cells) -> int:
-    return -1 if math.isnan(value) else sum(value >= edge for edge, _ in cells.edges)
 
 
 def _legend(pen: _Pen, cells: Cells, width: float) -> None:

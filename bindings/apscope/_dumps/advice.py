@@ -55,15 +55,15 @@ def check_groups(
     remedy = _proposal(names, named, used, known=not same)
     if not remedy and (only_numbered or not same):
         return
-    found = list(groups)
+    labels = list(groups)
     which = (
-        f"{'the same tensors' if same else 'tensors'} are under {', '.join(map(repr, found[:4]))}"
+        f"{'the same tensors' if same else 'tensors'} are under {', '.join(map(repr, labels[:4]))}"
     )
     raise ValueError(
         f"{named[0].item.label}: {which}; "
         + (
             remedy
-            or f"one of them may be the gradients; select with --tensors '^{found[-1]}/', or give "
+            or f"one of them may be the gradients; select with --tensors '^{labels[-1]}/', or give "
             "--pattern"
         )
     )
@@ -106,8 +106,8 @@ def _proposal(names: Sequence[str], named: Sequence[Named], used: str, known: bo
 
     `known`: only if words say what the numbers count.
     """
-    taken = [group for group in _GROUPS if f"(?P<{group}>" in used]
-    deep = len(taken) == 0 and all(re.match(r"\d+/\d+/", name) for name in names)
+    in_pattern = [group for group in _GROUPS if f"(?P<{group}>" in used]
+    deep = len(in_pattern) == 0 and all(re.match(r"\d+/\d+/", name) for name in names)
     heads = []
     for name, n in zip(names, named, strict=True):
         rest = name.split("/", 2 if deep else 1)[-1]
@@ -130,7 +130,7 @@ def _proposal(names: Sequence[str], named: Sequence[Named], used: str, known: bo
         group
         for group in ("step", "worker")
         if group not in [kind for kind, vary in zip(kinds, varying) if vary or kind == "step"]
-        and not (group in taken and group not in kinds)
+        and not (group in in_pattern and group not in kinds)
     ]
     guessed, pieces, used_groups, part = [], [], [], ""
     for i, (kind, vary) in enumerate(zip(kinds, varying)):

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,7 @@ from .._traces.absent import add_absent
 from .._traces.loss_scale import add_divisor
 from .._traces.opening import open_trace
 from .._traces.order import FILES, GIVEN
-from .._traces.roles import Roles
-from .._traces.roles import said as said_role
+from .._traces.roles import Roles, given_role
 from .._traces.selection import parse_steps
 from .._traces.sources import Source, is_address
 from .._traces.trace import Trace
@@ -198,9 +198,9 @@ def convert(
     """
     worker_axis, step_axis, workers = map(_python, (worker_axis, step_axis, workers))
     accumulation, sample, loss_scale = map(_python, (accumulation, sample, loss_scale))
-    said = dict(locals())
+    arguments = SimpleNamespace(**locals())
     say = tell or (lambda _: None)
-    _check(said)
+    _check(arguments)
     options = Options(
         worker_axis=worker_axis,
         step_axis=step_axis,
@@ -224,7 +224,7 @@ def convert(
             workshop.prepare(
                 fingerprint(
                     list(files.files),
-                    {key: said[key] for key in _DECISIVE}
+                    {key: getattr(arguments, key) for key in _DECISIVE}
                     | {"raw": [(regex.pattern, word) for regex, word in options.raw]}
                     | {"order": _contents(order), "rules": _RULES},
                 )
@@ -250,19 +250,19 @@ def convert(
             )
             numbers, scales = dump.numbers(layout, used, loss_scale)
             understood = _understood(layout, names, origin)
-            notes = _assumed(stage, loss_scale, accumulation, accumulate, layout, named)
+            notes = _assumed(arguments, layout, named)
             notes += dump.notes
             notes += _done(layout, scales, accumulate)
             notes += [
-                f"{count_of(len(found), noun)}{which} left out, the first {found[0]}"
-                for noun, which, found in (
+                f"{count_of(len(left_out), noun)}{which} left out, the first {left_out[0]}"
+                for noun, which, left_out in (
                     ("array", "", ignored),
                     ("tensor", " without a value anywhere (None)", dump.left_out(named, used)),
                     ("file", " that the pattern does not match", apart.left_out),
                     ("file", " that cannot be read", list(apart.broken)),
                     ("file", " without arrays", others),
                 )
-                if found
+                if left_out
             ]
             for line in (understood, *notes):
                 say(line)
@@ -273,7 +273,7 @@ def convert(
                     "tensor_order": origin,
                 }
                 metadata |= {"stage_given": "no"} if stage is None else {}
-                metadata |= _decided(layout, scales, accumulation, accumulate, round_to_fp32)
+                metadata |= _decided(arguments, layout, scales)
                 metadata |= _sampled(sample, layout, names)
                 head = Head(
                     arguments={
@@ -284,13 +284,13 @@ def convert(
                         "loss_divided_by_workers": loss_divided_by_workers,
                         "metadata": metadata,
                     },
-                    roles=lambda tensor, shape: said_role(roles, tensor, shape),
+                    roles=lambda tensor, shape: given_role(roles, tensor, shape),
                     numbers=numbers,
                     scales=scales,
                     accumulate=accumulate,
                     check_stage=stage is None,
                 )
-                found = write_trace(
+                remarks = write_trace(
                     layout,
                     names,
                     readers,
@@ -301,9 +301,9 @@ def convert(
                     progress=progress,
                     tell=say,
                 )
-                for line in found:
+                for line in remarks:
                     say(line)
-                notes += found
+                notes += remarks
                 workshop.finish()
     return Conversion(
         None if dry_run else open_trace(destination),
@@ -314,9 +314,9 @@ def convert(
     )
 
 
-def _python(given: Any) -> Any:
+def _python(value: Any) -> Any:
     """A number of NumPy's as Python's."""
-    return given.item() if isinstance(given, np.generic) else given
+    return value.item() if isinstance(value, np.generic) else value
 
 
 #: Changes when the same arguments give other values: an older, unfinished trace is not continued.
@@ -338,46 +338,44 @@ def _contents(path: str | os.PathLike[str] | None) -> str:
         return ""
 
 
-def _check(said: Mapping[str, Any]) -> None:
+def _check(arguments: SimpleNamespace) -> None:
     """Checks the arguments themselves."""
-    if not said["destination"] or is_address(said["destination"]):
-        raise ValueError(
-            f"destination is {said['destination']!r}; it must be a folder on a local disk"
-        )
-    refuse_dangling(said["destination"])
+    destination, sample = arguments.destination, arguments.sample
+    if not destination or is_address(destination):
+        raise ValueError(f"destination is {destination!r}; it must be a folder on a local disk")
+    refuse_dangling(destination)
     for key, allowed in (
         ("stage", (None, "local", "reduced", "clipped")),
         ("reduction", ("sum", "mean")),
         ("accumulate", (None, "fp32", "own")),
         ("missing", (None, "zeros")),
     ):
-        if said[key] not in allowed:
+        if (value := getattr(arguments, key)) not in allowed:
             raise ValueError(
-                f"{key} is {shown(said[key])}; it must be "
-                f"{' or '.join(repr(a) for a in allowed if a)}"
+                f"{key} is {shown(value)}; it must be {' or '.join(repr(a) for a in allowed if a)}"
             )
     for key in ("worker_axis", "step_axis"):
-        axis = said[key]
+        axis = getattr(arguments, key)
         if not (axis is None or axis == "none" or (isinstance(axis, int) and axis >= 0)):
             raise ValueError(f"{key} is {shown(axis)}; it must be an integer, 0 or more, or none")
     for key in ("workers", "accumulation"):
-        if said[key] is not None and said[key] < 1:
-            raise ValueError(f"{key} is {said[key]}; it must be at least 1")
-    if (sample := said["sample"]) is not None and not 0 < sample <= 1:
+        if (value := getattr(arguments, key)) is not None and value < 1:
+            raise ValueError(f"{key} is {value}; it must be at least 1")
+    if sample is not None and not 0 < sample <= 1:
         raise ValueError(f"sample is {sample:g}; it must be above 0 and at most 1")
-    scale = said["loss_scale"]
+    scale = arguments.loss_scale
     if not (
         scale is None
         or scale == "recorded"
         or (isinstance(scale, int | float) and math.isfinite(scale) and scale > 0)
     ):
         raise ValueError(f"loss_scale is {shown(scale)}; it must be a number above 0, or recorded")
-    if said["pattern"] is not None:
-        of_caller(text("pattern", said["pattern"]), said["accumulate"] is not None)
-    if said["tensors"] is not None:
-        selecting(text("tensors", said["tensors"]))
-    if said["order"] is not None:
-        names_in(os.fspath(said["order"]))
+    if arguments.pattern is not None:
+        of_caller(text("pattern", arguments.pattern), arguments.accumulate is not None)
+    if arguments.tensors is not None:
+        selecting(text("tensors", arguments.tensors))
+    if arguments.order is not None:
+        names_in(os.fspath(arguments.order))
 
 
 def _check_last(layout: Layout) -> None:
@@ -411,23 +409,17 @@ def _understood(layout: Layout, names: list[str], origin: str) -> str:
     )
 
 
-def _assumed(
-    stage: str | None,
-    loss_scale: float | str | None,
-    accumulation: int | None,
-    accumulate: str | None,
-    layout: Layout,
-    named: Sequence[Named],
-) -> list[str]:
+def _assumed(arguments: SimpleNamespace, layout: Layout, named: Sequence[Named]) -> list[str]:
     """The assumptions."""
-    taken = [] if stage else ["gradients before the all-reduce (--stage)"]
-    taken += [] if loss_scale is not None else ["no loss scale in them (--loss-scale)"]
-    if accumulation is None and accumulate is None:
-        taken.append("one backward pass per step (--accumulation)")
+    assumed = [] if arguments.stage else ["gradients before the all-reduce (--stage)"]
+    if arguments.loss_scale is None:
+        assumed.append("no loss scale in them (--loss-scale)")
+    if arguments.accumulation is None and arguments.accumulate is None:
+        assumed.append("one backward pass per step (--accumulation)")
     # Weights of several workers are equal, and so refused.
     if layout.workers == 1 and not names_gradients([n.item for n in named]):
-        taken.append("gradients, not weights: no name has the word grad")
-    return [f"assumed: {', '.join(taken)}"] if taken else []
+        assumed.append("gradients, not weights: no name has the word grad")
+    return [f"assumed: {', '.join(assumed)}"] if assumed else []
 
 
 def _done(layout: Layout, scales: Mapping[int, float], accumulate: str | None) -> list[str]:
@@ -450,21 +442,16 @@ def _done(layout: Layout, scales: Mapping[int, float], accumulate: str | None) -
 
 
 def _decided(
-    layout: Layout,
-    scales: Mapping[int, float],
-    accumulation: int | None,
-    accumulate: str | None,
-    round_to_fp32: bool,
+    arguments: SimpleNamespace, layout: Layout, scales: Mapping[int, float]
 ) -> dict[str, str]:
     """The same as metadata."""
     metadata: dict[str, str] = {}
-    if accumulate is not None:
-        metadata["micro_batches_added"] = (
-            f"{layout.micro}, ascending, in {'fp32' if accumulate == 'fp32' else 'their own dtype'}"
-        )
-    if accumulation is not None or accumulate is not None:
-        metadata["accumulation"] = str(accumulation or layout.micro)
-    if round_to_fp32:
+    if arguments.accumulate is not None:
+        kind = "fp32" if arguments.accumulate == "fp32" else "their own dtype"
+        metadata["micro_batches_added"] = f"{layout.micro}, ascending, in {kind}"
+    if arguments.accumulation is not None or arguments.accumulate is not None:
+        metadata["accumulation"] = str(arguments.accumulation or layout.micro)
+    if arguments.round_to_fp32:
         metadata["rounding_to_fp32"] = "allowed"
     for step, scale in sorted(scales.items()):
         add_divisor(metadata, step, scale)
@@ -472,9 +459,9 @@ def _decided(
     for step, worker, tensor in layout.zeros:
         absent.setdefault((step, tensor), []).append(worker)
     before = dict(zip(layout.steps[1:], layout.steps))
-    for (step, tensor), lacking in absent.items():
+    for (step, tensor), workers in absent.items():
         last = [before[step]] if step in before else []
-        add_absent(metadata, step, tensor, lacking, layout.workers, last)
+        add_absent(metadata, step, tensor, workers, layout.workers, last)
     return metadata
 
 
@@ -482,9 +469,8 @@ def _sampled(sample: float | None, layout: Layout, names: list[str]) -> dict[str
     """The metadata of a sample, the only record of the original tensors."""
     if sample is None:
         return {}
-    found = layout.shapes()
-    shapes = {name: list(found[name]) for name in names}
+    shapes = layout.shapes()
     return {
         "sample": f"{sample:g} of the blocks of {BLOCK} elements",
-        "sample_of_shapes": json.dumps(shapes),
+        "sample_of_shapes": json.dumps({name: shapes[name] for name in names}),
     }

@@ -114,7 +114,7 @@ def raw_types(
     ValueError
         An unknown name, not a regular expression, or not a pair.
     """
-    found = []
+    types = []
     pairs = [("", raw)] if isinstance(raw, str) else raw or ()
     for pair in pairs.items() if isinstance(pairs, Mapping) else pairs:
         if isinstance(pair, str) or len(pair) != 2:
@@ -123,12 +123,12 @@ def raw_types(
             )
         address, name = pair
         try:
-            found.append((re.compile(address), code_word(name)))
+            types.append((re.compile(address), code_word(name)))
         except re.error as error:
             raise ValueError(
                 f"raw_dtype {address!r} is not a regular expression: {error}"
             ) from None
-    return tuple(found)
+    return tuple(types)
 
 
 def check_word(word: str, what: str) -> None:

@@ -14,7 +14,7 @@ from .layout import Layout, Options
 from .names import Item, Named, list_of, number_of
 from .patterns import compiled
 from .step_numbers import Number, NumbersOf, of_steps
-from .units import Apart, Readers, Unit, told
+from .units import Apart, Readers, Unit, reading
 
 
 class Dump:
@@ -29,17 +29,17 @@ class Dump:
         self._nones: list[str] = []  # addresses
         self._numbers: list[Number] = []
         axes = [axis for axis in (options.worker_axis, options.step_axis) if isinstance(axis, int)]
-        taken: dict[str, None] = {}
+        of_step: dict[str, None] = {}
         for unit in units:
             try:
                 reader = readers.open(unit)
-                with told(unit.label):
+                with reading(unit.label):
                     if not reader.entries:
                         raise ValueError("it has no array; remove it from the dump")
             except ValueError as error:
-                apart.tell(unit.stem, error)
+                apart.report(unit.stem, error)
                 continue
-            with told(unit.label):
+            with reading(unit.label):
                 beside = NumbersOf(unit)
                 for path, value in reader.scalars.items():
                     if (kind := number_of(path)) is not None:
@@ -56,7 +56,7 @@ class Dump:
                     if (kind is None and of is None) or values_lack or numpy_dtype(word) is None:
                         self.items.append(item)
                         continue
-                    taken[re.split("[/.]", name if of is None else of)[-1]] = None
+                    of_step[re.split("[/.]", name if of is None else of)[-1]] = None
                     count = math.prod(entry.shape)
                     if kind is not None:
                         values = _decoded(reader.read(entry.key), word)
@@ -73,11 +73,11 @@ class Dump:
             raise left
         if not self.items:
             raise ValueError(
-                f"{source} has no array except {', '.join(taken)}, numbers of a step; dump the "
+                f"{source} has no array except {', '.join(of_step)}, numbers of a step; dump the "
                 "gradients beside them"
             )
-        if taken:
-            self.notes.append(f"treated as numbers of a step, not as tensors: {', '.join(taken)}")
+        if of_step:
+            self.notes.append(f"treated as numbers of a step, not as tensors: {', '.join(of_step)}")
 
     def ordered(self, layout: Layout) -> bool:
         """Whether the first step and worker have one unsorted file, in the order of layers."""
@@ -97,11 +97,7 @@ class Dump:
         regex = compiled(pattern)
         if "tensor" not in regex.groupindex:
             known = {n.item.entry.key for n in named}
-            return [
-                address
-                for unit_path in self._nones
-                if (address := unit_path).rsplit("/", 1)[-1] not in known
-            ]
+            return [address for address in self._nones if address.rsplit("/", 1)[-1] not in known]
         matches = ((n.item.address, regex.fullmatch(n.item.address)) for n in named)
         known = {match["tensor"] for _, match in matches if match}
         return [

@@ -91,14 +91,7 @@ class Layout:
 
 
 def lay_out(named: Sequence[Named], options: Options, source: str) -> Layout:
-    """Assigns every array to its step, worker and tensor.
-
-    Parameters
-    ----------
-    named : sequence of Named
-    options : Options
-    source : str
-        The dump's name in messages.
+    """Assigns every array to its step, worker and tensor; `source`: the dump's name in messages.
 
     Raises
     ------
@@ -110,37 +103,36 @@ def lay_out(named: Sequence[Named], options: Options, source: str) -> Layout:
     for n in named:
         _check(n.item, options)
     worker_axis, step_axis = _axes(named, options)
-    found_at: dict[tuple[int, int, str], dict[int, Place]] = {}
+    batches_at: dict[tuple[int, int, str], dict[int, Place]] = {}
     for n in named:
         for step, worker, place in _parts(n, worker_axis, step_axis, options):
-            before = found_at.setdefault((step, worker, n.tensor), {}).setdefault(
-                n.micro or 0, place
-            )
-            if before is not place:
+            batches = batches_at.setdefault((step, worker, n.tensor), {})
+            first = batches.setdefault(n.micro or 0, place)
+            if first is not place:
                 batch = "" if n.micro is None else f", micro-batch {n.micro}"
                 raise ValueError(
-                    f"{before.item.label} and {n.item.label} are both step {step}, worker "
+                    f"{first.item.label} and {n.item.label} are both step {step}, worker "
                     f"{worker}, tensor {n.tensor!r}{batch}; give --pattern with groups that "
                     "distinguish them"
                 )
-    steps = _chosen_steps(sorted({step for step, _, _ in found_at}), options.steps, source)
+    steps = _chosen_steps(sorted({step for step, _, _ in batches_at}), options.steps, source)
     chosen = set(steps)
-    found_at = {key: batches for key, batches in found_at.items() if key[0] in chosen}
-    micro = _check_micro(found_at, options) if options.accumulate else 1
-    places = {key: _joined(batches) for key, batches in found_at.items()}
+    batches_at = {key: batches for key, batches in batches_at.items() if key[0] in chosen}
+    micro = _check_micro(batches_at, options) if options.accumulate else 1
+    places = {key: _joined(batches) for key, batches in batches_at.items()}
     tensors = _merged(places)
-    found = sorted({worker for _, worker, _ in places})
-    first_rank = int(found == list(range(1, len(found) + 1)))
+    ranks = sorted({worker for _, worker, _ in places})
+    first_rank = int(ranks == list(range(1, len(ranks) + 1)))
     if first_rank:  # counted from 1
         places = {
             (step, worker - 1, tensor): place for (step, worker, tensor), place in places.items()
         }
     workers = _workers(places, options, source)
-    zeros = _missing(places, steps, workers, tensors)
-    if zeros:
-        _check_missing(zeros, places, steps, workers, tensors, options, source)
+    layout = Layout(steps, workers, tensors, places, first_rank, micro)
+    if len(places) < len(steps) * workers * len(tensors):
+        layout = replace(layout, zeros=_missing(layout, options, source))
     _check_shapes(places)
-    return Layout(steps, workers, tensors, places, first_rank, micro, zeros)
+    return layout
 
 
 def _merged(keys: Iterable[tuple[int, int, str]]) -> list[str]:
@@ -167,13 +159,13 @@ def _joined(batches: dict[int, Place]) -> Place:
     return replace(first, later=tuple(later))
 
 
-def _check_micro(found_at: dict[tuple[int, int, str], dict[int, Place]], options: Options) -> int:
+def _check_micro(batches_at: dict[tuple[int, int, str], dict[int, Place]], options: Options) -> int:
     """The number of micro-batches, which every worker must have at every step."""
     of_worker: dict[tuple[int, int], set[int]] = {}
-    for (step, worker, _), batches in found_at.items():
+    for (step, worker, _), batches in batches_at.items():
         of_worker.setdefault((step, worker), set()).update(batches)
     expected = next(iter(of_worker.values()))
-    for (step, worker, tensor), batches in found_at.items():
+    for (step, worker, tensor), batches in batches_at.items():
         of_file = of_worker[step, worker] ^ expected
         lost = of_file or (set() if options.missing else expected - set(batches))
         if lost:
@@ -224,18 +216,16 @@ def _axes(named: Sequence[Named], options: Options) -> tuple[int | None, int | N
                 f"{first.label} has shape {shape}, and every array begins with the same {length}, "
                 f"so they look stacked; pass {remedy}"
             )
-        if not says_worker and axes["worker"] is None:
-            raise ValueError(
-                f"{first.label} has shape {shape}, every array begins with the same {length}, and "
-                "no name contains a worker, so they look stacked; pass --worker-axis N if an axis "
-                f"counts the {length} workers, --workers 1 if each array belongs to one worker"
-            )
-        if not says_step and axes["step"] is None:
-            raise ValueError(
-                f"{first.label} has shape {shape}, every array begins with the same {length}, and "
-                "no name contains a step, so they look stacked; pass --step-axis N if an axis "
-                f"counts the {length} steps, --step-axis none if all are of one step"
-            )
+        for what, says, otherwise in (
+            ("worker", says_worker, "--workers 1 if each array belongs to one worker"),
+            ("step", says_step, "--step-axis none if all are of one step"),
+        ):
+            if not says and axes[what] is None:
+                raise ValueError(
+                    f"{first.label} has shape {shape}, every array begins with the same {length}, "
+                    f"and no name contains a {what}, so they look stacked; pass --{what}-axis N if "
+                    f"an axis counts the {length} {what}s, {otherwise}"
+                )
     worker, step = (axis if isinstance(axis, int) else None for axis in axes.values())
     return worker, step
 
@@ -261,11 +251,11 @@ def _check_axis(named: Sequence[Named], what: str, axis: int) -> None:
             )
 
 
-def _shared_length(named: Sequence[Named], taken: list[int]) -> int | None:
+def _shared_length(named: Sequence[Named], counted: list[int]) -> int | None:
     """The length, 2 or more, of the first unused axis, if it is the same in all arrays."""
     lengths = set()
     for n in named:
-        rest = [length for axis, length in enumerate(n.item.entry.shape) if axis not in taken]
+        rest = [length for axis, length in enumerate(n.item.entry.shape) if axis not in counted]
         lengths.add(rest[0] if rest else 1)
     length = lengths.pop()
     return length if not lengths and length >= 2 else None
@@ -287,31 +277,31 @@ def _parts(
 ) -> list[tuple[int, int, Place]]:
     shape = n.item.entry.shape
     word = options.word(n.item)
-    taken = [axis for axis in (worker_axis, step_axis) if axis is not None]
-    rest = tuple(length for axis, length in enumerate(shape) if axis not in taken)
+    counted = [axis for axis in (worker_axis, step_axis) if axis is not None]
+    rest = tuple(length for axis, length in enumerate(shape) if axis not in counted)
     workers = range(shape[worker_axis]) if worker_axis is not None else [n.worker or 0]
     steps = range(shape[step_axis]) if step_axis is not None else [n.step or 0]
-    found = []
+    parts = []
     for step in steps:
         for worker in workers:
-            index: list[int | slice] = [slice(None)] * (max(taken) + 1 if taken else 0)
+            index: list[int | slice] = [slice(None)] * (max(counted) + 1 if counted else 0)
             if worker_axis is not None:
                 index[worker_axis] = worker
             if step_axis is not None:
                 index[step_axis] = step
-            found.append((step, worker, Place(n.item, word, tuple(index), rest)))
-    return found
+            parts.append((step, worker, Place(n.item, word, tuple(index), rest)))
+    return parts
 
 
-def _chosen_steps(steps: list[int], wanted: slice | list[int] | None, source: str) -> list[int]:
-    if wanted is None:
+def _chosen_steps(steps: list[int], selection: slice | list[int] | None, source: str) -> list[int]:
+    if selection is None:
         return steps
-    if isinstance(wanted, slice):
+    if isinstance(selection, slice):
         chosen = [
             n
             for n in steps
-            if (wanted.start is None or n >= wanted.start)
-            and (wanted.stop is None or n < wanted.stop)
+            if (selection.start is None or n >= selection.start)
+            and (selection.stop is None or n < selection.stop)
         ]
         if not chosen:
             raise ValueError(
@@ -319,76 +309,63 @@ def _chosen_steps(steps: list[int], wanted: slice | list[int] | None, source: st
                 f"{steps[-1]}"
             )
         return chosen
-    if lost := [n for n in wanted if n not in set(steps)]:
+    if lost := [n for n in selection if n not in set(steps)]:
         raise ValueError(f"{source} has no step {lost[0]}; it has steps {steps[0]} to {steps[-1]}")
-    return sorted(wanted)
+    return sorted(selection)
 
 
 def _workers(places: dict[tuple[int, int, str], Place], options: Options, source: str) -> int:
-    found = sorted({worker for _, worker, _ in places})
-    if found != list(range(len(found))):
-        lost = next(i for i, worker in enumerate(found) if i != worker)
+    ranks = sorted({worker for _, worker, _ in places})
+    if ranks != list(range(len(ranks))):
+        lost = next(i for i, worker in enumerate(ranks) if i != worker)
         label = next(place.item.label for (_, worker, _), place in places.items() if worker > lost)
         raise ValueError(
             f"{label} is of a worker above {lost}, and no array is of worker {lost}; ranks count "
             "from 0, or all from 1, without gaps: find the missing files"
         )
-    if options.workers is not None and options.workers != len(found):
+    if options.workers is not None and options.workers != len(ranks):
         raise ValueError(
-            f"{source} has {count_of(len(found), 'worker')}, not {options.workers}; give "
+            f"{source} has {count_of(len(ranks), 'worker')}, not {options.workers}; give "
             "--worker-axis or --pattern so that all are found, or another --workers"
         )
-    return len(found)
+    return len(ranks)
 
 
-def _missing(
-    places: dict[tuple[int, int, str], Place], steps: list[int], workers: int, tensors: list[str]
-) -> list[tuple[int, int, str]]:
-    if len(places) == len(steps) * workers * len(tensors):
-        return []
-    return [
-        (s, w, t) for s in steps for w in range(workers) for t in tensors if (s, w, t) not in places
+def _missing(layout: Layout, options: Options, source: str) -> list[tuple[int, int, str]]:
+    """Missing arrays that may be zeros, and whose worker has others at the step; else raises."""
+    steps, tensors, places = layout.steps, layout.tensors, layout.places
+    workers = range(layout.workers)
+    total = len(steps) * len(workers) * len(tensors)
+    missing = [
+        (s, w, t) for s in steps for w in workers for t in tensors if (s, w, t) not in places
     ]
-
-
-def _check_missing(
-    missing: list[tuple[int, int, str]],
-    places: dict[tuple[int, int, str], Place],
-    steps: list[int],
-    workers: int,
-    tensors: list[str],
-    options: Options,
-    source: str,
-) -> None:
-    """Refuses missing arrays, unless they may be zeros and their worker has others at the step."""
-    total = len(steps) * workers * len(tensors)
-    there = {(s, w) for s, w, _ in places}
-    whole_lost = [(s, w) for s in steps for w in range(workers) if (s, w) not in there]
+    with_arrays = {(s, w) for s, w, _ in places}
+    empty = [(s, w) for s in steps for w in workers if (s, w) not in with_arrays]
     if options.missing == "zeros":
-        if not whole_lost:
-            return
+        if not empty:
+            return missing
         raise ValueError(
-            f"{source}: worker {whole_lost[0][1]} has no array at all at step {whole_lost[0][0]}, "
+            f"{source}: worker {empty[0][1]} has no array at all at step {empty[0][0]}, "
             "so its file may be lost, and --missing zeros does not fill it; find it, or select "
             "other steps with --steps"
         )
     shown = ", ".join(f"(step {s}, worker {w}, {t})" for s, w, t in missing[:5]) + (
         ", ..." if len(missing) > 5 else ""
     )
-    broken = {s for s, _, _ in missing}
-    whole = [s for s in steps if s not in broken]
+    incomplete = {s for s, _, _ in missing}
+    complete = [s for s in steps if s not in incomplete]
     lost = {t for _, _, t in missing}
     step = missing[0][0]
     near = next((place.item.unit.label for (s, _, _), place in places.items() if s == step), source)
     remedies = []
-    if whole:
+    if complete:
         remedies.append(
-            f"select the {count_of(len(whole), 'complete step')} with --steps "
-            f"{range_of(whole, steps)}"
+            f"select the {count_of(len(complete), 'complete step')} with --steps "
+            f"{range_of(complete, steps)}"
         )
     if len(lost) < len(tensors):
         remedies.append("leave tensors out with --tensors")
-    if not whole_lost:
+    if not empty:
         remedies.append("pass --missing zeros if they got no gradient there")
     remedy = ", or ".join(remedies) or "dump them again"
     raise ValueError(
@@ -397,18 +374,18 @@ def _check_missing(
     )
 
 
-def range_of(whole: Sequence[int], steps: Sequence[int]) -> str:
-    """The value of ``--steps`` that selects `whole` from `steps`."""
-    between = [s for s in steps if whole[0] <= s <= whole[-1]]
-    if between == list(whole):
-        return f"{whole[0]}:{whole[-1] + 1}"
-    return ",".join(map(str, whole[:8])) + (",..." if len(whole) > 8 else "")
+def range_of(chosen: Sequence[int], steps: Sequence[int]) -> str:
+    """The value of ``--steps`` that selects `chosen` from `steps`."""
+    between = [s for s in steps if chosen[0] <= s <= chosen[-1]]
+    if between == list(chosen):
+        return f"{chosen[0]}:{chosen[-1] + 1}"
+    return ",".join(map(str, chosen[:8])) + (",..." if len(chosen) > 8 else "")
 
 
 def _check_shapes(places: dict[tuple[int, int, str], Place]) -> None:
     first: dict[str, Place] = {}
     for step, worker, tensor, place in (
-        (*key, batch) for key, found in places.items() for batch in found.batches
+        (*key, batch) for key, first_batch in places.items() for batch in first_batch.batches
     ):
         before = first.setdefault(tensor, place)
         if place.shape != before.shape:

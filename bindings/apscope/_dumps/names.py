@@ -88,12 +88,12 @@ def list_of(name: str, shape: Sequence[int] = ()) -> str | None:
 
     ``loss_scale/0`` is in ``loss_scale``, which an array of several elements is.
     """
-    whole = re.sub(r"/\d+$", "", name, flags=re.ASCII)
-    if whole == name and not shape:
+    stem = re.sub(r"/\d+$", "", name, flags=re.ASCII)
+    if stem == name and not shape:
         return None
-    if whole != name and any(length != 1 for length in shape):
+    if stem != name and any(length != 1 for length in shape):
         return None
-    return whole if number_of(whole, (1,)) == "loss_scale" else None
+    return stem if number_of(stem, (1,)) == "loss_scale" else None
 
 
 def name_all(
@@ -105,18 +105,9 @@ def name_all(
 ) -> tuple[str, list[Named], list[str]]:
     """The pattern used, every array with the parts of its name, and the addresses without a match.
 
-    Parameters
-    ----------
-    items : sequence of Item
-        At least one.
-    pattern : str or None
-        Of the user.
-    single : bool
-        Whether the dump is one file.
-    tensors : str or None
-        Regular expression; selects tensors whose name, in the dump or as converted, it matches.
-    micro : bool
-        Whether names have the number of a micro-batch.
+    There is at least one item. `single`: whether the dump is one file; `micro`: whether names have
+    the number of a micro-batch. The user's `tensors` selects those whose name, in the dump or as
+    converted, it matches.
 
     Raises
     ------
@@ -199,12 +190,13 @@ def _chosen(
 ) -> tuple[str, list[re.Match[str] | None]]:
     if pattern is not None:
         regex = of_caller(pattern, micro)
-        whole = "tensor" in regex.groupindex
-        matches = [regex.fullmatch(item.address if whole else item.unit.stem) for item in items]
+        of_stems = "tensor" not in regex.groupindex
+        names = [item.unit.stem if of_stems else item.address for item in items]
+        matches = [regex.fullmatch(name) for name in names]
         if not any(matches):
             raise ValueError(
                 f"pattern {pattern!r} matches none of {count_of(len(items), 'array')}; the first "
-                f"is {_first(items[0], whole)}"
+                f"is {names[0]!r}"
             )
         return pattern, matches
     bare = [BARE_PATTERN] if single or all(not item.entry.key for item in items) else []
@@ -215,7 +207,7 @@ def _chosen(
         if all(matches):
             return candidate, matches
         fitting = len(matches) - matches.count(None)
-        most = max(most, (fitting, candidate, matches), key=lambda found: found[0])
+        most = max(most, (fitting, candidate, matches), key=lambda best: best[0])
     if micro and not most[0]:
         raise ValueError(
             f"{items[0].label} has the address {items[0].address!r}, and no name has a micro-batch "
@@ -250,10 +242,6 @@ def _selected(named: list[Named], plain: list[str], tensors: str) -> list[Named]
             f"{', '.join(known[:12])}{', ...' if len(known) > 12 else ''}"
         )
     return chosen
-
-
-def _first(item: Item, whole: bool) -> str:
-    return repr(item.address if whole else item.unit.stem)
 
 
 def _plain(names: list[str]) -> list[str]:

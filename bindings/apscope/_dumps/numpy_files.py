@@ -121,7 +121,7 @@ class NpzReader(Reader):
     @cached_property
     # computed on request: a file is opened again for its values
     def entries(self) -> list[Entry]:  # type: ignore[override]
-        found = []
+        listed = []
         for key, name in self._members.items():
             with self._archive.open(name) as member:
                 # zipfile opens a stream
@@ -134,8 +134,8 @@ class NpzReader(Reader):
                     f"its array {key!r} has {size} bytes, its header's shape {list(shape)} of "
                     f"{dtype} needs {needed}"
                 )
-            found.append(Entry(key, word, shape))
-        return found
+            listed.append(Entry(key, word, shape))
+        return listed
 
     def read(self, key: str, index: Index = ()) -> np.ndarray:
         if self._last is None or self._last[0] != key:

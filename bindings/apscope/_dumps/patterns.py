@@ -52,7 +52,7 @@ BARE_PATTERN = _TENSOR
 def _with_micro(pattern: str) -> list[str]:
     """A default pattern with a micro-batch before the tensor, between the others, before all."""
     inserted = f"{_BEFORE}{_MICRO}{_SEPARATOR}"
-    found = (
+    longer = (
         [pattern.removesuffix(_TENSOR) + inserted + _TENSOR]
         if pattern.endswith(_TENSOR)
         else [f"{pattern}[_.-]{_MICRO}"]
@@ -66,9 +66,9 @@ def _with_micro(pattern: str) -> list[str]:
     )
     if step and worker:
         second = max(step, worker, key=pattern.index)
-        found.append(pattern.replace(second, inserted + second))
-    found.append(f"(?:.*[/_.-])?{_MICRO}{_SEPARATOR}{pattern}")
-    return found
+        longer.append(pattern.replace(second, inserted + second))
+    longer.append(f"(?:.*[/_.-])?{_MICRO}{_SEPARATOR}{pattern}")
+    return longer
 
 
 #: The same with a micro-batch, for dumps whose micro-batches are added.

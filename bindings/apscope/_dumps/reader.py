@@ -31,7 +31,7 @@ def numbers_of(attributes: Mapping[str, Any]) -> dict[str, float]:
 
     Those of a list, or of a text such as ``[1, 2]``, become ``NAME/0``, ``NAME/1`` and so on.
     """
-    found = {}
+    numbers = {}
     for name, value in attributes.items():
         several = value
         if isinstance(value, np.ndarray):
@@ -44,8 +44,8 @@ def numbers_of(attributes: Mapping[str, Any]) -> dict[str, float]:
         for i, one in enumerate(several if listed else [several]):
             if isinstance(one, str | bytes | int | float):
                 with suppress(ValueError, OverflowError):
-                    found[f"{name}/{i}" if listed else name] = float(one)
-    return found
+                    numbers[f"{name}/{i}" if listed else name] = float(one)
+    return numbers
 
 
 def taken(shape: Sequence[int], index: Index) -> tuple[int, ...]:

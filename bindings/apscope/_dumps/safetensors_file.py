@@ -31,8 +31,8 @@ class SafetensorsReader(Reader):
         if not isinstance(header, dict):
             raise ValueError("its header must be an object of tensors")
         self._begin = 8 + length
-        told = header.pop("__metadata__", None)
-        self.scalars = numbers_of(told) if isinstance(told, dict) else {}
+        metadata = header.pop("__metadata__", None)
+        self.scalars = numbers_of(metadata) if isinstance(metadata, dict) else {}
         entries, self._ranges = [], {}
         for key, about in header.items():
             if not isinstance(about, dict) or set(about) != {"dtype", "shape", "data_offsets"}:
@@ -112,8 +112,8 @@ class ShardedReader(Reader):
         weight_map: Any = None
         if index is not None:
             with index.open() as stream:
-                told = parse_json(stream.read(JSON_LENGTH + 1))
-            weight_map = told.get("weight_map") if isinstance(told, dict) else None
+                content = parse_json(stream.read(JSON_LENGTH + 1))
+            weight_map = content.get("weight_map") if isinstance(content, dict) else None
             if not isinstance(weight_map, dict) or not all(
                 isinstance(name, str) for name in weight_map.values()
             ):

@@ -12,33 +12,21 @@ BLOCK = 4096
 
 
 def chosen_blocks(name: str, size: int, fraction: float) -> np.ndarray:
-    """The numbers of a tensor's sampled blocks, ascending; at least one.
+    """The numbers of the sampled blocks of a tensor of `size` elements, ascending; at least one.
 
-    The choice (:func:`at_random`) depends only on the name and the size.
-
-    Parameters
-    ----------
-    name : str
-    size : int
-        Elements of the tensor.
-    fraction : float
-        Of its blocks, rounded up to a whole number of them.
-
-    Returns
-    -------
-    numpy.ndarray
-        (k,), int64.
+    The `fraction` is rounded up to a whole number of blocks. The choice (:func:`at_random`) depends
+    only on the name and the size.
     """
     count = math.ceil(size / BLOCK)
     return at_random(name, count, math.ceil(count * fraction))
 
 
-def at_random(name: str, count: int, wanted: int) -> np.ndarray:
-    """`wanted` of the numbers 0 to `count` - 1, ascending, or all if there are fewer.
+def at_random(name: str, count: int, size: int) -> np.ndarray:
+    """`size` of the numbers 0 to `count` - 1, ascending, or all if there are fewer.
 
     Those with the smallest BLAKE2b digest of ``NAME/NUMBER``: more of them include fewer.
     """
-    if wanted >= count:
+    if size >= count:
         return np.arange(count)
     begin = hashlib.blake2b(f"{name}/".encode(errors="surrogatepass"), digest_size=8)
 
@@ -47,7 +35,7 @@ def at_random(name: str, count: int, wanted: int) -> np.ndarray:
         state.update(str(number).encode())
         return state.digest()
 
-    return np.sort(np.array(sorted(range(count), key=digest)[:wanted], dtype=np.int64))
+    return np.sort(np.array(sorted(range(count), key=digest)[:size], dtype=np.int64))
 
 
 def take_blocks(values: np.ndarray, blocks: np.ndarray) -> np.ndarray:

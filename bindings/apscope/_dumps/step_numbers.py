@@ -71,24 +71,14 @@ def of_steps(
     numbers: Sequence[Number],
     layout: Layout,
     pattern: str,
-    seen: Sequence[Unit],
+    units: Sequence[Unit],
     loss_scale: float | str | None,
 ) -> tuple[dict[int, dict[str, float]], dict[int, float]]:
     """Loss (the workers' mean) and learning rate of every step that has them; loss scales.
 
-    A loss scale that is of no step serves every step of its file, or of the dump if its file has no
-    array, that has none of its own.
-
-    Parameters
-    ----------
-    numbers : sequence of Number
-    layout : Layout
-    pattern : str
-        The one that found the arrays' steps.
-    seen : sequence of Unit
-        All that have arrays, selected or not.
-    loss_scale : float, "recorded" or None
-        Of the user.
+    A loss scale that is of no step is that of every step of its file, or of the dump if its file
+    has no array, that has none of its own. `pattern` is the one that found the arrays' steps;
+    `units` are all that have arrays, selected or not; `loss_scale` is the user's.
 
     Raises
     ------
@@ -97,15 +87,15 @@ def of_steps(
         it is recorded and a step has none, several, or one that divides nothing; a list of them.
     """
     steps: dict[str, set[int]] = {n.unit.label: set(layout.steps) for n in numbers}
-    steps |= {unit.label: set() for unit in seen}
+    steps |= {unit.label: set() for unit in units}
     for step, _, unit in layout.files():
         steps.setdefault(unit.label, set()).add(step)
     names = _StepNames(layout, pattern)
-    own: dict[int, dict[str, list[Number]]] = {step: {} for step in layout.steps}
+    single: dict[int, dict[str, list[Number]]] = {step: {} for step in layout.steps}
     shared: dict[int, dict[str, list[Number]]] = {step: {} for step in layout.steps}
     for number in numbers:
-        known = names.step_of(number)
-        of = steps[number.unit.label] & (steps[number.unit.label] if known is None else {known})
+        named = names.step_of(number)
+        of = steps[number.unit.label] & (steps[number.unit.label] if named is None else {named})
         if of and number.count != 1 and loss_scale != 1:
             raise ValueError(
                 f"{number.unit.label} has {number.count} loss scales in {number.address!r}, and a "
@@ -115,9 +105,9 @@ def of_steps(
         if number.count != 1 or (len(of) > 1 and number.kind != "loss_scale"):
             continue
         for one in of:
-            (shared if known is None else own)[one].setdefault(number.kind, []).append(number)
-    found = {step: shared[step] | own[step] for step in layout.steps}
-    recorded = {step: of["loss_scale"] for step, of in found.items() if "loss_scale" in of}
+            (shared if named is None else single)[one].setdefault(number.kind, []).append(number)
+    of_step = {step: shared[step] | single[step] for step in layout.steps}
+    recorded = {step: of["loss_scale"] for step, of in of_step.items() if "loss_scale" in of}
     if loss_scale == "recorded":
         scales = _recorded(recorded, layout.steps)
     else:
@@ -129,7 +119,7 @@ def of_steps(
             for kind, several in of.items()
             if kind != "loss_scale"
         }
-        for step, of in found.items()
+        for step, of in of_step.items()
     }, scales if any(scale != 1 for scale in scales.values()) else {}
 
 
@@ -161,25 +151,25 @@ def _recorded(recorded: Mapping[int, Sequence[Number]], steps: Sequence[int]) ->
 
 
 def _check_given(
-    recorded: Mapping[int, Sequence[Number]], steps: Sequence[int], given: float | str | None
+    recorded: Mapping[int, Sequence[Number]], steps: Sequence[int], loss_scale: float | str | None
 ) -> None:
     """Refuses recorded loss scales of which the user says nothing, or something else."""
-    if given == 1:
+    if loss_scale == 1:
         return
     for step, several in recorded.items():
         for number in several:
-            if number.value == (1 if given is None else given):
+            if number.value == (1 if loss_scale is None else loss_scale):
                 continue
             has = f"{number.unit.label} has the loss scale {plain_number(number.value)}"
             remedy = _remedy(recorded, steps)
-            if given is None:
+            if loss_scale is None:
                 raise ValueError(
                     f"{has}, and nothing says whether its gradients still include it; pass "
                     f"--loss-scale {remedy} if they do, so that they are divided by it, "
                     "--loss-scale 1 if they were unscaled"
                 )
             raise ValueError(
-                f"{has} at step {step}, but {plain_number(float(given))} is given; pass "
+                f"{has} at step {step}, but {plain_number(float(loss_scale))} is given; pass "
                 f"--loss-scale {remedy} if its gradients still include it, --loss-scale 1 if they "
                 "were unscaled"
             )
@@ -216,8 +206,8 @@ class _StepNames:
             return int(named)
         if number.counted is not None or match is not None:
             return number.counted
-        found = (mark.search(number.address) for mark in self._marks)
-        return next((int(match[1]) for match in found if match), None)
+        matches = (mark.search(number.address) for mark in self._marks)
+        return next((int(match[1]) for match in matches if match), None)
 
     @cached_property
     def _marks(self) -> list[re.Pattern[str]]:

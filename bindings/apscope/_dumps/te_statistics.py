@@ -37,8 +37,8 @@ _NAME = re.compile(rf"(?P<layer>.+)_(?P<tensor>{'|'.join(TENSORS)})_(?P<statisti
 
 
 def _magnitudes(x: np.ndarray) -> np.ndarray:
-    found = np.abs(x[x != 0])
-    return found if found.size else np.ones(1)
+    nonzero = np.abs(x[x != 0])
+    return nonzero if nonzero.size else np.ones(1)
 
 
 #: The statistics of `LogTensorStats` that depend only on the tensor, computed in fp64.
@@ -93,25 +93,25 @@ def te_statistics(log: str | os.PathLike) -> pd.DataFrame:
     rows: dict[tuple, float] = {}
     for path, rank in _files(Path(log)):
         for number, line in enumerate(_lines(path), 1):
-            found = _LINE.fullmatch(line)
+            match = _LINE.fullmatch(line)
             try:
-                value = float(found["value"]) if found else None
+                value = float(match["value"]) if match else None
             except ValueError:
                 value = None
-            if found is None or value is None:
+            if match is None or value is None:
                 if not line.strip() or not line.endswith("\n"):
                     continue  # an incomplete line of a killed run
                 raise ValueError(
                     f"{path}: line {number} is not a statistic of TransformerEngine: "
                     f"{line.strip()[:80]!r}"
                 )
-            name = _NAME.fullmatch(found["name"])
+            name = _NAME.fullmatch(match["name"])
             words = (
                 (name["layer"], name["tensor"], name["statistic"])
                 if name
-                else (found["name"], "", "")
+                else (match["name"], "", "")
             )
-            rows.pop(key := (rank, int(found["step"]), *words), None)
+            rows.pop(key := (rank, int(match["step"]), *words), None)
             rows[key] = value
     if not rows:
         raise ValueError(f"{log} has no statistics of TransformerEngine")
@@ -136,15 +136,15 @@ def _files(log: Path) -> list[tuple[Path, int]]:
         if log.is_dir()
         else [log]
     )
-    found = [
+    logs = [
         (path, match) for path in paths if path.is_file() and (match := _FILE.fullmatch(path.name))
     ]
-    if not found:
+    if not logs:
         raise ValueError(
             f"{log} neither is nor contains a {_FOLDER}/nvdlfw_inspect_globalrank-N.log, "
             "TransformerEngine's log of statistics"
         )
-    return [(path, int(match["rank"])) for path, match in found]
+    return [(path, int(match["rank"])) for path, match in logs]
 
 
 def beside_te_statistics(trace: Trace, log: str | os.PathLike) -> pd.DataFrame:

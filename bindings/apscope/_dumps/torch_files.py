@@ -106,9 +106,9 @@ def _explained(kind: str, error: str) -> str:
         )
     if kind == "RefusedError":
         return error
-    if found := re.search(r"GLOBAL ([\w.]*\w)", error):
+    if match := re.search(r"GLOBAL ([\w.]*\w)", error):
         return (
-            f"it contains a pickled {found[1]}, which is not opened because that can run code; "
+            f"it contains a pickled {match[1]}, which is not opened because that can run code; "
             "save plain tensors in dicts and lists"
         )
     if "weights_only" in error:  # torch's own message advises to disable the check
@@ -157,7 +157,7 @@ class TorchReader(Reader):
         word = numpy_dtype(entry.dtype)
         assert word is not None  # check_word was asked
         if entry.dtype == "F4":  # two values a byte: the whole, then a part of it
-            asked, index = index, ()
+            part, index = index, ()
         check_fits(taken(entry.shape, index), word.itemsize)
         answer, values = self._process.ask(
             "read",
@@ -167,7 +167,7 @@ class TorchReader(Reader):
             **self._more,
         )
         if entry.dtype == "F4":
-            return unpacked(np.frombuffer(values, word), entry.shape)[asked]
+            return unpacked(np.frombuffer(values, word), entry.shape)[part]
         return np.frombuffer(values, word).reshape(answer["shape"])
 
     def close(self) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import zipfile
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
 from .._limits import SAFETENSORS_HEADER, SENTENCE
@@ -81,14 +81,14 @@ class Apart:
             )
         self._patient = self._stems is None and (pattern is not None or tensors is not None)
 
-    def wanted(self, stem: str) -> bool:
+    def selects(self, stem: str) -> bool:
         """Whether the file with this stem must be opened."""
         if self._stems is None or self._stems.fullmatch(stem):
             return True
         self.left_out.append(stem)
         return False
 
-    def tell(self, stem: str, error: ValueError) -> None:
+    def report(self, stem: str, error: ValueError) -> None:
         """Raises `error`, or keeps it until names can say whether it matters."""
         if not self._patient:
             raise error
@@ -107,7 +107,7 @@ class Apart:
                 continue
             name = address if match is None else match["tensor"] or address
             # A prefix may be removed from the tensors' names.
-            ends = [name, *(name[found.end() :] for found in re.finditer("[/.]", name))]
+            ends = [name, *(name[separator.end() :] for separator in re.finditer("[/.]", name))]
             ends += [re.sub("[/.]grad$", "", end) for end in ends]
             if self._tensors is None or any(re.search(self._tensors, end) for end in ends):
                 raise error
@@ -122,21 +122,21 @@ def find_units(source: Source, apart: Apart) -> tuple[list[Unit], list[str]]:
         A damaged file with the extension of an array file, a missing part of several, or no unit at
         all.
     """
-    found, rest = _stores(source)
-    found = [unit for unit in found if apart.wanted(unit.stem)]
+    stores, rest = _stores(source)
+    stores = [unit for unit in stores if apart.selects(unit.stem)]
     units_of_shards, rest = _shards(rest, apart)
     units, others = [], []
     for unit in [
-        *found,
+        *stores,
         *units_of_shards,
         *(
             Unit("", stem_of(file.name), file.label, [file])
             for file in rest
-            if apart.wanted(stem_of(file.name))
+            if apart.selects(stem_of(file.name))
         ),
     ]:
         if lost := next((file for file in unit.files if file.dangling()), None):
-            apart.tell(
+            apart.report(
                 unit.stem,
                 ValueError(
                     f"{lost.label} is a link to {lost.dangling()}, which does not exist; restore "
@@ -148,7 +148,7 @@ def find_units(source: Source, apart: Apart) -> tuple[list[Unit], list[str]]:
             kind = unit.kind or _kind(unit.files[0])
         except (ValueError, OSError) as error:
             what = f"cannot be read: {error.strerror}" if isinstance(error, OSError) else error
-            apart.tell(unit.stem, ValueError(f"{unit.label} {what}"))
+            apart.report(unit.stem, ValueError(f"{unit.label} {what}"))
             continue
         if kind is None:
             others.append(unit.files[0].name)
@@ -212,18 +212,18 @@ def _stores(source: Source) -> tuple[list[Unit], list[File]]:
         root = next((folder for folder in roots if _inside(file.name, folder)), None)
         (rest if root is None else inside[root]).append(file)
     base = source.text.rstrip("/")
-    own = stem_of(base.rsplit("/", 1)[-1])
-    found = [
+    stem = stem_of(base.rsplit("/", 1)[-1])
+    units = [
         Unit(
             kind,
-            stem_of(folder) if folder else own,
+            stem_of(folder) if folder else stem,
             f"{base}/{folder}" if folder else base,
             inside[folder],
             place=folder,
         )
         for folder, kind in roots.items()
     ]
-    return found, rest
+    return units, rest
 
 
 def _inside(name: str, folder: str) -> bool:
@@ -236,16 +236,15 @@ def _shards(files: list[File], apart: Apart) -> tuple[list[Unit], list[File]]:
     rest, indices = [], {}
     for file in files:
         folder, slash, name = file.name.rpartition("/")
-        if found := _SHARD.fullmatch(name):
-            groups.setdefault(folder + slash + found[1] or "shards", []).append(
-                (file, int(found[3]))
-            )
+        if match := _SHARD.fullmatch(name):
+            group = groups.setdefault(folder + slash + match[1] or "shards", [])
+            group.append((file, int(match[3])))
         elif name.endswith(_INDEX):
             indices[folder + slash + name.removesuffix(_INDEX) or "shards"] = file
         else:
             rest.append(file)
     units = []
-    for stem in filter(apart.wanted, dict.fromkeys([*groups, *indices])):
+    for stem in filter(apart.selects, dict.fromkeys([*groups, *indices])):
         index, parts = indices.get(stem), [file for file, _ in groups.get(stem, ())]
         wrong = (
             _wrong_parts(groups[stem])
@@ -253,7 +252,7 @@ def _shards(files: list[File], apart: Apart) -> tuple[list[Unit], list[File]]:
             else f"{indices[stem].label} is an index of parts that are not in its folder"
         )
         if wrong:
-            apart.tell(stem, ValueError(wrong))
+            apart.report(stem, ValueError(wrong))
         else:
             units.append(Unit("shards", stem, (index or parts[0]).label, parts, index))
     return units, rest
@@ -262,10 +261,10 @@ def _shards(files: list[File], apart: Apart) -> tuple[list[Unit], list[File]]:
 def _wrong_parts(parts: list[tuple[File, int]]) -> str:
     """The error of files that are parts of a stated number; nothing if all are there."""
     first, count = parts[0]
-    for file, said in parts:
-        if said != count:
+    for file, total in parts:
+        if total != count:
             return (
-                f"{file.label} is of {said} parts, {first.name} of {count}; keep the parts of "
+                f"{file.label} is of {total} parts, {first.name} of {count}; keep the parts of "
                 "one dump together"
             )
     lost = count - len(parts)
@@ -376,7 +375,7 @@ class Readers:
             return self._open[unit.label]
         while len(self._open) >= self.OPEN:
             self._open.popitem(last=False)[1].close()
-        with told(unit.label):
+        with reading(unit.label):
             reader = self._make(unit)
         self._open[unit.label] = reader
         return reader
@@ -403,21 +402,18 @@ class Readers:
         return _READERS[unit.kind](file)
 
 
-class told:  # noqa: N801  # used as a word of a with statement
+@contextmanager
+def reading(label: str) -> Iterator[None]:
     """Turns every error of reading a file into one sentence that begins with its name."""
-
-    def __init__(self, label: str):
-        self._label = label
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: type | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, PermissionError):
-            raise ValueError(f"{self._label} cannot be read: permission denied") from None
-        if isinstance(error, Exception) and not isinstance(error, MemoryError):
-            words = clip(" ".join(str(error).split()) or type(error).__name__, SENTENCE)
-            if self._label in words:
-                raise ValueError(words) from None
-            remedy = "" if "; " in words else "; it may be damaged: dump it again or remove it"
-            raise ValueError(f"{self._label} cannot be read: {words.rstrip('.')}{remedy}") from None
+    try:
+        yield
+    except PermissionError:
+        raise ValueError(f"{label} cannot be read: permission denied") from None
+    except MemoryError:
+        raise
+    except Exception as error:  # noqa: BLE001  # readers raise many kinds
+        words = clip(" ".join(str(error).split()) or type(error).__name__, SENTENCE)
+        if label in words:
+            raise ValueError(words) from None
+        remedy = "" if "; " in words else "; it may be damaged: dump it again or remove it"
+        raise ValueError(f"{label} cannot be read: {words.rstrip('.')}{remedy}") from None

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._arrays.casts import decode, quantize
 from .._text import plain_number
-from .._traces.safetensors import BFLOAT16
+from .._traces.safetensors import as_bfloat16
 from .dtypes import CODES, numpy_dtype, to_store
 
 
@@ -23,20 +23,12 @@ def stored_values(
 ) -> np.ndarray:
     """The values of one step, worker and tensor in a dtype of a trace.
 
-    Parameters
-    ----------
-    batches : sequence of (array, str)
-        The micro-batches in ascending order, each with the name of its dtype; one if there are
-        none.
-    what : str
-        The beginning of every error.
-    accumulate : {"fp32", "own"}, optional
-        The type of the sum, which is rounded after every addition: fp32, as Megatron-LM's
-        main_grad, or the arrays' own, as autograd adds to ``.grad``. float64 is added in float64.
-    scale : float
-        The loss scale that the values still include; they are divided by it.
-    round_to_fp32 : bool
-        Round where a value would not be an fp32 value, instead of refusing it.
+    `batches`: the micro-batches in ascending order, each with the name of its dtype, or the one
+    array. Their sum is rounded after every addition to fp32, as Megatron-LM's main_grad, or
+    (`accumulate` is ``own``) to the arrays' own dtype, as autograd adds to ``.grad``; float64 is
+    added in float64. The loss `scale` that the values still include is divided out. Where a value
+    would not be an fp32 value, it is refused, or rounded if `round_to_fp32`. Every error begins
+    with `what`.
 
     Raises
     ------
@@ -61,21 +53,21 @@ def _real(values: np.ndarray, word: str) -> np.ndarray:
 
 
 def _added(
-    batches: Sequence[tuple[np.ndarray, str]], what: str, own: bool
+    batches: Sequence[tuple[np.ndarray, str]], what: str, in_own_dtype: bool
 ) -> tuple[np.ndarray, str]:
     words = {word for _, word in batches}
     word = batches[0][1]
-    if own and len(words) > 1:
+    if in_own_dtype and len(words) > 1:
         raise ValueError(
             f"{what} has micro-batches of several dtypes, {' and '.join(sorted(words))}; pass "
             "--accumulate fp32"
         )
-    if own and word in CODES and word != "BF16":
+    if in_own_dtype and word in CODES and word != "BF16":
         raise ValueError(
             f"{what} has dtype {CODES[word]}, in which no training adds micro-batches; pass "
             "--accumulate fp32"
         )
-    narrow = own and word in ("BF16", "F16")
+    narrow = in_own_dtype and word in ("BF16", "F16")
     kind = np.float64 if "F64" in words else np.float32
     total = _real(*batches[0]).astype(kind)
     for values, of in batches[1:]:
@@ -84,15 +76,8 @@ def _added(
             if narrow:  # from fp32, whose 24 bits make the second rounding harmless
                 total = np.asarray(quantize(total, "bfloat16" if word == "BF16" else "float16"))
     if narrow:
-        return _coded(total, word), word
+        return total.astype(np.float16) if word == "F16" else as_bfloat16(total).view("<u2"), word
     return total, "F64" if kind is np.float64 else "F32"
-
-
-def _coded(values: np.ndarray, word: str) -> np.ndarray:
-    """fp32 values that are fp16 or bfloat16 values, as these."""
-    if word == "F16":
-        return values.astype(np.float16)
-    return (np.ascontiguousarray(values).view("<u4") >> 16).astype("<u2")
 
 
 def _divided(values: np.ndarray, scale: float, what: str, allowed: bool) -> np.ndarray:
@@ -128,8 +113,7 @@ def _divided(values: np.ndarray, scale: float, what: str, allowed: bool) -> np.n
 def _narrow(values: np.ndarray, word: str) -> np.ndarray:
     """fp32 values in the dump's narrower type where it has all of them, else as they are."""
     if word == "BF16":
-        bits = np.ascontiguousarray(values).view("<u4")
-        return (bits >> 16).astype("<u2").view(BFLOAT16) if not (bits & 0xFFFF).any() else values
+        return as_bfloat16(values)
     if word in ("F32", "F64", "F8_E8M0"):
         return values
     with np.errstate(over="ignore", under="ignore"):

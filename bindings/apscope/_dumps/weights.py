@@ -58,9 +58,9 @@ def check_state(items: Sequence[Item], chosen: bool) -> None:
     if chosen or names_gradients(items):
         return
     for item in items:
-        if found := _STATE.fullmatch(item.entry.key):
+        if match := _STATE.fullmatch(item.entry.key):
             raise ValueError(
-                f"{item.label} is in {found['name']!r}, as weights are in a checkpoint, and no "
+                f"{item.label} is in {match['name']!r}, as weights are in a checkpoint, and no "
                 f"name says that it is a gradient; {_SAVE} these are gradients, {_SELECT}"
             )
 

@@ -23,7 +23,7 @@ from .._traces.sources import File
 from .._traces.writer import TraceWriter
 from .layout import Layout, Place
 from .sample import chosen_blocks, take_blocks
-from .units import Readers, Unit, told
+from .units import Readers, Unit, reading
 from .values import stored_values
 from .weights import Changes
 
@@ -153,7 +153,7 @@ def write_trace(
         used_up[last_step[unit.label]][unit.label] = unit
 
     def read(place: Place, tensor: str) -> tuple[np.ndarray, str]:
-        with told(place.item.label):
+        with reading(place.item.label):
             values = readers.open(place.item.unit).read(place.item.entry.key, place.index)
             if values.shape != place.shape:
                 raise ValueError(
@@ -204,7 +204,7 @@ def write_trace(
                             stored = take_blocks(stored, blocks[tensor])
                     else:
                         parts = [read(batch, tensor) for batch in place.batches]
-                        with told(place.item.label):
+                        with reading(place.item.label):
                             stored = stored_values(
                                 parts,
                                 place.item.label,

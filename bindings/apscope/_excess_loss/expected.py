@@ -50,16 +50,16 @@ def _law(name: str) -> dict[str, Any]:
 
 def is_covered(scheme: str | Scheme) -> bool:
     """Whether the line of ``error_over_noise`` covers it: by name, messages and sums to nearest."""
-    held = as_scheme(scheme)
-    roundings = {held.keys.get("rounding", ""), held.keys.get("hop_rounding", "same")}
-    return held.name in _law("law.json")["schemes"] and roundings <= {"ties_to_even", "same"}
+    parsed = as_scheme(scheme)
+    roundings = {parsed.keys.get("rounding", ""), parsed.keys.get("hop_rounding", "same")}
+    return parsed.name in _law("law.json")["schemes"] and roundings <= {"ties_to_even", "same"}
 
 
 def names_of(scheme: str | Scheme) -> set[str]:
     """The names in a scheme: its own, and those of the schemes inside of it."""
-    held = as_scheme(scheme)
-    inner = [spec for _, spec in held.branches] or ([held.body] if held.body else [])
-    return {held.name}.union(*map(names_of, inner))
+    parsed = as_scheme(scheme)
+    inner = [spec for _, spec in parsed.branches] or ([parsed.body] if parsed.body else [])
+    return {parsed.name}.union(*map(names_of, inner))
 
 
 def expected_excess(
@@ -129,8 +129,8 @@ def expected_excess(
     ''
     """
     updates = {"update_loss_10": update_loss_10, "update_loss_3": update_loss_3}
-    given = {name: value for name, value in updates.items() if value is not None}
-    if (error_over_noise is None) == (not given):
+    losses = {name: value for name, value in updates.items() if value is not None}
+    if (error_over_noise is None) == (not losses):
         raise ValueError(
             f"error_over_noise={error_over_noise} and update_loss_10={update_loss_10}: give one of "
             "them, update_loss_10 with gained and lost_gain"
@@ -139,16 +139,16 @@ def expected_excess(
         return _of_error(scheme, number("error_over_noise", error_over_noise))
     if gained is None or lost_gain is None:
         raise ValueError(
-            f"gained={gained} and lost_gain={lost_gain}: {', '.join(given)} needs both, gained the "
+            f"gained={gained} and lost_gain={lost_gain}: {', '.join(losses)} needs both, gained the "
             "nats that fp32 gains from the middle of the training to its end, lost_gain that of "
             "the summary"
         )
     figures = {"gained": checked(gained), "lost_gain": lost_gain}
-    for name, value in (given | {"lost_gain": lost_gain}).items():
+    for name, value in (losses | {"lost_gain": lost_gain}).items():
         if number(name, value) < 0:
             raise ValueError(f"{name}={value} must be at least 0")
     steps = {"overflowed": overflowed, "skipped": skipped, "gaps": gaps}
-    known = [(name, value) for name, value in given.items() if not math.isnan(value)]
+    known = [(name, value) for name, value in losses.items() if not math.isnan(value)]
     if refused := _refusal(scheme, known[:1], figures | steps):
         return _nothing(refused)
     name, value = known[0]
@@ -203,12 +203,12 @@ def _refusal(
     if not low <= of["gained"] <= high:
         return f"gained={of['gained']:.5g} is not between {low:.5g} and {high:.5g}, as trained"
     for name, value in update_loss:
-        for what, found, most in (
+        for what, figure, most in (
             (name, value, law[name]["largest"]),
             (f"{name} times gained", value * of["gained"], law[name]["most"]),
         ):
-            if found > most:
-                return f"{what} is {found:.5g}, above {most:.5g}, the most trained"
+            if figure > most:
+                return f"{what} is {figure:.5g}, above {most:.5g}, the most trained"
     return ""
 
 
@@ -233,12 +233,12 @@ def with_expected(summary: pd.DataFrame, gained: float) -> pd.DataFrame:
     """
     checked(gained)  # also if there are no rows
     used = ("update_loss_10", "update_loss_3", "lost_gain", *_NOT_TRAINED)
-    told = [
+    predictions = [
         expected_excess(row["scheme"], gained=gained, **{name: row[name] for name in used})
         if row["family"] != "other"
         else _nothing("a scheme of one's own was not trained")
         for row in summary.to_dict("records")
     ]
     place = list(summary).index("update_loss_30_high") + 1
-    added = pd.DataFrame(told, columns=COLUMNS, index=summary.index)
+    added = pd.DataFrame(predictions, columns=COLUMNS, index=summary.index)
     return pd.concat([summary.iloc[:, :place], added, summary.iloc[:, place:]], axis=1)

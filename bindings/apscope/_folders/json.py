@@ -107,9 +107,9 @@ def _check_depth(value: Any) -> None:
 
 
 def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    value = dict(pairs)
+    if len(value) != len(pairs):
         seen: set[str] = set()
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
         raise _TwiceError(f"the key {clip(twice)!r} occurs twice in its JSON")
-    return found
+    return value

@@ -102,10 +102,10 @@ def who(doing: str) -> dict[str, Any]:
 
 def _holder(path: Path) -> str:
     try:
-        told = json.loads(read_limited(path, _LONGEST))
+        holder = json.loads(read_limited(path, _LONGEST))
         return (
-            f"another {told['doing']} (process {told['process']} on {told['host']}, since "
-            f"{told['since']}) writes"
+            f"another {holder['doing']} (process {holder['process']} on {holder['host']}, since "
+            f"{holder['since']}) writes"
         )
     except (OSError, ValueError, LookupError, TypeError):
         return "another process of apscope writes"

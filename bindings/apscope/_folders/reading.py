@@ -18,26 +18,26 @@ _KINDS = (
 )
 
 
-def refuse_special(path: str | os.PathLike[str], wanted: str = "a regular file") -> None:
+def refuse_special(path: str | os.PathLike[str], expected: str = "a regular file") -> None:
     """Refuses a pipe, a device or a socket, also at the end of a link, without opening it.
 
     Raises
     ------
     ValueError
-        It is one; the sentence says that `wanted` would be right.
+        It is one; the sentence says that `expected` would be right.
     """
     try:
         mode = os.stat(path).st_mode
     except (OSError, ValueError):
         return  # its reader reports that
     if not stat.S_ISDIR(mode):
-        _refuse(path, mode, wanted)
+        _refuse(path, mode, expected)
 
 
-def _refuse(path: str | os.PathLike[str], mode: int, wanted: str) -> None:
+def _refuse(path: str | os.PathLike[str], mode: int, expected: str) -> None:
     if not stat.S_ISREG(mode):
         what = next((name for test, name in _KINDS if test(mode)), "not a file")
-        raise ValueError(f"{os.fspath(path)} is {what}; give {wanted}")
+        raise ValueError(f"{os.fspath(path)} is {what}; give {expected}")
 
 
 def open_regular(path: str | os.PathLike[str]) -> io.BufferedReader:
@@ -85,8 +85,8 @@ def read_limited(path: str | os.PathLike[str], longest: int) -> bytes:
             data = stream.read(longest + 1)  # it may have grown, or be one of /proc, of size 0
             if len(data) <= longest:
                 return data
-    told = f"{size} bytes" if size > longest else f"more than {longest} bytes"
-    raise ValueError(f"{os.fspath(path)} has {told}; at most {longest} are read")
+    length = f"{size} bytes" if size > longest else f"more than {longest} bytes"
+    raise ValueError(f"{os.fspath(path)} has {length}; at most {longest} are read")
 
 
 def read_utf8(path: str | os.PathLike[str], longest: int) -> str:

@@ -193,17 +193,17 @@ def check_results_folder(folder: str | os.PathLike[str], force: bool = False) ->
                 "--force to replace it"
             )
         raise ValueError(
-            f"{folder} has results that would be replaced, of {_held(ours)}; give another folder, "
+            f"{folder} has results that would be replaced, of {_in_short(ours)}; give another folder, "
             "or --force (force=True in Python) to replace them"
         )
     return folder
 
 
-def differs(path: Path, what: str, found: object, said: object) -> str:
+def differs(path: Path, what: str, value: object, expected: object) -> str:
     """The message about a file that differs from provenance.json."""
     return (
         f"{path} is damaged or from another run: its {what} is "
-        f"{found}, but {MARK} says {said}; {AGAIN}"
+        f"{value}, but {MARK} says {expected}; {AGAIN}"
     )
 
 
@@ -242,7 +242,7 @@ def _provenance(folder: Path) -> dict[str, Any]:
     return provenance if ours else {}
 
 
-def _held(provenance: dict[str, Any]) -> str:
+def _in_short(provenance: dict[str, Any]) -> str:
     """A short description of results."""
     schemes, traces = provenance["schemes"], [str(t.get("name", "")) for t in provenance["traces"]]
     shard, count = provenance.get("shard", [0, 1])

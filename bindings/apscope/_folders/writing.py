@@ -244,14 +244,14 @@ def refuse_dangling(destination: str | os.PathLike[str]) -> None:
 
 def left_behind(place: Path, name: str) -> list[Path]:
     """The hidden folders in `place` for `name`: this user's own, not links, and marked or empty."""
-    found = []
+    folders = []
     with contextlib.suppress(OSError):
         for entry in os.scandir(place):
             if re.fullmatch(re.escape(stem(name)) + "[0-9a-f]{8}", entry.name) and _is_ours(
                 Path(entry.path), name
             ):
-                found.append(Path(entry.path))
-    return sorted(found, key=lambda path: path.lstat().st_mtime_ns)
+                folders.append(Path(entry.path))
+    return sorted(folders, key=lambda path: path.lstat().st_mtime_ns)
 
 
 def clear_left(destination: str | os.PathLike[str], doing: str) -> None:

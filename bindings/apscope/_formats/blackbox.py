@@ -47,20 +47,20 @@ def load(spec: str) -> Any:
     here = os.getcwd()
     sys.path.insert(0, here)
     try:
-        found: Any = importlib.import_module(module_name)
+        value: Any = importlib.import_module(module_name)
     except ImportError as error:
         raise ValueError(f"cannot import module '{module_name}' of '{spec}': {error}") from None
     finally:
         sys.path.remove(here)
     for part in name.split("."):
-        if not hasattr(found, part):
+        if not hasattr(value, part):
             raise ValueError(f"module '{module_name}' has no '{name}'")
-        found = getattr(found, part)
-    if not callable(found) and not is_dtype(found):
+        value = getattr(value, part)
+    if not callable(value) and not is_dtype(value):
         raise ValueError(
-            f"'{spec}' is a {type(found).__name__}; give a callable or a floating-point dtype"
+            f"'{spec}' is a {type(value).__name__}; give a callable or a floating-point dtype"
         )
-    return found
+    return value
 
 
 def cast_of(what: Any) -> Callable[[np.ndarray], Any]:

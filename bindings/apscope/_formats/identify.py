@@ -60,17 +60,17 @@ def identify(what: Any) -> list[FloatFormat]:
         return [FloatFormat("fp32")]
     table = table_of(what)
     bits = _width(table)
-    found = [
+    formats = [
         f
         for f in named_formats().values()
         if f.storage_bits == bits and same(_values(f), table).all()
     ]
     for f in _general(table, bits):
-        if f not in found:
-            found.append(f)
-    if not found:
+        if f not in formats:
+            formats.append(f)
+    if not formats:
         raise ValueError(f"{_what(what, table)} matches no format; {_nearest(table, bits)}")
-    return found
+    return formats
 
 
 def table_of(what: Any) -> np.ndarray:
@@ -139,7 +139,7 @@ def _values(f: FloatFormat) -> np.ndarray:
 
 def _general(table: np.ndarray, bits: int) -> list[FloatFormat]:
     """Every format of this width with these values; candidates come from the table itself."""
-    found = []
+    formats = []
     for is_signed in (True, False):
         half = len(table) // 2 if is_signed else len(table)
         magnitudes = table[:half]
@@ -152,9 +152,9 @@ def _general(table: np.ndarray, bits: int) -> list[FloatFormat]:
                 table, magnitudes, exponent_bits, mantissa_bits, is_signed, specials
             ):
                 if same(_values(f), table).all():
-                    found.append(f)
+                    formats.append(f)
                     break  # the other is an equivalent description
-    return found
+    return formats
 
 
 def _specials(magnitudes: np.ndarray) -> tuple[int, bool]:

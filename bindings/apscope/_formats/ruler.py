@@ -45,14 +45,14 @@ def ranges_of(f: FloatFormat) -> list[Range]:
     smallest, largest = math.log2(f.smallest_positive), math.log2(f.largest)
     normal = math.log2(f.smallest_normal) if 0 < f.smallest_normal <= f.largest else largest
     bottom = smallest - 1 if f.zero != "none" else smallest
-    found = [Range("underflow", -math.inf, bottom)] if f.zero != "none" else []
+    ranges = [Range("underflow", -math.inf, bottom)] if f.zero != "none" else []
     start = bottom
     if f.smallest_positive < min(f.smallest_normal or math.inf, f.largest) or normal == largest:
-        found.append(Range("subnormal", bottom, normal))
+        ranges.append(Range("subnormal", bottom, normal))
         start = normal
     if start < largest:
-        found.append(Range("normal", start, largest))
-    return [*found, Range("overflow", largest, math.inf)]
+        ranges.append(Range("normal", start, largest))
+    return [*ranges, Range("overflow", largest, math.inf)]
 
 
 def ruler(f: FloatFormat) -> str:
@@ -88,7 +88,7 @@ def ruler(f: FloatFormat) -> str:
             parts.append(f'<text {middle} y="12">{kind}</text>')
         if kind in becomes and width > _LETTER * len(becomes[kind]):
             parts.append(f'<text {middle} y="34">{becomes[kind]}</text>')
-    ticks = "".join(f"M{at(e)} 43v-{12 if whole else 7}" for e, whole in _ticks(f))
+    ticks = "".join(f"M{at(e)} 43v-{12 if is_power else 7}" for e, is_power in _ticks(f))
     parts.append(
         f'<path d="M{LEFT} 43H{RIGHT}{ticks}" stroke="currentColor" stroke-width="0.8" '
         'fill="none"/>'

@@ -111,8 +111,8 @@ def bench(
 
 
 def _summary(row: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
-    wanted = (row["floor"], row["where"], row["threads"])
-    floor = next((f for f in rows if (f["name"], f["where"], f["threads"]) == wanted), None)
+    reference = (row["floor"], row["where"], row["threads"])
+    floor = next((f for f in rows if (f["name"], f["where"], f["threads"]) == reference), None)
     seconds = row["seconds"]
     median = statistics.median(seconds)
     quartiles = statistics.quantiles(seconds, n=4) if len(seconds) > 1 else [median] * 3

@@ -16,7 +16,7 @@ from ..conformance import OVERFLOWS, check, describe, expected, inputs_of
 
 def peers() -> dict[str, tuple[str, Any]]:
     """The installed floating-point dtypes of at most 16 bits: name -> (package version, dtype)."""
-    found: dict[str, tuple[str, Any]] = {}
+    dtypes: dict[str, tuple[str, Any]] = {}
     for package, words in (("numpy", ["float16"]), ("ml_dtypes", None), ("torch", None)):
         try:
             module = importlib.import_module(package)
@@ -30,8 +30,8 @@ def peers() -> dict[str, tuple[str, Any]]:
                 identify(dtype)
             except (TypeError, ValueError):
                 continue  # pairs of values, conversion functions
-            found[name_of(dtype)] = (module.__version__, dtype)
-    return found
+            dtypes[name_of(dtype)] = (module.__version__, dtype)
+    return dtypes
 
 
 def peer_table(directory: str | Path) -> str:
@@ -49,15 +49,15 @@ def peer_table(directory: str | Path) -> str:
     ]
     reasons = ["| dtype | which inputs | how many | first | why |", "|---|---|---|---|---|"]
     for name, (version, dtype) in peers().items():
-        found = min(
+        nearest = min(
             (check(directory, dtype, overflow=o) for o in OVERFLOWS), key=lambda c: c.differing
         )
         table.append(
-            f"| `{name}` | {version} | {found.format} | {found.overflow} | {found.inputs} | "
-            f"{found.differing} |"
+            f"| `{name}` | {version} | {nearest.format} | {nearest.overflow} | {nearest.inputs} | "
+            f"{nearest.differing} |"
         )
         reasons += [
-            f"| `{name}` | {row} |" for row in _reasons(dtype, found.format, found.overflow)
+            f"| `{name}` | {row} |" for row in _reasons(dtype, nearest.format, nearest.overflow)
         ]
     return "\n".join([*table, "", *reasons])
 

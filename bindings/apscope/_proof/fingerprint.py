@@ -386,9 +386,9 @@ def _signed_zero(x: np.ndarray, got: np.ndarray) -> str:
     zeros = np.signbit(x) & ~np.isnan(x) & (got == 0)
     if not zeros.any():
         return "no negative input becomes zero"
-    kept = np.signbit(got[zeros])
-    if kept.all() or not kept.any():
-        return "kept" if kept.all() else "lost"
+    negative = np.signbit(got[zeros])
+    if negative.all() or not negative.any():
+        return "kept" if negative.all() else "lost"
     minus_zero = np.signbit(got[zeros & (x == 0)])
     of_zero = "kept" if minus_zero.size and minus_zero.all() else "lost"
-    return f"mixed (-0 {of_zero}, lost at {np.count_nonzero(~kept)} of {len(kept)} probes)"
+    return f"mixed (-0 {of_zero}, lost at {np.count_nonzero(~negative)} of {len(negative)} probes)"

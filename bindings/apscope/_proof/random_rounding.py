@@ -146,7 +146,7 @@ def random_rounding(run: Run, f: FloatFormat) -> tuple[RandomRounding, tuple[str
     seen = up / n
     error = np.sqrt(np.maximum.reduce([eta * (1 - eta), seen * (1 - seen), 1 / n]) / n)
     far = int(np.argmax(np.abs(seen - eta) / error))
-    found = RandomRounding(
+    result = RandomRounding(
         " or ".join(dict.fromkeys(name for name, _ in fitting)) or "none",
         _bits(fitting),
         evidence,
@@ -166,7 +166,7 @@ def random_rounding(run: Run, f: FloatFormat) -> tuple[RandomRounding, tuple[str
             f"eta = {eta[k]:.6g}, not {float(_probability(closest, eta)[k]):.6g}",
             *deviating,
         )
-    return found, deviating
+    return result, deviating
 
 
 def _rules() -> Iterator[Rule]:
@@ -268,23 +268,23 @@ def _by_bisection(run: Run, upper: float) -> list[Rule]:
     eta = high.view(np.float32).astype(np.float64) / upper
     # The last bit of fp32 beside a fraction: a step is seen as long as it is larger than that.
     ulp = (high.view(np.float32).astype(np.float64) - low.view(np.float32)) / upper
-    found: list[Rule] = []
+    rules: list[Rule] = []
     for width in WIDTHS:
         seen = ulp * 2.0**width <= 0.25
         steps = eta[seen] * 2.0**width
         if np.count_nonzero(seen) < 32:  # too few to tell; with more bits the steps are finer
-            return found or [rule for rule in _rules() if not 0 < rule[1] < width]
-        whole = steps == np.rint(steps)
+            return rules or [rule for rule in _rules() if not 0 < rule[1] < width]
+        integral = steps == np.rint(steps)
         half = steps - 0.5 == np.rint(steps - 0.5)
         after = (steps - 0.5) - np.rint(steps - 0.5)
-        if whole.all():
-            found += [("stochastic", width)]
+        if integral.all():
+            rules += [("stochastic", width)]
         elif half.all():
-            found += [("stochastic_b", width)]
+            rules += [("stochastic_b", width)]
         elif ((after >= 0) & (after <= ulp[seen] * 2.0**width)).all():
-            found += [("stochastic_c", width)]
-        if found:  # with N bits the steps are also multiples of 2^-(N+1)
-            return found
+            rules += [("stochastic_c", width)]
+        if rules:  # with N bits the steps are also multiples of 2^-(N+1)
+            return rules
     return []
 
 

@@ -48,9 +48,8 @@ class Verification:
     rounding: str  #: the rounding mode's name
     cases: int  #: comparisons made, all overflow and underflow rules together
     mismatches: int  #: number of differing comparisons
-    exhaustive: (
-        bool  #: whether all 2^32 inputs, or all operands of up to 8 bits (fma: 6), were tried
-    )
+    #: whether all 2^32 inputs, or all operands of up to 8 bits (fma: 6), were tried
+    exhaustive: bool
     oracle: str  #: "mpfr+rational", "mpfr" for arithmetic, or "none" if only paths were compared
     seconds: float  #: wall-clock time
     first: str | None  #: the first mismatch: input bits, expected, got, the two neighbours
@@ -145,14 +144,10 @@ def verify(
                 "which are parts of it; omit one"
             )
         rounding, random_bits = projection.rounding, projection.random_bits
-    asked = [rounding] if isinstance(rounding, str) else list(rounding)
-    modes = _chosen(
-        "all"
-        if asked == ["all"]
-        else [_core.rounding_word(text("rounding", word)) for word in asked],
-        ROUNDINGS,
-        "rounding mode",
-    )
+    words = [rounding] if isinstance(rounding, str) else list(rounding)
+    if words != ["all"]:
+        words = [_core.rounding_word(text("rounding", word)) for word in words]
+    modes = _chosen(words[0] if words == ["all"] else words, ROUNDINGS, "rounding mode")
     operations = _chosen(operation, OPERATIONS, "operation")
     if oracle not in (None, "mpfr"):
         raise ValueError(f"unknown oracle {oracle!r}; use 'mpfr' or omit it")
@@ -167,18 +162,18 @@ def verify(
     threads = threads or _core.usable_processors()
     if _oracle is None:
         if exhaustive or oracle or operations != ("quantize",):
-            asked = (
-                "exhaustive"
-                if exhaustive
-                else f"oracle={oracle!r}"
-                if oracle
-                else f"operation={operations[0]!r}"
-            )
+            argument = f"oracle={oracle!r}" if oracle else f"operation={operations[0]!r}"
             raise ValueError(
-                f"{asked} needs the oracle module, and apscope was built without MPFR; install "
+                f"{'exhaustive' if exhaustive else argument} needs the oracle module, and apscope was built without MPFR; install "
                 "libmpfr-dev and build again"
             )
-        return [_compare_paths(name, mode, random_bits, threads, seed) for mode in modes]
+        return [
+            _verification(
+                name, "quantize", mode, False, "none",
+                _compare_paths(name, mode, _bits(mode, random_bits), threads, seed),
+            )
+            for mode in modes
+        ]  # fmt: skip
 
     _oracle.set_simd_level(_core.simd_level())
     results = []
@@ -201,12 +196,13 @@ def verify(
                 if op == "quantize"
                 else _arithmetic(name, op, exhaustive, samples)
             )
-            results.append(_verification(name, op, mode, exhaustive, prove(shared)))
+            by = "mpfr+rational" if op == "quantize" else "mpfr"
+            results.append(_verification(name, op, mode, exhaustive, by, prove(shared)))
     return results
 
 
-def _chosen(asked: str | Iterable[str], known: tuple[str, ...], what: str) -> tuple[str, ...]:
-    chosen = known if asked == "all" else (asked,) if isinstance(asked, str) else tuple(asked)
+def _chosen(words: str | Iterable[str], known: tuple[str, ...], what: str) -> tuple[str, ...]:
+    chosen = known if words == "all" else (words,) if isinstance(words, str) else tuple(words)
     for word in chosen:
         if word not in known:
             raise ValueError(f"unknown {what} {word!r}; use one of {', '.join(known)}, or 'all'")
@@ -218,7 +214,7 @@ def _bits(mode: str, random_bits: int) -> int:
     return min(random_bits, 62) if mode in ("stochastic_b", "stochastic_c") else random_bits
 
 
-Findings = Iterator[dict[str, Any]]
+Findings = Iterator[dict[str, Any]]  #: Each with its cases, its mismatches and the first.
 
 
 def _casts(
@@ -261,17 +257,16 @@ def _arithmetic(
 
 
 def _verification(
-    name: str, operation: str, mode: str, exhaustive: bool, findings: Findings
+    name: str, operation: str, mode: str, exhaustive: bool, oracle: str, findings: Findings
 ) -> Verification:
     started = time.perf_counter()
     cases = mismatches = 0
     first = None
-    for found in findings:
-        cases += found["cases"]
-        mismatches += found["mismatches"]
-        if first is None and found["first"] is not None:
-            first = found["first"]["text"]
-    oracle = "mpfr+rational" if operation == "quantize" else "mpfr"
+    for finding in findings:
+        cases += finding["cases"]
+        mismatches += finding["mismatches"]
+        if first is None and finding["first"] is not None:
+            first = finding["first"]["text"]
     return Verification(
         name,
         operation,
@@ -292,17 +287,12 @@ def _inputs(seed: int) -> np.ndarray:
     return np.concatenate([leading, leading | 1, random]).view(np.float32)
 
 
-def _compare_paths(name: str, mode: str, random_bits: int, threads: int, seed: int) -> Verification:
+def _compare_paths(name: str, mode: str, random_bits: int, threads: int, seed: int) -> Findings:
     """The emulator against itself: threads, in place, single elements, through codes."""
-    started = time.perf_counter()
     format, x = FloatFormat(name), _inputs(seed)
     if not format.fits_fp32:
         x = x.astype(np.float64)
-    options: dict[str, Any] = {
-        "rounding": mode,
-        "seed": seed,
-        "random_bits": _bits(mode, random_bits),
-    }
+    options: dict[str, Any] = {"rounding": mode, "seed": seed, "random_bits": random_bits}
     expected = quantize(x, format, threads=1, **options)
     in_place = x.copy()
     quantize(in_place, format, out=in_place, threads=threads, **options)
@@ -315,27 +305,12 @@ def _compare_paths(name: str, mode: str, random_bits: int, threads: int, seed: i
     values = expected[coded]
     pairs.append(("through codes", values, values, decode(encode(values, format), format)))
 
-    cases = mismatches = 0
-    first = None
-    for what, inputs, want, got in pairs:
-        word = f"u{want.itemsize}"
-        wrong = np.flatnonzero(want.view(word) != got.view(word))
-        cases += len(inputs)
-        mismatches += len(wrong)
-        if first is None and len(wrong):
-            i = wrong[0]
-            bits = [int(a.view(word)[i]) for a in (inputs, want, got)]
-            first = "{}, {}: input 0x{:08X}, expected 0x{:08X}, got 0x{:08X}".format(
-                what, mode, *bits
-            )
-    return Verification(
-        name,
-        "quantize",
-        mode,
-        cases,
-        mismatches,
-        False,
-        "none",
-        time.perf_counter() - started,
-        first,
-    )
+    for what, inputs, right, got in pairs:
+        word = f"u{right.itemsize}"
+        wrong = np.flatnonzero(right.view(word) != got.view(word))
+        first = None
+        if len(wrong):
+            bits = [int(a.view(word)[wrong[0]]) for a in (inputs, right, got)]
+            words = "{}, {}: input 0x{:08X}, expected 0x{:08X}, got 0x{:08X}"
+            first = {"text": words.format(what, mode, *bits)}
+        yield {"cases": len(inputs), "mismatches": len(wrong), "first": first}

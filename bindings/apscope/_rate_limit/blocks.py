@@ -50,10 +50,10 @@ def blocks_of(row: np.ndarray, block: int, finite: np.ndarray | None = None) -> 
     values = np.where(finite, row, 0.0)
     squares = _core.block_squares(values, block)
     counts = _per_block(finite, block)
-    kept = squares > 0
-    mean = np.divide(squares, counts, out=np.ones_like(squares), where=kept)
+    nonzero = squares > 0
+    mean = np.divide(squares, counts, out=np.ones_like(squares), where=nonzero)
     # mean = m 2^e with m in [1/2, 1), so floor(log2 mean) = e - 1
-    exponents = np.where(kept, (np.frexp(mean)[1] - 1) // 2, 0)
+    exponents = np.where(nonzero, (np.frexp(mean)[1] - 1) // 2, 0)
     return Blocks(values, finite, block, counts, squares, exponents)
 
 
@@ -80,11 +80,11 @@ class Census:
 
     def count(self, b: Blocks) -> None:
         """Add the blocks of a row."""
-        kept = b.kept
-        self.blocks += int(kept.sum())
-        self.zero_blocks += int((~kept).sum())
-        self.elements += int(b.counts[kept].sum())
-        self.values += int(b.nonzero()[kept].sum())
+        nonzero = b.kept
+        self.blocks += int(nonzero.sum())
+        self.zero_blocks += int((~nonzero).sum())
+        self.elements += int(b.counts[nonzero].sum())
+        self.values += int(b.nonzero()[nonzero].sum())
         self.nonfinite += int((~b.finite).sum())
 
     @property
@@ -94,10 +94,10 @@ class Census:
 
     def choose(self, b: Blocks) -> np.ndarray:
         """(blocks,) bool: which are in the sample. Rows must come as they were counted."""
-        kept = b.kept
-        number = self._passed + np.cumsum(kept) - 1
-        self._passed += int(kept.sum())
-        return kept & (number % self.every == 0)
+        nonzero = b.kept
+        number = self._passed + np.cumsum(nonzero) - 1
+        self._passed += int(nonzero.sum())
+        return nonzero & (number % self.every == 0)
 
 
 def gradients(trace: Trace, step: int, tensor: str, workers: int) -> np.ndarray:

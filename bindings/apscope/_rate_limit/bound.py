@@ -43,13 +43,13 @@ class Bound:
         r = np.asarray(bits, np.float64)
         if (r < 0).any():
             raise ValueError(f"bits={bits} must be at least 0")
-        found = np.full(r.size, math.nan)
+        limits = np.full(r.size, math.nan)
         if len(self.entropies):
             each = r.reshape(-1) * (self.elements / self.values)
             least = _core.rate_limit(self.entropies, self.widths, each)
             known = (each + MARGIN <= math.log2(self.values)) & (least > 0)
-            found[known] = least[known] * (self.values / self.elements * self.unit)
-        return float(found[0]) if r.ndim == 0 else found.reshape(r.shape)
+            limits[known] = least[known] * (self.values / self.elements * self.unit)
+        return float(limits[0]) if r.ndim == 0 else limits.reshape(r.shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,12 +83,12 @@ class OfSum:
 def bits_above(error: Any, least: Any) -> np.ndarray:
     """1/2 log2(error / least), elementwise; NaN without a limit or an error."""
     error, least = np.broadcast_arrays(*(np.asarray(x, np.float64) for x in (error, least)))
-    found = np.full(error.shape, math.nan)
+    above = np.full(error.shape, math.nan)
     limited = least > 0
-    found[limited & (error == 0)], found[limited & (error == math.inf)] = -math.inf, math.inf
+    above[limited & (error == 0)], above[limited & (error == math.inf)] = -math.inf, math.inf
     plain = limited & (error > 0) & (error < math.inf)
-    found[plain] = 0.5 * _core.fixed_log2(error[plain] / least[plain])
-    return found
+    above[plain] = 0.5 * _core.fixed_log2(error[plain] / least[plain])
+    return above
 
 
 def _known(limits: np.ndarray) -> np.ndarray:

@@ -28,13 +28,7 @@ class Grid(NamedTuple):
 
 
 def best_grid(values: np.ndarray, levels: int) -> Grid:
-    """The levels with the least squared error that Lloyd's iteration finds, rounding to nearest.
-
-    Parameters
-    ----------
-    values : float64, at least one
-    levels : int, at least 1
-    """
+    """At least one level, with the least squared error that Lloyd's iteration finds for float64."""
     z = np.sort(values)
     sums = np.concatenate([[0.0], np.cumsum(z)])
     starts = [z[((2 * np.arange(levels) + 1) * len(z)) // (2 * levels)]]
@@ -43,8 +37,8 @@ def best_grid(values: np.ndarray, levels: int) -> Grid:
         starts.append(
             _core.optimal_levels(z.astype(np.float32), levels, "candidates", candidates)[0]
         )
-    found = [_lloyd(z, sums, points) for points in starts]
-    return min((Grid(points, _error(z, points)) for points in found), key=lambda g: g.nearest)
+    ends = [_lloyd(z, sums, points) for points in starts]
+    return min((Grid(points, _error(z, points)) for points in ends), key=lambda g: g.nearest)
 
 
 def _lloyd(z: np.ndarray, sums: np.ndarray, points: np.ndarray) -> np.ndarray:

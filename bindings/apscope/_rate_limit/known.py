@@ -30,7 +30,7 @@ def known_limits(table: pd.DataFrame) -> dict[str, Known]:
     ValueError
         A cell that no trace gives.
     """
-    found = {}
+    limits = {}
     for trace, rows in table.groupby("trace", sort=False, observed=True):
         of = {str(kind): part for kind, part in rows.groupby("kind", observed=True)}
         curves = [of.pop(kind, rows[:0]) for kind in ("up", "down")]
@@ -40,8 +40,8 @@ def known_limits(table: pd.DataFrame) -> dict[str, Known]:
         points = list(zip(grids["bits"].tolist(), grids["error"].tolist()))
         if not all(0 <= bits <= 32 and 0 <= error < math.inf for bits, error in points):
             raise ValueError(f"the limit of {trace} has a grid without its bits and its error")
-        found[str(trace)] = Known(OfSum(*(_bound(str(trace), rows) for rows in curves)), points)
-    return found
+        limits[str(trace)] = Known(OfSum(*(_bound(str(trace), rows) for rows in curves)), points)
+    return limits
 
 
 def _bound(trace: str, rows: pd.DataFrame) -> Bound:

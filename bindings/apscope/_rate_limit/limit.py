@@ -114,8 +114,8 @@ class Limit:
             NaN without a limit, or for an error or bits that are NaN.
         """
         least = self.over_noise(bits) if flag("over_noise", over_noise) else self.at(bits)
-        found = bits_above(error, least)
-        return float(found) if found.ndim == 0 else found
+        above = bits_above(error, least)
+        return float(above) if above.ndim == 0 else above
 
 
 @guarded

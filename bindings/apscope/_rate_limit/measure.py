@@ -30,17 +30,17 @@ class Part:
     workers: int
     block: int
 
-    def rows(self, whole: bool) -> Iterator[tuple[int, str, np.ndarray, list[Blocks]]]:
+    def rows(self, complete: bool) -> Iterator[tuple[int, str, np.ndarray, list[Blocks]]]:
         """Step, tensor, all workers' gradients (float32, with their shape) and their blocks.
 
-        Unless `whole`, the blocks of a large tensor come in pieces, which bounds their memory.
+        Unless `complete`, the blocks of a large tensor come in pieces, which bounds their memory.
         """
         piece = max(PIECE - PIECE % self.block, self.block)
         for step in self.steps:
             for tensor in self.tensors:
                 x = gradients(self.trace, step, tensor, self.workers)
                 flat = x.reshape(self.workers, -1)
-                size = max(flat.shape[1], 1) if whole else piece
+                size = max(flat.shape[1], 1) if complete else piece
                 for at in range(0, max(flat.shape[1], 1), size):
                     part = flat[:, at : at + size].astype(np.float64)
                     yield step, tensor, x, [blocks_of(row, self.block) for row in part]
@@ -179,8 +179,8 @@ def measure(
     with the number of values of a worker that were visited, and will be.
     """
     m = Measured(Group(), Group(), Group(), [Message(s, seed) for s in schemes])
-    total, done, whole = 2 * part.elements, 0, bool(schemes)
-    for _, _, _, rows in part.rows(whole):
+    total, done, complete = 2 * part.elements, 0, bool(schemes)
+    for _, _, _, rows in part.rows(complete):
         for b in rows:
             m.gradients.census.count(b)
         if noisy:
@@ -194,7 +194,7 @@ def measure(
     units: list[tuple[float, float, float, int]] = []
     index = {step: i for i, step in enumerate(part.steps)}
     roles = part.trace.roles
-    for step, tensor, x, rows in part.rows(whole):
+    for step, tensor, x, rows in part.rows(complete):
         for worker, b in enumerate(rows):
             chosen = m.gradients.take(b)
             for message in m.messages:

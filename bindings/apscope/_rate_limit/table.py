@@ -33,26 +33,12 @@ def limit_columns(
     threads: int = 0,
     progress: bool = False,
 ) -> dict[str, np.ndarray]:
-    """The table of one trace.
+    """The table of the ranks below `workers` of one trace; `steps` and `tensors` are places in it.
 
-    Parameters
-    ----------
-    trace : Trace
-    steps, tensors : sequences of int
-        Their places in the trace.
-    workers : int
-        Ranks 0 to workers - 1.
-    threads : int
-        0: all of the machine's. Their number changes no bit.
-    progress : bool
-
-    Returns
-    -------
-    dict of arrays, all of one length
-        ``kind``, ``elements`` and ``values`` (of the sample: finite, and not zero), ``unit`` (of
-        the errors, over the noise), ``width`` and ``entropy`` (bits; NaN in rows of a grid),
-        ``bits`` and ``error`` (over the noise; NaN in the other rows). Without rows if the noise is
-        unknown: one worker, gradients that are not local, or that do not differ.
+    Columns of one length: ``kind``, ``elements`` and ``values`` (of the sample: finite, and not
+    zero), ``unit`` (of the errors, over the noise), ``width`` and ``entropy`` (bits; NaN in rows of
+    a grid), ``bits`` and ``error`` (over the noise; NaN in the other rows). Without rows if the
+    noise is unknown: one worker, gradients that are not local, or that do not differ.
     """
     rows: list[tuple[Any, ...]] = []
     if workers > 1 and trace.manifest.stage == "local":

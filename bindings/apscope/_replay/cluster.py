@@ -17,8 +17,9 @@ import numpy as np
 from .. import _core
 from .._traces.opening import is_url
 from .._traces.trace import Trace
+from .job import Job
 from .parts import Item, parts_by_cost
-from .tasks import Job, OpenTrace, read_part, run_part
+from .tasks import OpenTrace, read_part, run_part
 from .waiting import ATTEMPTS, LOST, StrandedError, check_client, look, result, wait_for_workers
 
 if TYPE_CHECKING:
@@ -38,13 +39,13 @@ def work_items(trace: Trace, job: Job) -> list[Item]:
             _core.work_costs(trace.core, job.options())
         )
     ]
-    own = {(item.step, item.tensor): item for item in work}
+    by_pair = {(item.step, item.tensor): item for item in work}
     items = [item for item in work if item.step is None]
     recorded = list(trace.manifest.tensors)  # each access makes the whole list
     sizes = [recorded[k].size * workers for k in tensors]
     for pair in range(len(steps) * len(tensors)):
         step, tensor = divmod(pair, len(tensors))
-        item = own.get((step, tensor), Item(tensor, step, 0.0, 0))
+        item = by_pair.get((step, tensor), Item(tensor, step, 0.0, 0))
         size = sizes[tensor]
         items.append(
             Item(
@@ -102,9 +103,11 @@ def replay_on(
     try:
         for attempt in range(ATTEMPTS):
             try:
-                found = _on_workers(client, trace, job, items, progress.topic, anywhere=attempt > 0)
+                results = _on_workers(
+                    client, trace, job, items, progress.topic, anywhere=attempt > 0
+                )
                 progress.end()
-                return found
+                return results
             except StrandedError:
                 progress.begin_again()
                 wait_for_workers(client)
@@ -165,15 +168,15 @@ def _on_workers(
                     topic,
                 )
             )
-        found = [result(client, run, futures, anywhere) for run in runs]
+        results = [result(client, run, futures, anywhere) for run in runs]
         histograms = [result(client, read, futures, anywhere)[1] for read in reads]
     finally:
         client.cancel([*futures, *states] if job.states else futures)
-    after = {name: state for *_, part_states in found for name, state in part_states.items()}
+    after = {name: state for *_, part_states in results for name, state in part_states.items()}
     return (
-        [rows for rows, *_ in found],
+        [rows for rows, *_ in results],
         histograms,
-        [noise for _, noise, _, _ in found],
-        [windows for _, _, windows, _ in found],
+        [noise for _, noise, _, _ in results],
+        [windows for _, _, windows, _ in results],
         dict(sorted(after.items())),
     )

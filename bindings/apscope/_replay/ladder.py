@@ -19,7 +19,6 @@ from .._core import BlockFormat
 from .._results.factors import factor as factor_of
 from .._results.factors import step_errors
 from .._results.pooling import (
-    frame_of,
     headline_topology,
     held_topology,
     is_on_front,
@@ -27,6 +26,7 @@ from .._results.pooling import (
     wire_of,
 )  # fmt: skip
 from .._results.ranking import RANKS, finest_block, sound
+from .._results.row_table import frame_of
 from .._results.summary import COLUMNS as SUMMARY_COLUMNS
 from .._results.summary import summary
 from .._schemes.scheme import as_scheme
@@ -127,33 +127,35 @@ def ladder_schemes(
     """
     if rule not in RULES:
         raise ValueError(f"unknown rule '{rule}'; use one of {', '.join(RULES)}")
-    found = {}
-    for given in [formats] if isinstance(formats, str) else formats:
-        name = _float_format(given)
+    specs = {}
+    for format_ in [formats] if isinstance(formats, str) else formats:
+        name = _float_format(format_)
         rungs = [
             r for r in RUNGS if r.name != "16" or finest_block(as_format(name).storage_bits) == 16
         ]
         for rung in rungs:
             scheme = as_scheme(rung.spec.format(format=name, rule=rule))
-            found[scheme.format, rung.name] = scheme.spec
-    if not found:
+            specs[scheme.format, rung.name] = scheme.spec
+    if not specs:
         raise ValueError("there is no format to make a ladder of; give at least one, such as e3m4")
-    return found
+    return specs
 
 
-def _float_format(given: Any) -> str:
+def _float_format(format_: Any) -> str:
     """The format's name; of a block format, which has a scale of its own, a sentence."""
     try:
-        return as_format(given).name
+        return as_format(format_).name
     except ValueError as error:
         try:
-            block = BlockFormat(given)
+            block = BlockFormat(format_)
         except ValueError:
             raise error from None
-        own = "nvfp4" if block.tensor_scale else f"mx:block_format={block.name.replace(',', '/')}"
+        scheme = (
+            "nvfp4" if block.tensor_scale else f"mx:block_format={block.name.replace(',', '/')}"
+        )
         raise ValueError(
-            f"'{given}' is a block format, and a ladder puts scales of several sizes over a float "
-            f"format: give that of its elements, {block.element.name}, and replay {own} for its "
+            f"'{format_}' is a block format, and a ladder puts scales of several sizes over a float "
+            f"format: give that of its elements, {block.element.name}, and replay {scheme} for its "
             "own scale"
         ) from None
 
@@ -219,10 +221,10 @@ def ladder(
     from .._results.given import results_or_trace
     from .._results.results import Results
 
-    asked = None
+    names = None
     if topology is not None:
-        asked = [topology] if isinstance(topology, str) else list(topology)
-    if asked == []:
+        names = [topology] if isinstance(topology, str) else list(topology)
+    if names == []:
         raise ValueError(
             "there is no topology to make a ladder of; give at least one, such as ring"
         )
@@ -235,31 +237,32 @@ def ladder(
             dict.fromkeys(ladder_schemes(FORMATS if formats is None else formats, rule).values())
         )
         results = replay(
-            results, specs, topology=asked or REDUCTIONS, progress=progress, threads=threads
+            results, specs, topology=names or REDUCTIONS, progress=progress, threads=threads
         )
     frame = frame_of(results)
-    wanted = _held(frame, formats, rule)
-    frame = frame[frame["scheme"].isin(set(wanted.values()))]
+    rungs = _rungs_in(frame, formats, rule)
+    frame = frame[frame["scheme"].isin(set(rungs.values()))]
     rows: list[dict[str, Any]] = []
     errors: dict[tuple[str, str, str, str], pd.Series] = {}
-    for name in _reductions(frame, asked):
-        kept = frame[wire_of(frame, name) | frame["topology"].isin([name])]
+    for name in _reductions(frame, names):
+        part = frame[wire_of(frame, name) | frame["topology"].isin([name])]
         table = summary(
-            results if kept is frame else _like(results, kept), batch_factor=batch_factor
+            results if part is frame else _like(results, part),
+            batch_factor=batch_factor,
         ).set_index(["trace", "scheme"])
-        steps, scale_of = step_errors(kept), _single_scales(kept)
-        for trace in dict.fromkeys(kept["trace"]):
-            for (f, rung), spec in wanted.items():
+        steps, scale_of = step_errors(part), _single_scales(part)
+        for trace in dict.fromkeys(part["trace"]):
+            for (f, rung), spec in rungs.items():
                 if (trace, spec) not in table.index:
                     continue
-                found = dict(table.loc[(trace, spec)])
+                figures = dict(table.loc[(trace, spec)])
                 of_steps = steps[trace, spec]
                 # A scheme with memory on steps with gaps has no rank, so no factor either.
-                if not found["gaps"]:
+                if not figures["gaps"]:
                     errors[trace, name, f, rung] = of_steps
                 scale = scale_of.get((trace, spec), np.nan)
                 rows.append(
-                    found
+                    figures
                     | {"trace": trace, "reduction": name, "format": f, "rung": rung}
                     | {"scheme": spec, "steps": len(of_steps), "scale_exponent": scale}
                 )
@@ -274,15 +277,15 @@ def better_reduction(table: pd.DataFrame) -> str:
     return str(table["topology"].iloc[int(error.to_numpy(float).argmin())])
 
 
-def _reductions(frame: pd.DataFrame, asked: list[str] | None) -> list[str]:
+def _reductions(frame: pd.DataFrame, names: list[str] | None) -> list[str]:
     """The reductions of the rows: those asked for, or those that rank side by side."""
-    held = topologies_of(frame[frame["stage"] == "reduced"])
-    if not held:
-        return [asked[0] if asked else "exact"]  # the wire alone
-    if asked is None:
+    replayed = topologies_of(frame[frame["stage"] == "reduced"])
+    if not replayed:
+        return [names[0] if names else "exact"]  # the wire alone
+    if names is None:
         first = headline_topology(frame)
-        return [first, *(name for name in held if name != first and is_on_front(name, first))]
-    return list(dict.fromkeys(held_topology(held, name) for name in asked))
+        return [first, *(name for name in replayed if name != first and is_on_front(name, first))]
+    return list(dict.fromkeys(held_topology(replayed, name) for name in names))
 
 
 def _factors(
@@ -301,7 +304,7 @@ def _factors(
         for other in like
         if other["reduction"] == reduction and as_format(other["format"]).storage_bits == bits
     )
-    found: dict[str, Any] = {
+    columns: dict[str, Any] = {
         "finer_than": coarser,
         "other_reduction": "" if first == reduction else first,
         "other_format": "" if grid == f else grid,
@@ -311,20 +314,20 @@ def _factors(
         ("reduction_factor", (trace, first, f, rung)),
         ("format_factor", (trace, reduction, grid, rung)),
     ):
-        own = (trace, reduction, f, rung)
+        this = (trace, reduction, f, rung)
         middle = low = high = np.nan
-        if own != other and own in errors and other in errors:
-            middle, low, high = factor_of(errors[other], errors[own])
-        found |= {name: middle, f"{name}_low": low, f"{name}_high": high}
-    return found
+        if this != other and this in errors and other in errors:
+            middle, low, high = factor_of(errors[other], errors[this])
+        columns |= {name: middle, f"{name}_low": low, f"{name}_high": high}
+    return columns
 
 
 def _single_scales(rows: pd.DataFrame) -> dict[tuple[str, str], float]:
     """By (trace, scheme): the exponent of the scale of all rows, of schemes that have only one."""
     known = rows[(rows["stage"] == "reduced") & rows["scale_exponent"].notna()]
     of = known.groupby(["trace", "scheme"], sort=False, observed=True)["scale_exponent"]
-    found = of.agg(["nunique", "first"])
-    return {pair: float(row["first"]) for pair, row in found.iterrows() if row["nunique"] == 1}
+    scales = of.agg(["nunique", "first"])
+    return {pair: float(row["first"]) for pair, row in scales.iterrows() if row["nunique"] == 1}
 
 
 def _like(results: Any, frame: pd.DataFrame) -> Any:
@@ -339,7 +342,7 @@ def _like(results: Any, frame: pd.DataFrame) -> Any:
     )  # fmt: skip
 
 
-def _held(
+def _rungs_in(
     frame: pd.DataFrame, formats: Iterable[Any] | None, rule: str
 ) -> dict[tuple[str, str], str]:
     """The rungs in a table."""
@@ -352,13 +355,13 @@ def _held(
                 f"the results do not have two rungs of the ladder with rule={rule}; apscope ladder "
                 "TRACE replays all of them"
             )
-    wanted = {place: spec for place, spec in ladder_schemes(formats, rule).items() if spec in specs}
-    if not wanted:
+    rungs = {place: spec for place, spec in ladder_schemes(formats, rule).items() if spec in specs}
+    if not rungs:
         raise ValueError(
             f"the results have no rung of the ladder with rule={rule} in these formats; apscope "
             "ladder TRACE replays all of them"
         )
-    return wanted
+    return rungs
 
 
 def _is_float(name: str) -> bool:

@@ -51,12 +51,8 @@ class Part:
 
     def steps(self, count: int) -> list[int]:
         """The selected steps whose files it reads."""
-        found = {item.step for item in self.items}
-        return (
-            list(range(count))
-            if None in found
-            else sorted(step for step in found if step is not None)
-        )
+        steps = {item.step for item in self.items}
+        return sorted(range(count) if None in steps else {s for s in steps if s is not None})
 
 
 def parts_by_cost(items: Sequence[Item], threads: Sequence[int]) -> list[Part]:
@@ -65,18 +61,7 @@ def parts_by_cost(items: Sequence[Item], threads: Sequence[int]) -> list[Part]:
     First the items that need all steps, longest first, each to the machine that would finish it
     first. Then whole steps, as long as a machine can finish one within the ideal time; the others
     fill the machines one after another, step by step. Items that fit nowhere are assigned one by
-    one, again longest first.
-
-    Parameters
-    ----------
-    items : sequence of Item
-    threads : sequence of int
-        Of each machine, at least 1.
-
-    Returns
-    -------
-    list of Part
-        One per machine, possibly without items.
+    one, again longest first. There is a part per machine, possibly without items.
     """
     parts = [Part(count) for count in threads]
     # The ideal time; with a margin for rounding.
@@ -92,13 +77,13 @@ def parts_by_cost(items: Sequence[Item], threads: Sequence[int]) -> list[Part]:
         (item for item in items if item.step is not None), key=lambda item: (item.step, -item.cost)
     )
     for _, group in groupby(by_step, key=lambda item: item.step):
-        whole = list(group)
-        cost = sum(item.cost for item in whole)
+        of_step = list(group)
+        cost = sum(item.cost for item in of_step)
         part = min(parts, key=lambda part: part.end(cost))
         if part.end(cost) <= end:
-            part.add(*whole)
+            part.add(*of_step)
         else:
-            left += whole
+            left += of_step
     for part in sorted(parts, key=lambda part: part.end(0.0)):
         left = _filled(part, left, end)
     one_by_one(left)

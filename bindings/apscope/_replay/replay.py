@@ -154,31 +154,10 @@ def replay(
     >>> sorted(set(results.summary()["scheme"]))
     ['aps:e4m3fn', 'aps:e5m2']
     """
-    found: list[Columns | OnFile] = []
-    rest = run_replay(
-        found.append,
-        traces,
-        schemes,
-        topology=topology,
-        workers=workers,
-        steps=steps,
-        tensors=tensors,
-        seed=seed,
-        threads=threads,
-        memory=memory,
-        shard=shard,
-        draws=draws,
-        states=states,
-        keep_states=keep_states,
-        check=check,
-        device=device,
-        progress=progress,
-        client=client,
-        limit=limit,
-        persistence=persistence,
-        optimizer=optimizer,
-    )
-    rows = found[0] if isinstance(found[0], OnFile) else together(found)  # type: ignore[arg-type]  # one kind
+    arguments = dict(locals())
+    parts: list[Columns | OnFile] = []
+    rest = run_replay(parts.append, **arguments)
+    rows = parts[0] if isinstance(parts[0], OnFile) else together(parts)  # type: ignore[arg-type]  # one kind
     results = Results(
         rows, rest.histograms, rest.provenance, rest.noise, rest.limit, rest.persistence
     )

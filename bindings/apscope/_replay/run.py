@@ -25,6 +25,7 @@ from .._traces.opening import as_trace
 from .._traces.order import warn_of_guessed_order
 from .._traces.selection import check_shard, parse_steps, selected_steps, selected_tensors
 from .._traces.trace import Trace
+from .job import Job
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,10 +61,10 @@ def _as_list(name: str, value: Any) -> list[Any]:
 
 def _traces(value: Any) -> list[Trace]:
     """Every trace; a list of mappings has the steps of one, in memory."""
-    given = _as_list("traces", value)
-    if given and all(isinstance(one, Mapping) for one in given):
-        given = given if isinstance(value, Mapping) else [given]
-    return [as_trace(one) for one in given]
+    several = _as_list("traces", value)
+    if several and all(isinstance(one, Mapping) for one in several):
+        several = several if isinstance(value, Mapping) else [several]
+    return [as_trace(one) for one in several]
 
 
 def _steps_text(steps: slice | list[int]) -> str:
@@ -99,7 +100,7 @@ def _describe(
         "learning_rate": [_json_value(at[i].learning_rate) for i in steps],
         "tensors": [
             {"name": what[i].name, "role": what[i].role, "shape": list(what[i].shape)}
-            | ({"sampled_from": whole} if (whole := what[i].sampled_from) else {})
+            | ({"sampled_from": elements} if (elements := what[i].sampled_from) else {})
             for i in tensors
         ],
     }
@@ -144,7 +145,6 @@ def run_replay(
     """`replay`, with rows passed to `take`: called at least once, serially, in any thread."""
     if client is not None:
         from .cluster import replay_on
-        from .tasks import Job
         from .waiting import check_client
 
         check_client(client)
@@ -209,16 +209,13 @@ def run_replay(
     options += ["--seed", str(seed)]
     if draws != 1:
         options += ["--draws", str(draws)]
-    kept = ["--limit"] * limit + ["--persistence"] * persistence
-    kept += [] if optimizer is None else ["--optimizer", optimizer]
-    whole = _command(opened, chosen, topologies, options + kept)
+    tables = ["--limit"] * limit + ["--persistence"] * persistence
+    tables += [] if optimizer is None else ["--optimizer", optimizer]
+    command = _command(opened, chosen, topologies, options + tables)
 
     parts: list[OnFile] = []  # of Dask's workers
-    # Trace name, columns.
-    histogram_parts: list[tuple[str, Columns]] = []
-    noise_parts: list[tuple[str, Columns]] = []
-    window_parts: list[tuple[str, Columns]] = []
-    limit_parts: list[tuple[str, Columns]] = []
+    # Histograms, noise, persistence, limit: trace name, columns.
+    beside: list[list[tuple[str, Columns]]] = [[], [], [], []]
     described, states_after = [], {}
     for trace in opened:
         warn_of_guessed_order(trace, specs)
@@ -226,9 +223,12 @@ def run_replay(
         step_indices = selected_steps(trace, steps)
         tensor_indices = selected_tensors(trace, tensors)
         used = trace.workers if workers is None else workers
-        arguments = (specs, topologies, step_indices, tensor_indices, used, seed)
         ranks = range(min(used, trace.workers))  # more are refused by the replay itself
         before = {} if states is None else dict(states.get(trace.name, {}))
+        job = Job(
+            (specs, topologies, step_indices, tensor_indices, used, seed), (index, count), draws,
+            threads, memory, before, keep_states, device, kinds, check, persistence,
+        )  # fmt: skip
         if client is None:  # else its workers fetch and check the files
             trace.require(step_indices, ranks, kinds)
             if check:
@@ -236,12 +236,9 @@ def run_replay(
                     trace.check(step_indices, ranks, kinds, threads=threads, update=update)
         with Bar(trace.name, progress) as update:
             if client is None:
-                core_options = _core.ReplayOptions(
-                    *arguments, index, count, draws, threads, memory, persistence
-                )
-                histogram, noise, window, after = _core.replay(
+                histogram, noise, windows, after = _core.replay(
                     trace.core,
-                    core_options,
+                    job.options(),
                     lambda rows, name=trace.name: take(joined([(name, rows)])),
                     None,
                     None,
@@ -251,39 +248,24 @@ def run_replay(
                     on_device,
                 )
                 trace.check_unchanged()
-                counted, noises, windows = [histogram], [noise], [window]
+                collected: list[list[Any]] = [[histogram], [noise], [windows]]
             else:
-                job = Job(
-                    arguments,
-                    (index, count),
-                    draws,
-                    threads,
-                    memory,
-                    before,
-                    keep_states,
-                    device,
-                    kinds,
-                    check,
-                    persistence,
-                )
-                made, counted, noises, windows, after = replay_on(client, trace, job, update)
-                parts += [Stored(rows, Path("results.parquet")) for rows in made]
+                files, *collected, after = replay_on(client, trace, job, update)
+                parts += [Stored(rows, Path("results.parquet")) for rows in files]
         sampled = any(tensor.sampled_from for tensor in trace.manifest.tensors)
-        if (
-            limit and index == 0 and not sampled
-        ):  # of a trace, whatever its schemes: the first shard has it
+        limits: list[Columns] = []
+        # Of a trace, whatever its schemes: the first shard has it.
+        if limit and index == 0 and not sampled:
             from .._rate_limit.table import limit_columns
 
-            facts = limit_columns(trace, step_indices, tensor_indices, used, threads, progress)
-            limit_parts.append((trace.name, facts))
+            limits = [limit_columns(trace, step_indices, tensor_indices, used, threads, progress)]
         states_after[trace.name] = after
         described.append(_describe(trace, step_indices, tensor_indices, used, optimizer))
-        histogram_parts += [(trace.name, columns) for columns in counted]
-        noise_parts += [(trace.name, columns) for columns in noises]
-        window_parts += [(trace.name, columns) for columns in windows]
+        for table, columns in zip(beside, (*collected, limits)):
+            table += [(trace.name, one) for one in columns]
     provenance = {
-        "command": whole + (f" --shard {index}/{count}" if count > 1 else ""),
-        "command_of_whole": whole,
+        "command": command + (f" --shard {index}/{count}" if count > 1 else ""),
+        "command_of_whole": command,
         "version": _core.__version__,
         "seed": seed,
         "draws": draws,
@@ -294,11 +276,9 @@ def run_replay(
         "shard": [index, count],
         "traces": described,
     }
-    tables: list[Columns | pd.DataFrame] = [
-        joined(parts) for parts in (histogram_parts, noise_parts, window_parts)
-    ]
+    by_trace: list[Columns | pd.DataFrame] = [joined(table) for table in beside[:3]]
     if client is not None:  # each of its parts is a shard
         take(Joined(parts, provenance))
-        tables = [in_order(frame_of(table), provenance) for table in tables]
-    found = joined(limit_parts) if limit_parts else NO_LIMIT
-    return Rest(tables[0], tables[1], found, tables[2], provenance, states_after)
+        by_trace = [in_order(frame_of(table), provenance) for table in by_trace]
+    limit_table = joined(beside[3]) if beside[3] else NO_LIMIT
+    return Rest(by_trace[0], by_trace[1], limit_table, by_trace[2], provenance, states_after)

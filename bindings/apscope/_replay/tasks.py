@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import io
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
@@ -17,6 +17,7 @@ from .._results.row_groups import RowGroups
 from .._traces.opening import open_trace
 from .._traces.remote import RemoteTrace
 from .._traces.trace import Trace
+from .job import Job
 from .waiting import on_worker
 
 REPORT_EVERY = 0.2  # seconds between two reports of a part's progress
@@ -24,62 +25,18 @@ REPORT_EVERY = 0.2  # seconds between two reports of a part's progress
 Statistics = tuple[np.ndarray, np.ndarray]  # pairs, and their statistics of pass 1
 
 
-@dataclass(frozen=True)
-class Job:
-    """The data shared by all parts of a replay."""
-
-    # Specs, topologies, steps and tensors by index, workers, seed.
-    arguments: tuple[list[str], list[str], list[int], list[int], int, int]
-    shard: tuple[int, int]
-    draws: int
-    threads: int  # 0: as many as a Dask worker has
-    memory: int  # bytes; 0: half of a Dask worker's limit
-    states: Mapping[str, Any]
-    keep_states: bool
-    device: str
-    kinds: list[str]  # of files that are read
-    check: bool  # whether to compare them with their SHA-256
-    persistence: bool = False
-
-    def options(self, threads: int = 0, memory: int = 0) -> _core.ReplayOptions:
-        return _core.ReplayOptions(
-            *self.arguments,
-            *self.shard,
-            self.draws,
-            self.threads or threads,
-            self.memory or memory,
-            self.persistence,
-        )
-
-    def options_of(self, worker: Any) -> _core.ReplayOptions:
-        """With the threads and the memory of this Dask worker."""
-        return self.options(worker.state.nthreads, (worker.memory_manager.memory_limit or 0) // 2)
-
-    def device_here(self) -> Any:
-        """The GPU, if requested."""
-        if self.device != "cuda":
-            return None
-        from .._arrays.gpu import row_device
-
-        return row_device()
-
-
+@dataclass(eq=False)
 class OpenTrace:
     """A trace on a Dask worker, with its fetched and checked files; others open it again."""
 
-    def __init__(
-        self, path: str, version: str, trace_hash: str, job: Job, steps: list[int]
-    ) -> None:
-        self.path, self.version, self.trace_hash, self.job, self.steps = (
-            path,
-            version,
-            trace_hash,
-            job,
-            steps,
-        )
+    path: str
+    version: str
+    trace_hash: str
+    job: Job
+    steps: list[int]
 
     def __reduce__(self) -> tuple[type[OpenTrace], tuple]:
-        return OpenTrace, (self.path, self.version, self.trace_hash, self.job, self.steps)
+        return OpenTrace, tuple(getattr(self, field.name) for field in fields(self))
 
     @cached_property
     def trace(self) -> Trace:
@@ -137,9 +94,9 @@ def read_part(
     """Pass 1 of one part: the statistics of pairs, and the columns of their histograms."""
     core = opened.trace.core
     with on_worker() as worker:
-        told = _telling(worker, topic, ("read", part))
+        report = _telling(worker, topic, ("read", part))
         agreed, histograms = _core.read_statistics(
-            core, opened.job.options_of(worker), pairs.tolist(), told
+            core, opened.job.options_of(worker), pairs.tolist(), report
         )
         return (pairs, agreed), histograms
 
@@ -155,8 +112,8 @@ def run_part(
     """Pass 2 of one part: rows as a Parquet file, columns of noise and windows, states after."""
     job, core = opened.job, opened.trace.core
     with on_worker() as worker:
-        told = _telling(worker, topic, ("run", part))
-        pairs, agreed = (np.concatenate(found) for found in zip(*statistics))
+        report = _telling(worker, topic, ("run", part))
+        pairs, agreed = (np.concatenate(several) for several in zip(*statistics))
         agreed[pairs] = agreed.copy()
         file = io.BytesIO()
         groups = RowGroups(file)
@@ -168,7 +125,7 @@ def run_part(
             agreed,
             states,
             job.keep_states,
-            told,
+            report,
             job.device_here(),
         )
         groups.close()

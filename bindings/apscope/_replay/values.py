@@ -12,7 +12,7 @@ import numpy as np
 
 from .. import _core
 from .._results.results import Results
-from .._text import count_of, printable
+from .._text import aligned, count_of, printable
 from .._traces.trace import Trace
 from .replay import replay
 
@@ -58,31 +58,27 @@ class Values:
 
 def rows_of(results: Results, table: str, columns: str) -> Iterator[tuple[Any, ...]]:
     """Rows of these columns, without pandas, which is slow to import."""
-    whole = results.as_columns(table)
-    return zip(
-        *(
-            (column[0] if isinstance(column, tuple) else column).tolist()
-            for column in (whole[name] for name in columns.split())
-        )
-    )
+    by_name = results.as_columns(table)
+    several = (by_name[name] for name in columns.split())
+    return zip(*((c[0] if isinstance(c, tuple) else c).tolist() for c in several))
 
 
 def values_of(results: Results, trace: Trace) -> dict[str, Values]:
     """Tensor -> its values, of a replay of some steps."""
-    found = {name: Values() for name in trace.tensors}
+    values = {name: Values() for name in trace.tensors}
     for stage, name, count, nan, infinite, squares in rows_of(
         results, "frame", "stage tensor counted nan infinite sum_squared_reference"
     ):
         if stage == "wire":
-            found[name].add(
+            values[name].add(
                 Values(count=count + nan + infinite, nan=nan, infinite=infinite, squares=squares)
             )
     for name, kind, exponent, count in rows_of(results, "histograms", "tensor kind exponent count"):
         if kind == "finite":
-            found[name].exponents[exponent] += count
+            values[name].exponents[exponent] += count
         elif kind == "zero":
-            found[name].zeros += count
-    return found
+            values[name].zeros += count
+    return values
 
 
 def histogram(exponents: dict[int, int]) -> list[str]:
@@ -120,8 +116,8 @@ def describe_values(trace: Trace, most: int = 20) -> str:
     if not steps:
         return ""
     results = replay(trace, "none:fp32", topology=(), steps=steps, check=False)
-    found, all_of_them = values_of(results, trace), Values()
-    for values in found.values():
+    of_tensor, all_of_them = values_of(results, trace), Values()
+    for values in of_tensor.values():
         all_of_them.add(values)
     sizes = {
         tensor.name: (tensor.size, tensor.role, list(tensor.shape))
@@ -135,7 +131,7 @@ def describe_values(trace: Trace, most: int = 20) -> str:
             printable(name, 100),
             printable(sizes[name][1]),
             f"{sizes[name][0]:,}",
-            *found[name].cells(),
+            *of_tensor[name].cells(),
             str(sizes[name][2]),
         ]
         for name in shown
@@ -143,18 +139,10 @@ def describe_values(trace: Trace, most: int = 20) -> str:
     rows.append(
         ["all", "", f"{sum(size for size, _, _ in sizes.values()):,}", *all_of_them.cells(), ""]
     )
-    columns = ["tensor", "role", *head, "shape"]
-    widths = [max(len(row[i]) for row in [columns, *rows]) for i in range(len(columns))]
-    right = range(2, 2 + len(head))
     where = f"step {steps[0]}" if len(steps) == 1 else f"steps {', '.join(map(str, steps))}"
     lines = [f"gradients of {where}, all workers; min and max: exponents of finite nonzero values"]
-    for row in [columns, *rows]:
-        lines.append(
-            "  ".join(
-                cell.rjust(w) if i in right else cell.ljust(w)
-                for i, (cell, w) in enumerate(zip(row, widths))
-            ).rstrip()
-        )
+    words = ("tensor", "role", "shape")
+    lines += aligned(["tensor", "role", *head, "shape"], rows, words)[0]
     if len(shown) < len(names):
         lines.insert(-1, f"... and {len(names) - len(shown)} smaller tensors; --all shows them")
     return "\n".join(
@@ -174,8 +162,8 @@ def _rounding_noise(results: Results) -> list[str]:
     sums: dict[str, np.ndarray] = {}
     _, all_workers = results.as_columns("noise")["without"]
     rows = rows_of(results, "noise", "tensor sum_squared_reference sum_noise elements")
-    for (name, *numbers), whole in zip(rows, all_workers):
-        if whole:
+    for (name, *numbers), of_all in zip(rows, all_workers):
+        if of_all:
             sums[name] = sums.get(name, np.zeros(3)) + numbers
     zero = _core.numerically_zero(*np.array(list(sums.values())).reshape(-1, 3).T)
     names = [printable(name, 100) for name, is_zero in zip(sums, zero) if is_zero]

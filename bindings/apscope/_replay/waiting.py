@@ -101,8 +101,8 @@ def _wait_for(client: Client, futures: Sequence[Any], anywhere: bool) -> None:
             idle = 0
         else:
             wait_for_workers(client)
-            taken = look(client)[1]
-            idle = 0 if any(future.key in taken for future in pending) else idle + 1
+            processing = look(client)[1]
+            idle = 0 if any(future.key in processing for future in pending) else idle + 1
             if idle >= STRANDED_AFTER and not anywhere:
                 raise StrandedError
 

@@ -105,9 +105,9 @@ def check_destination(out_path: str | os.PathLike, *, force: bool = False) -> Pa
 
 def _results(given: Given, persistence: bool) -> Results:
     """Results as they are, opened, or of a replay of a trace."""
-    found = results_or_trace(given)
-    if isinstance(found, Results):
-        return found
+    source = results_or_trace(given)
+    if isinstance(source, Results):
+        return source
     from .._replay.replay import replay
 
-    return replay(found, limit=True, persistence=persistence)
+    return replay(source, limit=True, persistence=persistence)

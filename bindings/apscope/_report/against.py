@@ -61,22 +61,22 @@ def _met(
     tables: list[list[Row]], traces: dict[str, str], schemes: dict[str, str]
 ) -> list[tuple[Row, Row]]:
     """The rows of both sides that are compared, in the order of the first."""
-    others: dict[tuple[str, str], dict[str, Row]] = {}
+    by_scheme: dict[tuple[str, str], dict[str, Row]] = {}
     for row in tables[1]:
-        others.setdefault((row["trace"], row["scheme"]), {})[row["topology"]] = row
-    mine: dict[tuple[str, str], dict[str, Row]] = {}
+        by_scheme.setdefault((row["trace"], row["scheme"]), {})[row["topology"]] = row
+    here: dict[tuple[str, str], dict[str, Row]] = {}
     for row in tables[0]:
-        mine.setdefault((row["trace"], row["scheme"]), {})[row["topology"]] = row
-    found = []
+        here.setdefault((row["trace"], row["scheme"]), {})[row["topology"]] = row
+    pairs = []
     for row in tables[0]:
         trace, scheme, topology = row["trace"], row["scheme"], row["topology"]
-        there = others.get((traces.get(trace, ""), schemes.get(scheme, "")), {})
-        left = [t for t in there if t not in mine[trace, scheme]]
+        there = by_scheme.get((traces.get(trace, ""), schemes.get(scheme, "")), {})
+        unmatched = [t for t in there if t not in here[trace, scheme]]
         if topology in there:
-            found.append((row, there[topology]))
-        elif len(left) == 1 and sum(t not in there for t in mine[trace, scheme]) == 1:
-            found.append((row, there[left[0]]))
-    return found
+            pairs.append((row, there[topology]))
+        elif len(unmatched) == 1 and sum(t not in there for t in here[trace, scheme]) == 1:
+            pairs.append((row, there[unmatched[0]]))
+    return pairs
 
 
 def _row(one: Row, other: Row) -> Row:
@@ -121,7 +121,7 @@ def _alone(
     tables: list[list[Row]],
     traces: dict[str, str],
     schemes: dict[str, str],
-    met: list[tuple[Row, Row]],
+    compared_rows: list[tuple[Row, Row]],
 ) -> list[tuple[str, list[str]]]:
     """By side, its traces, schemes and reductions that the other lacks."""
     known = (set(traces), set(schemes)), (set(traces.values()), set(schemes.values()))
@@ -129,7 +129,9 @@ def _alone(
     for side, (name, table, (known_traces, known_schemes)) in enumerate(
         zip(("here", "there"), tables, known, strict=True)
     ):
-        compared = {tuple(pair[side][c] for c in ("trace", "scheme", "topology")) for pair in met}
+        compared = {
+            tuple(pair[side][c] for c in ("trace", "scheme", "topology")) for pair in compared_rows
+        }
         alone = [
             *(f"trace {r['trace']}" for r in table if r["trace"] not in known_traces),
             *(r["scheme"] for r in table if r["scheme"] not in known_schemes),

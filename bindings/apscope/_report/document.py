@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 
 from .._charts.choices import named
-from .._charts.colours import FAMILIES
 from .._charts.front import front_chart, kind_of, legend_of
 from .._charts.kinds import as_json
 from .._charts.layers import worst_of
@@ -25,6 +24,7 @@ from .._page import numbers
 from .._page.templates import render
 from .._rate_limit.known import Known
 from .._results.choices import worth
+from .._results.families import FAMILIES
 from .._results.figures import FIGURES, columns_of
 from .._results.limits import limits_of
 from .._results.noise import zero_layers
@@ -39,7 +39,7 @@ from .._text import clip, count_of
 from . import cautions, first, glossary, shown_schemes
 from .against import changes
 from .library import plot_script
-from .page_size import MAX_BYTES, fitted
+from .page_size import fitted
 from .payload import base64_of, pack
 from .plans import use_of
 from .script import script
@@ -48,13 +48,7 @@ from .tables import histograms_of, tables_of
 _HERE = Path(__file__).parent
 
 
-def page(
-    results: Any,
-    against: Any = None,
-    *,
-    max_bytes: int = MAX_BYTES,
-    gained: float | None = None,
-) -> str:
+def page(results: Any, against: Any = None, *, gained: float | None = None) -> str:
     """The report as self-contained HTML text, which also works in a frame of another page.
 
     Parameters
@@ -62,9 +56,6 @@ def page(
     results : Results
     against : Results, optional
         Earlier or other results; a section says what changed.
-    max_bytes : int
-        Space for the rows, in bytes of the text. Rows that do not fit are left out, and the page
-        says which.
     gained : float, optional
         Of the expected excess loss, as in `report`.
 
@@ -81,11 +72,11 @@ def page(
     if not len(frame):
         raise ValueError("the results have no rows, so there is nothing to report")
     topology, bits = shown_schemes.topology_of(frame), shown_schemes.bits_of(frame)
-    held = Results(
+    coded_results = Results(
         frame, results.histograms, results.provenance, results.noise, results.limit,
         results.persistence,
     )  # fmt: skip
-    summary = summary_of(held, gained=gained)
+    summary = summary_of(coded_results, gained=gained)
     rows = shown_schemes.front(summary, topology)
     worths = {trace: worth(rows[rows["trace"] == trace], bits) for trace in frame["trace"].unique()}
     best = [spec for table in worths.values() if len(table) for spec in table["scheme"]]
@@ -98,44 +89,38 @@ def page(
         for place, trace in enumerate(frame["trace"].unique())
     ]
     for section in sections:
-        trace, own = section["trace"], rows[rows["trace"] == section["trace"]]
-        compared = _rows_of_trace(frame, trace, zeros.get(trace, []))
+        trace, front_rows = section["trace"], rows[rows["trace"] == section["trace"]]
+        section["zero"] = zeros.get(trace, [])  # numerically: no comparison has them
+        selected = (frame["trace"] == trace) & ~frame["tensor"].isin(section["zero"])
+        compared = compared_rows(frame[selected].reset_index(drop=True))
         worst = worst_of(compared)
         for row in section["families"]:
             row["worst"] = worst.get((row["scheme"], row["topology"]))
-        section["zero"] = zeros.get(trace, [])
         section["ladder"] = _ladder(ladders.get(trace), topology)
         section["choices"] = _choices(choices := worths[trace])
         section["first"] = first.row_of(
-            trace, own, compared, choices, bits, results.provenance,
+            trace, front_rows, compared, choices, bits, results.provenance,
             {(row["scheme"], row["topology"]): row["id"] for row in section["families"]},
             alone=section["alone"],
         )  # fmt: skip
-        section["limit"] = _limit(own, limits.get(trace))
-        section["use"] = use_of(results, trace, own, gained)
+        section["limit"] = _limit(front_rows, limits.get(trace))
+        section["use"] = use_of(results, trace, front_rows, gained)
     overview = _overview([s["trace"] for s in sections], duels)
     tables = tables_of(frame, summary) | {"histograms": histograms_of(results.histograms)}
-    tables, left_out = fitted(tables, topology, max_bytes)
+    tables, left_out = fitted(tables, topology)
     kinds = {t: kind_of(t) for t in summary["topology"].unique()}
     payload = pack(tables, reductionKinds=kinds, **_facts(frame, bits, topology, sections))
-    plain = (
-        reduction,
-        numbers.figure,
-        numbers.nmse,
-        numbers.over_noise,
-        numbers.percent,
-        numbers.seconds,
-        clip,
-        count_of,
-    )
     filters: dict[str, Callable[..., Any]] = {
         "code": _code,
         "breakable": _breakable,
         "spec": _spec,
         "excess": _excess,
+        "reduction": reduction,
+        "clip": clip,
+        "count_of": count_of,
+        **{name: getattr(numbers, name) for name in ("figure", "nmse", "over_noise", "percent")},
     }
-    filters |= {f.__name__: f for f in plain}
-    warnings = cautions.warnings(held, left_out)
+    warnings = cautions.warnings(coded_results, left_out)
     if against is not None and against.incomplete:
         warnings = [f"Of the other results: {against.incomplete}.", *warnings]
     return render(
@@ -163,12 +148,6 @@ def page(
         payload=base64_of(payload),
         library=base64_of(plot_script()),
     )
-
-
-def _rows_of_trace(frame: pd.DataFrame, trace: str, zero: list[str]) -> pd.DataFrame:
-    """The rows of one trace for comparisons, without layers that are numerically zero."""
-    own = (frame["trace"] == trace) & ~frame["tensor"].isin(zero)
-    return compared_rows(frame[own].reset_index(drop=True))
 
 
 def _listed(names: list[str]) -> str:
@@ -225,14 +204,14 @@ def _section(
     provenance: dict[str, Any],
 ) -> dict[str, Any]:
     """One trace's tables."""
-    own = rows[rows["trace"] == trace]
-    table = shown_schemes.best_of_families(own, bits)
-    met = duels[duels["trace"] == trace] if len(duels) else duels
+    front_rows = rows[rows["trace"] == trace]
+    table = shown_schemes.best_of_families(front_rows, bits)
+    compared = duels[duels["trace"] == trace] if len(duels) else duels
     return {
         "trace": trace,
         "place": place + 1,
         "alone": rows["trace"].nunique() == 1,
-        "whole": shown_schemes.shows_all(own),
+        "whole": shown_schemes.shows_all(front_rows),
         "about": next((t for t in provenance.get("traces", ()) if t["name"] == trace), {}),
         "families": [
             r | {"id": f"row-{place}-{i}"}
@@ -240,7 +219,7 @@ def _section(
                 table.astype(object).where(table.notna(), None).to_dict("records")
             )
         ],
-        "duels": met.to_dict("records"),
+        "duels": compared.to_dict("records"),
     }
 
 
@@ -329,10 +308,13 @@ def _facts(
         for s, b in bits.items()
     ]
     start_of = {s["trace"]: _start(s, schemes) for s in sections}
+    says, text = {}, ""
+    for figure in reversed(FIGURES):  # an empty text: the next entry's is for both
+        says[figure.name] = text = figure.says.replace("`", "") or text
     first = sections[0]["trace"]
     return {
         "schemes": schemes, "charts": as_json(), "wholeFigures": columns_of(page="whole"),
-        "figureSays": {f.name: f.says.replace("`", "") for f in FIGURES if f.page != "none"},
+        "figureSays": {f.name: says[f.name] for f in FIGURES if f.page != "none"},
         "formats": _ranges(dict.fromkeys(formats.values())), "startOf": start_of,
         "start": {"trace": first, "topology": topology, **start_of[first]},
         "reductionNames": {t: reduction(t) for t in frame["topology"].unique() if t},

@@ -16,7 +16,7 @@ from .._charts.front import FLOOR, MEASURES, front_chart
 from .._charts.layers import WORST, layer_map
 from .._charts.svg import bars_svg, cells_svg, chart_svg
 from .._page.numbers import figure
-from .._results.noise import told_error
+from .._results.noise import printed_error
 from .._results.pooling import is_own
 from .._results.ranking import RANKS
 from .._results.summary import of_topology
@@ -35,9 +35,9 @@ _SMALL, _LARGE = (350.0, 158.0), (440.0, 300.0)
 def _within(rows: pd.DataFrame, bits: dict[str, int]) -> tuple[pd.DataFrame, str]:
     """The sound schemes at a quarter of fp32's bytes, else at half, else at all; and the share."""
     for limit, called in _SHARES:
-        held = within(rows, bits, limit)
-        if len(held):
-            return held, called
+        sound = within(rows, bits, limit)
+        if len(sound):
+            return sound, called
     return rows.iloc[:0], ""
 
 
@@ -59,8 +59,8 @@ def chosen(rows: pd.DataFrame, bits: dict[str, int]) -> tuple[pd.Series | None, 
         None if every scheme overflowed, skipped a step, lost a layer or has no rank. Of equal
         errors, the scheme that was requested first.
     """
-    held, called = _within(rows, bits)
-    return (least(held, bits) if len(held) else None), called
+    sound, called = _within(rows, bits)
+    return (least(sound, bits) if len(sound) else None), called
 
 
 def verdict(rows: pd.DataFrame, bits: dict[str, int]) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def verdict(rows: pd.DataFrame, bits: dict[str, int]) -> dict[str, Any]:
         return {}
     noisy = not math.isnan(best["error_over_noise"])
     name = titles(rows["scheme"])(best["scheme"])
-    corrected, interval = _corrected(best) if noisy else ("", "")
+    value, low, high = printed_error(best)  # without the bias of few workers
     return {
         "scheme": best["scheme"],
         "name": name if len(name.split()) <= _WORDS else best["scheme"],
@@ -85,8 +85,8 @@ def verdict(rows: pd.DataFrame, bits: dict[str, int]) -> dict[str, Any]:
         "noisy": noisy,
         "nmse": figure(best["step_nmse"], 2),
         "error": fraction(best["error_over_noise"]) if noisy else "",
-        "corrected": corrected,
-        "interval": interval,
+        "corrected": fraction(value) if noisy else "",
+        "interval": "" if math.isnan(low) else f"{fraction(low)}–{fraction(high)}",
         "seconds": _seconds(rows, bits, best),
         "narrow": _narrow(rows, bits, best),
     }
@@ -94,24 +94,18 @@ def verdict(rows: pd.DataFrame, bits: dict[str, int]) -> dict[str, Any]:
 
 def _narrow(rows: pd.DataFrame, bits: dict[str, int], best: pd.Series) -> dict[str, str]:
     """The best of the narrowest width that is told, if it is not the best of the bytes above."""
-    found = winner(rows, bits, min(WIDTHS))
-    if found is None or (found.scheme, found.topology) == (best["scheme"], best["topology"]):
+    narrow = winner(rows, bits, min(WIDTHS))
+    if narrow is None or (narrow.scheme, narrow.topology) == (best["scheme"], best["topology"]):
         return {}
-    row = rows[rows["scheme"].eq(found.scheme) & rows["topology"].eq(found.topology)].iloc[0]
+    row = rows[rows["scheme"].eq(narrow.scheme) & rows["topology"].eq(narrow.topology)].iloc[0]
     return {
-        "bits": str(found.bits),
-        "scheme": found.scheme,
-        "scale": _scale(found.scheme),
-        "reduction": reduction(found.topology),
-        "nmse": figure(found.error, 2),
+        "bits": str(narrow.bits),
+        "scheme": narrow.scheme,
+        "scale": _scale(narrow.scheme),
+        "reduction": reduction(narrow.topology),
+        "nmse": figure(narrow.error, 2),
         "error": "" if math.isnan(row["error_over_noise"]) else fraction(row["error_over_noise"]),
     }
-
-
-def _corrected(row: pd.Series) -> tuple[str, str]:
-    """The error over noise of a row without the bias of few workers, and its interval."""
-    value, low, high = told_error(row)
-    return fraction(value), "" if math.isnan(low) else f"{fraction(low)}–{fraction(high)}"
 
 
 def _scale(spec: str) -> str:
@@ -125,7 +119,7 @@ def _scale(spec: str) -> str:
 def _seconds(rows: pd.DataFrame, bits: dict[str, int], best: pd.Series) -> list[dict[str, str]]:
     """What other figures say against the best scheme, in the words of the page."""
     named = titles(rows["scheme"])
-    held, _ = _within(rows, bits)
+    sound, _ = _within(rows, bits)
     return [
         {
             "figure": MEASURES.get(other.figure, other.figure.replace("_", " ")),
@@ -134,7 +128,7 @@ def _seconds(rows: pd.DataFrame, bits: dict[str, int], best: pd.Series) -> list[
             + (f", {reduction(other.topology)}" if other.topology != best["topology"] else ""),
             "times": figure(other.best / other.error, 2),
         }
-        for other in seconds(held, best, bits)
+        for other in seconds(sound, best, bits)
     ]
 
 
@@ -153,10 +147,6 @@ def fraction(value: float) -> str:
     return f"1/{float(f'{below:.2g}'):,.0f}" if below < 1e6 else figure(value, 2)
 
 
-def _told(value: float, noisy: bool) -> str:
-    return fraction(value) if noisy else figure(value, 2)
-
-
 def command(trace: str, spec: str, topology: str, provenance: dict[str, Any]) -> str:
     """A command that replays one scheme of the results again, with the trace's original path."""
     try:
@@ -171,8 +161,8 @@ def command(trace: str, spec: str, topology: str, provenance: dict[str, Any]) ->
 
 def _floor(rows: pd.DataFrame) -> float:
     """The lower edge of error against bytes; fp16 and fp32, far below, would flatten the chart."""
-    held = rows[in_class(rows["volume"], _SHARES[0][0])][RANKS]
-    return max(FLOOR, held[held > 0].min() / 50) if (held > 0).any() else FLOOR
+    errors = rows[in_class(rows["volume"], _SHARES[0][0])][RANKS]
+    return max(FLOOR, errors[errors > 0].min() / 50) if (errors > 0).any() else FLOOR
 
 
 def row_of(
@@ -201,21 +191,21 @@ def row_of(
     """
     from markupsafe import Markup
 
-    said = verdict(rows, bits)
+    parts = verdict(rows, bits)
     named = titles(rows["scheme"])
     width, height = _LARGE if alone else _SMALL
     unit = MEASURES[RANKS]
-    drawn = [bars_svg(choices_chart(choices, unit), width, height)] if len(choices) else []
-    topology = said.get("topology", rows["topology"].iloc[0])
+    charts = [bars_svg(choices_chart(choices, unit), width, height)] if len(choices) else []
+    topology = parts.get("topology", rows["topology"].iloc[0])
     if (rows["volume"] > 0).any():
-        drawn.append(
+        charts.append(
             chart_svg(
                 front_chart(
                     rows,
                     named,
                     lambda *row: links.get(row, ""),
                     floor=_floor(rows),
-                    prefer=said.get("scheme", ""),
+                    prefer=parts.get("scheme", ""),
                 ),
                 width,
                 height,
@@ -223,21 +213,27 @@ def row_of(
         )
     worst: Sequence[Row] = ()
     steps: Sequence[int] = ()
-    if said:
-        cells = layer_map(of_topology(compared, topology), said["scheme"], named)
-        drawn.append(cells_svg(cells, width, height))
+    if parts:
+        cells = layer_map(of_topology(compared, topology), parts["scheme"], named)
+        charts.append(cells_svg(cells, width, height))
         worst, steps = [row for row in cells.rows[:WORST] if row.peak], cells.steps
         if worst and worst[0].peak:
             peak, place = worst[0].peak
-            said |= {
+            parts |= {
                 "worst": worst[0].name,
-                "worst_error": "overflow" if math.isinf(peak) else _told(peak, said["noisy"]),
+                "worst_error": "overflow"
+                if math.isinf(peak)
+                else fraction(peak)
+                if parts["noisy"]
+                else figure(peak, 2),
                 "worst_step": cells.steps[place],
             }
     return {
-        "verdict": said,
-        "command": command(trace, said.get("scheme", rows["scheme"].iloc[0]), topology, provenance),
-        "charts": [Markup(svg) for svg in drawn],
+        "verdict": parts,
+        "command": command(
+            trace, parts.get("scheme", rows["scheme"].iloc[0]), topology, provenance
+        ),
+        "charts": [Markup(svg) for svg in charts],
         "worst": worst,
         "steps": steps,
     }

@@ -24,7 +24,7 @@ def fitted(
     """The tables of the page, and one sentence per omission.
 
     All topologies but `topology` and those beside it on the front are dropped first, then steps,
-    evenly. Sums over the steps and figures are computed from all rows before that.
+    evenly. Figures are computed from all rows before that.
 
     Parameters
     ----------
@@ -51,14 +51,15 @@ def fitted(
         return max_bytes - sum(_text_bytes(t) for name, t in tables.items() if name != "rows")
 
     if _estimate(tables["rows"]) > room():
-        held = tables["rows"]["topology"].unique()
-        kept = [t for t in held if t in ("", "exact") or is_on_front(t, topology)]
-        if gone := [t for t in held if t not in kept]:
-            for name in ("rows", "sums", "filtered"):
-                own = tables[name]["topology"].isin(kept)
-                tables[name] = tables[name][own].reset_index(drop=True)
+        topologies = tables["rows"]["topology"].unique()
+        retained = [t for t in topologies if t in ("", "exact") or is_on_front(t, topology)]
+        if dropped := [t for t in topologies if t not in retained]:
+            for name in ("rows", "filtered"):
+                selected = tables[name]["topology"].isin(retained)
+                tables[name] = tables[name][selected].reset_index(drop=True)
             left_out.append(
-                f"The topologies {', '.join(gone)} are not in the interactive parts of this page."
+                f"The topologies {', '.join(dropped)} are not in the interactive parts of this "
+                "page."
             )
     if (size := _estimate(rows := tables["rows"])) > room():
         steps = rows.groupby("trace", sort=False)["step"].unique()
@@ -66,13 +67,13 @@ def fitted(
         chosen = pd.concat(
             [pd.DataFrame({"trace": t, "step": _evenly(list(s), share)}) for t, s in steps.items()]
         )
-        told = ", ".join(
+        counts = ", ".join(
             f"{len(chosen[chosen['trace'] == t])} of {len(s)} of {t}" for t, s in steps.items()
         )
         tables["rows"] = rows.merge(chosen, on=["trace", "step"])
         left_out.append(
-            f"The interactive parts of this page use some of the steps, evenly chosen: {told}. The "
-            "first part is computed from all."
+            f"The interactive parts of this page use some of the steps, evenly chosen: {counts}. "
+            "The first part is computed from all."
         )
     return tables, left_out
 

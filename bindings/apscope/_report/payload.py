@@ -93,13 +93,5 @@ def _encoded(column: pd.Series) -> tuple[np.ndarray, dict[str, Any]]:
 
 
 def _unsigned(codes: np.ndarray) -> np.ndarray:
-    largest = int(codes.max(initial=0))
-    return codes.astype(
-        "<u1"
-        if largest < 2**8
-        else "<u2"
-        if largest < 2**16
-        else "<u4"
-        if largest < 2**32
-        else "<f8"
-    )
+    kind = np.min_scalar_type(int(codes.max(initial=0)))
+    return codes.astype("<f8" if kind.itemsize > 4 else kind.newbyteorder("<"))

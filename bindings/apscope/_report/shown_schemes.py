@@ -12,9 +12,9 @@ import pandas as pd
 
 from .._page.numbers import gap
 from .._replay.ladder import ladder
-from .._results.comparison import compare
+from .._results.comparison import USED, compare
 from .._results.differences import Sent, cause, sides_differ
-from .._results.pooling import PARTS, headline_topology, is_own
+from .._results.pooling import headline_topology, is_own
 from .._results.ranking import RANKS
 from .._results.summary import family_of, front, headline
 from .._results.volume import same_bytes
@@ -135,7 +135,7 @@ def pairs(schemes: list[str], rows: pd.DataFrame, bits: dict[str, int]) -> list[
     bits : dict
         From `bits_of`.
     """
-    found = []
+    matches = []
     for one in (s for s in schemes if family_of(s) == "APS" and follows_amax(s)):
         a = as_scheme(one)
         if a.keys.get("unit", "tensor") != "tensor":
@@ -150,10 +150,10 @@ def pairs(schemes: list[str], rows: pd.DataFrame, bits: dict[str, int]) -> list[
                 continue
             shared = set(a.keys) & set(b.keys)
             if all(a.keys[k] == b.keys[k] for k in shared) if one_scale(other) else plain:
-                found.append((one, other))
-    if found:
+                matches.append((one, other))
+    if matches:
         return sorted(
-            found, key=lambda pair: (family_of(pair[1]) == "stochastic", not one_scale(pair[1]))
+            matches, key=lambda pair: (family_of(pair[1]) == "stochastic", not one_scale(pair[1]))
         )
     rest = rows[(rows["family"] != "baseline") & rows[RANKS].notna()]
     if not len(rest):
@@ -186,13 +186,13 @@ def sided(
     best : list of str
         Specs that are compared with themselves in another reduction, before those of `pairs`.
     """
-    held: dict[str, dict[str, float]] = {}
+    volumes_of: dict[str, dict[str, float]] = {}
     for row in rows.itertuples():
-        held.setdefault(row.scheme, {}).setdefault(row.topology, row.volume)
-    found: list[tuple[Side, Side]] = []
+        volumes_of.setdefault(row.scheme, {}).setdefault(row.topology, row.volume)
+    sides: list[tuple[Side, Side]] = []
     for scheme in dict.fromkeys([*best, *(a for a, _ in pairs)]):
-        volumes = held.get(scheme, {})
-        found += [
+        volumes = volumes_of.get(scheme, {})
+        sides += [
             ((scheme, name), (scheme, topology))
             for name, volume in volumes.items()
             if name != topology in volumes
@@ -200,21 +200,12 @@ def sided(
             and same_bytes(volume, volumes[topology])
         ]
     for a, b in pairs:
-        of_a, of_b = (sorted(held.get(s, ()), key=lambda t: t != topology) for s in (a, b))
+        of_a, of_b = (sorted(volumes_of.get(s, ()), key=lambda t: t != topology) for s in (a, b))
         common = [name for name in of_a if name in of_b]
         if not common and of_a and of_b:
             common = [""]
-        found += [((a, name or of_a[0]), (b, name or of_b[0])) for name in common]
-    return list(dict.fromkeys(found))
-
-
-#: Columns that `compare` reads.
-_READ = (
-    "trace", "step", "tensor", "scheme", "topology", "stage", "skipped", "nonzero", "underflow",
-    "overflow", "cosine", "sum_squared_error",
-    "sum_squared_reference", "sum_signed_error", "sum_absolute_reference", "sum_noise",
-    "noise_blocks", "sum_log2_error_over_noise", *PARTS,
-)  # fmt: skip
+        sides += [((a, name or of_a[0]), (b, name or of_b[0])) for name in common]
+    return list(dict.fromkeys(sides))
 
 
 def _side(scheme: str, topology: str) -> str:
@@ -247,28 +238,28 @@ def duels(frame: pd.DataFrame, sides: list[tuple[Side, Side]], rows: pd.DataFram
     # Only the columns and rows that `compare` reads, because it is called often.
     used = {"", "exact", *(name for pair in sides for _, name in pair)}
     others = [t for t in frame["topology"].unique() if t not in used and not is_own(t)]
-    read = frame.loc[~frame["topology"].isin(others), [c for c in _READ if c in frame]]
-    held = dict(iter(read.groupby("scheme", sort=False, observed=True)))
+    read = frame.loc[~frame["topology"].isin(others), [c for c in USED if c in frame]]
+    by_scheme = dict(iter(read.groupby("scheme", sort=False, observed=True)))
     volumes = {(r.trace, r.scheme, r.topology): r.volume for r in rows.itertuples()}
     for (a, of_a), (b, of_b) in sides:
-        two = held[a] if a == b else pd.concat([held[a], held[b]])
+        two = by_scheme[a] if a == b else pd.concat([by_scheme[a], by_scheme[b]])
         try:
             table = compare(two, _side(a, of_a), _side(b, of_b))
         except ValueError:
             continue  # no trace has both sides
         for trace, part in table.groupby("trace", sort=False):
-            whole, layers = part.iloc[0], part.iloc[1:]
-            if not whole["steps"]:
+            total, layers = part.iloc[0], part.iloc[1:]
+            if not total["steps"]:
                 continue
-            ratio = ratio_of(whole[f"{RANKS}_a"], whole[f"{RANKS}_b"])
+            ratio = ratio_of(total[f"{RANKS}_a"], total[f"{RANKS}_b"])
             one, other = (
                 Sent(s, t, volumes.get((trace, s, t), float("nan")))
-                for s, t in ((a, whole["topology_a"]), (b, whole["topology_b"]))
+                for s, t in ((a, total["topology_a"]), (b, total["topology_b"]))
             )
             differ = sides_differ(one, other)
             records.append(
                 {
-                    **whole,
+                    **total,
                     "a": a,
                     "b": b,
                     "volume_a": one.volume,

@@ -13,8 +13,6 @@ from .comparison import COLUMNS as COMPARED
 from .comparison import USED, met
 from .row_table import frame_of, rows_of
 
-__all__ = ["COLUMNS", "HELD", "against", "meeting", "only", "settings"]
-
 #: Which results have a scheme of a trace.
 HELD = ("both", "first", "second")
 #: Columns of `against`, in order.
@@ -28,30 +26,7 @@ COLUMNS = (
 
 @guarded
 def against(first: Any, second: Any, topology: str | None = None) -> pd.DataFrame:
-    """Every scheme of two results, the first against the second.
-
-    Parameters
-    ----------
-    first, second : Results or DataFrame
-        RESULTS tables: of another seed, recording or version.
-    topology : str, optional
-        As for `compare`.
-
-    Returns
-    -------
-    DataFrame
-        A row per trace and scheme, in the order of the first results, then those only in the
-        second: ``trace``, ``scheme``, ``held_by`` (``both``, ``first`` or ``second``), then the
-        columns of `compare`, all layers together, ``_a`` of the first results and ``_b`` of the
-        second; empty for schemes of only one. A ratio below 1, and a win, mean less error in the
-        first. Only layers and steps that both have are counted.
-
-    Raises
-    ------
-    ValueError
-        No trace of the one matches one of the other, by name or as the only one of each, or they
-        have no common layer and step.
-    """
+    """`Results.against`, also of tables of rows."""
     core = _core.Pairing(*(rows_of(results, USED).core for results in (first, second)))
     rows = [
         {name: values[0] for name, values in row.pop("figures", {}).items()} | row
@@ -107,18 +82,18 @@ def meeting(here: list[dict[str, Any]], there: list[dict[str, Any]]) -> dict[str
         {t["name"]: {(x["name"], tuple(x["shape"])) for x in t.get("tensors", ())} for t in side}
         for side in (here, there)
     ]
-    found = {
+    pairs = {
         n: m
         for n, m in met(*map(list, sides)).items()
         if sides[0][n] & sides[1][m] or not (sides[0][n] and sides[1][m])
     }
-    if not found:
+    if not pairs:
         names = [clip(", ".join(side), 80) or "none" for side in sides]
         raise ValueError(
             f"the other results are of another trace ({names[1]}, here {names[0]}) and have no "
             "tensor in common with these; give results of the same model"
         )
-    return found
+    return pairs
 
 
 def settings(first: Any, second: Any) -> list[tuple[str, str, str]]:

@@ -19,8 +19,6 @@ from .persistence import windows_of
 from .row_table import Rows, frame_of, rows_of
 from .summary import COLUMNS, USED, frame_of_summary
 
-__all__ = ["BY", "across", "by", "specs_of"]
-
 #: Parts of results, and their column in a RESULTS table.
 BY = {"layer": "tensor", "role": "role", "step": "step"}
 #: Columns of a summary that refer to a whole step: modelled times; and the family.
@@ -37,37 +35,7 @@ def by(
     batch_factor: float = 1.0,
     optimizer: str | None = None,
 ) -> pd.DataFrame:
-    """The summary of every layer, role or step.
-
-    Parameters
-    ----------
-    results : Results or DataFrame
-        A RESULTS table.
-    part : str
-        ``layer``, ``role`` or ``step``.
-    schemes : sequence of Scheme or str, optional
-        Which, in any spelling; by default all.
-    topology : str, optional
-        For schemes without their own reduction; by default the first replayed topology that adds in
-        a format. ``exact``: for all schemes.
-    batch_factor : float
-        As for `summary`.
-    optimizer : str, optional
-        As for `summary`.
-
-    Returns
-    -------
-    DataFrame
-        A row per trace, scheme and part: ``trace``, `part`, then the columns of `summary` over the
-        rows of that part, except the family, the modelled times, and ``worst_layer`` by layer,
-        ``worst_step`` by step. Schemes in the order of `summary`, layers in the trace's order,
-        steps ascending.
-
-    Raises
-    ------
-    ValueError
-        No such part, scheme, topology or optimizer; `batch_factor` is not a positive number.
-    """
+    """`Results.by` without a column, also of tables of rows."""
     check_batch_factor(batch_factor)
     text("part", part)
     if topology is not None:
@@ -80,13 +48,13 @@ def by(
     else:
         frame = frame_of(results)
         rows = Rows(coded_of(frame[frame["scheme"].isin(specs_of(frame, schemes))], used))
-    found = rows.core.by(
+    summary = rows.core.by(
         part, topology, batch_factor, noise_of(results), windows_of(results), optimizer
     )
-    table = frame_of_summary(rows, found, [BY[part]]).rename(columns={BY[part]: part})
+    table = frame_of_summary(rows, summary, [BY[part]]).rename(columns={BY[part]: part})
     columns = ["trace", part, *(c for c in COLUMNS if c not in ("trace", *_WHOLE, f"worst_{part}"))]
     return (
-        table.iloc[found["order"]]
+        table.iloc[summary["order"]]
         .reset_index(drop=True)[columns]
         .astype({"step": np.int64} if part == "step" else {})
     )
@@ -102,21 +70,23 @@ def across(table: pd.DataFrame, part: str, column: str) -> pd.DataFrame:
     """
     figures_of = [c for c in table.columns if c not in ("trace", "scheme", part)]
     if column not in figures_of:
-        whole = [c for c in (*_WHOLE, "worst_layer", "worst_step") if c not in figures_of]
+        of_whole_schemes = [
+            c for c in (*_WHOLE, "worst_layer", "worst_step") if c not in figures_of
+        ]
         raise ValueError(
             f"there is no column '{column}' by {part}; "
             + (
                 "only the summary of whole schemes has it"
-                if column in whole
+                if column in of_whole_schemes
                 else near
-                if (near := hint(column, whole)).startswith("did you mean")
+                if (near := hint(column, of_whole_schemes)).startswith("did you mean")
                 and not hint(column, figures_of).startswith("did you mean")
                 else hint(column, figures_of, len(figures_of))
             )
         )
     places, specs = table[["trace", part]].drop_duplicates(), table["scheme"].unique()
-    found = table.set_index(["trace", part, "scheme"])[column].unstack("scheme")
-    return found.reindex(
+    wide = table.set_index(["trace", part, "scheme"])[column].unstack("scheme")
+    return wide.reindex(
         index=pd.MultiIndex.from_frame(places), columns=pd.Index(specs, name="scheme")
     )
 

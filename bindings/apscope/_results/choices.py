@@ -16,8 +16,6 @@ from .pooling import is_own
 from .ranking import RANKS, UNSOUND
 from .volume import same_bytes
 
-__all__ = ["CHOICES", "Choices", "choices_of", "worth"]
-
 #: The choices, in the order in which they are told.
 CHOICES = ("reduction", "format", "scale")
 #: Units of a scale from the finest: blocks by their size, then these.
@@ -62,7 +60,7 @@ def coarseness(scale: str) -> tuple[int, int]:
     return (1 + _UNITS.index(kind) if kind in _UNITS else len(_UNITS) + 1, 0)
 
 
-def worth(rows: pd.DataFrame, bits: dict[str, int], error: str = RANKS) -> pd.DataFrame:
+def worth(rows: pd.DataFrame, bits: dict[str, int]) -> pd.DataFrame:
     """The best scheme of each width, and every scheme that differs from it in one choice.
 
     Parameters
@@ -71,8 +69,6 @@ def worth(rows: pd.DataFrame, bits: dict[str, int], error: str = RANKS) -> pd.Da
         The front of one trace, from `summary.front`.
     bits : dict
         Scheme -> bits per value, without side information.
-    error : str
-        The column that ranks.
 
     Returns
     -------
@@ -85,34 +81,34 @@ def worth(rows: pd.DataFrame, bits: dict[str, int], error: str = RANKS) -> pd.Da
         among those whose scheme was also replayed with another reduction at the same bytes; without
         any, among those with another row that differs in one choice. Baselines are left out.
     """
-    held = rows[
+    candidates = rows[
         (rows["family"] != "baseline")
         & (rows["topology"] != "exact")
-        & (rows[error].notna() | (rows["overflowed"] > 0))
+        & (rows[RANKS].notna() | (rows["overflowed"] > 0))
     ]
-    found = [
+    known = [
         (row, choices)
-        for row in held.to_dict("records")
+        for row in candidates.to_dict("records")
         if (choices := choices_of(row["scheme"], row["topology"]))
     ]
     records: list[dict[str, Any]] = []
-    for width in sorted({bits[row["scheme"]] for row, _ in found}, reverse=True):
-        own = [(row, c) for row, c in found if bits[row["scheme"]] == width and width <= 16]
+    for width in sorted({bits[row["scheme"]] for row, _ in known}, reverse=True):
+        of_width = [(row, c) for row, c in known if bits[row["scheme"]] == width and width <= 16]
         sound = [
-            (row, c, _changed(row, c, own))
-            for row, c in own
-            if not any(row[count] for count in UNSOUND) and row[error] > 0
+            (row, c, _changed(row, c, of_width))
+            for row, c in of_width
+            if not any(row[count] for count in UNSOUND) and row[RANKS] > 0
         ]
         both = [s for s in sound if any(choice == "reduction" for choice, _, _ in s[2])]
-        if not (some := both or [s for s in sound if s[2]]):
+        if not (eligible := both or [s for s in sound if s[2]]):
             continue
-        best, chosen, changed = min(some, key=lambda s: s[0][error])
+        best, chosen, changed = min(eligible, key=lambda s: s[0][RANKS])
         less = any(
-            row[error] < best[error] and same_bytes(row["volume"], best["volume"])
+            row[RANKS] < best[RANKS] and same_bytes(row["volume"], best["volume"])
             for row, _, _ in sound
         )
-        for choice, row, c in sorted(changed, key=_order(error)):
-            other = np.inf if row["overflowed"] else row[error]
+        for choice, row, c in sorted(changed, key=_order):
+            other = np.inf if row["overflowed"] else row[RANKS]
             records.append(
                 {
                     "bits": width,
@@ -120,10 +116,10 @@ def worth(rows: pd.DataFrame, bits: dict[str, int], error: str = RANKS) -> pd.Da
                     "of": getattr(chosen, choice),
                     "other": getattr(c, choice),
                     **{name: best[name] for name in ("scheme", "topology", "volume")},
-                    "error": best[error],
+                    "error": best[RANKS],
                     **{f"other_{name}": row[name] for name in ("scheme", "topology", "volume")},
                     "other_error": other,
-                    "factor": other / best[error],
+                    "factor": other / best[RANKS],
                     "less": less,
                 }
             )
@@ -131,34 +127,23 @@ def worth(rows: pd.DataFrame, bits: dict[str, int], error: str = RANKS) -> pd.Da
 
 
 def _changed(
-    row: dict[str, Any], own: Choices, rows: list[tuple[dict[str, Any], Choices]]
+    row: dict[str, Any], chosen: Choices, rows: list[tuple[dict[str, Any], Choices]]
 ) -> list[tuple[str, dict[str, Any], Choices]]:
     """The rows that differ in one choice: which, the row, its choices."""
     out = []
     for other, c in rows:
-        differ = [name for name in CHOICES if getattr(own, name) != getattr(c, name)]
-        if c.rest != own.rest or len(differ) != 1 or other["skipped"] or other["gaps"]:
+        differ = [name for name in CHOICES if getattr(chosen, name) != getattr(c, name)]
+        if c.rest != chosen.rest or len(differ) != 1 or other["skipped"] or other["gaps"]:
             continue
-        if differ == ["reduction"] and not _comparable(row, other):
+        own = is_own(row["topology"]) or is_own(other["topology"])
+        if differ == ["reduction"] and (own or not same_bytes(row["volume"], other["volume"])):
             continue
         out.append((differ[0], other, c))
     return out
 
 
-def _comparable(row: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Whether two reductions send the same bytes, and neither belongs to the scheme."""
-    if is_own(row["topology"]) or is_own(other["topology"]):
-        return False
-    return same_bytes(row["volume"], other["volume"])
-
-
-def _order(error: str) -> Any:
-    """Choices in their order; formats and reductions by error, scales from the finest."""
-
-    def key(changed: tuple[str, dict[str, Any], Choices]) -> tuple[Any, ...]:
-        choice, row, c = changed
-        place = coarseness(c.scale) if choice == "scale" else (0, 0)
-        value = row[error]
-        return (CHOICES.index(choice), place, bool(row["overflowed"]), value)
-
-    return key
+def _order(changed: tuple[str, dict[str, Any], Choices]) -> tuple[Any, ...]:
+    """Sorts choices in their order, formats and reductions by error, scales from the finest."""
+    choice, row, c = changed
+    place = coarseness(c.scale) if choice == "scale" else (0, 0)
+    return (CHOICES.index(choice), place, bool(row["overflowed"]), row[RANKS])

@@ -10,8 +10,6 @@ import numpy as np
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Coded", "CodedColumns", "coded_of"]
-
 
 class Coded(NamedTuple):
     """A column of texts."""

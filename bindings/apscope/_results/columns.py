@@ -21,20 +21,6 @@ if TYPE_CHECKING:
 
     from .stored import OnFile
 
-__all__ = [
-    "TEXT_COLUMNS",
-    "Columns",
-    "arrow_table",
-    "columns_that_pool",
-    "frame_of",
-    "joined",
-    "length",
-    "length_of",
-    "text_array",
-    "together",
-    "validity",
-]
-
 #: Columns of the table of results.
 TEXT_COLUMNS = ["trace", "tensor", "role", "scheme", "format", "topology", "stage", "note"]
 
@@ -78,15 +64,15 @@ def together(pieces: list[Columns]) -> Columns:
         return pieces.pop()
     rows = [dict(piece) for piece in pieces]  # each column is dropped once it is joined
     pieces.clear()
-    whole: dict[str, Any] = {}
+    joined: dict[str, Any] = {}
     for name, first in list(rows[0].items()):
         parts = [columns.pop(name) for columns in rows]
-        whole[name] = (
+        joined[name] = (
             tuple(map(np.concatenate, zip(*parts)))
             if isinstance(first, tuple)
             else np.concatenate(parts)
         )
-    return whole
+    return joined
 
 
 def frame_of(columns: Columns) -> pd.DataFrame:
@@ -144,12 +130,12 @@ def arrow_table(columns: Columns) -> pa.Table:
                 "metadata": None,
             }
         )
-    tells = {
+    pandas_metadata = {
         "index_columns": [], "column_indexes": [], "columns": described, "attributes": {},
         "creator": {"library": "pyarrow", "version": pa.__version__},
     }  # fmt: skip
     return pa.Table.from_arrays(arrays, names=list(columns)).replace_schema_metadata(
-        {"pandas": json.dumps(tells)}
+        {"pandas": json.dumps(pandas_metadata)}
     )
 
 

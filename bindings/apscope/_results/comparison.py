@@ -17,11 +17,6 @@ from .columns import columns_that_pool
 from .pooling import PARTS
 from .row_table import objects, rows_of
 
-__all__ = [
-    "COLUMNS", "compare", "compare_steps", "hint", "met", "ratios", "scheme_in", "side_in",
-    "spec_in",
-]  # fmt: skip
-
 #: Columns of `compare`, in order.
 COLUMNS = (
     "trace", "layer", "whole", "steps", "wins", "losses", "ties", "median_ratio", "worst_ratio",
@@ -132,11 +127,11 @@ class _Pairing:
         first = rows_of(results, USED)
         second = first if against is None else rows_of(against, USED)
         self._core = _core.Pairing(first.core, second.core)
-        self._held = [first.scheme_specs(), second.scheme_specs()]
+        self._schemes = [first.scheme_specs(), second.scheme_specs()]
 
     def sides(self, a: Any, b: Any) -> tuple[Side, Side]:
         """Both schemes, each with its reduction if it names one."""
-        one, other = (side_in(held, scheme) for held, scheme in zip(self._held, (a, b)))
+        one, other = (side_in(specs, scheme) for specs, scheme in zip(self._schemes, (a, b)))
         return one, other
 
     def by_layer(self, a: Any, b: Any, topology: str | None, layers: bool) -> pd.DataFrame:
@@ -151,25 +146,20 @@ class _Pairing:
             )  # fmt: skip
         return pd.concat(tables, ignore_index=True)[list(COLUMNS)]
 
-    def by_step(self, a: Any, b: Any, topology: str | None) -> pd.DataFrame:
-        pairs = self._core.steps(*self.sides(a, b), topology)
-        tables = [{"trace": p["trace"], "step": p["step"], **p["figures"]} for p in pairs]
-        return pd.concat(map(pd.DataFrame, tables), ignore_index=True)
-
     def by_cell(self, a: Any, b: Any, topology: str | None) -> pd.DataFrame:
         tables = []
         for pair in self._core.cells(*self.sides(a, b), topology):
             figures, names = pair["figures"], objects(pair["layer"])
-            found = {
+            columns = {
                 "trace": pair["trace"],
                 "layer": names,
                 "step": pd.array(pair["step"], "Int64"),
             }
-            found |= {
+            columns |= {
                 k: figures[k] for k in ("overflow_a", "overflow_b", "nmse_a", "nmse_b", "ratio")
             }
-            found |= {k: pair[k] for k in ("topology_a", "topology_b")}
-            tables.append(pd.DataFrame(found))
+            columns |= {k: pair[k] for k in ("topology_a", "topology_b")}
+            tables.append(pd.DataFrame(columns))
         return pd.concat(tables, ignore_index=True)
 
 
@@ -187,30 +177,6 @@ def ratios(results: Any, a: Any, b: Any, topology: str | None = None) -> pd.Data
     return _Pairing(results).by_cell(a, b, topology)
 
 
-@guarded
-def compare_steps(results: Any, a: Any, b: Any, topology: str | None = None) -> pd.DataFrame:
-    """Scheme `a` against scheme `b`, step by step.
-
-    Parameters
-    ----------
-    results, a, b, topology
-        As for `compare`.
-
-    Returns
-    -------
-    DataFrame
-        One row per trace and step that `compare` counts: ``trace``, ``step``, ``nmse_a``,
-        ``nmse_b`` (all layers of the step together, L of `compare`), and the numbers of layers in
-        which `a` has less, more or equal error: ``layers_won``, ``layers_lost``, ``layers_level``.
-
-    Raises
-    ------
-    ValueError
-        As `compare`.
-    """
-    return _Pairing(results).by_step(a, b, topology)
-
-
 def met(here: Sequence[str], there: Sequence[str]) -> dict[str, str]:
     """Matches traces of two results: by name, or as the only one of each."""
     return (
@@ -220,17 +186,17 @@ def met(here: Sequence[str], there: Sequence[str]) -> dict[str, str]:
     )
 
 
-def side_in(held: Sequence[str], scheme: Any) -> Side:
+def side_in(specs: Sequence[str], scheme: Any) -> Side:
     """A scheme of a table with these, given as a spec or as ``SPEC@TOPOLOGY``, as a `Side`."""
-    if isinstance(scheme, str) and scheme not in held:
+    if isinstance(scheme, str) and scheme not in specs:
         known = next(
-            (i for i, c in enumerate(scheme) if c == "@" and scheme[:i] in held), None
+            (i for i, c in enumerate(scheme) if c == "@" and scheme[:i] in specs), None
         )  # a name of another process may have an @
         if known is not None:
             return _side(scheme[:known], scheme[known + 1 :])
         spec, topology = _core.named_side(text("scheme", scheme))
-        return _side(spec_in(held, spec), topology)
-    return spec_in(held, scheme), None
+        return _side(spec_in(specs, spec), topology)
+    return spec_in(specs, scheme), None
 
 
 def _side(spec: str, topology: str | None) -> Side:
@@ -253,20 +219,20 @@ def scheme_in(frame: pd.DataFrame, scheme: Any) -> str:
     return spec_in(list(frame["scheme"].unique()), scheme)
 
 
-def spec_in(held: Sequence[str], scheme: Any) -> str:
+def spec_in(specs: Sequence[str], scheme: Any) -> str:
     """`scheme_in` of a table with these schemes."""
-    if isinstance(scheme, str) and scheme in held:  # perhaps of another process with more schemes
+    if isinstance(scheme, str) and scheme in specs:  # perhaps of another process with more schemes
         return scheme
     try:
         spec = as_scheme(scheme).spec
     except ValueError:
         name, _, settings = str(scheme).partition(":")
-        if "," in settings and any(one.startswith(f"{name}:") for one in held):
+        if "," in settings and any(one.startswith(f"{name}:") for one in specs):
             raise  # a key or value that this scheme does not have
         # Not a spec, such as the bare name of a scheme that needs a format: the message says more.
         spec = str(scheme)
-    if spec in held:
+    if spec in specs:
         return spec
     raise ValueError(
-        f"the results have no scheme '{clip(str(scheme), 200)}'; {hint(str(scheme), held)}"
+        f"the results have no scheme '{clip(str(scheme), 200)}'; {hint(str(scheme), specs)}"
     )

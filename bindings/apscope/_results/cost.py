@@ -36,24 +36,25 @@ LINKS: Mapping[str, Link] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Network:
-    """Links between the workers, and memory.
+    """The links between workers and the speed of their memory, of which times are modelled.
 
     Parameters
     ----------
     latency : float
-        Seconds per message between nodes.
+        Seconds that a message between nodes takes besides its bytes.
     bandwidth : float
-        Bytes per second and worker between nodes.
+        Bytes per second that a worker sends to other nodes.
     intra_latency, intra_bandwidth : float, optional
-        The same inside a node, used by hierarchies and with `nodes`; by default as between nodes.
+        The same inside a node, for hierarchies and where `nodes` is given; by default those between
+        nodes.
     pass_cost : float
-        Seconds per byte of one local pass over memory: scanning, encoding, decoding, adding.
+        Seconds per byte of one pass over a worker's memory: scanning, encoding, decoding, adding.
     nodes : int, optional
-        Number of nodes that the workers are on, neighbours together; it must divide their number.
-        By default every worker is a node of its own, or every group of a hierarchy.
+        The number of nodes, which must divide the number of workers; neighbours are on one node. By
+        default every worker, or every group of a hierarchy, has a node of its own.
     interfaces : int, optional
-        Network interfaces of a node, of `bandwidth` each, which its workers share, with `nodes`; by
-        default, and at most, one for each worker.
+        The number of a node's network interfaces, where `nodes` is given: each has `bandwidth`, and
+        the node's workers share them. By default, and at most, one for each worker.
     """
 
     latency: float = 5e-6
@@ -87,7 +88,12 @@ class Network:
         >>> Network.of("nvlink4", "infiniband_ndr", nodes=2).bandwidth
         48500000000.0
         """
-        near, far = (_known(text("link", name)) for name in (inside, between))
+        for name in (inside, between):
+            if text("link", name) not in LINKS:
+                raise ValueError(
+                    f"unknown link {clip(name)}; {hint(name, list(LINKS), len(LINKS), 'use')}"
+                )
+        near, far = LINKS[inside], LINKS[between]
         return replace(
             cls(
                 far.latency,
@@ -227,13 +233,13 @@ def collective(
     workers = integer("workers", workers, 1, 2**30)
     group = None if group is None else integer("group", group, 1, 2**30)
     nodes = None if nodes is None else integer("nodes", nodes, 1, 2**20)
-    partial, result = (float(sent if given is None else given) for given in (partial, result))
-    return _in_messages(
-        _core.collective_cost(
-            text("name", name), float(sent), partial, result, workers, group, nodes
-        ),
-        messages,
+    partial, result = (float(sent if size is None else size) for size in (partial, result))
+    cost = _core.collective_cost(
+        text("name", name), float(sent), partial, result, workers, group, nodes
     )
+    for count in ("messages", "intra_messages"):
+        cost[count] *= messages
+    return CollectiveCost(**cost)
 
 
 #: The columns of a table of results that modelled times are computed from.
@@ -333,27 +339,14 @@ def options_of(
 
 def modelled_times(rows: Rows, options: dict[str, Any]) -> pd.DataFrame:
     """`step_time` of rows for the core, by `options_of`."""
-    found = rows.core.step_time(**options)
-    first = found["first"]
+    times = rows.core.step_time(**options)
+    first = times["first"]
     return pd.DataFrame(
         {
             "trace": rows.cells("trace", first),
             "scheme": rows.cells("scheme", first),
-            "topology": objects(found["topology"]),
+            "topology": objects(times["topology"]),
             "workers": rows.cells("workers", first).astype(int),
-            **found["figures"],
+            **times["figures"],
         }
-    )
-
-
-def _known(name: str) -> Link:
-    if name not in LINKS:
-        raise ValueError(f"unknown link {clip(name)}; {hint(name, list(LINKS), len(LINKS), 'use')}")
-    return LINKS[name]
-
-
-def _in_messages(c: dict[str, Any], messages: int) -> CollectiveCost:
-    return CollectiveCost(
-        **c
-        | {"messages": c["messages"] * messages, "intra_messages": c["intra_messages"] * messages}
     )

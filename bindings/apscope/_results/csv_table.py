@@ -15,34 +15,18 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 
 from .._folders.reading import open_regular
-from .columns import text_array, validity
+from .columns import TEXT_COLUMNS, text_array, validity
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
-
-__all__ = ["read_csv", "write_csv"]
 
 _BEGINS_LIKE_A_FORMULA = "[=+\\-@\\t\\r＝＋－＠]"
 #: The bytes that such text, or text with apostrophes before it, can begin with in UTF-8.
 _FIRST_BYTES = np.frombuffer("=+-@\t\r＝'".encode(), np.uint8)[[0, 1, 2, 3, 4, 5, 6, -1]]
 
 #: Columns that are text even if every cell looks like a number.
-_TEXT = (
-    "trace",
-    "tensor",
-    "role",
-    "scheme",
-    "format",
-    "topology",
-    "stage",
-    "note",
-    "family",
-    "layer",
-    "worst_layer",
-    "topology_a",
-    "topology_b",
-)
+_TEXT = (*TEXT_COLUMNS, "family", "layer", "worst_layer", "topology_a", "topology_b")
 
 
 def write_csv(table: pa.Table, file: BinaryIO, *, header: bool = True) -> None:
@@ -51,7 +35,7 @@ def write_csv(table: pa.Table, file: BinaryIO, *, header: bool = True) -> None:
     import pyarrow.csv as pa_csv
 
     columns = [
-        pa.chunked_array([_shown(chunk) for chunk in column.chunks])
+        pa.chunked_array([_for_a_spreadsheet(chunk) for chunk in column.chunks])
         if column.num_chunks
         else column
         for column in table.columns
@@ -65,7 +49,7 @@ def write_csv(table: pa.Table, file: BinaryIO, *, header: bool = True) -> None:
     )
 
 
-def _shown(chunk: pa.Array) -> pa.Array:
+def _for_a_spreadsheet(chunk: pa.Array) -> pa.Array:
     """A column for a spreadsheet: escaped text, empty text missing, booleans in words."""
     import pyarrow as pa
 

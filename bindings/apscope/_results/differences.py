@@ -13,9 +13,8 @@ from .._schemes.scheme import Scheme, as_scheme, known_scheme, spec_of
 from .._schemes.titles import reduction
 from .comparison import side_in
 from .factors import factor, step_errors
-from .pooling import coded, compared_rows, frame_of, headline_topology, is_own
-
-__all__ = ["Sent", "cause", "chain", "decompose", "described", "differences", "sides_differ"]
+from .pooling import coded, compared_rows, headline_topology, is_own
+from .row_table import frame_of
 
 #: Aspects of schemes, in the order in which a chain changes them, and their keys.
 _ASPECTS = {
@@ -62,10 +61,6 @@ def _block(scheme: Scheme) -> int:
     return int(scheme.keys.get("block", "0")) or size
 
 
-def _two_levels(scheme: Scheme) -> bool:
-    return scheme.keys.get("tensor_scale", "false") == "true"
-
-
 def _scale(scheme: Scheme) -> str:
     keys = scheme.keys
     if scheme.name == "aps":
@@ -84,16 +79,17 @@ def _scale(scheme: Scheme) -> str:
     if scheme.name == "stochastic":
         return _UNITS["tensor"]
     if size := _block(scheme):
-        return f"one for {size} elements" + (", and one per layer" if _two_levels(scheme) else "")
+        layer = ", and one per layer" if keys.get("tensor_scale") == "true" else ""
+        return f"one for {size} elements{layer}"
     return "none" if scheme.name == "none" else f"of {scheme.name}"
 
 
 def described(scheme: Scheme) -> dict[str, str]:
     """Aspect -> the scheme's value; aspects that it does not have are omitted."""
     keys = scheme.keys
-    found = {"format": scheme.grid or scheme.format or "several", "scale": _scale(scheme)}
+    values = {"format": scheme.grid or scheme.format or "several", "scale": _scale(scheme)}
     if scheme.name == "stochastic":
-        return found | {
+        return values | {
             "rule": "ceil",
             "headroom": "one",
             "rounding": "stochastic",
@@ -101,25 +97,25 @@ def described(scheme: Scheme) -> dict[str, str]:
             "overflow": keys["overflow"],
         }
     if "rule" in keys and (scheme.name != "loss_scaling" or keys["scale"] == "largest"):
-        found["rule"] = keys["rule"]
+        values["rule"] = keys["rule"]
     if "headroom" in keys:
-        found["headroom"] = keys["headroom"]
+        values["headroom"] = keys["headroom"]
     if "rounding" in keys:
-        found["rounding"] = keys["rounding"]
+        values["rounding"] = keys["rounding"]
     if "accumulate" in keys:
         wide = (
             "rounded to the format"
             if keys["accumulate"] == "format"
             else f"in {keys['accumulate']}"
         )
-        found["sums"] = wide + (
+        values["sums"] = wide + (
             "" if keys["hop_rounding"] == "same" else f", {keys['hop_rounding']}"
         )
     if "overflow" in keys:
-        found["overflow"] = keys["overflow"]
+        values["overflow"] = keys["overflow"]
     if keys.get("divide", "after") != "after":
-        found["division"] = keys["divide"]
-    return found
+        values["division"] = keys["divide"]
+    return values
 
 
 def differences(a: Any, b: Any) -> list[tuple[str, str, str]]:
@@ -143,13 +139,13 @@ def differences(a: Any, b: Any) -> list[tuple[str, str, str]]:
         return []
     first, second = described(one), described(other)
     aspects = [aspect for aspect in _ASPECTS if aspect in first or aspect in second]
-    found = [
+    differing = [
         (name, first.get(name, "none"), second.get(name, "none"))
         for name in aspects
         if first.get(name) != second.get(name)
     ]
     known = all(s.name in (*_CHAINED, "none", "stochastic") for s in (one, other))
-    return found if found and known else [("scheme", one.spec, other.spec), *found]
+    return differing if differing and known else [("scheme", one.spec, other.spec), *differing]
 
 
 class Sent(NamedTuple):
@@ -174,12 +170,12 @@ def sides_differ(a: Sent, b: Sent) -> list[tuple[str, str, str]]:
         unread.add("sums")
     if all(two_phases) and all(_encoded_alone(side.scheme) for side in sides):
         unread.add("headroom")
-    found = [one for one in differences(a.scheme, b.scheme) if one[0] not in unread]
+    pairs = [one for one in differences(a.scheme, b.scheme) if one[0] not in unread]
     if a.topology != b.topology:
-        found.insert(0, ("reduction", reduction(a.topology), reduction(b.topology)))
+        pairs.insert(0, ("reduction", reduction(a.topology), reduction(b.topology)))
     if abs(a.volume - b.volume) > 1e-3:
-        found.append(("volume", f"{a.volume:.3g}", f"{b.volume:.3g}"))
-    return found
+        pairs.append(("volume", f"{a.volume:.3g}", f"{b.volume:.3g}"))
+    return pairs
 
 
 def _encoded_alone(spec: str) -> bool:
@@ -202,12 +198,15 @@ def _rung(scheme: Scheme) -> list[dict[str, str]]:
     way = [{"scale": "largest"}, {"unit": "model"}, {"unit": "tensor"}]
     if scheme.name == "loss_scaling":
         return [{"scale": scheme.keys["scale"]}]
-    own = {k: scheme.keys[k] for k in ("unit", "bucket", "delay", "frozen")}
-    plain = own["delay"] == "0" and own["frozen"] == "0" and own["bucket"] == "none"
-    at = next((i for i, rung in enumerate(way) if rung == {"unit": own["unit"]}), None)
+    finest = {k: scheme.keys[k] for k in ("unit", "bucket", "delay", "frozen")}
+    plain = finest["delay"] == "0" and finest["frozen"] == "0" and finest["bucket"] == "none"
+    at = next((i for i, rung in enumerate(way) if rung == {"unit": finest["unit"]}), None)
     if at is not None and plain:
         return way[: at + 1]
-    return [*(way[:2] if own["unit"].startswith("bucket") or own["unit"] == "model" else way), own]
+    return [
+        *(way[:2] if finest["unit"].startswith("bucket") or finest["unit"] == "model" else way),
+        finest,
+    ]
 
 
 def chain(a: Any, b: Any) -> list[tuple[str, str]]:
@@ -290,8 +289,8 @@ def decompose(results: Any, a: Any, b: Any, topology: str | None = None) -> pd.D
         Schemes that the results do not have.
     """
     frame = frame_of(results)
-    held = list(frame["scheme"].unique())
-    (a, of_a), (b, of_b) = (side_in(held, s) for s in (a, b))
+    schemes = list(frame["scheme"].unique())
+    (a, of_a), (b, of_b) = (side_in(schemes, s) for s in (a, b))
     links = chain(a, b)
     last = of_a or topology or of_b or headline_topology(frame)
     first = of_b or topology or of_a or last
@@ -309,7 +308,7 @@ def decompose(results: Any, a: Any, b: Any, topology: str | None = None) -> pd.D
         for what, before, after in pairs:
             sides = [errors[name].get((trace, spec)) for spec, name in (before, after)]
             known = sides[0] is not None and sides[1] is not None
-            found = factor(*sides) if known else (float("nan"),) * 3
+            factors = factor(*sides) if known else (float("nan"),) * 3
             specs = [before[0], after[0]]
             texts = (
                 specs
@@ -318,7 +317,7 @@ def decompose(results: Any, a: Any, b: Any, topology: str | None = None) -> pd.D
                 if what == "reduction"
                 else [described(as_scheme(spec)).get(what, "") for spec in specs]
             )
-            out.append([trace, what, *specs, *texts, *found])
+            out.append([trace, what, *specs, *texts, *factors])
     return pd.DataFrame(
         out,
         columns=[

@@ -10,13 +10,11 @@ from .pooling import coded, compared_rows
 from .ranking import RANKS
 from .summary import by_scheme
 
-__all__ = ["factor", "step_errors"]
-
 
 def step_errors(frame: pd.DataFrame) -> dict[tuple[str, str], pd.Series]:
     """By (trace, scheme): the figure that ranks, of every step; infinite with overflow."""
-    rows, found = by_scheme(compared_rows(coded(frame.reset_index(drop=True))), "step")
-    figures, first = found["figures"], found["first"]
+    rows, summary = by_scheme(compared_rows(coded(frame.reset_index(drop=True))), "step")
+    figures, first = summary["figures"], summary["first"]
     error = np.where(figures["overflowed"] > 0, np.inf, figures[RANKS])
     of = pd.DataFrame(
         {name: rows.cells(name, first) for name in ("trace", "scheme", "step")} | {"error": error}

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["FAMILIES", "Look"]
-
 
 class Look(NamedTuple):
     """How a family is drawn: an sRGB colour, visible on white and dark backgrounds, and a shape."""

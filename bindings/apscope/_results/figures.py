@@ -8,8 +8,6 @@ from typing import Any, NamedTuple, TypeVar
 
 from .. import _core
 
-__all__ = ["FIGURES", "Figure", "columns_of", "with_figures"]
-
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from .._folders.results import check_readable, what_is
@@ -40,10 +41,21 @@ def results_or_trace(source: Given) -> Results | Trace:
     if not isinstance(source, str | os.PathLike) or is_url(source):
         return as_trace(source)
     folder = check_readable(source)
+    return as_trace(folder) if is_trace(folder) else Results.open(folder)
+
+
+def is_trace(folder: Path) -> bool:
+    """Whether a folder is a trace, and not a RESULTS folder.
+
+    Raises
+    ------
+    ValueError
+        It is neither.
+    """
     if (folder / "manifest.json").is_file():
-        return as_trace(folder)
+        return True
     if (folder / "provenance.json").is_file():
-        return Results.open(folder)
+        return False
     raise ValueError(
         f"{folder} is neither a trace nor a RESULTS folder: "
         f"{what_is(folder, 'manifest.json and no provenance.json')}"

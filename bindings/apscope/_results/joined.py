@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-__all__ = ["Joined", "in_order"]
-
 #: The columns that name a row, in the order of the rows; tables without schemes have the first.
 _ROW = ("trace", "step", "tensor", "scheme", "topology", "stage")
 
@@ -51,14 +49,14 @@ class Joined(OnFile):
         from pandas.api.types import union_categoricals
 
         order, parts = self._sorted(), [part.frame(columns) for part in self._parts]
-        made = {}
+        columns_of = {}
         for name in parts[0]:
             pieces = [part[name] for part in parts]
-            made[name] = (
+            columns_of[name] = (
                 union_categoricals(pieces) if pieces[0].dtype == "category" else pd.concat(pieces)
             )
         whole = pd.DataFrame(
-            {k: v if isinstance(v, pd.Categorical) else v.to_numpy() for k, v in made.items()}
+            {k: v if isinstance(v, pd.Categorical) else v.to_numpy() for k, v in columns_of.items()}
         )
         return whole.iloc[order].reset_index(drop=True)
 
@@ -112,15 +110,15 @@ class _Unread:
         """The next rows."""
         import pyarrow as pa
 
-        found = [self._rest.slice(0, count)]
-        missing = count - len(found[0])
-        self._rest = self._rest.slice(len(found[0]))
+        tables = [self._rest.slice(0, count)]
+        missing = count - len(tables[0])
+        self._rest = self._rest.slice(len(tables[0]))
         while missing:
             group = next(self._groups)
-            found.append(group.slice(0, missing))
-            missing -= len(found[-1])
-            self._rest = group.slice(len(found[-1]))
-        return pa.concat_tables(found)
+            tables.append(group.slice(0, missing))
+            missing -= len(tables[-1])
+            self._rest = group.slice(len(tables[-1]))
+        return pa.concat_tables(tables)
 
 
 def _place(frame: pd.DataFrame, provenance: dict[str, Any]) -> dict[str, np.ndarray]:

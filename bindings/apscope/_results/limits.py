@@ -12,8 +12,6 @@ import pandas as pd
 from .._rate_limit.bound import OfSum, bits_above
 from .._rate_limit.known import Known, known_limits
 
-__all__ = ["bits_above_limit", "column_of", "limits_of"]
-
 #: Reductions in two phases with as many bits per value in either: what a rank sends to the sum, and
 #: what it receives of it. Each value is sent once in each, so 32 `volume` is the bits per value.
 EVEN = (
@@ -37,8 +35,8 @@ def column_of(table: pd.DataFrame, results: Any, batch_factor: float) -> np.ndar
     limits = limits_of(results)
     if not limits:
         return np.full(len(table), math.nan)
-    whole = results.noise[results.noise["without"].isna()]
-    blocks = whole.groupby("trace", observed=True)[["blocks", "noise_blocks"]].sum()
+    all_workers = results.noise[results.noise["without"].isna()]
+    blocks = all_workers.groupby("trace", observed=True)[["blocks", "noise_blocks"]].sum()
     shares = (blocks["noise_blocks"] / blocks["blocks"]).to_dict()
     return bits_above_limit(table, limits, batch_factor, shares)
 
@@ -62,7 +60,7 @@ def bits_above_limit(
     shares : mapping
         Trace -> the share of its blocks that have noise.
     """
-    found = np.full(len(table), math.nan)
+    result = np.full(len(table), math.nan)
     error = table["error_over_noise"].to_numpy(float) / batch_factor
     bits = 32.0 * table["volume"].to_numpy(float)
     chosen = table["scheme"].map(lambda spec: any(name in spec for name in CHOOSING))
@@ -71,12 +69,12 @@ def bits_above_limit(
         [_kind(s, t) for s, t in zip(table["scheme"], table["topology"])], dtype=object
     )
     for trace, known in limits.items():
-        own = (table["trace"] == trace).to_numpy() & (bits >= 0) & ~np.isnan(error)
+        of_trace = (table["trace"] == trace).to_numpy() & (bits >= 0) & ~np.isnan(error)
         for kind in ("even", "uneven", "down", "up"):
-            rows = own & (kinds == kind)
+            rows = of_trace & (kinds == kind)
             if rows.any():
-                found[rows] = bits_above(error[rows], _limit(known.of_sum, kind, bits[rows]))
-    return found
+                result[rows] = bits_above(error[rows], _limit(known.of_sum, kind, bits[rows]))
+    return result
 
 
 def _limit(of_sum: OfSum, kind: str, bits: np.ndarray) -> Any:

@@ -11,8 +11,6 @@ from .joined import Joined, in_order
 from .results import Results
 from .stored import OnFile
 
-__all__ = ["merge"]
-
 
 def _concatenate(
     parts: list[Results], provenance: dict[str, Any], histograms: list[Results] | None = None
@@ -29,16 +27,17 @@ def _concatenate(
 
     counted = histograms or parts
     # Of a trace the limit is whole in one part: it does not depend on schemes or shards.
-    found: dict[str, pd.DataFrame] = {}
+    limit_of: dict[str, pd.DataFrame] = {}
     for part in parts:
         for trace in part.limit["trace"].unique():
-            found.setdefault(trace, part.limit[part.limit["trace"] == trace])
-    listed = [found[t["name"]] for t in provenance["traces"] if t["name"] in found]
+            limit_of.setdefault(trace, part.limit[part.limit["trace"] == trace])
+    listed = [limit_of[t["name"]] for t in provenance["traces"] if t["name"] in limit_of]
     limits = pd.concat(listed, ignore_index=True) if listed else None
-    held = [part for part in parts if length_of(part._tables["persistence"])]
+    with_persistence = [part for part in parts if length_of(part._tables["persistence"])]
     return Results(
         joined("frame", parts), joined("histograms", counted), provenance,
-        joined("noise", counted), limits, joined("persistence", held) if held else None,
+        joined("noise", counted), limits,
+        joined("persistence", with_persistence) if with_persistence else None,
     )  # fmt: skip
 
 
@@ -85,33 +84,33 @@ def merge(results: list[Results | str | os.PathLike[str]]) -> Results:
         groups.setdefault(json.dumps([traces, p["selection"]]), []).append(part)
     for group in groups.values():
         _check_optimizers(group)
-    whole = [_join_schemes(group) for group in groups.values()]
-    names: list[str] = [t["name"] for part in whole for t in part.provenance["traces"]]
+    merged = [_join_schemes(group) for group in groups.values()]
+    names: list[str] = [t["name"] for part in merged for t in part.provenance["traces"]]
     for name in names:
         if names.count(name) > 1:
             raise ValueError(
                 f"trace '{name}' is in more than one of the results, with overlapping rows or "
                 "another selection"
             )
-    for part in whole:
-        if (one := part.provenance["schemes"]) != (other := whole[0].provenance["schemes"]):
+    for part in merged:
+        if (one := part.provenance["schemes"]) != (other := merged[0].provenance["schemes"]):
             raise ValueError(
                 f"the results differ in their schemes ({one} and {other}) and cannot be merged: "
                 "every trace needs the same ones"
             )
-    provenance = _provenance(whole)
-    provenance["traces"] = [t for part in whole for t in part.provenance["traces"]]
-    return _concatenate(whole, provenance)
+    provenance = _provenance(merged)
+    provenance["traces"] = [t for part in merged for t in part.provenance["traces"]]
+    return _concatenate(merged, provenance)
 
 
 def _check_optimizers(group: list[Results]) -> None:
     """Whether results of the same traces have the same optimizer of each."""
     for of_trace in zip(*(part.provenance["traces"] for part in group), strict=True):
-        told = [trace.get("optimizer", "none") for trace in of_trace]
-        if other := next((one for one in told if one != told[0]), None):
+        optimizers = [trace.get("optimizer", "none") for trace in of_trace]
+        if other := next((one for one in optimizers if one != optimizers[0]), None):
             raise ValueError(
                 f"the results differ in the optimizer of trace '{of_trace[0]['name']}' ({other} "
-                f"and {told[0]}) and cannot be merged; replay all of them with the same --optimizer"
+                f"and {optimizers[0]}) and cannot be merged; replay all of them with the same --optimizer"
             )
 
 

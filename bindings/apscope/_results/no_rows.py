@@ -2,42 +2,41 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from .columns import Columns
 
-__all__ = ["NO_LIMIT", "NO_NOISE", "NO_PERSISTENCE"]
+
+def _no_rows(kind: Any, names: str) -> Columns:
+    return {name: np.zeros(0, kind) for name in names.split()}
+
 
 #: The table of noise if it is unknown.
 NO_NOISE: Columns = {
-    **{name: np.zeros(0, object) for name in ("trace", "tensor", "role")},
-    **{
-        name: np.zeros(0, np.int64)
-        for name in ("step", "workers", "elements", "blocks", "noise_blocks", "lone_blocks")
-    },
+    **_no_rows(object, "trace tensor role"),
+    **_no_rows(np.int64, "step workers elements blocks noise_blocks lone_blocks"),
     "without": (np.zeros(0, np.int64), np.zeros(0, bool)),
-    **{name: np.zeros(0) for name in ("sum_squared_reference", "sum_noise", "sum_log2_ratio")},
+    **_no_rows(float, "sum_squared_reference sum_noise sum_log2_ratio"),
 }
 
 #: The table of the limit if it is unknown.
 NO_LIMIT: Columns = {
-    **{name: np.zeros(0, object) for name in ("trace", "kind")},
-    **{name: np.zeros(0, np.int64) for name in ("elements", "values")},
-    **{name: np.zeros(0) for name in ("unit", "width", "entropy", "bits", "error")},
+    **_no_rows(object, "trace kind"),
+    **_no_rows(np.int64, "elements values"),
+    **_no_rows(float, "unit width entropy bits error"),
 }
 
 #: The table of persistence if it is unknown.
 NO_PERSISTENCE: Columns = {
-    "trace": np.zeros(0, object),
-    "step": np.zeros(0, np.int64),
-    **{name: np.zeros(0, object) for name in ("tensor", "scheme", "topology")},
-    "steps": np.zeros(0, np.int64),
-    **{name: np.zeros(0) for name in ("sum_squared_error", "sum_noise")},
-    "noise_blocks": np.zeros(0, np.int64),
-    "sum_log2_error_over_noise": np.zeros(0),
-    **{
-        f"{optimizer}_{name}": np.zeros(0)
-        for optimizer in ("sum", "adam")
-        for name in ("product", "squared_reference", "squared_result")
-    },
+    **_no_rows(object, "trace"),
+    **_no_rows(np.int64, "step"),
+    **_no_rows(object, "tensor scheme topology"),
+    **_no_rows(np.int64, "steps"),
+    **_no_rows(float, "sum_squared_error sum_noise"),
+    **_no_rows(np.int64, "noise_blocks"),
+    **_no_rows(float, "sum_log2_error_over_noise"),
+    **_no_rows(float, "sum_product sum_squared_reference sum_squared_result"),
+    **_no_rows(float, "adam_product adam_squared_reference adam_squared_result"),
 }

@@ -15,8 +15,6 @@ from .._arrays.float_environment import guarded
 from .codes import coded_of
 from .row_table import objects, rows_of
 
-__all__ = ["check_batch_factor", "facts", "noise_of", "noise_table", "told_error", "zero_layers"]
-
 _OF_ZERO_LAYERS = (
     "trace", "tensor", "step", "stage", "skipped", "count", "overflow", "sum_squared_reference",
     "sum_noise",
@@ -42,7 +40,7 @@ def check_batch_factor(batch_factor: float) -> None:
         raise ValueError(f"batch_factor={batch_factor} is not a positive number, such as 4")
 
 
-def told_error(row: Any) -> tuple[float, float, float]:
+def printed_error(row: Any) -> tuple[float, float, float]:
     """The error over noise of a row of a summary as it is printed, and its 95 % interval.
 
     The corrected one, which lies in its interval; without an interval the one with the noise as
@@ -62,10 +60,10 @@ def zero_layers(results: Any) -> dict[str, list[str]]:
     """
     rows = rows_of(results, _OF_ZERO_LAYERS)
     zero = np.flatnonzero(rows.core.rows_of_zero_layers())
-    found: dict[str, list[str]] = {}
+    layers_of: dict[str, list[str]] = {}
     for trace, layer in dict.fromkeys(zip(rows.cells("trace", zero), rows.cells("tensor", zero))):
-        found.setdefault(trace, []).append(layer)
-    return found
+        layers_of.setdefault(trace, []).append(layer)
+    return layers_of
 
 
 @guarded
@@ -109,8 +107,8 @@ def facts(
     by = [by] if isinstance(by, str) else list(by)
     check_batch_factor(batch_factor)
     noise = results.noise
-    first, found = noise_table(noise).facts(by, batch_factor)
+    first, figures = noise_table(noise).facts(by, batch_factor)
     names = {name: noise[name].to_numpy()[first] for name in by}
     return pd.DataFrame(
-        {name: objects(n) if n.dtype == object else n for name, n in names.items()} | found
+        {name: objects(n) if n.dtype == object else n for name, n in names.items()} | figures
     )

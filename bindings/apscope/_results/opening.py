@@ -22,8 +22,6 @@ from .._folders.results import (
 from .._text import printable
 from .stored import Stored, stored
 
-__all__ = ["check_there", "opened", "read_provenance"]
-
 #: Keys of provenance.json, and of its entry for every trace.
 _KEYS = {
     "command": TEXT, "command_of_whole": TEXT, "version": TEXT, "seed": INTEGER, "draws": INTEGER,
@@ -38,11 +36,11 @@ _OF_TRACE = {
 _TEXT_LIST: Rule = (lambda v: all(isinstance(one, str) for one in v), "a list of texts")
 _INTEGERS: Rule = (lambda v: isinstance(v, list) and all(map(is_integer, v)), "a list of integers")
 _OPTIMIZER: Rule = (lambda v: v in OPTIMIZERS, f"one of {', '.join(OPTIMIZERS)}")
+_SHARD: Rule = (
+    lambda v: len(v) == 2 and all(map(is_integer, v)) and 0 <= v[0] < v[1],
+    "two integers, I and N, 0 <= I < N",
+)
 _STEPS: Rule = (lambda v: bool(v) and all(map(is_integer, v)), "a list of step numbers")
-
-
-def _is_shard(value: Any) -> bool:
-    return len(value) == 2 and all(map(is_integer, value)) and 0 <= value[0] < value[1]
 
 
 def opened(folder: Path) -> tuple[dict[str, Stored], dict[str, Any]]:
@@ -104,31 +102,31 @@ def read_provenance(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         It is not a provenance.
     """
     path = folder / MARK
-    told = read_json(path)
-    if isinstance(told, dict) and "files" not in told and _KEYS.keys() <= told.keys():
+    content = read_json(path)
+    if isinstance(content, dict) and "files" not in content and _KEYS.keys() <= content.keys():
         raise ValueError(
             f"{folder} was written by an older apscope, without digests of its files; {AGAIN}"
         )
     try:
-        _check_provenance(told)
+        _check_provenance(content)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
-    return told, told.pop("files")
+    return content, content.pop("files")
 
 
-def _check_provenance(told: Any) -> None:
-    check_keys({"it": told}, {"it": OBJECT}, "")
-    check_keys(told, {**_KEYS, "files": OBJECT}, "")
+def _check_provenance(provenance: Any) -> None:
+    check_keys({"it": provenance}, {"it": OBJECT}, "")
+    check_keys(provenance, {**_KEYS, "files": OBJECT}, "")
     check_keys(
-        told,
+        provenance,
         {
-            "shard": (_is_shard, "two integers, I and N, 0 <= I < N"),
+            "shard": _SHARD,
             "schemes": _TEXT_LIST,
             "topologies": _TEXT_LIST,
         },
         "",
     )
-    for i, trace in enumerate(told["traces"]):
+    for i, trace in enumerate(provenance["traces"]):
         check_keys({f"traces[{i}]": trace}, {f"traces[{i}]": OBJECT}, "")
         check_keys(trace, _OF_TRACE, f"traces[{i}].")
         check_keys(trace, {"steps": _STEPS}, f"traces[{i}].")
@@ -139,10 +137,10 @@ def _check_provenance(told: Any) -> None:
             rules = {"name": TEXT, "role": TEXT, "shape": _INTEGERS}
             rules |= {"sampled_from": INTEGER} if "sampled_from" in tensor else {}
             check_keys(tensor, rules, f"traces[{i}].tensor.")
-    for name in [name for name in TABLES if name not in OPTIONAL or name in told["files"]]:
-        check_keys(told["files"], {name: OBJECT}, "files.")
+    for name in [name for name in TABLES if name not in OPTIONAL or name in provenance["files"]]:
+        check_keys(provenance["files"], {name: OBJECT}, "files.")
         check_keys(
-            told["files"][name],
+            provenance["files"][name],
             {"bytes": INTEGER, "sha256": TEXT, "rows": INTEGER},
             f"files.{name}.",
         )

@@ -8,9 +8,6 @@ from .._schemes.scheme import known_scheme
 from .._text import count_of
 from .pooling import is_own
 
-__all__ = ["tight_overflows"]
-
-
 #: Rows that are named.
 _NAMED = 4
 
@@ -21,14 +18,14 @@ def tight_overflows(rows: pd.DataFrame) -> str:
     That rule fits the largest possible sum of the values; a partial sum that is rounded up at a hop
     may still pass the format's largest number (docs/definitions.md, section 17).
     """
-    found: dict[str, int] = {}
+    steps_of: dict[str, int] = {}
     for row in rows.itertuples():
         if row.overflowed and _adds_tight(row.scheme, row.topology):
             name = f"{row.scheme} in {row.topology}"
-            found[name] = found.get(name, 0) + int(row.overflowed)
-    if not found:
+            steps_of[name] = steps_of.get(name, 0) + int(row.overflowed)
+    if not steps_of:
         return ""
-    named = [f"{name} ({count_of(steps, 'step')})" for name, steps in found.items()]
+    named = [f"{name} ({count_of(steps, 'step')})" for name, steps in steps_of.items()]
     more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
     return (
         f"overflow, so ranked last: {', '.join(named[:_NAMED])}{more}; rule=tight fits the largest "

@@ -15,8 +15,6 @@ from .. import _core
 from .._text import count_of
 from .codes import coded_of
 
-__all__ = ["LENGTHS", "windows_of", "wrong_windows"]
-
 #: Steps of a window.
 LENGTHS: tuple[int, ...] = _core.WINDOW_LENGTHS
 _TEXTS = ("trace", "tensor", "scheme", "topology")
@@ -35,12 +33,12 @@ def windows_of(results: Any) -> _core.WindowTable:
     table = results.persistence
     return _core.WindowTable(
         coded_of(table, list(table.columns)),
-        {t["name"]: t["optimizer"] for t in _traces(results.provenance) if "optimizer" in t},
+        {  # a table without its folder has no traces
+            t["name"]: t["optimizer"]
+            for t in results.provenance.get("traces", [])
+            if "optimizer" in t
+        },
     )
-
-
-def _traces(provenance: dict[str, Any]) -> list[dict[str, Any]]:
-    return provenance.get("traces", [])  # a table without its folder has none
 
 
 def wrong_windows(
@@ -68,8 +66,8 @@ def wrong_windows(
         if not steps[trace].issuperset(range(step, step + length)):
             yield f"has a window of the {length} steps from {step} of {trace}, which was not replayed"
             return
-    if lacking := _lacking(table, rows):
-        yield f"lacks {lacking} windows"
+    if missing := _missing_windows(table, rows):
+        yield f"lacks {missing} windows"
     workers = {trace["name"]: trace["workers"] for trace in provenance["traces"]}
     noise = table.loc[table["trace"].map(workers) > 1, "sum_noise"]  # of one worker it is unknown
     if not (table["sum_squared_error"] >= 0).all() or not (noise >= 0).all():
@@ -81,7 +79,7 @@ def wrong_windows(
             yield f"has a {product} above the product of the lengths"
 
 
-def _lacking(table: pd.DataFrame, rows: pd.DataFrame) -> int:
+def _missing_windows(table: pd.DataFrame, rows: pd.DataFrame) -> int:
     """How many windows are not there: a step of every measured row, and all that these make.
 
     Of the schemes that have windows: merged results may have others.
@@ -89,20 +87,20 @@ def _lacking(table: pd.DataFrame, rows: pd.DataFrame) -> int:
     ways, with_windows = list(_TEXTS), table.drop_duplicates(["trace", "scheme"])
     measured = rows["sum_squared_reference"].notna() & (rows["count"] > 0)  # and with elements
     reduced = rows[(rows["stage"] == "reduced") & measured].merge(with_windows[["trace", "scheme"]])
-    wanted = set(reduced[[*ways, "step"]].itertuples(index=False, name=None))
-    held: dict[int, set[tuple[Any, ...]]] = {
+    expected = set(reduced[[*ways, "step"]].itertuples(index=False, name=None))
+    present: dict[int, set[tuple[Any, ...]]] = {
         length: set(own[[*ways, "step"]].itertuples(index=False, name=None))
         for length, own in table.groupby("steps")
     }
-    lacking = len(wanted - held.get(1, set()))
+    missing = len(expected - present.get(1, set()))
     steps: dict[tuple[Any, ...], list[int]] = {}
-    for *way, step in sorted(wanted | held.get(1, set())):
+    for *way, step in sorted(expected | present.get(1, set())):
         steps.setdefault(tuple(way), []).append(step)
     for way, own in steps.items():
         for length in LENGTHS[1:]:
             begins = {(*way, step) for step in _begins(own, length)}
-            lacking += len(begins - held.get(length, set()))
-    return lacking
+            missing += len(begins - present.get(length, set()))
+    return missing
 
 
 def _begins(steps: list[int], length: int) -> Iterator[int]:

@@ -17,29 +17,7 @@ from .. import _core
 from .._arrays.float_environment import guarded
 from .codes import coded_of
 from .columns import columns_that_pool
-from .row_table import Rows, frame_of, objects
-
-__all__ = [
-    "OWN_REDUCTIONS",
-    "PARTS",
-    "after_gap",
-    "coded",
-    "frame_of",
-    "headline_rows",
-    "headline_topology",
-    "infinite_with",
-    "is_on_front",
-    "is_own",
-    "losses",
-    "numbers",
-    "one_trace",
-    "pool",
-    "pooled",
-    "quotient",
-    "step_losses",
-    "topologies_of",
-    "whole_sums",
-]
+from .row_table import Rows, objects
 
 #: The parts of a squared error: columns that add up to ``sum_squared_error``.
 PARTS = columns_that_pool("part")
@@ -70,11 +48,11 @@ _CHOICE = ("trace", "tensor", "scheme", "topology", "stage", "step", "skipped")
 
 def coded(table: pd.DataFrame) -> pd.DataFrame:
     """The table with texts as categories, in order of appearance, for faster grouping."""
-    found = {name: pd.factorize(table[name]) for name in table if table[name].dtype == object}
+    codes_of = {name: pd.factorize(table[name]) for name in table if table[name].dtype == object}
     return table.assign(
         **{
             name: pd.Categorical.from_codes(codes, levels)
-            for name, (codes, levels) in found.items()
+            for name, (codes, levels) in codes_of.items()
             if (codes >= 0).all()
         }
     )
@@ -208,17 +186,19 @@ def pooled(
         columns.append(
             "topology" if column == "topology" else (codes.astype(np.int32), len(levels))
         )
-    first, found = rows.core.pool(chosen, columns)
+    first, sums = rows.core.pool(chosen, columns)
     out = table[list(by)].iloc[chosen.row[first]].reset_index(drop=True)
     if "topology" in out and rows.core.is_replaced(chosen):
         out["topology"] = objects(np.array(chosen.topologies, object)[chosen.topology[first]])
-    return out.assign(**found)
+    return out.assign(**sums)
 
 
 def _chosen_frame(
-    table: pd.DataFrame, core: _core.RowTable, chosen: _core.ChosenRows
+    table: pd.DataFrame, choose: Callable[[_core.RowTable], _core.ChosenRows]
 ) -> pd.DataFrame:
-    """The chosen rows of a table, each with its topology."""
+    """The rows of a table that `choose` selects in the core's, each with its topology."""
+    core = Rows(coded_of(table, _CHOICE)).core
+    chosen = choose(core)
     out = table.iloc[chosen.row]
     if not core.is_replaced(chosen):
         return out
@@ -252,7 +232,7 @@ def wire_of(table: pd.DataFrame, topology: str) -> pd.Series:
     return named | (wire & (table["topology"] == "") & ~tensors.isin(tensors[named]))
 
 
-def held_topology(held: Iterable[str], asked: str, *others: str) -> str:
+def held_topology(topologies: Iterable[str], requested: str, *others: str) -> str:
     """The name of an asked-for topology, in any spelling, of the held or other names.
 
     Raises
@@ -260,10 +240,10 @@ def held_topology(held: Iterable[str], asked: str, *others: str) -> str:
     ValueError
         It is none of them; the message lists them.
     """
-    known = [*held, *others]
-    if (name := _core.canonical_topology(asked)) in known:
+    known = [*topologies, *others]
+    if (name := _core.canonical_topology(requested)) in known:
         return name
-    raise ValueError(f"the results have no topology '{asked}'; use one of {', '.join(known)}")
+    raise ValueError(f"the results have no topology '{requested}'; use one of {', '.join(known)}")
 
 
 def is_own(topology: str) -> bool:
@@ -290,14 +270,12 @@ def whole_sums(reduced: pd.DataFrame) -> pd.DataFrame:
     instead of their own name. If all have their own, but not the same, the name joins all of them
     (``gather+linear``).
     """
-    core = Rows(coded_of(reduced, _CHOICE)).core
-    return _chosen_frame(reduced, core, core.whole_sums())
+    return _chosen_frame(reduced, _core.RowTable.whole_sums)
 
 
 def compared_rows(table: pd.DataFrame) -> pd.DataFrame:
     """The rows for comparing schemes: reduced ones with all tensors, or the wire's if none are."""
-    core = Rows(coded_of(table, _CHOICE)).core
-    return _chosen_frame(table, core, core.compared_rows())
+    return _chosen_frame(table, _core.RowTable.compared_rows)
 
 
 def headline_rows(table: pd.DataFrame) -> pd.DataFrame:
@@ -307,5 +285,4 @@ def headline_rows(table: pd.DataFrame) -> pd.DataFrame:
     ``exact``; the wire's rows for a trace without reduced ones. A policy's tensors may differ in
     that.
     """
-    core = Rows(coded_of(table, _CHOICE)).core
-    return _chosen_frame(table, core, core.headline_rows())
+    return _chosen_frame(table, _core.RowTable.headline_rows)

@@ -19,8 +19,6 @@ from .persistence import wrong_windows
 from .pooling import is_own
 from .row_groups import csv_from
 
-__all__ = ["problems"]
-
 #: The columns that name an item, and those that name its rows.
 _ITEM, _WAY = ["trace", "step", "tensor", "scheme"], ["stage", "topology"]
 
@@ -33,11 +31,11 @@ def problems(folder: Path) -> Iterator[str]:
         _, files = read_provenance(folder)
         for name, about in files.items():
             if name in TABLES and (folder / name).exists():
-                found = digest_of(folder / name)
+                actual = digest_of(folder / name)
                 for key in ("bytes", "sha256"):
-                    if found[key] != about[key]:
+                    if actual[key] != about[key]:
                         damaged = True
-                        yield differs(folder / name, key, found[key], about[key])
+                        yield differs(folder / name, key, actual[key], about[key])
         if damaged:
             return
         tables, provenance = opened(folder)
@@ -47,10 +45,13 @@ def problems(folder: Path) -> Iterator[str]:
     if CSV not in files:
         if (folder / CSV).exists():
             yield f"{folder / CSV} is not a file of these results: {MARK} does not list it"
-    elif (found_csv := _digest_of_csv(folder / "results.parquet")) != files[CSV]["sha256"]:
-        yield (
-            f"{folder / CSV} is not the table of results.parquet: its SHA-256 would be {found_csv}"
-        )
+    else:
+        hashed = _Hashed()
+        csv_from(folder / "results.parquet", hashed)  # type: ignore[arg-type]  # a file for Arrow
+        if (digest := hashed.sum.hexdigest()) != files[CSV]["sha256"]:
+            yield (
+                f"{folder / CSV} is not the table of results.parquet: its SHA-256 would be {digest}"
+            )
     if "limit" in tables:
         try:
             known_limits(tables["limit"].whole())
@@ -77,27 +78,20 @@ class _Hashed(io.RawIOBase):
         return len(memoryview(data))
 
 
-def _digest_of_csv(path: Path) -> str:
-    """The SHA-256 of the CSV file of a parquet file's table."""
-    hashed = _Hashed()
-    csv_from(path, hashed)  # type: ignore[arg-type]  # a file, as far as Arrow asks
-    return hashed.sum.hexdigest()
-
-
 def _of_topologies(folder: Path, frame: pd.DataFrame, listed: list[str]) -> Iterator[str]:
     """Topologies that only the rows have, or only provenance.json."""
     reduced = frame.loc[frame["stage"] == "reduced", [*_ITEM, "topology"]]
-    own = reduced["topology"].map(is_own).astype(bool)
-    path, found = folder / "results.parquet", set(reduced.loc[~own, "topology"])
-    for topology in sorted(found - {*listed, "exact"}):
+    is_own_reduction = reduced["topology"].map(is_own).astype(bool)
+    path, replayed = folder / "results.parquet", set(reduced.loc[~is_own_reduction, "topology"])
+    for topology in sorted(replayed - {*listed, "exact"}):
         yield (
             f"{path} has rows of the topology '{printable(topology, 60)}', which {MARK} does not "
             f"list; {AGAIN}"
         )
     # Schemes with their own reduction have no rows of the listed ones.
     items = pd.MultiIndex.from_frame(reduced[_ITEM])
-    if not items.isin(items[own]).all():
-        for topology in (name for name in listed if name not in found):
+    if not items.isin(items[is_own_reduction]).all():
+        for topology in (name for name in listed if name not in replayed):
             yield (
                 f"{path} has no rows of the topology '{printable(topology, 60)}', which {MARK} "
                 f"lists; {AGAIN}"
@@ -114,12 +108,12 @@ def _of_rows(folder: Path, frame: pd.DataFrame, provenance: dict[str, Any]) -> I
     yield from _of_topologies(folder, frame, provenance["topologies"])
     if provenance["shard"][1] > 1:
         return  # only its own replay has the list of a shard's items
-    wanted = sum(
+    expected = sum(
         len(trace["steps"]) * len(trace["tensors"]) for trace in provenance["traces"]
     ) * len(provenance["schemes"])
-    found = len(frame[_ITEM].drop_duplicates())
-    if found != wanted:
+    actual = len(frame[_ITEM].drop_duplicates())
+    if actual != expected:
         yield (
-            f"{folder / 'results.parquet'} has rows of {found} of {wanted} layers, steps and "
+            f"{folder / 'results.parquet'} has rows of {actual} of {expected} layers, steps and "
             f"schemes that {MARK} lists: it is a part of a replay, or damaged"
         )

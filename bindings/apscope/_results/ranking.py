@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import pandas as pd
 
-__all__ = ["BLOCK_FORMATS", "RANKS", "UNSOUND", "finest_block", "sound"]
-
 #: Block formats of the hardware, to nearest, and the bits of their elements. Their scale belongs to
 #: the format, so that a ladder of scales and a search of splits rank them beside their own schemes.
 BLOCK_FORMATS = {

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from .._schemes.scheme import Scheme
     from .cost import Network
 
-__all__ = ["Results"]
-
 
 def _named(names: Sequence[str]) -> str:
     """The first names of a list, and how many more there are."""
@@ -53,11 +51,11 @@ class Results:
         limit: pd.DataFrame | Columns | OnFile | None = None,
         persistence: pd.DataFrame | Columns | OnFile | None = None,
     ) -> None:
-        given = {
+        tables = {
             "frame": frame, "histograms": histograms, "noise": noise, "limit": limit,
             "persistence": persistence,
         }  # fmt: skip
-        for name, table in given.items():
+        for name, table in tables.items():
             if not (
                 isinstance(table, dict)
                 or hasattr(table, "columns")
@@ -263,14 +261,14 @@ class Results:
         from .noise import zero_layers
 
         several = len(self._coded(["trace"])["trace"].unique()) > 1
-        found = [
+        named = [
             _named(layers) + (f" of {trace}" if several else "")
             for trace, layers in zero_layers(self).items()
         ]
         return (
-            f"numerically zero, rounding errors alone: {'; '.join(found)}; layer_cosine and the "
+            f"numerically zero, rounding errors alone: {'; '.join(named)}; layer_cosine and the "
             "worst layer omit them"
-            if found
+            if named
             else ""
         )
 
@@ -280,8 +278,8 @@ class Results:
         rows = self._coded(["scheme", "note"])
         if "note" not in rows:
             return ""
-        such = [note for note in rows["note"].cat.categories if AFTER_GAP in str(note)]
-        specs = [str(spec) for spec in rows.loc[rows["note"].isin(such), "scheme"].unique()]
+        notes = [note for note in rows["note"].cat.categories if AFTER_GAP in str(note)]
+        specs = [str(spec) for spec in rows.loc[rows["note"].isin(notes), "scheme"].unique()]
         return (
             "These schemes have no rank, as their memory needs consecutive steps and some are "
             f"missing: {_named(specs)}"

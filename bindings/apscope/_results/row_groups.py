@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-__all__ = ["ROWS", "RowGroups", "arrow", "csv_from", "pieces", "store"]
-
 #: Rows of a group: about 30 MB in memory.
 ROWS = 65_536
 
@@ -92,10 +90,10 @@ def arrow(table: pd.DataFrame | Columns) -> pa.Table:
     if isinstance(table, Mapping):
         return arrow_table(table)
     if len(table):
-        made = pa.Table.from_pandas(table, preserve_index=False)
-        told = json.loads(made.schema.metadata[b"pandas"])
-        del told["pandas_version"]  # as in `arrow_table`
-        return made.replace_schema_metadata({"pandas": json.dumps(told)})
+        table_of_frame = pa.Table.from_pandas(table, preserve_index=False)
+        metadata = json.loads(table_of_frame.schema.metadata[b"pandas"])
+        del metadata["pandas_version"]  # as in `arrow_table`
+        return table_of_frame.replace_schema_metadata({"pandas": json.dumps(metadata)})
     # Without any text pyarrow cannot infer the type.
     return arrow_table(
         {

@@ -13,8 +13,6 @@ from .._arrays.checks import of_type
 from .codes import Coded, CodedColumns, coded_of
 from .columns import TEXT_COLUMNS
 
-__all__ = ["Rows", "frame_of", "objects", "rows_of"]
-
 #: Columns of texts that the core takes as they are.
 _TEXTS = [name for name in TEXT_COLUMNS if name != "stage"]
 _NUMBERS = {"workers", *(name for name, *_ in _core.COLUMNS)}
@@ -48,9 +46,9 @@ class Rows:
     """
 
     def __init__(self, columns: CodedColumns) -> None:
-        if lacking := [name for name in ("step", "stage", "skipped") if name not in columns]:
+        if missing := [name for name in ("step", "stage", "skipped") if name not in columns]:
             raise ValueError(
-                f"the results have no column '{lacking[0]}': an older apscope wrote them; replay "
+                f"the results have no column '{missing[0]}': an older apscope wrote them; replay "
                 "the trace again"
             )
         self._columns = columns

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from .columns import Columns
     from .stored import OnFile
 
-__all__ = ["NewResults", "csv_left_out"]
-
 _ROWS = "results.parquet"
 
 

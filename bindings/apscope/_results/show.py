@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import math
 import shutil
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +16,6 @@ from .summary import ranked
 
 if TYPE_CHECKING:
     from .results import Results
-
-__all__ = ["results_html", "results_text"]
 
 #: Shown columns of the summary, and their headings.
 _SHOWN = {
@@ -168,6 +165,4 @@ def _cell(column: str, value: Any) -> str:
 
 def _figure(value: Any) -> str:
     """Three digits, or a dash for a missing value."""
-    if value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value)):
-        return "–"
-    return f"{value:.3g}"
+    return "–" if pd.isna(value) else f"{value:.3g}"

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-__all__ = ["OnFile", "Stored", "stored"]
-
 #: Required columns.
 _COLUMNS = {
     "results.parquet": "step workers count counted nonzero underflow overflow nan nmse "
@@ -110,7 +108,7 @@ class Stored(OnFile):
         import pyarrow.parquet as pq
 
         self.path, self._data, self._texts = path, pa.py_buffer(data), _TEXTS[path.name]
-        with self._told():
+        with self._in_one_sentence():
             self._metadata = pq.read_metadata(pa.BufferReader(self._data))
             schema = self._metadata.schema.to_arrow_schema()
         twice = [name for name, count in Counter(schema.names).items() if count > 1]
@@ -120,14 +118,14 @@ class Stored(OnFile):
                 f"times; {AGAIN}"
             )
         needed = [*_COLUMNS[path.name].split(), *self._texts]
-        if lacking := [c for c in needed if c not in schema.names]:
+        if missing := [c for c in needed if c not in schema.names]:
             raise ValueError(
                 f"{path.parent} was written by an older apscope, without "
-                f"the column {lacking[0]}; {AGAIN}"
+                f"the column {missing[0]}; {AGAIN}"
             )
         _check_columns(path, schema, self._texts)
         self.columns: list[str] = schema.names
-        self._found: dict[str, Coded | np.ndarray] = {}
+        self._decoded_columns: dict[str, Coded | np.ndarray] = {}
 
     def __len__(self) -> int:
         return self._metadata.num_rows
@@ -147,14 +145,14 @@ class Stored(OnFile):
 
     def coded(self, columns: Sequence[str]) -> dict[str, Coded | np.ndarray]:
         names = [name for name in columns if name in self.columns]
-        if new := [name for name in names if name not in self._found]:
-            self._found |= self._decoded(new)
-        return {name: self._found[name] for name in names}
+        if new := [name for name in names if name not in self._decoded_columns]:
+            self._decoded_columns |= self._decoded(new)
+        return {name: self._decoded_columns[name] for name in names}
 
     def whole(self) -> pd.DataFrame:
         self._check_fits(self.columns)
-        self._found = {}
-        with self._told():
+        self._decoded_columns = {}
+        with self._in_one_sentence():
             # As codes of a few texts: one object per cell would take gigabytes for a large table.
             read = self._file(self._texts).read(use_threads=False)
             table = read.to_pandas(use_threads=False)  # the file also has dtypes for pandas
@@ -166,11 +164,11 @@ class Stored(OnFile):
     def groups(
         self, columns: Sequence[str] | None = None, coded: Sequence[str] = ()
     ) -> Iterator[pa.Table]:
-        with self._told():
+        with self._in_one_sentence():
             file = self._file(coded)
         count = self._metadata.num_row_groups
         for i in range(max(count, 1)):
-            with self._told():
+            with self._in_one_sentence():
                 group = (
                     file.read_row_group(i, columns=columns, use_threads=False)
                     if count
@@ -193,22 +191,22 @@ class Stored(OnFile):
     def _decoded(self, names: list[str]) -> dict[str, Coded | np.ndarray]:
         """Columns, from one group of rows after another: their memory is used again."""
         self._check_fits(names)
-        found: dict[str, _Texts | _Numbers] = {
+        decoded: dict[str, _Texts | _Numbers] = {
             name: (_Texts if name in self._texts else _Numbers)(len(self)) for name in names
         }
         for group in self.groups(names, self._texts):
-            for name, column in found.items():
+            for name, column in decoded.items():
                 if name in self._texts and group[name].null_count:
                     raise ValueError(_not_texts(self.path, name))
-                with self._told():
+                with self._in_one_sentence():
                     column.add(group[name])
-        return {name: column.whole() for name, column in found.items()}
+        return {name: column.whole() for name, column in decoded.items()}
 
     def _check_fits(self, names: list[str]) -> None:
         check_fits((len(self), len(names)), 8, f"{AGAIN}, or a part of it")
 
     @contextlib.contextmanager
-    def _told(self) -> Iterator[None]:
+    def _in_one_sentence(self) -> Iterator[None]:
         """Turns every error of reading a damaged file into one sentence."""
         try:
             yield
@@ -234,8 +232,8 @@ def stored(path: Path, about: dict[str, Any]) -> Stored:
         if (size := os.fstat(stream.fileno()).st_size) != about["bytes"]:
             raise ValueError(differs(path, "bytes", size, about["bytes"]))
         data = np.fromfile(stream, np.uint8).data
-    if (found := hashlib.sha256(data).hexdigest()) != about["sha256"]:
-        raise ValueError(differs(path, "SHA-256", found, about["sha256"]))
+    if (digest := hashlib.sha256(data).hexdigest()) != about["sha256"]:
+        raise ValueError(differs(path, "SHA-256", digest, about["sha256"]))
     table = Stored(data, path)
     if len(table) != about["rows"]:
         raise ValueError(differs(path, "number of rows", len(table), about["rows"]))

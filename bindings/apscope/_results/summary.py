@@ -24,18 +24,6 @@ from .noise import check_batch_factor, noise_of
 from .pooling import headline_topology, is_on_front, is_own
 from .row_table import Rows, frame_of, objects, rows_of
 
-__all__ = [
-    "COLUMNS",
-    "by_scheme",
-    "family_of",
-    "frame_of_summary",
-    "front",
-    "headline",
-    "of_topology",
-    "ranked",
-    "summary",
-]
-
 #: Columns of `summary`, in order.
 COLUMNS = ("trace", "scheme", "family", "format", "topology", *columns_of())
 
@@ -120,18 +108,18 @@ def summary(
     if optimizer is not None:
         text("optimizer", optimizer)
     rows = rows_of(results, USED)
-    found = rows.core.summary(
+    core_summary = rows.core.summary(
         rows.core.compared_rows(), batch_factor, noise_of(results), persistence.windows_of(results),
         optimizer=optimizer,
     )  # fmt: skip
-    out = frame_of_summary(rows, found)
+    out = frame_of_summary(rows, core_summary)
     times = modelled_times(rows, options_of(network or Network(), elements=elements))
     model = times.set_index(_KEY)[["seconds", "speedup"]]
     out[["time", "speedup"]] = model.reindex(pd.MultiIndex.from_frame(out[_KEY])).to_numpy()
     out["bits_above_limit"] = column_of(out, results, batch_factor)
     families = {spec: family_of(spec) for spec in out["scheme"].unique()}
     out["family"] = [families[spec] for spec in out["scheme"]]
-    out = out.iloc[found["order"]].reset_index(drop=True)[list(COLUMNS)]
+    out = out.iloc[core_summary["order"]].reset_index(drop=True)[list(COLUMNS)]
     return out if gained is None else with_expected(out, gained)
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["SIDE", "at_most", "in_class", "same_bytes"]
-
 #: Of fp32's bytes. Side information below this does not change a volume's class;
 #: docs/definitions.md, section 12.
 SIDE = 0.001

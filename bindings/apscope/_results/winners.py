@@ -18,10 +18,6 @@ from .differences import described
 from .ranking import RANKS, sound
 from .volume import in_class
 
-__all__ = [
-    "WIDTHS", "Winner", "bits_of", "least", "scale_of", "seconds", "winner", "winners", "within",
-]  # fmt: skip
-
 #: Classes of schemes that are compared: bits of a value, without side information.
 CLASSES = (1, 2, 4, 8, 16, 32)
 #: Widths whose best is told.
@@ -76,8 +72,8 @@ class Winner(NamedTuple):
 def scale_of(spec: str) -> str:
     """What shares a scale: as `described` says, "its own" if that is unknown."""
     scheme = known_scheme(spec)
-    found = described(scheme)["scale"] if scheme else ""
-    return found if found and not found.startswith("of ") else "its own"
+    text = described(scheme)["scale"] if scheme else ""
+    return text if text and not text.startswith("of ") else "its own"
 
 
 def _format(spec: str, topology: str) -> str:
@@ -136,12 +132,12 @@ def within(
         gaps in their memory and lost layers; ``exact``, which no system runs, only where nothing
         else is.
     """
-    held = sound(rows) & rows[measure].notna()
+    eligible = sound(rows) & rows[measure].notna()
     if (run := rows["topology"] != "exact").any():
-        held &= run
+        eligible &= run
     if rows["volume"].notna().any():
-        held &= in_class(rows["volume"], share)
-    return rows[held & ~(rows["scheme"].map(bits).astype(float) > 32 * share)]
+        eligible &= in_class(rows["volume"], share)
+    return rows[eligible & ~(rows["scheme"].map(bits).astype(float) > 32 * share)]
 
 
 def least(rows: pd.DataFrame, bits: Mapping[str, int], measure: str = RANKS) -> pd.Series:
@@ -151,17 +147,15 @@ def least(rows: pd.DataFrame, bits: Mapping[str, int], measure: str = RANKS) -> 
     return best.loc[best["scheme"].map(place).astype(float).fillna(len(place)).idxmin()]
 
 
-def winner(
-    rows: pd.DataFrame, bits: Mapping[str, int], width: int, measure: str = RANKS
-) -> Winner | None:
+def winner(rows: pd.DataFrame, bits: Mapping[str, int], width: int) -> Winner | None:
     """The `least` row of `within` as a Winner; None without a scheme of the width."""
-    held = within(rows[rows["topology"] != "exact"], bits, width / 32, measure)
-    if not (held["scheme"].map(bits).fillna(width) == width).any():
+    eligible = within(rows[rows["topology"] != "exact"], bits, width / 32)
+    if not (eligible["scheme"].map(bits).fillna(width) == width).any():
         return None
-    row = least(held, bits, measure)
+    row = least(eligible, bits)
     return Winner(
-        width, row["scheme"], row["topology"], float(row["volume"]), measure, float(row[measure]),
-        tuple(seconds(held, row, bits)),
+        width, row["scheme"], row["topology"], float(row["volume"]), RANKS, float(row[RANKS]),
+        tuple(seconds(eligible, row, bits)),
     )  # fmt: skip
 
 
@@ -185,6 +179,6 @@ def winners(rows: pd.DataFrame, bits: Mapping[str, int]) -> list[Winner]:
     rows, bits
         As for `within`.
     """
-    found = [best for width in WIDTHS if (best := winner(rows, bits, width))]
-    sides = [(best.scheme, best.topology) for best in found]
-    return [best for i, best in enumerate(found) if sides[i] not in sides[i + 1 :]]
+    bests = [best for width in WIDTHS if (best := winner(rows, bits, width))]
+    sides = [(best.scheme, best.topology) for best in bests]
+    return [best for i, best in enumerate(bests) if sides[i] not in sides[i + 1 :]]

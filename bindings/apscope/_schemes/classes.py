@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from .._arrays.dtypes import is_dtype
 from .._arrays.inputs import as_format
-from .._arrays.projection import FIELDS, whole
+from .._arrays.projection import FIELDS, checked
 from .._core import BlockFormat, FloatFormat
 from .definitions import SchemeDefinition, definitions
 from .scheme import Scheme, as_scheme, spec_of
@@ -66,36 +66,31 @@ def _text(key: str, value: Any) -> str:
     )
 
 
-def _signature(d: SchemeDefinition) -> inspect.Signature:
-    """The constructor's signature without self: a first parameter, if any, and keyword-only keys.
-
-    A block format may be given first, without its name. Before the key `rounding` comes the
-    projection that may replace it and other keys.
-    """
-    parameters = []
-    if kind := _kind(d):
-        parameters.append(
-            inspect.Parameter(
-                _FIRST[kind][0], inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=_FIRST[kind][1]
-            )
-        )
-    for key in d.keys:
-        if key.name == "rounding":
-            parameters.append(
-                inspect.Parameter("projection", inspect.Parameter.KEYWORD_ONLY, default=None)
-            )
-        keyword = (
-            inspect.Parameter.POSITIONAL_OR_KEYWORD
-            if key.name == _FIRST_KEY
-            else inspect.Parameter.KEYWORD_ONLY
-        )
-        parameters.append(inspect.Parameter(key.name, keyword, default=_value(key.default)))
-    return inspect.Signature(parameters)
-
-
 def _kind(d: SchemeDefinition) -> str:
     """The entry of `_FIRST`, or empty."""
     return d.body or ("format" if d.takes_format else "")
+
+
+def _parameters(d: SchemeDefinition) -> Iterator[tuple[inspect.Parameter, str, str]]:
+    """The constructor's parameters without self, each with its type or default, and its meaning.
+
+    A first parameter, if any, and keyword-only keys; but a block format may be given first, without
+    its name. Before the key `rounding` comes the projection that may replace it and other keys.
+    """
+    first, keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
+    if kind := _kind(d):
+        name, annotation, _, meaning = _FIRST[kind]
+        yield inspect.Parameter(name, first, annotation=annotation), annotation, meaning
+    names = [key.name for key in d.keys]
+    for key in d.keys:
+        if key.name == "rounding":
+            parts = ", ".join(f"`{name}`" for name in FIELDS if name in names)
+            projection = inspect.Parameter("projection", keyword, default=None)
+            meaning = f"{parts} as one value; give it, or these."
+            yield projection, "Projection, optional", meaning
+        place, default = first if key.name == _FIRST_KEY else keyword, _value(key.default)
+        meaning = f"{key.meaning[0].upper() + key.meaning[1:]}."
+        yield inspect.Parameter(key.name, place, default=default), f"default {default!r}", meaning
 
 
 def _arguments(
@@ -110,13 +105,13 @@ def _arguments(
     ValueError
         A projection together with one of its parts, or with a part that the scheme has no key for.
     """
-    kind, own = _kind(d), d.class_name
+    kind, cls = _kind(d), d.class_name
     if kind and not given and _FIRST[kind][0] in keys:
         given = (keys.pop(_FIRST[kind][0]),)
     if kind and not given:
         name, _, example, _ = _FIRST[kind]
         raise TypeError(
-            f"{own} needs {'a ' if kind != 'policy' else ''}{name}, such as {own}({example})"
+            f"{cls} needs {'a ' if kind != 'policy' else ''}{name}, such as {cls}({example})"
         )
     names = [key.name for key in d.keys]
     first = kind and _FIRST[kind][0]
@@ -131,12 +126,12 @@ def _arguments(
             else "of which it has none"
         )
         raise TypeError(
-            f"{own} takes {f'its {first} and then ' if first else ''}keys by name, "
+            f"{cls} takes {f'its {first} and then ' if first else ''}keys by name, "
             f"{known}; {given[bool(kind)]!r} has no name"
         )
     if "rounding" in names and (projection := keys.pop("projection", None)) is not None:
         parts = [name for name in FIELDS if name in names]
-        projection = whole(
+        projection = checked(
             projection, [key for key in keys if key in FIELDS], parts, f"scheme '{d.name}'"
         )
         keys |= {name: getattr(projection, name) for name in parts}
@@ -147,7 +142,8 @@ def _arguments(
 
 
 def _make_class(d: SchemeDefinition) -> type:
-    signature = _signature(d)
+    parameters = list(_parameters(d))
+    names = [p.name for p, _, _ in parameters]
 
     # of the class made below
     def __init__(self: Scheme, *given: Any, **keys: Any) -> None:  # noqa: N807
@@ -168,52 +164,23 @@ def _make_class(d: SchemeDefinition) -> type:
         try:
             Scheme.__init__(self, spec)
         except ValueError as error:
-            if all(key in signature.parameters for key in settings):
+            if all(key in names for key in settings):
                 raise
             raise TypeError(str(error)) from None  # an argument that the function does not have
 
-    doc = [
-        d.summary[0].upper() + d.summary[1:] + ".",
-        "",
-        f"Source: {d.source}.",
-        "",
-        "Parameters",
-        "----------",
-    ]
-    if kind := _kind(d):
-        name, annotation, _, meaning = _FIRST[kind]
-        doc += [f"{name} : {annotation}", f"    {meaning}"]
-    for key in d.keys:
-        if key.name == "rounding":
-            parts = ", ".join(f"`{name}`" for name in FIELDS if name in signature.parameters)
-            doc += [
-                "projection : Projection, optional",
-                f"    {parts} as one value; give it, or these.",
-            ]
-        doc += [
-            f"{key.name} : default {_value(key.default)!r}",
-            f"    {key.meaning[0].upper() + key.meaning[1:]}.",
-        ]
-    doc += [
-        "",
-        "Raises",
-        "------",
-        "TypeError",
-        "    A missing argument, or a key that the scheme does not have.",
-        "ValueError",
-        "    A value that a key does not "
-        f"take{_NOT_WHOLE if 'projection' in signature.parameters else ''}.",
-    ]
-    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    __init__.__signature__ = signature.replace(parameters=[own, *signature.parameters.values()])  # type: ignore[attr-defined]
+    doc = [f"{d.summary[0].upper() + d.summary[1:]}.", "", f"Source: {d.source}.", ""]
+    doc += ["Parameters", "----------"]
+    for p, kind, meaning in parameters:
+        doc += [f"{p.name} : {kind}", f"    {meaning}"]
+    doc += ["", "Raises", "------"]
+    doc += ["TypeError", "    A missing argument, or a key that the scheme does not have."]
+    doc += ["ValueError"]
+    doc += [f"    A value that a key does not take{_NOT_WHOLE if 'projection' in names else ''}."]
+    this = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    __init__.__signature__ = inspect.Signature([this, *(p for p, _, _ in parameters)])  # type: ignore[attr-defined]
     __init__.__qualname__ = f"{d.class_name}.__init__"
-    about = {
-        "__init__": __init__,
-        "__doc__": "\n".join(doc),
-        "__module__": "apscope.schemes",
-        "__signature__": signature,
-    }
-    return type(d.class_name, (Scheme,), about)
+    members = {"__init__": __init__, "__doc__": "\n".join(doc), "__module__": "apscope.schemes"}
+    return type(d.class_name, (Scheme,), members)
 
 
 #: Class name -> class, in the registry's order.

@@ -27,9 +27,8 @@ class SchemeDefinition:
     needs: str  #: inputs besides gradients that a trace must contain, in words
     takes_format: bool
     grid_key: str  #: the key whose value follows the colon without its name, or empty
-    family: (
-        str  #: empty for combinators, whose family is that of the inner scheme (`Scheme.family`)
-    )
+    #: empty for combinators, whose family is that of the inner scheme (`Scheme.family`)
+    family: str
     keys: tuple[SchemeKey, ...]
     body: str  #: content of the parentheses: ``scheme``, ``policy`` or nothing
 

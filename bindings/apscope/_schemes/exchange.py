@@ -20,9 +20,8 @@ from .scheme import Scheme, as_scheme
 class Exchange:
     """The result of a scheme for the workers' gradients. Arrays are float64."""
 
-    intended: (
-        np.ndarray
-    )  #: (workers, ...): the values before encoding: gradients, possibly compensated
+    #: (workers, ...): the values before encoding: gradients, possibly compensated
+    intended: np.ndarray
     sent: np.ndarray  #: (workers, ...): the decoded message of each worker
     reduced: np.ndarray  #: (...): the sum over the workers (never divided)
     #: the topology, or the scheme's own reduction: gather, vote, code_sum, own:two_phase, linear
@@ -30,9 +29,8 @@ class Exchange:
     payload: list[bytes]  #: each worker's packed codes
     payload_bits: list[int]  #: their lengths; a payload's last byte may have unused bits
     side_bits: list[int]  #: each worker's side information: scales, norms
-    bias: (
-        np.ndarray | None
-    )  #: (workers, ...): E[sent] - intended over the random draws; None if unknown or not random
+    #: (workers, ...): E[sent] - intended over the random draws; None if unknown or not random
+    bias: np.ndarray | None
     variance: np.ndarray | None  #: (workers, ...): Var[sent]
     scale_exponent: int | None  #: s if one power of two 2^s scaled everything
     skipped: bool  #: the scheme dropped this step
@@ -98,18 +96,18 @@ def exchange(
     if a.dtype.newbyteorder("=") != np.float32:
         raise TypeError(f"x has dtype {a.dtype}; exchange takes float32")
     shape = workers_first(a.shape)
-    given = {
+    records = {
         "weights": weights,
         "full_batch": full_batch,
         "loss": loss,
         "learning_rate": learning_rate,
     }
     for name in chosen.needs:
-        if given[name] is None:
+        if records[name] is None:
             raise ValueError(f"scheme '{chosen.spec}' needs {name}; give {name}=")
     extra = []
     for name in ("weights", "full_batch"):
-        array = given[name]
+        array = records[name]
         if array is not None:
             array = contiguous(array, np.float32)
             if array.shape != shape:

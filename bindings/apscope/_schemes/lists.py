@@ -40,18 +40,18 @@ def all_schemes() -> list[Scheme]:
     return [Scheme(spec) for spec in _core.all_schemes()]
 
 
-def schemes_of(given: Iterable[Scheme | str]) -> list[Scheme]:
+def schemes_of(schemes: Iterable[Scheme | str]) -> list[Scheme]:
     """Schemes and specs, including ``main`` and ``all``, as schemes, each once."""
     lists = dict(zip(LISTS, (main_schemes, all_schemes)))
-    found: list[Scheme] = []
-    for one in given:
+    parsed: list[Scheme] = []
+    for one in schemes:
         if isinstance(one, str) and one in lists:
-            found += lists[one]()
+            parsed += lists[one]()
             continue
         try:
-            found.append(as_scheme(one))
+            parsed.append(as_scheme(one))
         except ValueError:
             if near := difflib.get_close_matches(str(one), LISTS, n=1, cutoff=0.7):
                 raise ValueError(f"unknown scheme '{one}'; did you mean {near[0]}?") from None
             raise
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(parsed))

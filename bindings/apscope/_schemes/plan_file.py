@@ -24,24 +24,24 @@ def read_plan_file(path: str | os.PathLike[str]) -> dict[str, Any]:
         It is missing, cannot be read, or is not a plan.
     """
     try:
-        told = read_json(path)
+        plan = read_json(path)
     except FileNotFoundError:
         raise ValueError(f"there is no plan {path}; apscope recommend writes one") from None
     except OSError as error:
         raise ValueError(f"the plan {path} cannot be read: {error.strerror or error}") from None
     except ValueError as error:
         raise ValueError(f"{error}; so it is not a plan") from None
-    if not isinstance(told, dict) or MARK not in told:
+    if not isinstance(plan, dict) or MARK not in plan:
         raise ValueError(
             f"{path} is not a plan: it has no key {MARK}; apscope recommend writes plans"
         )
-    if told[MARK] != SCHEMA or isinstance(told[MARK], bool):
+    if plan[MARK] != SCHEMA or isinstance(plan[MARK], bool):
         raise ValueError(
-            f"{path} is a plan of version {clip(json.dumps(told[MARK]))}; this apscope reads "
+            f"{path} is a plan of version {clip(json.dumps(plan[MARK]))}; this apscope reads "
             f"version {SCHEMA}"
         )
-    if not isinstance(told.get("scheme"), str):
+    if not isinstance(plan.get("scheme"), str):
         raise ValueError(
-            f"{path}: scheme is {clip(json.dumps(told.get('scheme')))}; it must be a text"
+            f"{path}: scheme is {clip(json.dumps(plan.get('scheme')))}; it must be a text"
         )
-    return told
+    return plan

@@ -220,12 +220,14 @@ def define(
     bits: int = 32,
     grid: str = "",
 ) -> Scheme:
-    """Define a scheme: another one with some parts replaced by NumPy functions.
+    """Define a scheme: another one with functions of its four parts replaced by NumPy functions.
 
-    Every part gets one tensor at one step, all workers, as float64 arrays that are finite
-    everywhere: other elements bypass a scheme. ``step`` has tensor, role, shape, number, index,
-    workers, loss and learning_rate, and ``step.random(worker, count, bits=32)`` draws; ``state`` is
-    a dict of arrays that is kept from step to step. docs/schemes.md describes each part.
+    The parts are the choice of parameters, the memory from step to step, the basis in which the
+    scheme encodes, and the encoding and reduction. Every function gets one tensor at one step, all
+    workers, as float64 arrays that are finite everywhere: other elements bypass a scheme. ``step``
+    has tensor, role, shape, number, index, workers, loss and learning_rate, and
+    ``step.random(worker, count, bits=32)`` draws; ``state`` is a dict of arrays that is kept from
+    step to step. docs/schemes.md describes each function.
 
     Parameters
     ----------
@@ -234,23 +236,23 @@ def define(
         the first.
     base : Scheme or str
         The scheme of all other parts; not a ``hybrid``, nor ``aps`` with a unit of several tensors.
-    compensate : f(step, state, x) -> (workers, n)
-        The values to send instead of the gradients x.
-    forward, inverse : f(step, state, x) -> (workers, m); f(step, state, row) -> (n,)
-        A change of basis, and its linear inverse.
     select : f(step, state, x) -> dict of arrays
-        Parameters for all workers, ``theta``; a float scheme's needs ``scale``.
-    encode : f(step, theta, row, worker) -> (m,), or a pair of it and the payload as bytes
-        The decoded message of one worker.
-    reduce : f(step, state, theta, values) -> (m,)
-        The sum over the workers.
+        The choice: parameters for all workers, ``theta``; a float scheme's needs ``scale``.
+    compensate : f(step, state, x) -> (workers, n)
+        The memory: the values to send instead of the gradients x.
     update : f(step, state, intended, sent, reduced) -> None
-        Changes the state for the next step.
+        The memory: changes the state for the next step.
     keeps_state : bool, optional
         Whether steps must come in order; by default as the base, or True where `update` is given.
     compares_intended : bool
         The sent quantity (a momentum) has its own truth: ``own_nmse`` and ``own_cosine`` compare
         with it.
+    forward, inverse : f(step, state, x) -> (workers, m); f(step, state, row) -> (n,)
+        The basis: a change of it, and its linear inverse.
+    encode : f(step, theta, row, worker) -> (m,), or a pair of it and the payload as bytes
+        The encoding: the decoded message of one worker.
+    reduce : f(step, state, theta, values) -> (m,)
+        The encoding: the sum over the workers.
     bits : int
         Bits per value that `encode` sends, if it returns no payload.
     grid : str
@@ -268,8 +270,8 @@ def define(
 
     Notes
     -----
-    An exception of a part ends the replay as it is, with a note of the scheme, part, tensor and
-    step.
+    An exception of a function ends the replay as it is, with a note of the scheme, function, tensor
+    and step.
 
     Examples
     --------
@@ -277,20 +279,14 @@ def define(
     >>> sign.spec
     'my_sign'
     """
-    parts = {
-        part: f
-        for part, f in dict(
-            compensate=compensate,
-            forward=forward,
-            inverse=inverse,
-            select=select,
-            encode=encode,
-            reduce=reduce,
-            update=update,
-        ).items()
-        if f is not None
-    }
-    for part, f in parts.items():
+    parts = dict(
+        select=select,  # the choice
+        compensate=compensate, update=update,  # the memory
+        forward=forward, inverse=inverse,  # the basis
+        encode=encode, reduce=reduce,  # the encoding
+    )  # fmt: skip
+    functions = {part: f for part, f in parts.items() if f is not None}
+    for part, f in functions.items():
         if not callable(f):
             raise TypeError(f"{part}={f!r} must be a function")
     if name in LISTS:
@@ -298,12 +294,12 @@ def define(
             f"'{name}' cannot name a new scheme: it is the name of "
             "a list of schemes; give another one"
         )
-    if keeps_state is None and "update" in parts:
+    if keeps_state is None and update is not None:
         keeps_state = True
     _core.make_scheme(
         text("name", name),
         as_scheme(base).spec,
-        {part: _telling(name, part, f) for part, f in parts.items()},
+        {part: _telling(name, part, f) for part, f in functions.items()},
         keeps_state,
         compares_intended,
         integer("bits", bits, 0, 64),

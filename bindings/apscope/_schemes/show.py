@@ -14,14 +14,15 @@ if TYPE_CHECKING:
 
 def scheme_html(scheme: Scheme) -> str:
     """The spec, what the scheme does, its keys with values, and what it needs."""
-    found = next((d for d in definitions() if d.name == scheme.name), None)
+    definition = next((d for d in definitions() if d.name == scheme.name), None)
     parts = [
-        f"<b>Scheme</b> {name(scheme.spec)}" + (f": {html.escape(found.summary)}" if found else "")
+        f"<b>Scheme</b> {name(scheme.spec)}"
+        + (f": {html.escape(definition.summary)}" if definition else "")
     ]
     values = scheme.keys
-    if found and found.keys:
+    if definition and definition.keys:
         rows = []
-        for key in found.keys:
+        for key in definition.keys:
             value = values.get(key.name, key.default)
             shown = name(value) if value == key.default else f"<b>{name(value)}</b>"
             rows.append(

@@ -54,9 +54,9 @@ def title(spec: str) -> str:
 
 def titles(specs: Iterable[str]) -> Callable[[str], str]:
     """The names of several specs; the spec itself if its name would be ambiguous."""
-    found = {spec: title(spec) for spec in specs}
-    names = list(found.values())
-    return lambda spec: name if names.count(name := found.get(spec, spec)) < 2 else spec
+    names_of = {spec: title(spec) for spec in specs}
+    names = list(names_of.values())
+    return lambda spec: name if names.count(name := names_of.get(spec, spec)) < 2 else spec
 
 
 def reduction(topology: str) -> str:
@@ -97,8 +97,8 @@ def _format(scheme: Scheme) -> str:
 
 def _own(scheme: Scheme) -> list[tuple[str, str]]:
     """The keys of the canonical spec."""
-    told = scheme.spec.partition(":")[2].split(",")
-    return [(key, value) for key, _, value in (part.partition("=") for part in told) if value]
+    settings = scheme.spec.partition(":")[2].split(",")
+    return [(key, value) for key, _, value in (part.partition("=") for part in settings) if value]
 
 
 def _value(key: str, value: str) -> str:

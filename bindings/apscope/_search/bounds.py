@@ -49,20 +49,10 @@ MARGIN = 1e-9
 class Bounds:
     """Bounds of K splits in C cells (all layers together, or each layer) on S steps.
 
-    Parameters
-    ----------
-    figure : str
-        Of `FIGURES`.
-    frame : DataFrame
-        Rows of any one scheme on all steps, for R and the noise.
-    cells : mapping of str to int
-        The cell of every tensor.
-    steps : sequence of int
-        Recorded step numbers.
-    splits : mapping of str to int
-        The group of rivals of every split, by spec; in the order of K.
-    left_out : collection of str
-        Layers without a cosine and a worst error: those that are numerically zero.
+    `figure` is one of `FIGURES`. `frame` has the rows of any one scheme on all steps, for R and the
+    noise. `cells` has the cell of every tensor, `splits` by spec the group of rivals of every
+    split, in the order of K. Layers in `left_out` have no cosine and no worst error: those that are
+    numerically zero.
     """
 
     # Of a split in a cell on a step that it was not seen on, (K, C, S): at least this.
@@ -121,7 +111,7 @@ class Bounds:
     def know(self, splits: Sequence[int], terms: np.ndarray) -> None:
         """Lower bounds for splits, (splits, tensors, steps) of `floor.least_terms`."""
         shape = len(splits), *self._least.shape[1:]
-        found, reference = np.zeros(shape), self._reference
+        least, reference = np.zeros(shape), self._reference
         if self._figure == "step_nmse":
             reference = np.zeros(shape[1:])
             np.add.at(reference, list(self._cells.values()), self._reference)
@@ -130,16 +120,16 @@ class Bounds:
                 continue
             if self._figure == "worst_nmse":
                 np.maximum(
-                    found[:, cell],
+                    least[:, cell],
                     quotient(terms[:, t], reference[t]),
-                    out=found[:, cell],
+                    out=least[:, cell],
                     where=reference[t] > 0,
                 )
             else:
-                found[:, cell] += terms[:, t]
+                least[:, cell] += terms[:, t]
         if self._figure == "step_nmse":
-            found = np.where(reference > 0, quotient(found, reference), 0.0)
-        self._least[list(splits)] = np.maximum(self._least[list(splits)], found)
+            least = np.where(reference > 0, quotient(least, reference), 0.0)
+        self._least[list(splits)] = np.maximum(self._least[list(splits)], least)
 
     def see(self, frame: pd.DataFrame) -> None:
         """Add the rows of splits on new steps."""
@@ -155,11 +145,11 @@ class Bounds:
         )
         lost = losses(rows)
         if self._figure == "step_nmse":
-            whole = {
+            by_step = {
                 name: np.bincount(where, lost[name]) for name in ("error", "reference", "overflow")
             }
-            value, there = step_losses(whole)
-            terms, overflow = np.where(there, value, 0.0), whole["overflow"]
+            value, there = step_losses(by_step)
+            terms, overflow = np.where(there, value, 0.0), by_step["overflow"]
         else:
             if self._figure == "error_over_noise":
                 value, there = lost["log2_over_noise"], lost["noise_blocks"] > 0
@@ -185,11 +175,11 @@ class Bounds:
     def _lose(self) -> np.ndarray:
         """(K, C) bool: seen on all steps, and less than half of a layer arrives."""
         gone = self.whole[:, None] & (self._arrived < 0.5 * self._whole)
-        found = np.zeros(self._sums.shape, bool)
+        lost = np.zeros(self._sums.shape, bool)
         for t, (name, cell) in enumerate(self._cells.items()):
             if name not in self._zero:
-                found[:, cell] |= gone[:, t]
-        return found
+                lost[:, cell] |= gone[:, t]
+        return lost
 
     def _ranks(self) -> np.ndarray:
         """(K, C): `_scores`, infinite of what loses a layer, which is never the best."""
@@ -239,14 +229,14 @@ class Bounds:
     def leaders(self) -> list[int]:
         """Splits with the least bound of their group in a cell that were not seen on all steps."""
         scores = np.where(np.isnan(ranks := self._ranks()), np.inf, ranks)
-        found = set()
+        places = set()
         for group in np.unique(self._groups):
             inside = np.flatnonzero(self._groups == group)
             least = scores[inside].argmin(axis=0)
-            found |= {
+            places |= {
                 int(inside[i]) for c, i in enumerate(least) if np.isfinite(scores[inside[i], c])
             }
-        return sorted(k for k in found if not self.whole[k])
+        return sorted(k for k in places if not self.whole[k])
 
     def bounds(self) -> np.ndarray:
         """(K, C): bounds on the figure (upper for the cosine); the figure if seen on all steps."""

@@ -55,29 +55,14 @@ def least_terms(
     formats: Sequence[FloatFormat],
     threads: int,
 ) -> np.ndarray:
-    """Lower bounds of every format, tensor and step.
+    """Lower bounds of every format, tensor and step (recorded numbers), as float64 in this shape.
 
-    Parameters
-    ----------
-    trace : Trace
-        Of local gradients.
-    figure : str
-        ``error_over_noise``: of the sum of log2 max(E / N, 2^-30) over the blocks with noise; else
-        of the squared error E.
-    steps : sequence of int
-        Recorded step numbers.
-    tensors : sequence of str
-    workers : int, at least 2
-    formats : sequence of FloatFormat
-    threads : int
-
-    Returns
-    -------
-    (formats, tensors, steps) float64
+    With ``error_over_noise`` of the sum of log2 max(E / N, 2^-30) over the blocks with noise, for
+    another figure of the squared error E. The gradients are those of two or more workers.
     """
     over_noise = figure == "error_over_noise"
     shape = len(tensors), len(steps)
-    found = np.zeros((len(formats), *shape))
+    bounds = np.zeros((len(formats), *shape))
     blocks = np.zeros(shape)
     for exact, scale, noise, place in _batches(trace, steps, tensors, workers):
         blocks += np.bincount(place, noise > 0, blocks.size).reshape(shape)
@@ -89,12 +74,12 @@ def least_terms(
                 with np.errstate(divide="ignore", invalid="ignore"):
                     terms = np.log2(np.maximum(terms / noise, 2.0**FLOOR))
                 terms = np.where(noise > 0, terms, np.where(noise < 0, FLOOR, 0.0))
-            found[k] += np.bincount(place, terms, shape[0] * shape[1]).reshape(shape)
+            bounds[k] += np.bincount(place, terms, shape[0] * shape[1]).reshape(shape)
     # A sample's sums stand for the whole's; a number of blocks is rounded, by at most a half.
     of = {t.name: (t.sampled_from or t.size) / max(t.size, 1) for t in trace.manifest.tensors}
-    whole = np.array([of[name] for name in tensors])[:, None]
-    rounded = np.where(whole > 1, 0.5 / np.maximum(blocks, 1), 0.0) if over_noise else 0.0
-    return found * whole - np.abs(found) * rounded
+    factor = np.array([of[name] for name in tensors])[:, None]
+    rounded = np.where(factor > 1, 0.5 / np.maximum(blocks, 1), 0.0) if over_noise else 0.0
+    return bounds * factor - np.abs(bounds) * rounded
 
 
 def _batches(
@@ -106,25 +91,25 @@ def _batches(
     """
     mean = trace.manifest.reduction == "mean"
     scale = workers**-2.0 if mean else 1.0
-    held: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+    batch: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
     count = 0
     for s, step in enumerate(steps):
         for t, tensor in enumerate(tensors):
             exact, noise = _blocks(trace, step, tensor, workers)
             noise = np.where(noise > 0, noise * (scale / (workers - 1) * workers), noise)
-            held.append((exact, noise, np.full(len(noise), t * len(steps) + s)))
+            batch.append((exact, noise, np.full(len(noise), t * len(steps) + s)))
             count += exact.size
             if count >= _BATCH:
-                yield _joined(held, scale)
-                held, count = [], 0
-    if held:
-        yield _joined(held, scale)
+                yield _joined(batch, scale)
+                batch, count = [], 0
+    if batch:
+        yield _joined(batch, scale)
 
 
 def _joined(
-    held: list[tuple[np.ndarray, np.ndarray, np.ndarray]], scale: float
+    batch: list[tuple[np.ndarray, np.ndarray, np.ndarray]], scale: float
 ) -> tuple[np.ndarray, float, np.ndarray, np.ndarray]:
-    exact, noise, place = (np.concatenate(parts) for parts in zip(*held))
+    exact, noise, place = (np.concatenate(parts) for parts in zip(*batch))
     return exact, scale, noise, place
 
 

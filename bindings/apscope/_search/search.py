@@ -210,7 +210,7 @@ def search(
             specs = [here[k].scheme.spec for k in places]
             parts.append(_of_reduction(replayed(specs, on, name).frame, name))
             bounds.see(parts[-1])
-        specs = [s.scheme.spec for s, kept in zip(here, bounds.whole) if kept]
+        specs = [s.scheme.spec for s, complete in zip(here, bounds.whole) if complete]
         rows = pd.concat(parts, ignore_index=True)
         reduced = rows[rows["stage"] == "reduced"]
         of_split = dict(zip(reduced["scheme"], reduced["topology"]))
@@ -219,10 +219,10 @@ def search(
         rows = in_order(rows[rows["scheme"].isin(specs)], survey.provenance | {"schemes": specs})
         # Every layer, or all together, as a separate trace. The table of noise is left out because
         # its intervals are the same for all splits.
-        found = headline(
+        figures = headline(
             summary(rows.assign(trace=rows["tensor"] if by == "layer" else "all")), name
         )
-        of_layer = found.set_index(["trace", "scheme"])[list(_FIGURES)]
+        of_layer = figures.set_index(["trace", "scheme"])[list(_FIGURES)]
         tables += [
             part.assign(topology=part["scheme"].map(of_split).fillna(usual))
             for part in _rows(here, bounds, layers if by == "layer" else ["all"], of_layer)
@@ -253,22 +253,22 @@ def _reduced(
         kinds.setdefault(tuple(spec.split(split.format.name, 1)), []).append(split)  # type: ignore[arg-type]
     probes = {members[0].scheme.spec: members for members in kinds.values()}
     frame = replayed(list(probes), list(steps), topology).frame
-    held = frame[frame["topology"].isin([topology, *(OWN_REDUCTIONS if first else ())])]
-    there = set(held["scheme"])
+    reduced = frame[frame["topology"].isin([topology, *(OWN_REDUCTIONS if first else ())])]
+    there = set(reduced["scheme"])
     if not (frame["stage"] == "reduced").any():  # the wire alone, which is the same in each
         there = set(probes) if first else set()
-    kept = {split.scheme.spec for spec, members in probes.items() if spec in there
+    specs_there = {split.scheme.spec for spec, members in probes.items() if spec in there
             for split in members}  # fmt: skip
-    return [split for split in splits if split.scheme.spec in kept]
+    return [split for split in splits if split.scheme.spec in specs_there]
 
 
 def _of_reduction(frame: pd.DataFrame, topology: str) -> pd.DataFrame:
     """Rows without the exact sums, and without a scheme's own reduction if it has the topology."""
     reduced = frame["stage"] == "reduced"
-    asked = reduced & (frame["topology"] == topology)
-    own = reduced & frame["topology"].isin(OWN_REDUCTIONS)
-    own &= ~frame["scheme"].isin(frame.loc[asked, "scheme"].unique())
-    return frame[wire_of(frame, topology) | asked | own]
+    requested = reduced & (frame["topology"] == topology)
+    other = reduced & frame["topology"].isin(OWN_REDUCTIONS)
+    other &= ~frame["scheme"].isin(frame.loc[requested, "scheme"].unique())
+    return frame[wire_of(frame, topology) | requested | other]
 
 
 def _needs_noise(minimize: str, survey: Results) -> None:
@@ -319,9 +319,9 @@ def _rows(
     splits: Sequence[Split],
     bounds: Bounds,
     layers: Sequence[str],
-    found: pd.DataFrame,
+    figures: pd.DataFrame,
 ) -> list[pd.DataFrame]:
-    """One table per layer; `found` has the figures of splits that were not stopped."""
+    """One table per layer; `figures` has the figures of splits that were not stopped."""
     formats = [split.format for split in splits]
     table = pd.DataFrame(
         {
@@ -339,7 +339,7 @@ def _rows(
     for layer, bound in zip(layers, bounds.bounds().T):
         tables.append(
             table.assign(layer=layer, bound=bound).merge(
-                found.loc[[layer]].droplevel(0), how="left", left_on="scheme", right_index=True
+                figures.loc[[layer]].droplevel(0), how="left", left_on="scheme", right_index=True
             )
         )
     return tables

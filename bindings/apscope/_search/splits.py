@@ -61,15 +61,7 @@ class Reach(NamedTuple):
 
 
 def reach_of(histograms: pd.DataFrame, workers: int, by_layer: bool) -> Reach:
-    """The reach of one trace.
-
-    Parameters
-    ----------
-    histograms : DataFrame
-        `Results.histograms` of one trace.
-    workers : int
-    by_layer : bool
-        Whether layers are separate.
+    """The reach of one trace, by its `Results.histograms`; `by_layer`: whether layers are separate.
 
     Raises
     ------
@@ -100,14 +92,8 @@ def splits_of(
 ) -> list[Split]:
     """The candidates, each once: by scheme, named formats first, exponent bits, specials, bias.
 
-    Parameters
-    ----------
-    bits : int, 3 to 16
-    schemes : sequence of str
-        Specs with ``{format}`` or ``{biased}`` in them.
-    specials : iterable of str, optional
-        Some of `SPECIALS`. By default all, and every named signed format of that many bits.
-    reach : Reach
+    The specs of the schemes have ``{format}`` or ``{biased}`` in them. By default all `SPECIALS`
+    are tried, and every named signed format of that many bits.
 
     Raises
     ------
@@ -130,20 +116,20 @@ def splits_of(
         if (f := _usual(e, bits - 1 - e, kind)) is not None
     ]
     named = [] if specials is not None else [f for f in _signed() if f.storage_bits == bits]
-    found: dict[str, Split] = {}
+    splits: dict[str, Split] = {}
     for template in schemes:
-        given = [place for place in _PLACES if place in text("schemes", template)]
-        if len(given) != 1:
+        places = [place for place in _PLACES if place in text("schemes", template)]
+        if len(places) != 1:
             raise ValueError(
                 f"the scheme '{template}' must have {{format}} in place of its format, or "
                 f"{{biased}} for every bias"
             )
-        for f in [*named, *(_biased(usual, reach) if given == ["{biased}"] else usual)]:
-            scheme = as_scheme(template.replace(given[0], f.name))
-            found.setdefault(scheme.spec, Split(scheme, f))
-    if not found:
+        for f in [*named, *(_biased(usual, reach) if places == ["{biased}"] else usual)]:
+            scheme = as_scheme(template.replace(places[0], f.name))
+            splits.setdefault(scheme.spec, Split(scheme, f))
+    if not splits:
         raise ValueError("there is no scheme to search; give at least one, such as 'aps:{format}'")
-    return list(found.values())
+    return list(splits.values())
 
 
 def _usual(exponent_bits: int, mantissa_bits: int, kind: str) -> FloatFormat | None:

@@ -11,32 +11,21 @@ _KEY = "no_gradient_so_zeros: "
 def add_absent(
     metadata: dict[str, str],
     step: int,
-    name: str,
-    lacking: Sequence[int],
+    tensor: str,
+    missing: Sequence[int],
     workers: int,
-    before: Sequence[int],
+    earlier: Sequence[int],
 ) -> None:
-    """Adds that a tensor was absent at a step, to ``no_gradient_so_zeros: NAME``.
+    """Adds that a tensor was absent at a step, to ``no_gradient_so_zeros: TENSOR``.
 
-    Parameters
-    ----------
-    metadata : dict
-        Changed.
-    step : int
-    name : str
-        The tensor.
-    lacking : sequence of int
-        The workers without it.
-    workers : int
-        The number of all workers.
-    before : sequence of int
-        The trace's earlier steps, ascending.
+    `missing`: the numbers of the workers without it, of `workers` in all; `earlier`: the trace's
+    steps before this one, ascending.
     """
-    of = "" if len(lacking) == workers else f" of worker {', '.join(map(str, lacking))}"
-    key = f"{_KEY}{name}{of}"
+    of = "" if len(missing) == workers else f" of worker {', '.join(map(str, missing))}"
+    key = f"{_KEY}{tensor}{of}"
     text = metadata.get(key, "")
     runs = text.split(", ") if text else []
-    if runs and before and runs[-1].rsplit("-", 1)[-1] == str(before[-1]):
+    if runs and earlier and runs[-1].rsplit("-", 1)[-1] == str(earlier[-1]):
         runs[-1] = f"{runs[-1].split('-')[0]}-{step}"
     else:
         runs.append(str(step))
@@ -54,8 +43,8 @@ def count_absent(metadata: Mapping[str, str], steps: Iterable[int], workers: int
     for key, text in metadata.items():
         if not is_absent(key):
             continue
-        found = re.search(r" of worker (\d+(?:, \d+)*)$", key)
-        ranks = len(found[1].split(",")) if found else workers
+        match = re.search(r" of worker (\d+(?:, \d+)*)$", key)
+        ranks = len(match[1].split(",")) if match else workers
         for run in text.split(", "):
             first, _, last = run.partition("-")
             if first.isdecimal() and (last or first).isdecimal():

@@ -140,21 +140,21 @@ def _steps(gradients: Any) -> list[tuple[int, Mapping[str, Any]]]:
     if isinstance(gradients, Mapping):
         keys = list(gradients)
         if all(isinstance(key, str) for key in keys):
-            found = [(0, gradients)]
+            steps = [(0, gradients)]
         else:
-            found = sorted(
+            steps = sorted(
                 ((_number(key), gradients[key]) for key in keys), key=lambda step: step[0]
             )
     elif isinstance(gradients, Iterable) and not isinstance(gradients, str | bytes):
-        found = list(enumerate(listed("gradients", gradients)))
+        steps = list(enumerate(listed("gradients", gradients)))
     else:
         raise TypeError(
             f"{shown(gradients)} is of type {type(gradients).__name__}, and not a trace, its path "
             f"or gradients; of gradients in memory {_GIVE}"
         )
-    if not found:
+    if not steps:
         raise ValueError(f"there is no step; {_GIVE}")
-    for number, tensors in found:
+    for number, tensors in steps:
         if not isinstance(tensors, Mapping):
             raise TypeError(f"step {number} is of type {type(tensors).__name__}; {_GIVE}")
         if not tensors:
@@ -165,7 +165,7 @@ def _steps(gradients: Any) -> list[tuple[int, Mapping[str, Any]]]:
                     f"step {number} has a gradient named {shown(tensor)}, of type "
                     f"{type(tensor).__name__}; names are strings"
                 )
-    return found
+    return steps
 
 
 def _number(key: Any) -> int:

@@ -17,7 +17,7 @@ from .._folders.one_file import put_text, remove_left
 from .._folders.reading import read_limited
 from .._limits import MANIFEST_LENGTH
 from .json_number import json_number
-from .roles import Guess, Roles, guess_role, said
+from .roles import Guess, Roles, given_role, guess_role
 
 Shapes = dict[str, tuple[int, ...]]
 
@@ -80,8 +80,8 @@ class Manifest:
             if not isinstance(value, str):
                 raise ValueError(f"metadata[{key!r}] is {value!r}; it must be a string")
         self._read = self._bytes()
-        there = self._read is not None
-        if there and resume_at is None:
+        exists = self._read is not None
+        if exists and resume_at is None:
             raise ValueError(f"{path} already has a trace; record into a new folder")
         path.mkdir(parents=True, exist_ok=True)
         self.head: dict = {"schema_version": 1, **({"name": name} if name else {}), "model": model}
@@ -94,7 +94,7 @@ class Manifest:
         self._committed: list[tuple[int, str]] = []
         # Steps that the file lists, and when it may be written again.
         self._listed, self._next = 0, 0.0
-        if there and resume_at is not None:
+        if exists and resume_at is not None:
             self._take_over(resume_at)
 
     def _bytes(self) -> bytes | None:
@@ -158,22 +158,15 @@ class Manifest:
         if step <= self.last:
             raise ValueError(f"step {step} is not above step {self.last}, the last committed one")
 
-    def commit(
-        self,
-        step: int,
-        files: Mapping[str, dict],
-        *,
-        loss: float | None = None,
-        learning_rate: float | None = None,
-        loss_scale: float | None = None,
-    ) -> None:
-        """Adds `step` with its existing `files` (name -> ``{"bytes", "sha256"}``)."""
+    def commit(self, step: int, files: Mapping[str, dict], **numbers: float | None) -> None:
+        """Adds `step` with its existing `files` (name -> ``{"bytes", "sha256"}``).
+
+        Its `numbers` are ``loss``, ``learning_rate`` and ``loss_scale``, in this order.
+        """
         self.check(step, files)
+        known = {name: value for name, value in numbers.items() if value is not None}
         entry: dict = {"number": step}
-        numbers = {"loss": loss, "learning_rate": learning_rate, "loss_scale": loss_scale}
-        for key, value in numbers.items():
-            if value is not None:
-                entry[key] = json_number(float(value))
+        entry |= {name: json_number(float(value)) for name, value in known.items()}
         entry["files"] = dict(sorted(files.items()))
         if self._durable:  # sync their names too, before the manifest lists them
             sync_folder(step_folder(self.path, step))
@@ -201,7 +194,7 @@ class Manifest:
     def _text(self) -> str:
         shapes = self.shapes or {}
         roles = {
-            name: said(self._roles, name, shape) or guess_role(name, shape)
+            name: given_role(self._roles, name, shape) or guess_role(name, shape)
             for name, shape in shapes.items()
         }
         # One line per tensor and step: long manifests stay readable and diff well.
@@ -235,16 +228,16 @@ def _guessed(roles: Mapping[str, str], shown: int = 6) -> dict[str, str]:
     return {"roles_guessed_by_name_and_shape": which}
 
 
-def compare_shapes(found: Shapes, expected: Shapes, where: str) -> None:
+def compare_shapes(shapes: Shapes, expected: Shapes, where: str) -> None:
     """Raises ValueError, beginning with `where`, for a missing, new or reshaped tensor."""
     for name, shape in expected.items():
-        if name not in found:
+        if name not in shapes:
             raise ValueError(f"{where} lacks the tensor {name!r}")
-        if found[name] != shape:
+        if shapes[name] != shape:
             raise ValueError(
-                f"{where}: tensor {name!r} has shape {found[name]}, but had {shape} before"
+                f"{where}: tensor {name!r} has shape {shapes[name]}, but had {shape} before"
             )
-    for name in found:
+    for name in shapes:
         if name not in expected:
             raise ValueError(f"{where} has the tensor {name!r}, which the trace does not have")
 
@@ -271,21 +264,21 @@ _WHOLE = re.compile(_FILES)
 _HALF = waiting(_FILES)
 
 
-def remove_uncommitted(path: Path, keep: Collection[int], whole: bool = True) -> None:
+def remove_uncommitted(path: Path, keep: Collection[int], complete: bool = True) -> None:
     """Removes files of killed processes in a trace's folder; the caller holds its lock.
 
-    These are half-written files and, if `whole`, the files of steps other than those to keep.
+    These are half-written files and, if `complete`, the files of steps other than those to keep.
     Files that do not belong to a trace are kept.
     """
     remove_left(path, waiting(r"manifest\.json"))
-    kept = set(keep)
+    committed = set(keep)
     for folder in path.glob("step_*"):
         number = re.fullmatch(r"step_(\d{8,})", folder.name)
         if number is None or folder.is_symlink():
             continue
         remove_left(folder, _HALF)
-        if int(number[1]) not in kept:
-            if whole:
+        if int(number[1]) not in committed:
+            if complete:
                 remove_left(folder, _WHOLE)
             with contextlib.suppress(OSError):  # if it has files of others
                 folder.rmdir()

@@ -18,8 +18,8 @@ def warn_of_guessed_order(trace: Trace, specs: Iterable[str]) -> None:
     if trace.manifest.metadata.get("tensor_order") != NATURAL:
         return
     for spec in specs:
-        if found := re.search(r"hybrid\((?:.*;)?(first|last)\b", spec):
-            layer = trace.tensors[0 if found[1] == "first" else -1]
+        if match := re.search(r"hybrid\((?:.*;)?(first|last)\b", spec):
+            layer = trace.tensors[0 if match[1] == "first" else -1]
             origin, remedy = ("converted from files", "convert again with --order FILE")
             if "converted_from" not in trace.manifest.metadata:
                 origin, remedy = (
@@ -27,7 +27,7 @@ def warn_of_guessed_order(trace: Trace, specs: Iterable[str]) -> None:
                     "record an OrderedDict in the order of layers",
                 )
             warnings.warn(
-                f"trace '{trace.name}' was {origin} that have no order of layers, so '{found[1]}' "
+                f"trace '{trace.name}' was {origin} that have no order of layers, so '{match[1]}' "
                 f"in {spec} is {layer}, by the order of the names; {remedy}, or use name:REGEX",
                 stacklevel=3,
             )

@@ -20,14 +20,14 @@ def problems(folder: Path) -> Iterator[str]:
     damaged = set()
     for path, size, sha256 in trace.files():
         try:
-            found = digest_of(path)
+            digest = digest_of(path)
         except OSError as error:
             yield f"{path}: {error.strerror}"
             damaged.add(path.parent)
             continue
-        for key, said in (("bytes", size), ("sha256", sha256)):
-            if found[key] != said:
-                yield f"{path}: its {key} is {found[key]}, but the manifest says {said}"
+        for key, expected in (("bytes", size), ("sha256", sha256)):
+            if digest[key] != expected:
+                yield f"{path}: its {key} is {digest[key]}, but the manifest says {expected}"
                 damaged.add(path.parent)
     for step in trace.steps:
         if folder / f"step_{step:08d}" not in damaged:  # a damaged file has been reported

@@ -45,7 +45,7 @@ class Guess(str):
     __slots__ = ()
 
 
-def said(roles: Roles, name: str, shape: tuple[int, ...]) -> str | None:
+def given_role(roles: Roles, name: str, shape: tuple[int, ...]) -> str | None:
     """The given role of a tensor: by its name, else by the first matching pattern."""
     if roles is None or callable(roles):
         return roles(name, shape) if roles else None
@@ -57,7 +57,9 @@ def said(roles: Roles, name: str, shape: tuple[int, ...]) -> str | None:
 def either(one: Roles, other: Roles) -> Roles:
     """The first's role, or the second's if there is none."""
     return (
-        (lambda name, shape: said(one, name, shape) or said(other, name, shape)) if one else other
+        (lambda name, shape: given_role(one, name, shape) or given_role(other, name, shape))
+        if one
+        else other
     )
 
 

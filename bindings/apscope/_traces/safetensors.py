@@ -28,6 +28,18 @@ def dtype_of(code: str) -> np.dtype:
     return BFLOAT16 if code == "BF16" else np.dtype({"F32": "<f4", "F16": "<f2"}[code])
 
 
+def is_bfloat16(values: np.ndarray) -> bool:
+    """Whether all of these fp32 values are bfloat16 numbers."""
+    return not (np.ascontiguousarray(values).view("<u4") & 0xFFFF).any()
+
+
+def as_bfloat16(values: np.ndarray) -> np.ndarray:
+    """fp32 values as bfloat16, by their bits, if that has every one of them; else as they are."""
+    if not is_bfloat16(values):
+        return values
+    return (np.ascontiguousarray(values).view("<u4") >> 16).astype("<u2").view(BFLOAT16)
+
+
 def as_real(tensor: Any) -> Any:
     """A PyTorch tensor as one of real numbers: complex (...) as (..., 2), as DDP reduces it."""
     torch = sys.modules["torch"]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -81,24 +80,19 @@ class File:
         path = self.source.staging() / self.name
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
-            with new_path(path, durable=False) as fetched, _told(self):
-                copy_remote(self.source.remote, [(self.place, fetched, self.size or None)])
+            try:
+                with new_path(path, durable=False) as fetched:
+                    copy_remote(self.source.remote, [(self.place, fetched, self.size or None)])
+            except SizeError as error:
+                raise ValueError(
+                    f"{self.label} has {error.found} bytes, but was listed with {error.expected}"
+                ) from None
         return path
 
     def forget(self) -> None:
         """Deletes what `local` fetched."""
         if self.source.remote is not None and self.source.folder is not None:
             (self.source.folder / self.name).unlink(missing_ok=True)
-
-
-@contextlib.contextmanager
-def _told(file: File) -> Iterator[None]:
-    try:
-        yield
-    except SizeError as error:
-        raise ValueError(
-            f"{file.label} has {error.found} bytes, but was listed with {error.expected}"
-        ) from None
 
 
 def _dangles(path: Path) -> bool:
@@ -137,7 +131,6 @@ class Source:
             self._remote() if is_address(source) else self._local(Path(source)),
             key=lambda file: natural(file.name),
         )
-        self.single = len(self.files) == 1 and "/" not in self.files[0].name and self._is_file
 
     def staging(self) -> Path:
         """The folder for fetched files."""
@@ -159,7 +152,7 @@ class Source:
             refuse_special(path)
             raise ValueError(f"{path} does not exist")
         check_readable(path)
-        found = []
+        files = []
         above = {str(path): {os.path.realpath(path)}}  # for every folder, itself and those above it
         for folder, folders, names in os.walk(path, onerror=_refuse, followlinks=True):
             reached = above.pop(folder)
@@ -173,8 +166,8 @@ class Source:
                 if (not name.startswith(".") or name in _HIDDEN) and (
                     place.is_file() or _dangles(place)
                 ):
-                    found.append(self._local_file(place, place.relative_to(path).as_posix()))
-        return found
+                    files.append(self._local_file(place, place.relative_to(path).as_posix()))
+        return files
 
     def _local_file(self, path: Path, name: str) -> File:
         about = path.lstat() if _dangles(path) else path.stat()
@@ -201,7 +194,7 @@ class Source:
             listed = {}
         if not listed:
             raise ValueError(f"{self.text} does not exist")
-        found = []
+        files = []
         for place, about in cast("dict[str, dict[str, Any]]", listed).items():
             name = place.rsplit("/", 1)[-1] if self._is_file else place[len(root.rstrip("/")) + 1 :]
             parts = name.split("/")
@@ -216,7 +209,7 @@ class Source:
                 or about.get("LastModified")
                 or ""
             )
-            found.append(
+            files.append(
                 File(
                     name,
                     f"{self.text.rstrip('/')}/{name}" if not self._is_file else self.text,
@@ -226,4 +219,4 @@ class Source:
                     self,
                 )
             )
-        return found
+        return files

@@ -45,9 +45,8 @@ class Trace:
         self.manifest = core.manifest
         self.path = Path(core.path)
         self.source = str(self.path)
-        self._checked = dict[
-            Path, tuple[int, ...]
-        ]()  # checked files, with their stamps before reading
+        # Checked files, with their stamps before reading.
+        self._checked: dict[Path, tuple[int, ...]] = {}
 
     @property
     def name(self) -> str:
@@ -153,28 +152,22 @@ class Trace:
         kinds = tuple(kinds)
         if unknown := [kind for kind in kinds if kind not in KINDS]:
             raise ValueError(f"unknown kind {unknown[0]!r}; it must be one of {', '.join(KINDS)}")
-        wanted = {_FILES.get(kind, kind) for kind in kinds}
+        files = {_FILES.get(kind, kind) for kind in kinds}
         of_ranks = (
             None if ranks is None else {integer("rank", r, 0, self.workers - 1) for r in ranks}
         )
         at = list(self.manifest.steps)
-        places = (
-            range(len(at))
-            if steps is None
-            else [integer("step's index", i, 0, len(at) - 1) for i in steps]
-        )
-        for i in places:
-            for file in at[i].files:
-                found = re.fullmatch(
+        if steps is not None:
+            at = [at[integer("step's index", i, 0, len(at) - 1)] for i in steps]
+        for step in at:
+            for file in step.files:
+                match = re.fullmatch(
                     r"(activations|worker)_(?:worker_)?(\d+)\.safetensors", file.name
                 )
-                kind = found[1] if found else file.name.removesuffix(".safetensors")
-                if kind in wanted and (not found or of_ranks is None or int(found[2]) in of_ranks):
-                    yield (
-                        self.path / f"step_{at[i].number:08d}" / file.name,
-                        file.bytes,
-                        file.sha256,
-                    )
+                kind = match[1] if match else file.name.removesuffix(".safetensors")
+                if kind in files and (not match or of_ranks is None or int(match[2]) in of_ranks):
+                    path = self.path / f"step_{step.number:08d}" / file.name
+                    yield path, file.bytes, file.sha256
 
     def check(
         self,
@@ -208,12 +201,11 @@ class Trace:
         ]
         done, total = 0, sum(size for _, size, _ in left)
         stamps = {path: _stamp(path) for path, _, _ in left}
-        for (path, size, sha256), found in zip(
-            left, _sha256_of_all([path for path, _, _ in left], 1 if total < _ALONE else threads)
-        ):
-            if found != sha256:
+        digests = _sha256_of_all(list(stamps), 1 if total < _ALONE else threads)
+        for (path, size, sha256), digest in zip(left, digests):
+            if digest != sha256:
                 raise ValueError(
-                    f"{path}: its SHA-256 is {found}, but the manifest "
+                    f"{path}: its SHA-256 is {digest}, but the manifest "
                     f"says {sha256}; the file is damaged"
                 )
             self._checked[path] = stamps[path]

@@ -120,9 +120,8 @@ class TraceWriter:
         self.path, self.workers, self._durable = self._manifest.path, workers, durable
         self._lock: Lock | None = None
         self._step: int | None = None
-        self._pending: dict[
-            tuple[str, int], dict[str, np.ndarray]
-        ] = {}  # (kind, worker) -> name -> values
+        # (kind, worker) -> name -> values
+        self._pending: dict[tuple[str, int], dict[str, np.ndarray]] = {}
         if resume and durable:
             # Removes the lock of a killed process, even if nothing is recorded.
             with contextlib.suppress(HeldError, OSError):
@@ -210,21 +209,14 @@ class TraceWriter:
         if step != self._step:
             raise ValueError(f"nothing was added for step {step}")
         shapes: dict[str, tuple[int, ...]] = {}
-        for (kind, worker), tensors in self._pending.items():
-            if kind == "gradient":
-                found = {name: array.shape for name, array in tensors.items()}
-                compare_shapes(
-                    found,
-                    self._manifest.shapes or shapes or found,
-                    f"worker {worker} at step {step}",
-                )
-                shapes = found
-        for kind in _PER_STEP:
-            if whole := self._pending.get((kind, 0)):
-                found = {name: array.shape for name, array in whole.items()}
-                compare_shapes(
-                    found, self._manifest.shapes or shapes or found, f"{kind} at step {step}"
-                )
+        gradients = [key for key in self._pending if key[0] == "gradient"]
+        for kind, worker in gradients + [(kind, 0) for kind in _PER_STEP]:
+            if tensors := self._pending.get((kind, worker)):
+                here = {name: array.shape for name, array in tensors.items()}
+                what = f"worker {worker}" if kind == "gradient" else kind
+                expected = self._manifest.shapes or shapes or here
+                compare_shapes(here, expected, f"{what} at step {step}")
+                shapes = here if kind == "gradient" else shapes
         folder = step_folder(self.path, step)
         make_folder(folder)
         contents: dict[str, tuple[dict[str, np.ndarray], dict[str, str]]] = {}
@@ -264,12 +256,12 @@ class TraceWriter:
         self._hold()
         self._manifest.check(step, files)
         folder = step_folder(self.path, step)
-        for name, told in files.items():
-            if (waits := _waits_at(folder, name, told)).exists():
+        for name, file in files.items():
+            if (waits := _waits_at(folder, name, file)).exists():
                 os.replace(waits, folder / name)
-            if not (folder / name).is_file() or (folder / name).stat().st_size != told["bytes"]:
+            if not (folder / name).is_file() or (folder / name).stat().st_size != file["bytes"]:
                 raise ValueError(
-                    f"{folder / name} of {told['bytes']} bytes is missing; write_files writes it, "
+                    f"{folder / name} of {file['bytes']} bytes is missing; write_files writes it, "
                     "into the same folder"
                 )
         self._manifest.commit(
@@ -331,10 +323,10 @@ class TraceWriter:
             if not self._durable:  # only the caller uses the folder
                 self._manifest.end()
                 # An interrupted commit may be in the manifest.
-                remove_uncommitted(self.path, self.committed, whole=False)
+                remove_uncommitted(self.path, self.committed, complete=False)
             return
         if self._lock.held:
-            remove_uncommitted(self.path, self.committed, whole=False)
+            remove_uncommitted(self.path, self.committed, complete=False)
         self._let_go()
         self._lock = None
 
@@ -345,6 +337,6 @@ class TraceWriter:
         self.close()
 
 
-def _waits_at(folder: Path, name: str, told: Mapping[str, str]) -> Path:
+def _waits_at(folder: Path, name: str, file: Mapping[str, str]) -> Path:
     """The hidden name of a file with this digest before its commit."""
-    return folder / f"{stem(name)}{told['sha256'][:8]}"
+    return folder / f"{stem(name)}{file['sha256'][:8]}"

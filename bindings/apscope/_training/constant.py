@@ -36,5 +36,5 @@ def of_trace(spec: str, trace: str | os.PathLike[str], topology: str) -> str:
     from .._replay.replay import replay
 
     frame: Any = replay(trace, [spec], topology=[topology], progress=False).frame
-    found = frame.loc[frame["topology"] == topology, "scale_exponent"]
-    return constant(spec, int(found.dropna().iloc[0]))
+    exponents = frame.loc[frame["topology"] == topology, "scale_exponent"]
+    return constant(spec, int(exponents.dropna().iloc[0]))

@@ -97,33 +97,17 @@ class Exchange(NamedTuple):
 
 @dataclass(frozen=True)
 class Experiment:
-    """The tasks, the schemes that they are trained with, and the gate.
-
-    Attributes
-    ----------
-    tasks : tuple of Task
-    exchanges : tuple of Exchange
-        Without the baselines, whose topology is `topology`.
-    seeds : tuple of int
-        Each seeds a model's weights, the order of the data and the exchange's draws.
-    gate : float
-        The largest excess training loss, in nats, that passes.
-    workers : int
-    topology : str
-    record_steps : int
-        How many steps of the first seed's fp32 run are recorded, from the first to the last.
-    record_consecutive : int
-        How many consecutive steps are recorded at each of these places.
-    """
+    """The tasks, the schemes that they are trained with, and the gate."""
 
     tasks: tuple[Task, ...]
-    exchanges: tuple[Exchange, ...]
+    exchanges: tuple[Exchange, ...]  #: without the baselines, whose topology is `topology`
+    #: Each seeds a model's weights, the order of the data and the exchange's draws.
     seeds: tuple[int, ...]
-    gate: float
+    gate: float  #: the largest excess training loss, in nats, that passes
     workers: int = 8
     topology: str = "ring"
-    record_steps: int = 7
-    record_consecutive: int = 1
+    record_steps: int = 7  #: of the first seed's fp32 run, from the first to the last
+    record_consecutive: int = 1  #: consecutive steps at each of these places
 
     @property
     def baselines(self) -> tuple[Exchange, ...]:
@@ -135,25 +119,21 @@ class Experiment:
         return asdict(self)
 
     @staticmethod
-    def of_json(told: Mapping[str, Any]) -> Experiment:
+    def of_json(values: Mapping[str, Any]) -> Experiment:
         """The experiment of a result of `as_json`, or of one that had one topology for all."""
-        held = {**told, "tasks": tuple(Task(**task) for task in told["tasks"])}
-        held["seeds"] = tuple(held["seeds"])
-        one = held.get("topology", "ring")
-        pairs = [(spec, one) for spec in held.pop("specs", [])] or held.get("exchanges", [])
-        held["exchanges"] = tuple(Exchange(*pair) for pair in pairs)
-        return Experiment(**held)
+        fields = {**values, "tasks": tuple(Task(**task) for task in values["tasks"])}
+        fields["seeds"] = tuple(fields["seeds"])
+        one = fields.get("topology", "ring")
+        pairs = [(spec, one) for spec in fields.pop("specs", [])] or fields.get("exchanges", [])
+        fields["exchanges"] = tuple(Exchange(*pair) for pair in pairs)
+        return Experiment(**fields)
 
     @staticmethod
     def open(path: str | os.PathLike[str], allow_outside: bool = False) -> Experiment:
         """Reads an experiment's TOML file, and looks at the texts that it names.
 
-        Parameters
-        ----------
-        path : path-like
-        allow_outside : bool
-            Whether the file may name texts outside its folder. A relative path is one from that
-            folder.
+        A relative path is one from the file's folder; `allow_outside`: whether texts may be outside
+        of it.
 
         Raises
         ------
@@ -167,27 +147,27 @@ class Experiment:
             raise ValueError(f"{path} is a folder; give an experiment's TOML file")
         text = read_utf8(path, EXPERIMENT_LENGTH)
         try:
-            told = tomllib.loads(text)
+            values = tomllib.loads(text)
         except RecursionError:
             raise ValueError(f"{path}: its tables or lists are nested too deep") from None
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
         try:
-            experiment = parse(told)
+            experiment = parse(values)
             tasks = tuple(_with_text(task, path.parent, allow_outside) for task in experiment.tasks)
             return replace(experiment, tasks=tasks)
         except (ValueError, TypeError) as error:
             raise ValueError(f"{path}: {error}") from None
 
 
-def parse(told: Mapping[str, Any]) -> Experiment:
+def parse(content: Mapping[str, Any]) -> Experiment:
     """The experiment of a TOML file's values."""
-    _known(told, [*_TOP, "task"], "")
+    _known(content, [*_TOP, "task"], "")
     for key in ("task", "schemes", "seeds", "gate"):
-        if key not in told:
+        if key not in content:
             raise ValueError(f"it has no {key}; docs/training.md shows an experiment")
-    values = {key: _value(key, told[key], _TOP[key]) for key in _TOP if key in told}
-    tasks = told["task"]
+    values = {key: _value(key, content[key], _TOP[key]) for key in _TOP if key in content}
+    tasks = content["task"]
     if not isinstance(tasks, list) or not tasks or not all(isinstance(t, dict) for t in tasks):
         raise ValueError("task must be one or more tables [[task]]")
     workers = values.get("workers", 8)
@@ -240,59 +220,59 @@ def _exchanges(
 
     A scheme is a spec, which has the experiment's topology, or a table with one of its own.
     """
-    found: dict[Exchange, None] = {}
+    exchanges: dict[Exchange, None] = {}
     for name in formats:
         FloatFormat(name)  # raises for an unknown one
-    told = [_pattern(one, topology) for one in schemes]
-    if formats and not any("{format}" in pattern for pattern, _ in told):
+    patterns = [_pattern(one, topology) for one in schemes]
+    if formats and not any("{format}" in pattern for pattern, _ in patterns):
         raise ValueError("formats are given, but no scheme has {format}")
-    for pattern, own in told:
+    for pattern, of_one in patterns:
         if "{format}" in pattern and not formats:
             raise ValueError(f"scheme '{clip(pattern)}' has {{format}}, but there are no formats")
         for name in formats if "{format}" in pattern else [""]:
             spec = as_scheme(pattern.replace("{format}", name)).spec
-            if spec == BASELINES[0] and own != topology:
+            if spec == BASELINES[0] and of_one != topology:
                 raise ValueError(
                     f"{spec} is what the others are compared with, in the experiment's topology "
-                    f"'{clip(topology)}'; leave it out of '{clip(own)}'"
+                    f"'{clip(topology)}'; leave it out of '{clip(of_one)}'"
                 )
-            found[Exchange(spec, own)] = None
+            exchanges[Exchange(spec, of_one)] = None
     baselines = {Exchange(spec, topology) for spec in BASELINES}
-    return tuple(one for one in found if one not in baselines)
+    return tuple(one for one in exchanges if one not in baselines)
 
 
-def _pattern(told: str | dict[str, str], topology: str) -> tuple[str, str]:
+def _pattern(entry: str | dict[str, str], topology: str) -> tuple[str, str]:
     """The spec and the topology of an entry of `schemes`."""
-    if isinstance(told, str):
-        return told, topology
-    _known(told, ["scheme", "topology"], "schemes.")
+    if isinstance(entry, str):
+        return entry, topology
+    _known(entry, ["scheme", "topology"], "schemes.")
     for key in ("scheme", "topology"):
-        if key not in told:
+        if key not in entry:
             raise ValueError(f"a table of schemes has no {key}; give it, or the spec alone")
-        _value(f"schemes.{key}", told[key], TEXT)
-    return told["scheme"], parse_topology(told["topology"])
+        _value(f"schemes.{key}", entry[key], TEXT)
+    return entry["scheme"], parse_topology(entry["topology"])
 
 
-def _task(told: Mapping[str, Any], workers: int) -> Task:
-    _known(told, ["name", "model", *_OF_A_TASK], "task.")
-    name = told.get("name", "")
+def _task(table: Mapping[str, Any], workers: int) -> Task:
+    _known(table, ["name", "model", *_OF_A_TASK], "task.")
+    name = table.get("name", "")
     if name not in TASKS:
         raise ValueError(f"task.name={name!r} is unknown; {_near(name, list(TASKS))}")
     models = TASKS[name]
-    model = told.get("model", next(iter(models)))
+    model = table.get("model", next(iter(models)))
     if model not in models:
         raise ValueError(f"task.model={model!r} is unknown; {_near(model, list(models))}")
-    given = {
-        key: _value(f"task.{key}", told[key], rule)
+    values = {
+        key: _value(f"task.{key}", table[key], rule)
         for key, rule in _OF_A_TASK.items()
-        if key in told
+        if key in table
     }
-    task = replace(models[model], **given)
-    if "text" in given and not models[model].text:
+    task = replace(models[model], **values)
+    if "text" in values and not models[model].text:
         raise ValueError(
             f"task.text is a key of the tasks characters and tokens, not of {name}; remove it"
         )
-    if "momentum" in given and task.optimizer not in ("sgd", "lars"):
+    if "momentum" in values and task.optimizer not in ("sgd", "lars"):
         raise ValueError(
             f"task.momentum is a key of sgd and lars, not of {task.optimizer}; remove it"
         )
@@ -309,14 +289,14 @@ def _task(told: Mapping[str, Any], workers: int) -> Task:
     return task
 
 
-def _known(told: Mapping[str, Any], keys: list[str], where: str) -> None:
-    for key in told:
+def _known(table: Mapping[str, Any], keys: list[str], where: str) -> None:
+    for key in table:
         if key not in keys:
             raise ValueError(f"{where}{clip(key)} is unknown; {_near(key, keys)}")
 
 
-def _near(word: Any, held: list[str]) -> str:
-    return hint(str(word), held, shown=len(held), have="there are")
+def _near(word: Any, names: list[str]) -> str:
+    return hint(str(word), names, shown=len(names), have="there are")
 
 
 Rule = tuple[Callable[[Any], bool], str]

@@ -48,10 +48,10 @@ def check_folder(out: str | os.PathLike[str]) -> Path:
         refuse_special(out, "a folder for the experiment")
         raise ValueError(f"{out} is a file; give a folder for the experiment")
     if out.is_dir() and not (out / "experiment.json").exists():
-        held = sorted(p.name for p in out.iterdir() if not p.name.startswith("."))
-        if held:
+        others = sorted(p.name for p in out.iterdir() if not p.name.startswith("."))
+        if others:
             raise ValueError(
-                f"{out} contains {held[0]} and is not the folder of "
+                f"{out} contains {others[0]} and is not the folder of "
                 "an experiment; give another folder"
             )
     return out
@@ -70,10 +70,10 @@ def problems(folder: Path) -> Iterator[str]:
     try:
         files = read_json(folder / MARK)["files"]
         for name, about in files.items():
-            found = digest_of(folder / name)
+            digest = digest_of(folder / name)
             for key in ("bytes", "sha256"):
-                if found[key] != about[key]:
-                    yield f"{folder / name} is damaged: its {key} is {found[key]}, but {MARK} says {about[key]}; {AGAIN}"
+                if digest[key] != about[key]:
+                    yield f"{folder / name} is damaged: its {key} is {digest[key]}, but {MARK} says {about[key]}; {AGAIN}"
     except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
         yield f"{folder} has a damaged or missing file: {error}"
     for path in sorted((folder / "runs").glob("*.json")):
@@ -94,17 +94,17 @@ def read_run(path: Path) -> dict[str, Any]:
         The file is damaged.
     """
     try:
-        told = read_json(path)
-        if not isinstance(told, dict) or not set(_OF_A_RUN) <= set(told):
+        result = read_json(path)
+        if not isinstance(result, dict) or not set(_OF_A_RUN) <= set(result):
             raise ValueError("it is not a run")
     except (ValueError, OSError) as error:
         raise ValueError(
             f"{path} is damaged ({error}); remove it, and run apscope train again"
         ) from None
-    return told
+    return result
 
 
-def rows(found: Sequence[tuple[Run, Mapping[str, Any]]]) -> pd.DataFrame:
+def rows(runs: Sequence[tuple[Run, Mapping[str, Any]]]) -> pd.DataFrame:
     """One row per step of every run.
 
     ``loss`` is that of the step's batch before the step, in nats; ``validation_loss`` and
@@ -112,16 +112,16 @@ def rows(found: Sequence[tuple[Run, Mapping[str, Any]]]) -> pd.DataFrame:
     scheme dropped the step.
     """
     parts = []
-    for run, told in found:
-        steps = range(len(told["loss"]))
-        held = {int(done) - 1: pair for done, pair in told["validation"].items()}
-        skipped = set(told["skipped"])
+    for run, result in runs:
+        steps = range(len(result["loss"]))
+        validation = {int(done) - 1: pair for done, pair in result["validation"].items()}
+        skipped = set(result["skipped"])
         parts.append(pd.DataFrame({
             "task": run.task.title, "model": run.task.model, "scheme": run.spec,
             "topology": run.topology, "format": format_of(run.spec),
-            "seed": run.seed, "step": steps, "loss": told["loss"],
-            "validation_loss": [held.get(s, (None, None))[0] for s in steps],
-            "accuracy": [held.get(s, (None, None))[1] for s in steps],
+            "seed": run.seed, "step": steps, "loss": result["loss"],
+            "validation_loss": [validation.get(s, (None, None))[0] for s in steps],
+            "accuracy": [validation.get(s, (None, None))[1] for s in steps],
             "skipped": [s in skipped for s in steps],
         }).astype({"validation_loss": float, "accuracy": float}))  # fmt: skip
     return pd.concat(parts, ignore_index=True)
@@ -130,7 +130,7 @@ def rows(found: Sequence[tuple[Run, Mapping[str, Any]]]) -> pd.DataFrame:
 def write(
     writing: Writing,
     experiment: Experiment,
-    found: Sequence[tuple[Run, Mapping[str, Any]]],
+    runs: Sequence[tuple[Run, Mapping[str, Any]]],
     traces: Mapping[str, Path],
     about: Mapping[str, Any],
 ) -> None:
@@ -140,11 +140,11 @@ def write(
 
     from .._results.csv_table import write_csv
 
-    table = rows(found)
+    table = rows(runs)
     costs = pd.concat([_costs(label, trace, experiment) for label, trace in traces.items()])
     table = table.merge(costs[[*KEY, "volume"]], how="left", on=KEY)
     judged = verdicts(table, experiment).merge(costs, how="left", on=KEY)
-    counted = pd.concat([_of_traces(experiment, traces), _of_runs(found)], ignore_index=True)
+    counted = pd.concat([_of_traces(experiment, traces), _of_runs(runs)], ignore_index=True)
     for name, frame in (("results", table), ("verdicts", judged), ("statistics", counted)):
         arrow = pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata()
         if name == "results":
@@ -152,8 +152,8 @@ def write(
         with open(writing.new / f"{name}.csv", "wb") as stream:
             write_csv(arrow, stream)
     files = {name: digest_of(writing.new / name) for name in _FILES if name != MARK}
-    told = {"experiment": experiment.as_json(), **about, "files": files}
-    (writing.new / MARK).write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    mark = {"experiment": experiment.as_json(), **about, "files": files}
+    (writing.new / MARK).write_text(json.dumps(mark, indent=1) + "\n", encoding="utf-8")
     writing.put_files(_FILES, MARK)
 
 
@@ -163,36 +163,36 @@ def _costs(label: str, trace: Path, experiment: Experiment) -> pd.DataFrame:
 
     exchanges = [*experiment.baselines, *experiment.exchanges]
     task, model = label.split(" ", 1)
-    found = []
+    tables = []
     for topology in dict.fromkeys(one.topology for one in exchanges):
         specs = [one.scheme for one in exchanges if one.topology == topology]
         results = replay(trace, specs, topology=[topology], progress=False)
         summary = results.summary()
-        own = summary[summary["topology"] != "exact"]
+        reduced = summary[summary["topology"] != "exact"]
         # A scheme that cannot have the topology has its own reduction.
-        first = (own["topology"] != topology).sort_values(kind="stable").index
-        own = own.loc[first].drop_duplicates("scheme")
-        found.append(
+        first = (reduced["topology"] != topology).sort_values(kind="stable").index
+        reduced = reduced.loc[first].drop_duplicates("scheme")
+        tables.append(
             pd.DataFrame(
                 {
                     "task": task,
                     "model": model,
-                    "scheme": own["scheme"],
+                    "scheme": reduced["scheme"],
                     "topology": topology,
-                    "reduction": own["topology"],
-                    "volume": own["volume"],
-                    "speedup": own["speedup"],
-                    "underflow": own["underflow_wire"],
-                    "error_over_noise": own["error_over_noise"],
-                    "step_nmse": own["step_nmse"],
-                    "layer_cosine": own["layer_cosine"],
+                    "reduction": reduced["topology"],
+                    "volume": reduced["volume"],
+                    "speedup": reduced["speedup"],
+                    "underflow": reduced["underflow_wire"],
+                    "error_over_noise": reduced["error_over_noise"],
+                    "step_nmse": reduced["step_nmse"],
+                    "layer_cosine": reduced["layer_cosine"],
                 }
             )
         )
-    return pd.concat(found)
+    return pd.concat(tables)
 
 
-def _of_runs(found: Sequence[tuple[Run, Mapping[str, Any]]]) -> pd.DataFrame:
+def _of_runs(runs: Sequence[tuple[Run, Mapping[str, Any]]]) -> pd.DataFrame:
     """One row per run: `STATISTICS` of its own recorded steps."""
     return pd.DataFrame(
         [
@@ -204,8 +204,8 @@ def _of_runs(found: Sequence[tuple[Run, Mapping[str, Any]]]) -> pd.DataFrame:
                 "source": "run",
                 "seed": run.seed,
             }
-            | pool([StepSums(**sums) for sums in told["errors"].values()])
-            for run, told in found
+            | pool([StepSums(**sums) for sums in result["errors"].values()])
+            for run, result in runs
         ]
     )
 
@@ -217,14 +217,14 @@ def _of_traces(experiment: Experiment, traces: Mapping[str, Path]) -> pd.DataFra
         task, model = label.split(" ", 1)
         trace = open_trace(place)
         for spec, topology in (*experiment.baselines, *experiment.exchanges):
-            told: dict[str, Any] = {
+            row: dict[str, Any] = {
                 "task": task, "model": model, "scheme": spec, "topology": topology,
                 "source": "trace",
             }  # fmt: skip
-            own = constant.of_trace(spec, place, topology)
-            if not set(as_scheme(own).needs) - {"loss", "learning_rate"}:
-                told |= of_trace(trace, own, topology)
-            rows.append(told)
+            constant_spec = constant.of_trace(spec, place, topology)
+            if not set(as_scheme(constant_spec).needs) - {"loss", "learning_rate"}:
+                row |= of_trace(trace, constant_spec, topology)
+            rows.append(row)
     return pd.DataFrame(rows)
 
 
@@ -248,8 +248,8 @@ def read(folder: str | os.PathLike[str]) -> tuple[Experiment, pd.DataFrame, dict
     if not (folder / MARK).is_file():
         raise ValueError(f"the experiment in {folder} is not finished; run apscope train again")
     try:
-        told = read_json(folder / MARK)
-        experiment = Experiment.of_json(told.pop("experiment"))
+        mark = read_json(folder / MARK)
+        experiment = Experiment.of_json(mark.pop("experiment"))
         table = _read(folder / "results.parquet", pd.read_parquet)
         judged = _read(folder / "verdicts.csv", pd.read_csv)
         judged["note"] = judged["note"].fillna("")
@@ -259,4 +259,4 @@ def read(folder: str | os.PathLike[str]) -> tuple[Experiment, pd.DataFrame, dict
                 frame.insert(frame.columns.get_loc("scheme") + 1, "topology", experiment.topology)
     except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
         raise ValueError(f"{folder} has a damaged file: {error}") from None
-    return experiment, table, {**told, "verdicts": judged, "statistics": counted}
+    return experiment, table, {**mark, "verdicts": judged, "statistics": counted}

@@ -33,7 +33,7 @@ _HERE = Path(__file__).parent
 _PARTS = 40
 #: An excess below this share of the gate is drawn at the lower edge.
 _FLOOR = 0.01
-Named = Callable[[str, str], str]  #: The name of a scheme with a topology.
+Named = Callable[[str, str], str]  #: The short name of a scheme with a topology.
 
 
 def _both(scheme: str, topology: str) -> str:
@@ -60,25 +60,25 @@ def write_page(
     related = combinations(folder)
     named = _names(judged, experiment)
     tasks = []
-    for (task, model), own in judged.groupby(["task", "model"], sort=False):
+    for (task, model), of_task in judged.groupby(["task", "model"], sort=False):
         part = rows[(rows["task"] == task) & (rows["model"] == model)]
-        found = related[(related["task"] == task) & (related["model"] == model)]
+        relations = related[(related["task"] == task) & (related["model"] == model)]
         charts = [
-            excess_chart(own, experiment.gate, named),
-            relation_chart(found, experiment.gate, named),
+            excess_chart(of_task, experiment.gate, named),
+            relation_chart(relations, experiment.gate, named),
             *curves(part, named),
         ]
         tasks.append(
             {
                 "label": f"{task} {model}",
-                "said": _said(own, experiment),
+                "said": _said(of_task, experiment),
                 "data": about["data"].get(f"{task} {model}", ""),
                 "charts": [
                     {"title": c.title, "svg": Markup(chart_svg(c, 520.0, 300.0))} for c in charts
                 ],
                 "rows": [
                     r | {"name": named(r["scheme"], r["topology"]), "css": r["verdict"]}
-                    for r in own.astype(object).where(own.notna(), None).to_dict("records")
+                    for r in of_task.astype(object).where(of_task.notna(), None).to_dict("records")
                 ],
                 "setting": next(t for t in experiment.tasks if (t.title, t.model) == (task, model)),
             }
@@ -117,21 +117,21 @@ def _names(judged: pd.DataFrame, experiment: Experiment) -> Named:
     short = titles(judged["scheme"].unique())
 
     def named(scheme: str, topology: str) -> str:
-        own = topology != experiment.topology
-        return f"{short(scheme)}, {topology}" if own else short(scheme)
+        is_other = topology != experiment.topology
+        return f"{short(scheme)}, {topology}" if is_other else short(scheme)
 
     return named
 
 
-def _said(own: pd.DataFrame, experiment: Experiment) -> str:
+def _said(judged: pd.DataFrame, experiment: Experiment) -> str:
     """One sentence per task: the noise, and the scheme that passed with the least volume."""
-    base = own[own["scheme"] == BASELINES[0]].iloc[0]
+    base = judged[judged["scheme"] == BASELINES[0]].iloc[0]
     noise = (
         ""
         if pd.isna(base["noise"])
         else f" (standard deviation {numbers.figure(base['noise'], 2)} over the seeds)"
     )
-    passed = own[(own["verdict"] == "pass") & own["volume"].notna()].sort_values(
+    passed = judged[(judged["verdict"] == "pass") & judged["volume"].notna()].sort_values(
         ["volume", "excess"], kind="stable"
     )
     least = (
@@ -141,34 +141,27 @@ def _said(own: pd.DataFrame, experiment: Experiment) -> str:
         if len(passed)
         else "nothing passed"
     )
-    counts = own["verdict"].value_counts()
-    told = ", ".join(f"{counts.get(v, 0)} {v}" for v in ("pass", "fail", "undecided"))
+    counts = judged["verdict"].value_counts()
+    verdicts = ", ".join(f"{counts.get(v, 0)} {v}" for v in ("pass", "fail", "undecided"))
     return (
-        f"fp32 ends at {numbers.figure(base['loss'])} nats{noise}; {told} at the gate of "
+        f"fp32 ends at {numbers.figure(base['loss'])} nats{noise}; {verdicts} at the gate of "
         f"{experiment.gate:g} nats; {least}."
     )
 
 
-def excess_chart(own: pd.DataFrame, gate: float, named: Named = _both) -> Chart:
+def excess_chart(judged: pd.DataFrame, gate: float, named: Named = _both) -> Chart:
     """Excess loss against volume, one point per scheme; diverged ones are hollow, at the top.
 
-    Parameters
-    ----------
-    own : DataFrame
-        Of `verdicts.verdicts`, with their volumes.
-    gate : float
-        Drawn as the limit. Values below a hundredth of it are drawn at a hundredth.
-    named : f(scheme, topology)
-        Short names.
+    `judged` has the verdicts of one task with their volumes. Values below a hundredth of the gate are
+    drawn at a hundredth.
     """
-    floor = gate * _FLOOR
-    held = own[
-        (own["volume"] > 0) & (own["scheme"] != BASELINES[0]) & (own["seeds"] > 0)
-    ].reset_index(drop=True)
-    finite = held["excess"][np.isfinite(held["excess"].astype(float))]
-    top = max([gate * 10, *(2 * finite)])
+    trained = judged[
+        (judged["volume"] > 0) & (judged["scheme"] != BASELINES[0]) & (judged["seeds"] > 0)
+    ]
+    finite = trained["excess"][np.isfinite(trained["excess"].astype(float))]
+    floor, top = gate * _FLOOR, max([gate * 10, *(2 * finite)])
     points = []
-    for row in held.itertuples():
+    for row in trained.itertuples():
         lost = bool(row.diverged) or not math.isfinite(row.excess)
         spread = (
             ""
@@ -186,47 +179,41 @@ def excess_chart(own: pd.DataFrame, gate: float, named: Named = _both) -> Chart:
                 hollow=lost, faint=row.verdict == "undecided", label=named(row.scheme, row.topology),
             )
         )  # fmt: skip
-    return Chart(
-        "Excess loss against volume",
-        f"Excess training loss in nats of {count_of(len(points), 'scheme')} "
-        f"against the bytes sent; gate {gate:g}.",
-        _around(points, "bytes sent, of fp32's", shares),
-        Log("excess, nats", floor / 1.5, top * 1.5, powers(floor, top)),
-        points=points,
-        rules=[Rule(gate, "gate", limit=True)],
-    )
+    against = f"the bytes sent; gate {gate:g}"
+    x = _around(points, "bytes sent, of fp32's", shares)
+    return _against("volume", against, x, points, gate, top)
 
 
-def relation_chart(own: pd.DataFrame, gate: float, named: Named = _both) -> Chart:
+def relation_chart(related: pd.DataFrame, gate: float, named: Named = _both) -> Chart:
     """Excess loss against the typical error over noise of the fp32 run's trace, one task.
 
-    Parameters
-    ----------
-    own : DataFrame
-        Of `relation.combinations`. Schemes without noise, or with a lost run, are left out.
-    gate : float
-        Values below a hundredth of it are drawn at a hundredth.
-    named : f(scheme, topology)
-        Short names.
+    `related` is of `relation.combinations`; schemes without noise, or with a lost run, are left out.
     """
-    floor = gate * _FLOOR
-    held = own[(own["typical_32"] > 0) & (own["lost"] == 0)].reset_index(drop=True)
+    known = related[(related["typical_32"] > 0) & (related["lost"] == 0)]
     points = [
         Point(
-            row.typical_32, max(row.excess, floor), FAMILIES[family_of(row.scheme)].colour,
+            row.typical_32, max(row.excess, gate * _FLOOR), FAMILIES[family_of(row.scheme)].colour,
             FAMILIES[family_of(row.scheme)].symbol,
             f"{_both(row.scheme, row.topology)}\nexcess {number(row.excess)} nats\nerror over "
             f"noise {number(row.typical_32, 3)}",
             hollow=not row.excess_low > 0, label=named(row.scheme, row.topology),
         )
-        for row in held.itertuples()
+        for row in known.itertuples()
     ]  # fmt: skip
-    top = max([gate * 10, *(2 * held["excess"])])
+    top = max([gate * 10, *(2 * known["excess"])])
+    x = _around(points, "typical error over noise, of the fp32 run's recorded steps", powers)
+    return _against("error over noise", "the typical error over noise", x, points, gate, top)
+
+
+def _against(
+    what: str, against: str, x: Log, points: list[Point], gate: float, top: float
+) -> Chart:
+    """The excess of schemes against something, with the gate as the limit."""
+    floor = gate * _FLOOR
     return Chart(
-        "Excess loss against error over noise",
-        f"Excess training loss in nats of {count_of(len(points), 'scheme')} "
-        "against the typical error over noise.",
-        _around(points, "typical error over noise, of the fp32 run's recorded steps", powers),
+        f"Excess loss against {what}",
+        f"Excess training loss in nats of {count_of(len(points), 'scheme')} against {against}.",
+        x,
         Log("excess, nats", floor / 1.5, top * 1.5, powers(floor, top)),
         points=points,
         rules=[Rule(gate, "gate", limit=True)],
@@ -242,24 +229,19 @@ def _around(points: list[Point], label: str, ticks: Callable[..., Any]) -> Log:
 
 def _ranked(related: pd.DataFrame) -> list[dict[str, Any]]:
     """The statistics, the best first, for the page."""
-    found = ranking(related)
-    rows = found.astype(object).where(found.notna(), None).to_dict("records")
+    ranks = ranking(related)
+    rows = ranks.astype(object).where(ranks.notna(), None).to_dict("records")
     return [row | {"name": STATISTICS[row["statistic"]]} for row in rows if row["pairs"]]
 
 
 def curves(rows: pd.DataFrame, named: Named = _both) -> list[Chart]:
     """Training loss over the steps, one chart per format, with fp32's curve; means over the seeds.
 
-    Parameters
-    ----------
-    rows : DataFrame
-        Of `folder.rows`, one task.
-    named : f(scheme, topology)
-        Short names.
+    `rows` are those of `folder.rows`, of one task.
     """
     drawn = {
-        (str(scheme), str(topology)): _curve(own)
-        for (scheme, topology), own in rows.groupby(["scheme", "topology"], sort=False)
+        (str(scheme), str(topology)): _curve(runs)
+        for (scheme, topology), runs in rows.groupby(["scheme", "topology"], sort=False)
     }
     baselines = [(spec, str(rows["topology"].iloc[0])) for spec in BASELINES]  # they are first
     others = [one for one in drawn if one not in baselines]
@@ -305,8 +287,8 @@ def _ticks(low: float, high: float) -> list[tuple[float, str]]:
     if high / low > 100:
         return powers(low, high)
     tens = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    held = [k * 10.0**e for e in tens for k in (1, 2, 5)]
-    return [(v, f"{v:g}") for v in held if low <= v <= high]
+    ticks = [k * 10.0**e for e in tens for k in (1, 2, 5)]
+    return [(v, f"{v:g}") for v in ticks if low <= v <= high]
 
 
 def _short(name: str, format_name: str) -> str:

@@ -21,25 +21,16 @@ _FEWEST = 2  #: A pair that occurs less often becomes no token.
 def tokens(text: str, vocabulary: int) -> tuple[list[int], int]:
     """A text's tokens, and how many different ones there are.
 
-    Parameters
-    ----------
-    text : str
-    vocabulary : int
-        The most different tokens; at least as many as the text has characters.
-
-    Returns
-    -------
-    list of int, int
-        Numbers from 0 in the order in which tokens were made: characters, in their order, first.
-        There are fewer than `vocabulary` if no pair is left that occurs twice.
+    They are numbers from 0 in the order in which tokens were made: characters, in their order,
+    first. There are fewer than `vocabulary` if no pair is left that occurs twice.
 
     Raises
     ------
     ValueError
         The text has more different characters than that.
     """
-    whole = _WORD.findall(text)
-    counts = collections.Counter(whole)
+    all_words = _WORD.findall(text)
+    counts = collections.Counter(all_words)
     alphabet = sorted(set(text))
     if len(alphabet) > vocabulary:
         raise ValueError(
@@ -49,7 +40,7 @@ def tokens(text: str, vocabulary: int) -> tuple[list[int], int]:
     number = {letter: place for place, letter in enumerate(alphabet)}
     words = {word: [number[letter] for letter in word] for word in counts}
     made = _merge(words, counts, len(alphabet), vocabulary)
-    return list(itertools.chain.from_iterable(words[word] for word in whole)), made
+    return list(itertools.chain.from_iterable(words[word] for word in all_words)), made
 
 
 def _merge(words: dict[str, list[int]], counts: dict[str, int], made: int, vocabulary: int) -> int:
@@ -88,13 +79,13 @@ def _merge(words: dict[str, list[int]], counts: dict[str, int], made: int, vocab
 
 def _joined(symbols: list[int], pair: tuple[int, int], token: int) -> list[int]:
     """The symbols with every occurrence of the pair, from the left, as one token."""
-    found = []
+    joined = []
     place = 0
     while place < len(symbols):
         if tuple(symbols[place : place + 2]) == pair:
-            found.append(token)
+            joined.append(token)
             place += 2
         else:
-            found.append(symbols[place])
+            joined.append(symbols[place])
             place += 1
-    return found
+    return joined

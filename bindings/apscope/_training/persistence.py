@@ -187,9 +187,9 @@ class Persistence:
         for window in self._windows:
             window.add(errors, self._moments)
         for name, (mean, result, *_) in errors.items():
-            held = self._gains.setdefault(name, [0.0, 0.0])
-            held[0] += float(mean @ result)
-            held[1] += float(mean @ mean)
+            gains = self._gains.setdefault(name, [0.0, 0.0])
+            gains[0] += float(mean @ result)
+            gains[1] += float(mean @ mean)
 
     @guarded
     def found(self) -> dict[str, float]:

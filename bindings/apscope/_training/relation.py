@@ -47,39 +47,39 @@ def combinations(folder: str | os.PathLike[str]) -> pd.DataFrame:
     experiment, rows, about = read(folder)
     counted = about["statistics"]
     trace = counted[counted["source"] == "trace"].drop(columns=["source", "seed"])
-    own = counted[counted["source"] == "run"].drop(columns=["source", "seed"])
-    own = own.groupby(KEY, sort=False).agg(_geometric_mean).add_prefix("own_").reset_index()
+    of_runs = counted[counted["source"] == "run"].drop(columns=["source", "seed"])
+    of_runs = of_runs.groupby(KEY, sort=False).agg(_geometric_mean).add_prefix("own_").reset_index()
     judged = about["verdicts"][[*KEY, "volume", "speedup", "verdict"]]
-    found = excesses(run_ends(rows), experiment.baselines)
-    for other in (judged, trace, own):
-        found = found.merge(other, how="left", on=KEY)
-    return found
+    table = excesses(run_ends(rows), experiment.baselines)
+    for other in (judged, trace, of_runs):
+        table = table.merge(other, how="left", on=KEY)
+    return table
 
 
 def _geometric_mean(values: pd.Series) -> float:
-    held = values.to_numpy(float)
-    return float(np.exp(np.log(held).mean())) if len(held) and (held > 0).all() else math.nan
+    x = values.to_numpy(float)
+    return float(np.exp(np.log(x).mean())) if len(x) and (x > 0).all() else math.nan
 
 
 def excesses(ends: pd.DataFrame, baselines: Sequence[tuple[str, str]]) -> pd.DataFrame:
     """The columns of `combinations` that compare runs, of the runs' ends (`run_ends`)."""
     base = ends[ends["scheme"] == baselines[0][0]]
-    found = []
-    for key, own in ends.groupby(KEY, sort=False):
+    compared = []
+    for key, runs in ends.groupby(KEY, sort=False):
         if key[2:] in baselines:
             continue
-        pairs = own.merge(base, on=["task", "model", "seed"], suffixes=("", "_base"))
+        pairs = runs.merge(base, on=["task", "model", "seed"], suffixes=("", "_base"))
         sound = pairs[np.isfinite(pairs["loss"]) & np.isfinite(pairs["loss_base"])]
         mean, low, high = interval((sound["loss"] - sound["loss_base"]).to_numpy(float))
         gained = interval((sound["accuracy"] - sound["accuracy_base"]).to_numpy(float))
-        found.append({
+        compared.append({
             **dict(zip(KEY, key)), "seeds": len(pairs),
             "lost": len(pairs) - len(sound),
             "excess": mean, "excess_low": low, "excess_high": high,
             "excess_accuracy": gained[0], "excess_accuracy_low": gained[1],
             "excess_accuracy_high": gained[2],
         })  # fmt: skip
-    return pd.DataFrame(found)
+    return pd.DataFrame(compared)
 
 
 def above_noise(table: pd.DataFrame, statistic: str) -> pd.DataFrame:
@@ -119,12 +119,7 @@ class Law(NamedTuple):
 
 
 def fit(statistic: Any, excess: Any) -> Law:
-    """A straight line in logarithms; NaN for fewer than `FEWEST` combinations or equal statistics.
-
-    Parameters
-    ----------
-    statistic, excess : arrays of positive numbers
-    """
+    """A straight line in logarithms; NaN for fewer than `FEWEST` combinations or equal statistics."""
     x, y = np.log10(np.asarray(statistic, float)), np.log10(np.asarray(excess, float))
     if len(x) < FEWEST or np.ptp(x) == 0 or np.ptp(y) == 0:
         return Law(len(x), *(math.nan,) * 5)
@@ -195,21 +190,21 @@ def wrong_pairs(table: pd.DataFrame, statistic: str) -> tuple[pd.DataFrame, int]
     count : int
         How many pairs training orders.
     """
-    found, count = [], 0
+    wrong, count = [], 0
     known = table[table[statistic].notna() & (table["lost"] == 0) & table["excess_high"].notna()]
     if "topology" in known and known["topology"].nunique() > 1:
         known = known.assign(scheme=known["scheme"] + ", " + known["topology"])
-    for (task, model), own in known.groupby(["task", "model"], sort=False):
-        for a, b in itertools.combinations(own.itertuples(index=False), 2):
+    for (task, model), of_task in known.groupby(["task", "model"], sort=False):
+        for a, b in itertools.combinations(of_task.itertuples(index=False), 2):
             better, worse = (a, b) if a.excess < b.excess else (b, a)
             if not better.excess_high < worse.excess_low:
                 continue
             count += 1
-            said = getattr(better, statistic), getattr(worse, statistic)
-            if said[0] >= said[1]:
+            values = getattr(better, statistic), getattr(worse, statistic)
+            if values[0] >= values[1]:
                 schemes, excesses = (better.scheme, worse.scheme), (better.excess, worse.excess)
-                found.append((task, model, *schemes, *excesses, *said))
-    pairs = pd.DataFrame(found, columns=_PAIR)
+                wrong.append((task, model, *schemes, *excesses, *values))
+    pairs = pd.DataFrame(wrong, columns=_PAIR)
     order = (pairs["excess_better"] - pairs["excess_worse"]).sort_values(kind="stable").index
     return pairs.loc[order].reset_index(drop=True), count
 
@@ -217,25 +212,20 @@ def wrong_pairs(table: pd.DataFrame, statistic: str) -> tuple[pd.DataFrame, int]
 def relations(table: pd.DataFrame, statistics: Sequence[str] = tuple(STATISTICS)) -> pd.DataFrame:
     """One row per task and statistic: the line, its correlations with intervals, and wrong pairs.
 
-    Parameters
-    ----------
-    table : DataFrame
-        Of `combinations`.
-    statistics : sequence of str
-        Columns of `table`.
+    The statistics are columns of the table of `combinations`.
     """
-    found = []
-    for (task, model), own in table.groupby(["task", "model"], sort=False):
+    rows = []
+    for (task, model), part in table.groupby(["task", "model"], sort=False):
         for statistic in statistics:
-            held = above_noise(own, statistic)
-            law = fit(held[statistic], held["excess"])
-            wide = fit_intervals(held[statistic], held["excess"])
-            wrong, pairs = wrong_pairs(own, statistic)
+            fitted = above_noise(part, statistic)
+            law = fit(fitted[statistic], fitted["excess"])
+            wide = fit_intervals(fitted[statistic], fitted["excess"])
+            wrong, pairs = wrong_pairs(part, statistic)
             ends = {f"{n}_{end}": v for n, two in wide.items() for end, v in zip(_ENDS, two)}
             row = {"task": task, "model": model, "statistic": statistic}
             row |= {**law._asdict(), "factor": law.factor, **ends}
-            found.append(row | {"wrong": len(wrong), "pairs": pairs})
-    return pd.DataFrame(found)
+            rows.append(row | {"wrong": len(wrong), "pairs": pairs})
+    return pd.DataFrame(rows)
 
 
 def ranking(table: pd.DataFrame, statistics: Sequence[str] = tuple(STATISTICS)) -> pd.DataFrame:
@@ -248,19 +238,18 @@ def ranking(table: pd.DataFrame, statistics: Sequence[str] = tuple(STATISTICS)) 
         ``spearman``; ``slope``, ``factor`` and ``spread`` of one line through all tasks.
     """
     each = relations(table, statistics)
-    found = []
-    for statistic, own in each.groupby("statistic", sort=False):
-        held = above_noise(table, statistic)
-        law = fit(held[statistic], held["excess"])
-        pairs, wrong = int(own["pairs"].sum()), int(own["wrong"].sum())
-        found.append({
+    rows = []
+    for statistic, of_tasks in each.groupby("statistic", sort=False):
+        fitted = above_noise(table, statistic)
+        law = fit(fitted[statistic], fitted["excess"])
+        pairs, wrong = int(of_tasks["pairs"].sum()), int(of_tasks["wrong"].sum())
+        rows.append({
             "statistic": statistic, "wrong": wrong, "pairs": pairs,
             "share": wrong / pairs if pairs else math.nan,
-            "pearson": own["pearson"].mean(), "spearman": own["spearman"].mean(),
+            "pearson": of_tasks["pearson"].mean(), "spearman": of_tasks["spearman"].mean(),
             "slope": law.slope, "factor": law.factor, "spread": law.spread,
         })  # fmt: skip
-    ordered = pd.DataFrame(found)
-    return ordered.sort_values(
+    return pd.DataFrame(rows).sort_values(
         ["share", "pearson"], ascending=[True, False], kind="stable", ignore_index=True
     )
 
@@ -276,14 +265,14 @@ def ratios(table: pd.DataFrame, statistic: str, law: Law) -> pd.DataFrame:
         is left if the task's own ratio is known; ``within``: combinations in the law's 95 %
         interval.
     """
-    found = []
-    for (task, model), own in table.groupby(["task", "model"], sort=False):
-        held = above_noise(own, statistic)
-        log = np.log10(held["excess"] / law.predict(held[statistic]))
-        low, high = law.predict_interval(held[statistic])
-        found.append({
-            "task": task, "model": model, "count": len(held), "ratio": 10.0 ** log.mean(),
+    rows = []
+    for (task, model), part in table.groupby(["task", "model"], sort=False):
+        fitted = above_noise(part, statistic)
+        log = np.log10(fitted["excess"] / law.predict(fitted[statistic]))
+        low, high = law.predict_interval(fitted[statistic])
+        rows.append({
+            "task": task, "model": model, "count": len(fitted), "ratio": 10.0 ** log.mean(),
             "spread": 10.0 ** log.std(ddof=1),
-            "within": int(held["excess"].between(low, high).sum()),
+            "within": int(fitted["excess"].between(low, high).sum()),
         })  # fmt: skip
-    return pd.DataFrame(found)
+    return pd.DataFrame(rows)

@@ -76,14 +76,9 @@ class StepSums:
 def of_step(
     errors: Mapping[str, TensorErrors], sums: dict[str, ElementSums] | None = None
 ) -> StepSums:
-    """The sums of a step.
+    """The sums of a step, of the errors by tensor.
 
-    Parameters
-    ----------
-    errors : mapping of str to TensorErrors
-        By tensor.
-    sums : dict, optional
-        The sums of every element, by tensor; those of this step are added.
+    Those of every element are added to `sums`, by tensor.
     """
     total = StepSums(lost=0.0)
     for size in BLOCKS:
@@ -91,10 +86,10 @@ def of_step(
     for name, (mean, result, signed, noise) in errors.items():
         error = signed**2
         if sums is not None:
-            held = sums.setdefault(name, ElementSums(*np.zeros((3, len(mean)))))
-            held.error[:] += error
-            held.noise[:] += noise
-            held.signed[:] += signed
+            elements = sums.setdefault(name, ElementSums(*np.zeros((3, len(mean)))))
+            elements.error[:] += error
+            elements.noise[:] += noise
+            elements.signed[:] += signed
         for size in BLOCKS:
             e, n = block_sums(error, size), block_sums(noise, size)
             log2, blocks = log2_ratios(e, n)
@@ -117,32 +112,28 @@ def pool(
 ) -> dict[str, float]:
     """`STATISTICS` of several steps; NaN if they have no noise or no gradient.
 
-    Parameters
-    ----------
-    steps : sequence of StepSums
-    sums : mapping, optional
-        Of every element over all steps, as `of_step` adds them; without it there is no
-        ``elements`` and no ``signed``.
+    Without the sums of every element over all steps, as `of_step` adds them, there is no
+    ``elements`` and no ``signed``.
     """
-    found = {}
+    figures = {}
     for size in map(str, BLOCKS):
-        found[f"typical_{size}"] = _typical(
+        figures[f"typical_{size}"] = _typical(
             sum(s.log2[size] for s in steps), sum(s.blocks[size] for s in steps)
         )
     blocks = sum(s.blocks["32"] for s in steps)
-    found["lost_32"] = sum(s.lost for s in steps) / blocks if blocks else math.nan
-    held = list((sums or {}).values())
+    figures["lost_32"] = sum(s.lost for s in steps) / blocks if blocks else math.nan
+    tensors = list((sums or {}).values())
     for name, parts in (
-        ("elements", [log2_ratios(one.error, one.noise) for one in held]),
-        ("signed", [log2_ratios(one.signed**2 / len(steps), one.noise) for one in held]),
+        ("elements", [log2_ratios(one.error, one.noise) for one in tensors]),
+        ("signed", [log2_ratios(one.signed**2 / len(steps), one.noise) for one in tensors]),
     ):
-        found[name] = _typical(sum(p[0] for p in parts), sum(p[1] for p in parts))
-    found["pooled"] = _mean([s.error / s.noise for s in steps if s.noise > 0])
-    found["step_nmse"] = _mean([s.error / s.reference for s in steps if s.reference > 0])
+        figures[name] = _typical(sum(p[0] for p in parts), sum(p[1] for p in parts))
+    figures["pooled"] = _mean([s.error / s.noise for s in steps if s.noise > 0])
+    figures["step_nmse"] = _mean([s.error / s.reference for s in steps if s.reference > 0])
     layers = sum(s.layers for s in steps)
     cosine = sum(s.cosine for s in steps)
-    found["cosine_loss"] = max(1 - cosine / layers, 0.0) if layers else math.nan
-    return {name: found[name] for name in STATISTICS}
+    figures["cosine_loss"] = max(1 - cosine / layers, 0.0) if layers else math.nan
+    return {name: figures[name] for name in STATISTICS}
 
 
 def _typical(log2: float, blocks: int) -> float:
@@ -156,15 +147,7 @@ def _mean(values: list[float]) -> float:
 def of_trace(trace: Any, spec: str, topology: str, seed: int = 0) -> dict[str, float]:
     """`STATISTICS` and `PERSISTENT` of a trace's steps, exchanged one after another as in training.
 
-    Parameters
-    ----------
-    trace : Trace
-        With more than one worker.
-    spec : str
-        A scheme that a training loop can run.
-    topology : str
-    seed : int
-        Of random draws.
+    The trace has more than one worker, and a training loop can run the scheme.
 
     Raises
     ------

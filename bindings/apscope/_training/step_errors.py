@@ -27,23 +27,16 @@ class TensorErrors(NamedTuple):
 def errors_of(
     gradients: Mapping[str, np.ndarray], results: Mapping[str, np.ndarray]
 ) -> dict[str, TensorErrors]:
-    """By tensor.
-
-    Parameters
-    ----------
-    gradients : mapping of str to array, shape (W, n), W > 1
-    results : mapping of str to array, shape (n,)
-        The exchanged mean.
-    """
-    found = {}
+    """By tensor, of gradients of shape (W, n), W > 1, and the exchanged means, of shape (n,)."""
+    errors = {}
     for name, rows in gradients.items():
         g, result = rows.astype(float), results[name].astype(float)
         finite = np.isfinite(g).all(0) & np.isfinite(result)
         g, result = np.where(finite, g, 0.0), np.where(finite, result, 0.0)
         mean = g.mean(0)
         noise = ((g - mean) ** 2).sum(0) / (len(g) * (len(g) - 1))
-        found[name] = TensorErrors(mean, result, result - mean, noise)
-    return found
+        errors[name] = TensorErrors(mean, result, result - mean, noise)
+    return errors
 
 
 def block_sums(values: np.ndarray, size: int) -> np.ndarray:

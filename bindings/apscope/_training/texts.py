@@ -19,7 +19,7 @@ GENESIS_SHA256 = "e7b72bfd25d395f55a3bd0c1ada5cbf3fd627f61734d239503d834ac9b5e23
 def genesis() -> str:
     """Genesis, one verse per line, without numbers: about 190 thousand characters."""
     try:
-        told = subprocess.run(
+        verses = subprocess.run(
             ["bible", "-f", "ge1:1-50:26"], capture_output=True, text=True, check=True
         ).stdout
     except (FileNotFoundError, subprocess.CalledProcessError):
@@ -27,7 +27,7 @@ def genesis() -> str:
             "the text genesis needs Debian's program bible: apt-get install bible-kjv; "
             "or give text = 'python', or a file's path"
         ) from None
-    text = "\n".join(re.sub(r"^Ge\d+:\d+ ", "", line) for line in told.splitlines()) + "\n"
+    text = "\n".join(re.sub(r"^Ge\d+:\d+ ", "", line) for line in verses.splitlines()) + "\n"
     if hashlib.sha256(text.encode()).hexdigest() != GENESIS_SHA256:
         raise ValueError(
             "the program bible printed another text than that of bible-kjv 4.38; "
@@ -47,13 +47,13 @@ def stdlib() -> str:
     """The sources of the modules of Python's standard library that are one file, by name."""
     folder = Path(os.__file__).parent
     files = [folder / f"{name}.py" for name in sorted(sys.stdlib_module_names)]
-    found = [read_utf8(path, TEXT_LENGTH) for path in files if path.is_file()]
-    if not found:
+    sources = [read_utf8(path, TEXT_LENGTH) for path in files if path.is_file()]
+    if not sources:
         raise ValueError(
             f"the text stdlib needs the sources of Python's standard library, but {folder} has "
             "none; give text = 'python', or a file's path"
         )
-    return "".join(found)
+    return "".join(sources)
 
 
 #: The texts that have a name.

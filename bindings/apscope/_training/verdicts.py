@@ -22,25 +22,19 @@ KEY = ["task", "model", "scheme", "topology"]
 
 
 def run_ends(rows: pd.DataFrame) -> pd.DataFrame:
-    """One row per run: its loss at the end, its last validation, and whether it diverged.
-
-    Parameters
-    ----------
-    rows : DataFrame
-        Of `folder.rows`.
-    """
-    found = []
+    """One row per run of `folder.rows`: its loss at the end, its last validation, diverged or not."""
+    ends = []
     for key, run in rows.groupby([*KEY, "seed"], sort=False):
         loss = run["loss"].to_numpy(float)
         end = float(loss[-max(len(loss) // 10, 1) :].mean())
         last = run.iloc[-1]
-        found.append({
+        ends.append({
             **dict(zip([*KEY, "seed"], key)), "loss": end,
             "validation_loss": last["validation_loss"], "accuracy": last["accuracy"],
             "diverged": not math.isfinite(end) or end > loss[0],
             "skipped": int(run["skipped"].sum()),
         })  # fmt: skip
-    return pd.DataFrame(found)
+    return pd.DataFrame(ends)
 
 
 def interval(differences: np.ndarray) -> tuple[float, float, float]:
@@ -62,54 +56,54 @@ def verdicts(rows: pd.DataFrame, experiment: Experiment) -> pd.DataFrame:
     ``noise``.
     """
     ends = run_ends(rows)
-    found = []
-    for (task, model, scheme, topology), own in ends.groupby(KEY, sort=False):
+    judged = []
+    for (task, model, scheme, topology), runs in ends.groupby(KEY, sort=False):
         base = ends[
             (ends["task"] == task) & (ends["model"] == model) & (ends["scheme"] == BASELINES[0])
         ]
-        pairs = own.merge(base, on="seed", suffixes=("", "_base"))
+        pairs = runs.merge(base, on="seed", suffixes=("", "_base"))
         sound = pairs[~pairs["diverged"] & ~pairs["diverged_base"]]
         lost = int((pairs["diverged"] & ~pairs["diverged_base"]).sum())
         mean, low, high = interval((sound["loss"] - sound["loss_base"]).to_numpy(float))
         gained = interval((sound["accuracy"] - sound["accuracy_base"]).to_numpy(float))
         if scheme == BASELINES[0]:
-            said, mean, low, high = "baseline", 0.0, math.nan, math.nan
+            verdict, mean, low, high = "baseline", 0.0, math.nan, math.nan
             gained = (0.0, math.nan, math.nan)
         elif lost or low > experiment.gate:
-            said = "fail"
+            verdict = "fail"
         else:
-            said = "pass" if high <= experiment.gate else "undecided"
-        notes = [f"{count_of(lost, 'run')} of {len(own)} diverged"] if lost else []
+            verdict = "pass" if high <= experiment.gate else "undecided"
+        notes = [f"{count_of(lost, 'run')} of {len(runs)} diverged"] if lost else []
         if (unsound := int(pairs["diverged_base"].sum())) > 0:
             notes.append(f"{count_of(unsound, 'fp32 run')} diverged")
-        if len(own) < ENOUGH_SEEDS:
-            notes.append(f"{count_of(len(own), 'seed')} only")
-        if own["skipped"].sum():
-            notes.append(f"{count_of(int(own['skipped'].sum()), 'step')} skipped")
-        kept = own[~own["diverged"]]
-        found.append({
+        if len(runs) < ENOUGH_SEEDS:
+            notes.append(f"{count_of(len(runs), 'seed')} only")
+        if runs["skipped"].sum():
+            notes.append(f"{count_of(int(runs['skipped'].sum()), 'step')} skipped")
+        converged = runs[~runs["diverged"]]
+        judged.append({
             "task": task, "model": model, "scheme": scheme, "topology": topology,
-            "seeds": len(own), "diverged": int(own["diverged"].sum()),
-            "loss": kept["loss"].mean(),
-            "noise": kept["loss"].std(ddof=1) if len(kept) > 1 else math.nan,
+            "seeds": len(runs), "diverged": int(runs["diverged"].sum()),
+            "loss": converged["loss"].mean(),
+            "noise": converged["loss"].std(ddof=1) if len(converged) > 1 else math.nan,
             "excess": mean, "excess_low": low, "excess_high": high,
             "excess_validation": (sound["validation_loss"] - sound["validation_loss_base"]).mean(),
-            "accuracy": kept["accuracy"].mean(), "excess_accuracy": gained[0],
+            "accuracy": converged["accuracy"].mean(), "excess_accuracy": gained[0],
             "excess_accuracy_low": gained[1], "excess_accuracy_high": gained[2],
-            "verdict": said, "note": "; ".join(notes),
+            "verdict": verdict, "note": "; ".join(notes),
         })  # fmt: skip
-    return pd.DataFrame(found)
+    return pd.DataFrame(judged)
 
 
 def noise_sentences(rows: pd.DataFrame, experiment: Experiment) -> list[str]:
     """The baselines' losses and their spread over the seeds, one sentence per task."""
     table = verdicts(rows, experiment)
-    told = []
-    for (task, model), own in table.groupby(["task", "model"], sort=False):
-        by = own.set_index("scheme")
+    sentences = []
+    for (task, model), of_task in table.groupby(["task", "model"], sort=False):
+        by = of_task.set_index("scheme")
         fp32, bf16 = by.loc[BASELINES[0]], by.loc[BASELINES[1]]
         half = (bf16["excess_high"] - bf16["excess_low"]) / 2
-        told.append(
+        sentences.append(
             f"{task} {model}: fp32 ends at {fp32['loss']:.4g} nats over "
             f"{count_of(int(fp32['seeds']), 'seed')}"
             + (
@@ -121,4 +115,4 @@ def noise_sentences(rows: pd.DataFrame, experiment: Experiment) -> list[str]:
             + (f" ± {half:.2g}, paired by seed" if not math.isnan(half) else "")
             + f"; gate {experiment.gate:g}"
         )
-    return told
+    return sentences

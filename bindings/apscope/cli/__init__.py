@@ -150,8 +150,7 @@ def _run(arguments: list[str]) -> int:
             raise
         args.words = arguments
         with warnings.catch_warnings():
-            # uses only the first argument
-            warnings.showwarning = _tell_warning  # type: ignore[assignment]
+            warnings.showwarning = lambda message, *_: _tell(f"warning: {message}")
             code: int = args.run(args)
             sys.stdout.flush()
             return code
@@ -217,15 +216,7 @@ def _any_character() -> Iterator[None]:
                 stream.reconfigure(errors=errors)
 
 
-def _tell_warning(message: Warning | str, *_: Any) -> None:
-    _tell(f"warning: {message}")
-
-
 def _tell(text: str) -> None:
     """Prints one line on standard error, if it exists: else print() would use standard output."""
     if sys.stderr is not None:
-        print(f"apscope: {escaped(_one_line(text))}", file=sys.stderr)
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
+        print(f"apscope: {escaped(' '.join(text.split()))}", file=sys.stderr)

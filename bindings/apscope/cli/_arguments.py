@@ -14,7 +14,10 @@ LINKS = "nvlink4,infiniband_ndr"
 
 
 class Add(Protocol):
-    """Adds an argument, given as the help prints it; a flag if it has neither value nor choices."""
+    """Adds an argument, given as the help prints it: an integer if its value is N.
+
+    A flag if it has neither value nor choices.
+    """
 
     def __call__(self, argument: str, text: str, **more: Any) -> None: ...
 
@@ -29,13 +32,13 @@ class _Once(Action):
         values: Any,
         option_string: str | None = None,
     ) -> None:
-        given = vars(namespace).setdefault("_given_once", {})
-        if option_string is not None and self.dest in given:
+        seen = vars(namespace).setdefault("_given_once", {})
+        if option_string is not None and self.dest in seen:
             raise ValueError(
                 f"{parser.prog.removeprefix('apscope').strip()}: {option_string} is given twice, "
-                f"{given[self.dest]} and {values}; it takes one value"
+                f"{seen[self.dest]} and {values}; it takes one value"
             )
-        given[self.dest] = values
+        seen[self.dest] = values
         setattr(namespace, self.dest, values)
 
 
@@ -47,6 +50,7 @@ def adder(to: _ActionsContainer) -> Add:
         name, _, metavar = last.partition(" ")
         if metavar:
             more["metavar"] = metavar
+            more.setdefault("type", int if metavar == "N" else None)
         elif "choices" not in more:
             more.setdefault("action", "store_true")
         if last.startswith("-"):
@@ -82,12 +86,12 @@ def add_part_of_trace(add: Add) -> None:
         action="append",
     )
     add("--steps A:B", "for a trace: recorded step numbers A <= step < B, or a list A,B,C")
-    add("--workers N", "for a trace: only ranks 0..N-1", type=int)
+    add("--workers N", "for a trace: only ranks 0..N-1")
 
 
 def add_threads(add: Add) -> None:
     """The threads of a replay that a verb makes for itself."""
-    add("--threads N", "threads of a replay; 0: all of the machine", type=int, default=0)
+    add("--threads N", "threads of a replay; 0: all of the machine", default=0)
 
 
 def add_elements(add: Add, what: str) -> None:

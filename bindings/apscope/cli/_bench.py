@@ -22,17 +22,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         default="",
     )
     add("--json", "print an object instead of a table")
-    add("--rounds N", "interleaved rounds; default %(default)s", type=int, default=9)
+    add("--rounds N", "interleaved rounds; default %(default)s", default=9)
     add(
         "--elements N",
         "fp32 numbers in arrays for main memory; default %(default)s",
-        type=int,
         default=2**25,
     )
     add(
         "--threads N",
         "DRAM jobs run with 1 and with N threads; default %(default)s",
-        type=int,
         default=2,
     )
     add("--no-peers", "leave out the casts of ml_dtypes, torch, gfloat and pychop")

@@ -33,7 +33,8 @@ def run(args: argparse.Namespace) -> int:
         print(printable(line, 1000))
     for line in strays:
         print(f"does not belong to it: {printable(line)}")
-    for path in _left(folder):
+    place = Path(os.path.abspath(folder))
+    for path in (*left_behind(place.parent, place.name), *left_behind(place, place.name)):
         print(
             f"left by an interrupted run: {printable(str(path))}; the next write to "
             f"{printable(folder.name)} removes it"
@@ -69,9 +70,3 @@ def _look(folder: Path) -> tuple[list[str], list[str], str]:
         f"{folder} is neither a trace nor a RESULTS folder: "
         f"{what_is(folder, 'manifest.json and no provenance.json')}"
     )
-
-
-def _left(folder: Path) -> list[Path]:
-    """Remains of interrupted writes, beside the folder and in it."""
-    place = Path(os.path.abspath(folder))
-    return [*left_behind(place.parent, place.name), *left_behind(place, place.name)]

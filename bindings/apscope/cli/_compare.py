@@ -94,13 +94,13 @@ def run(args: argparse.Namespace) -> int:
 
 def _check_count(words: list[str], folder: str | None) -> None:
     if folder is None and len(words) < 2:
-        given = (
+        problem = (
             f"'{words[0]}' alone is neither a second RESULTS folder nor two schemes"
             if words
             else "there is nothing to compare with"
         )
         raise ValueError(
-            f"compare: {given}; give two or more schemes, or the folder of other results"
+            f"compare: {problem}; give two or more schemes, or the folder of other results"
         )
     if folder is not None and len(words) > 2:
         raise ValueError(
@@ -125,6 +125,10 @@ def _columns(part: pd.DataFrame, args: argparse.Namespace, first: str) -> pd.Dat
     return part[[first, *(c for c in SHORT[1:] if c not in quiet)]]
 
 
+def _print_columns(title: str, part: pd.DataFrame, args: argparse.Namespace, first: str) -> None:
+    print_frame(title, _columns(part, args, first), fit=not args.all_columns)
+
+
 def _print_pair(
     table: pd.DataFrame, results: Results, a: str, b: str, args: argparse.Namespace
 ) -> None:
@@ -133,11 +137,7 @@ def _print_pair(
     for trace, part in _named(table).groupby("trace", sort=False):
         sides = [_side(summary, str(trace), part.iloc[0], side) for side in "ab"]
         one, other = sides
-        print_frame(
-            f"{trace}: a = {_called(one)}, b = {_called(other)}",
-            _columns(part, args, "layer"),
-            fit=not args.all_columns,
-        )
+        _print_columns(f"{trace}: a = {_called(one)}, b = {_called(other)}", part, args, "layer")
         differ = sides_differ(one, other)
         only = cause(differ)
         print_frame(
@@ -216,10 +216,11 @@ def _print_several(table: pd.DataFrame, args: argparse.Namespace) -> None:
         table = table.assign(scheme_a=named["a"], scheme_b=named["b"])
     for trace, part in _named(table).groupby("trace", sort=False):
         whole = part[part["whole"]].rename(columns={"scheme_b": "b"})
-        print_frame(
+        _print_columns(
             f"{trace}: a = {', '.join(dict.fromkeys(whole['scheme_a']))}, all layers",
-            _columns(whole, args, "b"),
-            fit=not args.all_columns,
+            whole,
+            args,
+            "b",
         )
         layers = part[~part["whole"]]
         wide = layers.set_index(["layer", "scheme_b"])["geometric_ratio"].unstack("scheme_b")
@@ -242,10 +243,11 @@ def _print_results(
     names = {"first": args.results, "second": folder}
     if "held_by" in table:
         for trace, part in table[table["held_by"] == "both"].groupby("trace", sort=False):
-            print_frame(
+            _print_columns(
                 f"{trace}: a = {names['first']}, b = {names['second']}, all layers",
-                _columns(part, args, "scheme"),
-                fit=not args.all_columns,
+                part,
+                args,
+                "scheme",
             )
     else:
         for trace, part in _named(table).groupby("trace", sort=False):
@@ -253,11 +255,7 @@ def _print_results(
                 f"{part[f'scheme_{s}'].iloc[0]} of {name} ({part[f'topology_{s}'].iloc[0]})"
                 for s, name in zip("ab", names.values())
             ]
-            print_frame(
-                f"{trace}: a = {sides[0]}, b = {sides[1]}",
-                _columns(part, args, "layer"),
-                fit=not args.all_columns,
-            )
+            _print_columns(f"{trace}: a = {sides[0]}, b = {sides[1]}", part, args, "layer")
             _print_made_of(str(trace), part)
     if differ := settings(first, second):
         print_frame(

@@ -69,7 +69,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     what(
         "--accumulation N",
         "each gradient is the sum of N backward passes; stored in the metadata",
-        type=int,
     )
     what(
         "--accumulate TYPE",
@@ -108,7 +107,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "the axis of every array that counts the steps; 'none': there is none",
         type=_axis,
     )
-    where("--workers N", "number of workers; 1: each array belongs to one worker", type=int)
+    where("--workers N", "number of workers; 1: each array belongs to one worker")
     where("--order FILE", "the tensors' names in the order of layers, one per line")
 
     part = adder(parser.add_argument_group("a part of it"))

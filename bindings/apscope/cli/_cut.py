@@ -30,7 +30,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--longest N",
         "the longest row that stays whole; longer ones are in runs of N elements; default "
         "%(default)s",
-        type=int,
         default=LONGEST,
     )
     add("--name NAME", "what reports call it; by default the trace's name")

@@ -44,7 +44,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--json", "the fields of each float format, or of those named, as JSON")
 
 
-def _asked(names: list[str]) -> tuple[list[FloatFormat], list[BlockFormat]]:
+def _requested(names: list[str]) -> tuple[list[FloatFormat], list[BlockFormat]]:
     """Formats of these names, or all named ones."""
     if not names:
         return list(named_formats().values()), list(named_block_formats().values())
@@ -68,8 +68,8 @@ def _other_specials(name: str) -> str:
     found = re.fullmatch(r"(e\d+m\d+)fn(?!uz)[a-z].*", name)
     if found is None or f"{found[1]}fn" not in named_formats():
         return ""
-    short, own = as_format(f"{found[1]}fn"), as_format(name)
-    if short.has_nan == own.has_nan:
+    short, given_format = as_format(f"{found[1]}fn"), as_format(name)
+    if short.has_nan == given_format.has_nan:
         return ""
     right = name.replace("fn", "finite", 1)
     return (
@@ -79,7 +79,7 @@ def _other_specials(name: str) -> str:
 
 
 def run(args: argparse.Namespace) -> int:
-    floats, blocks = _asked(args.names)
+    floats, blocks = _requested(args.names)
     if args.json:
         shown: list[FloatFormat | BlockFormat] = [*floats, *(blocks if args.names else [])]
         print(json.dumps({f.name: f.to_dict() for f in shown}, indent=1))

@@ -57,17 +57,12 @@ def beside(trace: Trace, log: str, most: int) -> int:
     shown = table.head(most or len(table))
     words = ("tensor", "statistic")
     heads = ["step", "rank", *words, "TransformerEngine", "trace", "all ranks"]
-    cells = zip(
-        *(
-            shown[column]
-            for column in ("step", "rank", "trace_tensor", "statistic", "value", "own", "all_ranks")
-        )
-    )
+    columns = ["step", "rank", "trace_tensor", "statistic", "value", "own", "all_ranks"]
     print_table(
         heads,
         [
             [str(s), str(r), tensor, statistic, *("-" if x != x else f"{x:.7g}" for x in numbers)]
-            for s, r, tensor, statistic, *numbers in cells
+            for s, r, tensor, statistic, *numbers in shown[columns].itertuples(index=False)
         ],
         words,
     )

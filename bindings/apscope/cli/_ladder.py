@@ -29,8 +29,8 @@ from .._traces.selection import parse_steps
 from ._arguments import add_part_of_trace, add_shape, add_threads, adder, listed, open_results
 from ._table import (
     line_width,
+    marks_explained,
     marks_of,
-    marks_told,
     on_terminal,
     print_csv,
     print_json,
@@ -149,7 +149,7 @@ def _print(trace: str, table: pd.DataFrame) -> None:
             f"{trace}: {unit}, {reduction or 'the wire'}, {count_of(part['steps'].max(), 'step')}"
         )
         _print_cells("one scale per", part, lambda row: _error(row, noisy), lambda rung: rung.name)
-    for line in marks_told(table):
+    for line in marks_explained(table):
         print(line)
     best = better_reduction(table)
     print(

@@ -38,13 +38,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--block N",
         "elements that share a power of two; default %(default)s",
-        type=int,
         default=32,
     )
     add("--steps A:B", "recorded step numbers A <= step < B, or a list A,B,C")
     add("--tensors REGEX", "only tensors in whose names this is found")
-    add("--workers N", "ranks 0..N-1 only", type=int)
-    add("--seed N", "of schemes that draw; default %(default)s", type=int, default=0)
+    add("--workers N", "ranks 0..N-1 only")
+    add("--seed N", "of schemes that draw; default %(default)s", default=0)
     add_threads(add)
     add(
         "--json",

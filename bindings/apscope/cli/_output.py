@@ -52,8 +52,8 @@ class Output(io.TextIOBase):
         except BrokenPipeError:
             raise
         except OSError as error:
-            told = f"{NAME} cannot be written: {error.strerror or error}"
-            self.failed = OSError(error.errno, told, NAME)
+            sentence = f"{NAME} cannot be written: {error.strerror or error}"
+            self.failed = OSError(error.errno, sentence, NAME)
             raise self.failed from None
 
     def isatty(self) -> bool:

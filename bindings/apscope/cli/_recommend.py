@@ -75,7 +75,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         f"tensors that share a choice: {', '.join(GROUPS)}, bucket:25MB, or a REGEX of names",
         default="layer",
     )
-    add("--periods N", "number of ranges of steps, each with its own choice", type=int, default=1)
+    add("--periods N", "number of ranges of steps, each with its own choice", default=1)
     add("--fix REGEX=SPEC", "layers with a given scheme; repeatable", action="append", default=[])
     add(
         "--holdout A:B",
@@ -136,12 +136,12 @@ def run(args: argparse.Namespace) -> int:
 
 def _solved(args: argparse.Namespace, limits: dict[str, float | None]) -> Plan:
     """Makes another choice from a plan's table."""
-    given = {"--candidates": args.candidates, "--fix": args.fix, "--holdout": args.holdout,
+    changed = {"--candidates": args.candidates, "--fix": args.fix, "--holdout": args.holdout,
              "--topology": args.topology, "--steps": args.steps,
              "--workers": args.workers, "--trace": args.trace, "--periods": args.periods != 1,
              "--nodes": args.nodes is not None, "--links": args.links,
                  "--groups": args.groups != "layer"}  # fmt: skip
-    if wrong := [option for option, value in given.items() if value]:
+    if wrong := [option for option, value in changed.items() if value]:
         raise ValueError(
             f"{wrong[0]} changes the table in the plan {args.source}; "
             "give the trace, or results, instead"
@@ -164,10 +164,10 @@ def _recommended(args: argparse.Namespace, results: Results | None, limits: dict
 
 
 def _fixed(given: list[str]) -> dict[str, str]:
-    found = {}
+    schemes = {}
     for text in given:
         pattern, sign, spec = text.partition("=")
         if not sign or not pattern or not spec:
             raise ValueError(f"--fix {text} is not REGEX=SPEC, such as head=none:fp16")
-        found[pattern] = spec
-    return found
+        schemes[pattern] = spec
+    return schemes

@@ -26,6 +26,12 @@ EXAMPLE = (
 )
 HELP = "run recorded gradients through schemes and topologies"
 
+#: Options that `run_replay` has by the same names.
+_SAME = (
+    "workers", "steps", "tensors", "seed", "threads", "memory", "draws", "device", "limit",
+    "persistence", "optimizer",
+)  # fmt: skip
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     add = adder(parser)
@@ -46,7 +52,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         f"reduction order, repeatable; by default {', '.join(DEFAULT_TOPOLOGIES)}",
         action="append",
     )
-    add("--workers N", "ranks 0..N-1 only", type=int)
+    add("--workers N", "ranks 0..N-1 only")
     add("--steps A:B", "recorded step numbers A <= step < B, or a list A,B,C")
     add("--tensors REGEX", "tensors whose name matches")
     add(
@@ -54,13 +60,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "cpu, or cuda: schemes with a float format run on a GPU; the same rows",
         default="cpu",
     )
-    add("--threads N", "number of threads; 0: all of the machine", type=int, default=0)
+    add("--threads N", "number of threads; 0: all of the machine", default=0)
     add(
         "--memory BYTES",
         "limit on the memory of tensors, such as 4G or 512M; by default half of the machine's",
     )
     add("--no-check", "read files without comparing them with their SHA-256 in the manifest")
-    add("--seed N", "seed of the random draws", type=int, default=0)
+    add("--seed N", "seed of the random draws", default=0)
     add("--draws K", "sample moments without a closed form, K >= 3", type=int, default=1)
     add("--shard I/N", "every N-th item, from the I-th (from 0); join with apscope merge")
     add(
@@ -140,9 +146,9 @@ def _look_at(args: argparse.Namespace) -> None:
 
 def _say_without_limit(rest: Rest) -> None:
     """A line for each trace that has no limit, with the reason; only the first shard has limits."""
-    held = set(rest.limit["trace"])
+    with_limit = set(rest.limit["trace"])
     for trace in rest.provenance["traces"]:
-        if trace["name"] in held:
+        if trace["name"] in with_limit:
             continue
         if any("sampled_from" in tensor for tensor in trace["tensors"]):
             say(
@@ -191,21 +197,11 @@ def _replay(args: argparse.Namespace, take: Take, client: Any) -> Rest:
         args.traces,
         args.scheme,
         topology=args.topology or DEFAULT_TOPOLOGIES,
-        workers=args.workers,
-        steps=args.steps,
-        tensors=args.tensors,
-        seed=args.seed,
-        threads=args.threads,
-        memory=args.memory,
         shard=_shard(args.shard),
-        draws=args.draws,
         states=None,
         keep_states=False,
         check=not args.no_check,
-        device=args.device,
         progress=on_terminal(),
         client=client,
-        limit=args.limit,
-        persistence=args.persistence,
-        optimizer=args.optimizer,
+        **{name: getattr(args, name) for name in _SAME},
     )

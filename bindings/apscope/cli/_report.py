@@ -7,9 +7,10 @@ from pathlib import Path
 
 from .._arrays.memory import memory_bytes
 from .._excess_loss.expected import checked
-from .._folders.results import check_readable, what_is
+from .._folders.results import check_readable
 from .._replay.replay import replay
 from .._report import check_destination, report
+from .._results.given import is_trace
 from .._results.results import Results
 from .._traces.opening import is_url, open_trace
 from .._training.folder import is_experiment
@@ -56,21 +57,6 @@ def _check_common(source: str, against: Results) -> None:
     meeting([{"name": trace.name, "tensors": tensors}], against.provenance["traces"])
 
 
-def _is_trace(source: str) -> bool:
-    """A trace, or else a RESULTS folder."""
-    if is_url(source):
-        return True
-    folder = check_readable(source)
-    if (folder / "manifest.json").is_file():
-        return True
-    if not (folder / "provenance.json").is_file():
-        raise ValueError(
-            f"{folder} is neither a trace nor a RESULTS folder: "
-            f"{what_is(folder, 'manifest.json and no provenance.json')}"
-        )
-    return False
-
-
 def _experiment(args: argparse.Namespace) -> int:
     """The page of an experiment of `apscope train`."""
     from .._training.page import write_page
@@ -106,8 +92,8 @@ def run(args: argparse.Namespace) -> int:
     if args.gained is not None:
         checked(args.gained)
     memory_bytes(args.memory)
-    is_trace = _is_trace(args.source)
-    if is_trace and args.output is None:
+    of_trace = is_url(args.source) or is_trace(check_readable(args.source))
+    if of_trace and args.output is None:
         raise ValueError(
             f"report: {args.source} is a trace, and no report may be written into its folder; give "
             "-o FILE.html"
@@ -116,7 +102,7 @@ def run(args: argparse.Namespace) -> int:
     out_path = check_destination(
         Path(args.source, "report.html") if args.output is None else args.output, force=args.force
     )
-    if is_trace:
+    if of_trace:
         if against is not None:
             _check_common(args.source, against)
         results = replay(

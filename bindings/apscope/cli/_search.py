@@ -50,7 +50,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--bits N",
         f"bits of a value, including the sign: {BITS[0]} to {BITS[1]}",
-        type=int,
         required=True,
     )
     add(
@@ -82,7 +81,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
     )
     add("--steps A:B", "recorded step numbers A <= step < B, or a list A,B,C")
-    add("--workers N", "ranks 0..N-1 only", type=int)
+    add("--workers N", "ranks 0..N-1 only")
     add("--no-stop", "replay every split on all steps, for all figures")
     add_threads(add)
     add_shape(
@@ -182,12 +181,12 @@ def _rivals(args: argparse.Namespace) -> pd.DataFrame:
 def _winner(table: pd.DataFrame, rivals: pd.DataFrame, bits: int, figure: str) -> list[Winner]:
     """The best of the splits that were not stopped and of `rivals` within the bytes of `bits`."""
     rows = pd.concat([table[~table["stopped"]], rivals], ignore_index=True)
-    held = within(rows, {}, bits / 32, figure)
-    best = held.sort_values(figure, ascending=figure != "layer_cosine", kind="stable")
+    eligible = within(rows, {}, bits / 32, figure)
+    best = eligible.sort_values(figure, ascending=figure != "layer_cosine", kind="stable")
     return [
         Winner(
             bits, row["scheme"], row["topology"], row["volume"], figure, row[figure],
-            tuple(seconds(held, row, {})) if figure == RANKS else (),
+            tuple(seconds(eligible, row, {})) if figure == RANKS else (),
         )
         for _, row in best.head(1).iterrows()
     ]  # fmt: skip
@@ -225,8 +224,8 @@ def _nearest(best: pd.Series, table: pd.DataFrame, figure: str) -> str:
     if not len(rows):
         return name
     row = rows.iloc[0]  # the best: rows are in the order of rank
-    own = as_scheme(best["scheme"].replace(best["format"], name)).spec
-    called = name if row["scheme"] == own else f"{name} ({row['scheme']})"
+    renamed = as_scheme(best["scheme"].replace(best["format"], name)).spec
+    called = name if row["scheme"] == renamed else f"{name} ({row['scheme']})"
     if not math.isfinite(row["bound"]) or (not row["stopped"] and row["overflowed"]):
         return f"{called}: overflow"
     at = ("at most " if figure == "layer_cosine" else "at least ") * bool(row["stopped"])

@@ -33,8 +33,8 @@ from ._table import (
     MARKED,
     cell,
     heads_of,
+    marks_explained,
     marks_of,
-    marks_told,
     print_csv,
     print_frame,
     print_json,
@@ -131,8 +131,8 @@ def run(args: argparse.Namespace) -> int:
             f"--column {args.column} is for --by layer, role or "
             "step; without, --all-columns shows all"
         )
-    if (asked := listed(args.columns)) is not None:
-        _check_columns(asked, args)
+    if (columns := listed(args.columns)) is not None:
+        _check_columns(columns, args)
     if args.by is not None and (args.nodes, args.links) != (None, None):
         raise ValueError(f"--nodes and --links are for whole schemes, without --by {args.by}")
     if args.by is not None and args.gained is not None:
@@ -187,14 +187,14 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _check_columns(asked: list[str], args: argparse.Namespace) -> None:
+def _check_columns(columns: list[str], args: argparse.Namespace) -> None:
     """That --columns are columns of whole schemes."""
     if args.by is not None or args.all_columns:
         raise ValueError("--columns selects columns of whole schemes, without --by, --all-columns")
     known = [c for c in COLUMNS if c not in ("trace", "scheme", "topology")]
     known += EXPECTED if args.gained is not None else ()
     known += ("ms", "node_MB") if network_of(args) is not None else ()
-    for name in asked:
+    for name in columns:
         if name not in known:
             raise ValueError(f"unknown column {clip(name)}; {hint(name, known, len(known))}")
 
@@ -217,8 +217,8 @@ def _whole(results: Results, args: argparse.Namespace) -> pd.DataFrame:
         if args.csv or args.json:
             return table
         return front(table, headline_topology(results._coded(["topology"])))
-    held = [t for t in table["topology"].unique() if t]
-    topology = held_topology(held, args.topology, "all")
+    topologies = [t for t in table["topology"].unique() if t]
+    topology = held_topology(topologies, args.topology, "all")
     return table if topology == "all" else of_topology(table, topology)
 
 
@@ -247,12 +247,12 @@ def _print_whole(trace: str, table: pd.DataFrame, args: argparse.Namespace) -> N
         print_frame(trace, table.drop(columns="trace"), fit=False)
         print(f"{_modelled(args)}\n")
         return
-    asked = listed(args.columns)
-    if asked is None:
+    columns = listed(args.columns)
+    if columns is None:
         shown = _telling(table, tuple(c for c in SHORT if c not in MARKED), False)
         needed = sum(c in _NEEDED for c in shown)
     else:
-        shown = table[["scheme", "topology", *asked]]
+        shown = table[["scheme", "topology", *columns]]
         needed = len(shown.columns)
     marks = [marks_of(row) for row in table.to_dict("records")]
     if any(marks):
@@ -261,7 +261,7 @@ def _print_whole(trace: str, table: pd.DataFrame, args: argparse.Namespace) -> N
     notes, heads = print_ranking(
         trace, shown, needed, "--columns, --all-columns and --csv have them"
     )
-    notes += [*marks_told(table), *_unnamed_formats(table)]
+    notes += [*marks_explained(table), *_unnamed_formats(table)]
     notes += [_modelled(args)] if {"time", "speedup"} & set(heads) else []
     if notes:
         print("\n".join([*notes, ""]))
@@ -321,11 +321,11 @@ def _print_across(trace: str, table: pd.DataFrame, args: argparse.Namespace) -> 
         [str(place), *(cell(column, value) for value in row)]
         for (_, place), row in zip(wide.index, wide.to_numpy(object))
     ]
-    specs, whole = heads_of(list(wide.columns))
+    specs, full_specs = heads_of(list(wide.columns))
     heads = [args.by, *specs]
     print(f"{printable(trace)}: {column} by {args.by}{_order(*topologies)}")
     shown = print_table(heads, rows, [args.by], fit=True)
-    for line in whole:
+    for line in full_specs:
         print(line)
     if shown < len(heads):
         print(

@@ -35,11 +35,11 @@ MARKED = {
 
 
 def marks_of(row: Any) -> str:
-    """The marks of a row of a summary: ``o3s1*``; `marks_told` says what they mean."""
+    """The marks of a row of a summary: ``o3s1*``; `marks_explained` says what they mean."""
     return "".join(mark.format(row[c]) for c, mark in _MARKS.items() if row[c])
 
 
-def marks_told(table: pd.DataFrame) -> list[str]:
+def marks_explained(table: pd.DataFrame) -> list[str]:
     """A line for each mark that rows of the table have."""
     return [told for c, told in MARKED.items() if table[c].any()]
 
@@ -96,7 +96,7 @@ def print_ranking(
     rows = [[cell(c, v) for c, v in zip(heads, row)] for row in table.itertuples(index=False)]
     widths = [2 + max(len(row[i]) for row in [heads, *rows]) for i in range(1, len(heads))]
     room = max(line_width() - sum(widths[: needed - 1]), _SHORTEST)
-    specs, whole = numbered([row[0] for row in rows], room)
+    specs, full_specs = numbered([row[0] for row in rows], room)
     first = max(map(len, [heads[0], *specs]))
     shown = needed
     while shown < len(heads) and first + sum(widths[:shown]) <= line_width():
@@ -104,9 +104,9 @@ def print_ranking(
     cells = [[spec, *row[1:shown]] for spec, row in zip(specs, rows)]
     lines = aligned(heads[:shown], cells, _words_of(table))[0]
     print("\n".join([printable(title, 240), *lines, ""]))
-    if left := heads[shown:]:
-        whole += textwrap.wrap(f"not shown: {', '.join(left)}; {more}", line_width())
-    return whole, heads[:shown]
+    if hidden := heads[shown:]:
+        full_specs += textwrap.wrap(f"not shown: {', '.join(hidden)}; {more}", line_width())
+    return full_specs, heads[:shown]
 
 
 #: Letters of a spec at the head of a column, in lines as `wrapped` makes them.
@@ -115,8 +115,8 @@ _HEAD = 80
 
 def heads_of(specs: Sequence[str]) -> tuple[list[str], list[str]]:
     """Heads of several lines, and lines for below the table with the specs that they shorten."""
-    told, whole = numbered(specs, _HEAD)
-    return ["\n".join(wrapped(spec)) for spec in told], whole
+    shortened, full_specs = numbered(specs, _HEAD)
+    return ["\n".join(wrapped(spec)) for spec in shortened], full_specs
 
 
 def _words_of(table: pd.DataFrame) -> list[str]:

@@ -33,7 +33,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--jobs N",
         "number of processes; by default 1; the bits do not depend on it",
-        type=int,
         default=1,
     )
     add(

@@ -22,6 +22,9 @@ DESCRIPTION = (
     "with values, and arithmetic with MPFR. Exits with 1 if anything differs."
 )
 
+#: Options that `verify` has by the same names.
+_SAME = ("operation", "samples", "exhaustive", "oracle", "random_bits", "threads", "seed")
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     add = adder(parser)
@@ -38,14 +41,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "with --exhaustive: also compare the rule with MPFR on all of them",
         choices=["mpfr"],
     )
-    add("--random-bits N", "random bits of stochastic rounding, 1 to 64", type=int, default=32)
+    add("--random-bits N", "random bits of stochastic rounding, 1 to 64", default=32)
     add(
         "--samples N",
         "random operands of an operation (default: 100000), inputs of a wide format (10^6)",
-        type=int,
     )
-    add("--threads N", "worker threads (default: all processors)", type=int)
-    add("--seed N", "seed of the random inputs", type=int, default=1)
+    add("--threads N", "worker threads (default: all processors)")
+    add("--seed N", "seed of the random inputs", default=1)
     add("--json", "print a list of objects")
     add("--certificate FILE", "write the results with formats, versions and machine as JSON")
 
@@ -63,14 +65,8 @@ def run(args: argparse.Namespace) -> int:
         found = verify(
             name,
             args.rounding,
-            operation=args.operation,
-            samples=args.samples,
-            exhaustive=args.exhaustive,
-            oracle=args.oracle,
-            random_bits=args.random_bits,
-            threads=args.threads,
-            seed=args.seed,
             progress=bar.report(name),
+            **{option: getattr(args, option) for option in _SAME},
         )
         results += found
         bar.clear()
@@ -105,11 +101,11 @@ class _Bar:
     """One progress line on a terminal's standard error; nothing elsewhere."""
 
     def __init__(self) -> None:
-        self._shown = on_terminal()
+        self._visible = on_terminal()
 
     def report(self, name: str) -> Callable[[str, int, int], None]:
         def show(words: str, done: int, total: int) -> None:
-            if self._shown and total > 0:
+            if self._visible and total > 0:
                 print(
                     f"\r{name} {words} {100 * done // total:3d} %\033[K",
                     end="",
@@ -120,5 +116,5 @@ class _Bar:
         return show
 
     def clear(self) -> None:
-        if self._shown:
+        if self._visible:
             print("\r\033[K", end="", file=sys.stderr, flush=True)

@@ -13,10 +13,10 @@ from .._charts.fill import bias
 from .._charts.kinds import KINDS
 from .._results.comparison import scheme_in
 from .._results.pooling import headline_rows, numbers, pool
-from ._asked import rows_of, specs_in, steps_of
 from ._maps import draw_map, grid_of, title
 from ._names import shown, wrapped
 from ._numbers import logarithmic
+from ._requested import rows_of, specs_in, steps_of
 from ._style import (
     HEIGHT,
     axes,
@@ -113,11 +113,11 @@ def variance_over_steps(
     # A skipped step has no errors and so no variance.
     rows = rows[rows["skipped_steps"] == 0]
     for spec in specs:
-        own = rows[rows["scheme"] == spec].set_index("step").reindex(steps)
-        square = own["sum_squared_reference"] / own["counted"]
-        y = (own["variance"] / square.where(square > 0)).to_numpy(float)
+        of_scheme = rows[rows["scheme"] == spec].set_index("step").reindex(steps)
+        square = of_scheme["sum_squared_reference"] / of_scheme["counted"]
+        y = (of_scheme["variance"] / square.where(square > 0)).to_numpy(float)
         y = np.where((y > 0) & (y < np.inf), y, np.nan)  # a logarithmic axis has no zero
-        flawed[spec] = np.flatnonzero(own["overflow"].to_numpy(float) > 0)
+        flawed[spec] = np.flatnonzero(of_scheme["overflow"].to_numpy(float) > 0)
         look = shapes[spec]
         size = 2.8 if len(steps) > 12 else 4.5
         ax.plot(y, look.line, color=look.colour, marker=look.marker, markersize=size)

@@ -16,9 +16,9 @@ from .._results.pooling import compared_rows, headline_topology, pool, wire_of
 from .._results.summary import front, summary
 from .._schemes.titles import reduction
 from .._text import count_of
-from ._asked import rows_of, specs_in
 from ._drawn import draw_chart
 from ._names import shown, wrapped
+from ._requested import rows_of, specs_in
 from ._style import WIDTH, axes, label_lines, looks, mark, note, room_for, styled
 
 #: If there are more points, not all are named.
@@ -120,11 +120,11 @@ def sqnr_against_bits(
     reduced = _reduced(frame)
     ends, seen = [], []
     for scheme in specs:
-        look, own = shapes[scheme], reduced[reduced["scheme"] == scheme]
+        look, reductions = shapes[scheme], reduced[reduced["scheme"] == scheme]
         points = [
             (row.bits_per_value, row.sqnr_db, row.topology)
             for row in [*wire[wire.index == scheme].assign(topology="").itertuples(),
-                        *own.itertuples()]
+                        *reductions.itertuples()]
         ]  # fmt: skip
         for x, y, topology in points:
             if not np.isfinite(y):
@@ -132,8 +132,8 @@ def sqnr_against_bits(
             filled = bool(topology)
             seen.append((x, y))
             mark(ax, x, y, look.marker, look.colour, hollow=not filled, size=6.5)
-            if filled or not len(own):
-                name = names[scheme] + (f", {reduction(topology)}" if len(own) > 1 else "")
+            if filled or not len(reductions):
+                name = names[scheme] + (f", {reduction(topology)}" if len(reductions) > 1 else "")
                 ends.append((x, y, name, look.colour))
     ax.set_xlabel("bits per value\n(payload and side information)")
     ax.set_ylabel("SQNR, dB")
@@ -149,10 +149,10 @@ def sqnr_against_bits(
     ax.grid()
     for place, names_there in [(1.045, ends)] if crowd else _columns(ends, *ax.get_xlim()):
         label_lines(ax, names_there, at=place)
-    told = "hollow: at the wire; filled: reduced"
-    told += f"; not drawn: {count_of(overflowed, 'scheme')} with overflow" if overflowed else ""
+    legend = "hollow: at the wire; filled: reduced"
+    legend += f"; not drawn: {count_of(overflowed, 'scheme')} with overflow" if overflowed else ""
     ax.set_title(
-        told if layer is None else f"{shown(layer)}; {told}",
+        legend if layer is None else f"{shown(layer)}; {legend}",
         fontweight="normal",
         fontsize=8.5,
         parse_math=False,

@@ -19,8 +19,8 @@ def draw_chart(
 ) -> Axes:
     """The chart in `ax`, or in a new figure of this size in inches."""
     ax = axes(ax, width, height)
-    for scale, axis in ((chart.x, ax.xaxis), (chart.y, ax.yaxis)):
-        _scale(ax, scale, "x" if axis is ax.xaxis else "y")
+    _scale(ax, chart.x, "x")
+    _scale(ax, chart.y, "y")
     if not chart.points:
         note(ax, chart.says)
         return ax
@@ -47,23 +47,6 @@ def draw_chart(
         symbol = ARROWS[point.beyond] if point.beyond else MARKER_OF[point.symbol]
         mark(ax, point.x, point.y, symbol, point.colour, hollow=point.hollow, size=5.5)
         ends += [(point.x, point.y, wrapped(point.label), point.colour)] if point.label else []
-    for rule in chart.rules:
-        ax.axhline(
-            rule.y,
-            color="#888888" if rule.limit else "#bbbbbb",
-            linewidth=1,
-            linestyle="-" if rule.limit else ":",
-        )
-        ax.text(
-            0.01,
-            rule.y,
-            rule.label,
-            transform=ax.get_yaxis_transform(),
-            color="#666666",
-            fontsize=8,
-            va="bottom",
-            bbox={"facecolor": "white", "alpha": 0.8, "linewidth": 0, "pad": 0.4},
-        )
     if chart.legend:
         entries = [
             (name, colour, MARKER_OF.get(symbol, ""), LINE_OF.get(symbol, ""))

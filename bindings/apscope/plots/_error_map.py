@@ -12,8 +12,8 @@ from .._charts.kinds import Bands
 from .._charts.layers import layer_map
 from .._results.comparison import scheme_in
 from .._results.pooling import headline_rows
-from ._asked import rows_of
 from ._maps import draw_map, frame_cells, title
+from ._requested import rows_of
 from ._style import styled
 
 

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, PowerNorm
-from matplotlib.text import Annotation, Text
+from matplotlib.text import Text
 
 from .._charts.fill import shares as shares_of
 from .._charts.kinds import KINDS
 from .._core import FloatFormat
 from .._results.comparison import scheme_in
 from .._results.pooling import headline_topology, wire_of
-from ._asked import float_format, histograms_of, layers_of, rows_of
 from ._maps import TITLE, colour_bar, map_axes
 from ._names import name_ticks, shown
 from ._numbers import Numbers
+from ._requested import float_format, histograms_of, layers_of, rows_of
 from ._style import axes, note, styled
 
 _BEFORE, _AFTER = "#555555", "#0072B2"
@@ -96,7 +96,8 @@ def exponent_histogram(
             name, (shares.idxmax() + 0.5, shares.max()), (0, 4), textcoords="offset points",
             ha="center", va="bottom", color=colour, fontsize=8.5, fontweight="bold", zorder=4,
         )  # fmt: skip
-    _apart(ax)
+    if len(lines) > 1:
+        _apart(ax.texts[-2:])
     ax.set_ylim(0, top)
     ax.set_ylabel(KINDS["exponents"].y.label)
     ax.set_title(_title(f, spec, layer), parse_math=False)
@@ -188,8 +189,8 @@ def _shade(
             narrow += [text] if right - left <= _NARROW * (high - low) else []
     ax.set_xlim(low, high)
     beyond = any(shares.index.min() < low or shares.index.max() >= high for shares in drawn)
-    told = f"\n(tails up to {_TAIL} % are cut off)" if beyond else ""
-    ax.set_xlabel(KINDS["exponents"].x.label + told)
+    cut_off = f"\n(tails up to {_TAIL} % are cut off)" if beyond else ""
+    ax.set_xlabel(KINDS["exponents"].x.label + cut_off)
     return low, high, narrow
 
 
@@ -243,16 +244,9 @@ def _visible(shares: pd.Series) -> tuple[int, int]:
     return int(min(inside)), int(max(inside))
 
 
-def _apart(ax: Axes) -> None:
+def _apart(names: Iterable[Any]) -> None:
     """Moves the two names to the outer sides of their peaks if the peaks are close."""
-    names = [
-        t
-        for t in ax.texts
-        if isinstance(t, Annotation) and t.get_text() in ("before", "after scaling")
-    ]
-    if len(names) < 2:
-        return
-    first, second = sorted(names, key=lambda t: t.xy[0])
+    first, second = sorted(names, key=lambda name: name.xy[0])
     if abs(first.xy[0] - second.xy[0]) < 9:
         for name, side, shift in ((first, "right", 3), (second, "left", -3)):
             name.set(horizontalalignment=side)

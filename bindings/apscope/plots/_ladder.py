@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from .._charts.ladder import ladder_chart
 from .._replay.ladder import ladder as ladder_table
 from .._results.pooling import one_trace
-from ._asked import rows_of
 from ._drawn import draw_chart
+from ._requested import rows_of
 from ._style import styled
 
 

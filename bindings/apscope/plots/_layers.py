@@ -13,10 +13,10 @@ from .._charts.kinds import KINDS
 from .._results.comparison import ratios, scheme_in
 from .._results.pooling import headline_rows
 from .._results.summary import by_scheme
-from ._asked import layers_of, rows_of, specs_in, steps_of
 from ._maps import TITLE, draw_map, grid_of, title
 from ._names import name_ticks, shown, width_beside, wrapped
 from ._numbers import logarithmic
+from ._requested import layers_of, rows_of, specs_in, steps_of
 from ._style import (
     ARROWS,
     FLOOR,
@@ -39,10 +39,10 @@ def layer_losses(frame: pd.DataFrame) -> pd.DataFrame:
     least 1, a step with a reference of zero is left out. Rows of the scheme's own reduction, else
     of the headline topology; the wire's for a trace without reduced rows.
     """
-    rows, found = by_scheme(headline_rows(frame.reset_index(drop=True)), "layer")
+    rows, summary = by_scheme(headline_rows(frame.reset_index(drop=True)), "layer")
     names = {"scheme": "scheme", "layer": "tensor"}
-    cells = {name: rows.cells(column, found["first"]) for name, column in names.items()}
-    return pd.DataFrame(cells | {n: found["figures"][n] for n in ("step_nmse", "overflowed")})
+    cells = {name: rows.cells(column, summary["first"]) for name, column in names.items()}
+    return pd.DataFrame(cells | {n: summary["figures"][n] for n in ("step_nmse", "overflowed")})
 
 
 @styled

@@ -13,8 +13,8 @@ from matplotlib.colors import BoundaryNorm, ListedColormap
 from matplotlib.patches import Rectangle
 
 from .._charts.kinds import Bands
-from ._asked import layers_of, steps_of
 from ._names import name_ticks, shown, width_beside, wrapped
+from ._requested import layers_of, steps_of
 from ._style import WIDTH, axes, note, step_axis
 
 #: Height in inches of a map's row, and the maximum of all rows together.

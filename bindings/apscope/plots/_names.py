@@ -30,10 +30,10 @@ def font_families() -> tuple[str, ...]:
 
 @functools.cache
 def _glyphs() -> frozenset[int]:
-    found: set[int] = set()
+    glyphs: set[int] = set()
     for family in font_families():
-        found |= font_manager.get_font(font_manager.findfont(family)).get_charmap().keys()
-    return frozenset(found)
+        glyphs |= font_manager.get_font(font_manager.findfont(family)).get_charmap().keys()
+    return frozenset(glyphs)
 
 
 def shown(name: str, longest: int = LONGEST) -> str:
@@ -59,8 +59,8 @@ def width_beside(names: Sequence[str], width: float) -> float:
     return width + 0.085 * max(0, longest - 14)
 
 
-def name_ticks(axis: Axis, names: Sequence[str], max_labels: int = 60) -> None:
+def name_ticks(axis: Axis, names: Sequence[str]) -> None:
     """Labels the places 0, 1, ... with names; if they are too many, every second, third, ..."""
-    stride = -(-len(names) // max_labels)
+    stride = -(-len(names) // 60)  # most labels
     places = range(0, len(names), stride)
     axis.set_ticks(places, [shown(names[i]) for i in places], parse_math=False)

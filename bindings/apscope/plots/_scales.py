@@ -13,9 +13,9 @@ from .._charts.kinds import KINDS
 from .._results.comparison import scheme_in
 from .._results.pooling import headline_topology, wire_of
 from .._text import count_of
-from ._asked import layers_of, rows_of, steps_of
 from ._maps import title
 from ._names import shown
+from ._requested import layers_of, rows_of, steps_of
 from ._style import axes, colour, label_lines, looks, mark, note, step_axis, styled
 
 

@@ -18,9 +18,10 @@ from matplotlib.lines import Line2D
 from matplotlib.path import Path
 
 from .._arrays.checks import of_type
-from .._charts.colours import COLOURS, FAMILIES, SYMBOLS
+from .._charts.colours import COLOURS, SYMBOLS
 from .._charts.spread import spread
 from .._docstrings import Function, with_sections
+from .._results.families import FAMILIES
 from .._results.summary import family_of
 from ._names import font_families
 from ._numbers import plain_numbers
@@ -95,7 +96,7 @@ def looks(specs: Sequence[str]) -> dict[str, SchemeLook]:
     families: dict[str, list[str]] = {}
     for spec in specs:
         families.setdefault(family_of(spec), []).append(spec)
-    found = {}
+    by_spec = {}
     for family, members in families.items():
         colour, symbol = FAMILIES[family]
         first = MARKER_OF[symbol]
@@ -104,10 +105,10 @@ def looks(specs: Sequence[str]) -> dict[str, SchemeLook]:
             ground = np.ones(3) if shade > 0 else np.zeros(3)
             mixed = (1 - abs(shade)) * np.array(to_rgb(colour)) + abs(shade) * ground
             markers = [first, *(m for m in MARKERS if m != first)]
-            found[spec] = SchemeLook(
+            by_spec[spec] = SchemeLook(
                 to_hex(mixed), markers[i // len(_SHADES) % len(markers)], _LINES[i % len(_LINES)]
             )
-    return {spec: found[spec] for spec in specs}
+    return {spec: by_spec[spec] for spec in specs}
 
 
 #: Common parameters of plots: `styled` adds them to the docstrings that lack them.
@@ -136,8 +137,8 @@ TypeError, ValueError
 def _documented(plot: Function) -> Function:
     """Adds the missing sections on parameters, results and errors to the docstring."""
     names = [name for name in inspect.signature(plot).parameters if name in _ARGUMENTS]
-    taken = [f"{name} : {_ARGUMENTS[name]}" for name in names]
-    return with_sections("\n".join(["Parameters", "----------", *taken, _RESULT]))(plot)
+    entries = [f"{name} : {_ARGUMENTS[name]}" for name in names]
+    return with_sections("\n".join(["Parameters", "----------", *entries, _RESULT]))(plot)
 
 
 def styled(plot: Callable[..., Axes]) -> Callable[..., Axes]:
@@ -155,9 +156,9 @@ class _Shown(Figure):
     """A figure that a notebook shows as a picture, also if pyplot has made none before it."""
 
     def _repr_png_(self) -> bytes:
-        held = io.BytesIO()
-        self.savefig(held, format="png", bbox_inches="tight")
-        return held.getvalue()
+        buffer = io.BytesIO()
+        self.savefig(buffer, format="png", bbox_inches="tight")
+        return buffer.getvalue()
 
 
 def axes(ax: Axes | None, width: float = WIDTH, height: float = HEIGHT) -> Axes:
@@ -172,11 +173,11 @@ def axes(ax: Axes | None, width: float = WIDTH, height: float = HEIGHT) -> Axes:
     return ax
 
 
-def room_for(texts: Sequence[str], min_inches: float, size: float = 8.0) -> float:
+def room_for(texts: Sequence[str], min_inches: float) -> float:
     """Height in inches that these labels need below each other."""
     axes_share = 0.77  # share of the height, before the layout enlarges it
     return max(
-        min_inches, sum(text.count("\n") + 1 for text in texts) * size * 1.3 / 72 / axes_share
+        min_inches, sum(text.count("\n") + 1 for text in texts) * 8.0 * 1.3 / 72 / axes_share
     )
 
 

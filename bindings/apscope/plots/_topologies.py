@@ -14,10 +14,10 @@ from .._charts.fill import additions
 from .._charts.kinds import KINDS
 from .._results.comparison import scheme_in
 from .._results.pooling import is_own, pool, topologies_of, whole_sums
-from ._asked import layers_of, rows_of, specs_in
 from ._maps import title
 from ._names import shown, width_beside, wrapped
 from ._numbers import logarithmic
+from ._requested import layers_of, rows_of, specs_in
 from ._style import ARROWS, WIDTH, axes, colour, legend_below, mark, marker, note, styled
 
 

@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 from .._charts.kinds import KINDS
 from .._results.comparison import scheme_in
 from .._results.pooling import headline_topology, wire_of
-from ._asked import rows_of
 from ._maps import draw_map, frame_cells, grid_of, largest, title
+from ._requested import rows_of
 from ._style import styled
 
 

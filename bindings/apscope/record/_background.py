@@ -36,21 +36,8 @@ class Background:
     """Takes steps from the training and writes them with a :class:`Session`.
 
     The training waits only if `places` steps are being written; after waiting `patience` seconds
-    the recording ends. Any failure ends the recording with one warning; nothing is raised in the
-    training.
-
-    Parameters
-    ----------
-    session : Session
-        Used only by the thread from here on.
-    places : int
-        Steps that may be in memory at a time.
-    patience : float
-        Seconds.
-    warn : callable
-        Called once with the reason.
-    round_to_fp32 : bool
-        Whether float64 values may be rounded.
+    the recording ends. Any failure ends the recording with one warning, a call of `warn` with the
+    reason; nothing is raised in the training. From here on only the thread uses the session.
     """
 
     def __init__(

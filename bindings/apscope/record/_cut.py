@@ -16,10 +16,10 @@ from .._arrays.memory import number_of_bytes
 from .._folders.writing import Writing, refuse_dangling
 from .._text import count_of
 from .._traces.opening import TraceLike, as_trace, open_trace
-from .._traces.safetensors import BFLOAT16
+from .._traces.safetensors import as_bfloat16
 from .._traces.trace import Trace
 from .._traces.writer import TraceWriter
-from ._cut_choice import LEAST, Pieces, is_bfloat16
+from ._cut_choice import LEAST, Pieces
 
 KINDS = ("gradient", "weights", "full_batch")
 LONGEST = 64
@@ -157,14 +157,14 @@ def _choose(trace: Trace, size: int, longest: int, bar: tqdm[Any]) -> dict[str, 
 
     def counts(share: float) -> dict[str, int]:
         """Pieces of the tensors that do not stay whole."""
-        found = {
+        drawn = {
             t.name: t.drawn(share * part, trace.workers, singles[t.name].size)
             for t, part in zip(filled, room)
         }
         return {
-            t.name: found[t.name]
+            t.name: drawn[t.name]
             for t in filled
-            if t.kept(found[t.name], singles[t.name].size) < t.size
+            if t.kept(drawn[t.name], singles[t.name].size) < t.size
         }
 
     def needed(count: dict[str, int]) -> int:
@@ -176,8 +176,8 @@ def _choose(trace: Trace, size: int, longest: int, bar: tqdm[Any]) -> dict[str, 
             lists += count.get(t.name, 0) + alone
         return fixed + 12 * lists + len(files) * each
 
-    whole = float(sum(tensor.size for tensor in filled))
-    low, high = 0.0, 2 * whole
+    elements = float(sum(tensor.size for tensor in filled))
+    low, high = 0.0, 2 * elements
     if (least := needed(counts(low))) > size:
         widest = max(tensors, key=lambda tensor: tensor.length)
         raise ValueError(
@@ -187,14 +187,14 @@ def _choose(trace: Trace, size: int, longest: int, bar: tqdm[Any]) -> dict[str, 
         )
     if needed({}) <= size:
         return {}
-    while high - low > 1e-6 * whole:
+    while high - low > 1e-6 * elements:
         middle = (low + high) / 2
         low, high = (middle, high) if needed(counts(middle)) <= size else (low, middle)
-    found = counts(low)
+    drawn = counts(low)
     return {
-        t.name: Kept(t, t.choose(found[t.name], singles[t.name], energies), singles[t.name])
+        t.name: Kept(t, t.choose(drawn[t.name], singles[t.name], energies), singles[t.name])
         for t in filled
-        if t.name in found
+        if t.name in drawn
         for energies in [_energies(trace, steps, t.name, singles[t.name], bar)]
     }
 
@@ -216,15 +216,15 @@ def _energies(
     trace: Trace, steps: list[int], tensor: str, singles: np.ndarray, bar: tqdm[Any]
 ) -> np.ndarray:
     """(steps,): the squares of the workers' sums of these elements, added."""
-    found = np.zeros(len(steps))
+    energies = np.zeros(len(steps))
     for i, step in enumerate(steps):
         total = np.zeros(singles.size)
         for rank in range(trace.workers):
             values = trace.read(step, tensor, rank).reshape(-1)[singles]
             total += np.where(np.isfinite(values), values, 0)
             bar.update()
-        found[i] = np.square(total).sum()
-    return found
+        energies[i] = np.square(total).sum()
+    return energies
 
 
 def _write(
@@ -235,12 +235,12 @@ def _write(
     bar: tqdm[Any],
 ) -> None:
     manifest = trace.manifest
-    whole = sum(tensor.size for tensor in manifest.tensors)
+    elements = sum(tensor.size for tensor in manifest.tensors)
     stay = sum(kept[t.name].elements if t.name in kept else t.size for t in manifest.tensors)
     longest = max((k.pieces.length for k in kept.values()), default=0)
     words = (
         f"runs of at most {count_of(longest, 'element')} at random and the largest magnitudes, "
-        f"{stay} of {whole} elements"
+        f"{stay} of {elements} elements"
     )
     about = {
         "cut": words,
@@ -283,18 +283,10 @@ def _write(
                 values = trace.read(step, tensor, rank, kind)
                 if tensor in kept:
                     values = kept[tensor].take(values)
-                writer.add(step, rank, tensor, _narrow(values), kind)
+                writer.add(step, rank, tensor, as_bfloat16(values), kind)
                 bar.update()
             if i + 1 == len(records) or records[i + 1][0] != step:
                 end = ends[step]
                 writer.end_step(
                     step, loss=end.loss, learning_rate=end.learning_rate, loss_scale=end.loss_scale
                 )
-
-
-def _narrow(values: np.ndarray) -> np.ndarray:
-    """bfloat16 where that has every value."""
-    if not is_bfloat16(values):
-        return values
-    bits = np.ascontiguousarray(values).view(np.uint32)
-    return (bits >> 16).astype("<u2").view(BFLOAT16)

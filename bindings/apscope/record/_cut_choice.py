@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from .._traces.safetensors import is_bfloat16
+
 #: Elements of a run of a tensor of one axis: those of a block of statistics.
 BLOCK = 32
 #: Pieces that are drawn of a tensor of two or more axes, at least.
@@ -60,12 +62,12 @@ class Pieces:
     def look(self, step: int, rows: Sequence[np.ndarray]) -> None:
         """Takes what is needed of a step's gradients, one row per worker."""
         flat = [row.reshape(-1) for row in rows]
-        whole = self.length * max(1, _PART // self.length)
+        piece = self.length * max(1, _PART // self.length)
         best, at = -1.0, 0
-        for begin in range(0, self.size, whole):
+        for begin in range(0, self.size, piece):
             total, largest = np.zeros(1), np.zeros(1, np.float32)
             for row in flat:
-                part = row[begin : begin + whole]
+                part = row[begin : begin + piece]
                 self.see(part)
                 total = total + np.where(np.isfinite(part), part, 0)
                 largest = np.fmax(largest, np.nan_to_num(np.abs(part), nan=np.inf))
@@ -107,10 +109,10 @@ class Pieces:
                 return rows - rows % unit - single
         return rows - single
 
-    def choose(self, wanted: int, singles: np.ndarray, of_singles: np.ndarray) -> np.ndarray:
-        """`wanted` pieces at random, ascending.
+    def choose(self, count: int, singles: np.ndarray, of_singles: np.ndarray) -> np.ndarray:
+        """`count` pieces at random, ascending.
 
-        Pieces in the order of their energies are in `wanted` groups of equal size, and one of each
+        Pieces in the order of their energies are in `count` groups of equal size, and one of each
         is drawn. Of `TRIALS` such choices the one stays whose energies, with those of the single
         elements (`of_singles`, one per step), are nearest to the whole's at the steps.
         """
@@ -118,36 +120,32 @@ class Pieces:
         steps = totals > 0
         shares = self.energy[steps] / totals[steps, None]
         order = np.argsort(shares.sum(axis=0), kind="stable")
-        edges = np.arange(wanted + 1) * self.count // wanted
-        kept = self.kept(wanted, singles.size)
+        edges = np.arange(count + 1) * self.count // count
+        elements = self.kept(count, singles.size)
         alone = of_singles[steps] / totals[steps]
-        best, found = math.inf, order[:0]
+        best, chosen = math.inf, order[:0]
         for trial in range(TRIALS):
-            words = _words(f"{self.name}/{trial}", wanted) % np.diff(edges).astype(np.uint64)
+            words = _words(f"{self.name}/{trial}", count) % np.diff(edges).astype(np.uint64)
             numbers = order[edges[:-1] + words.astype(np.int64)]
-            share = (shares[:, numbers].sum(axis=1) + alone) * (self.size / kept)
+            share = (shares[:, numbers].sum(axis=1) + alone) * (self.size / elements)
             off = float((np.log2(np.maximum(share, 1e-300)) ** 2).sum())
             if off < best:
-                best, found = off, numbers
+                best, chosen = off, numbers
             if not steps.any():
                 break
-        return np.sort(found)
+        return np.sort(chosen)
 
     def take(self, values: np.ndarray, numbers: np.ndarray, singles: np.ndarray) -> np.ndarray:
         """Pieces of these numbers, then the single elements; rows keep their axes."""
         flat = values.reshape(-1)
         runs = flat[self.starts(numbers)[:, None] + np.arange(self.length)].reshape(-1)
-        found = np.concatenate([runs, flat[singles]])
+        elements = np.concatenate([runs, flat[singles]])
         if len(self.shape) < 2:
-            return found
-        return found.reshape(-1, *(self.shape[1:] if self.are_rows else (self.length,)))
+            return elements
+        return elements.reshape(-1, *(self.shape[1:] if self.are_rows else (self.length,)))
 
 
 def _words(text: str, count: int) -> np.ndarray:
     """`count` random 64-bit words, which depend on the text alone."""
     digest = hashlib.shake_128(text.encode(errors="surrogatepass")).digest(8 * count)
     return np.frombuffer(digest, "<u8")
-
-
-def is_bfloat16(values: np.ndarray) -> bool:
-    return not (np.ascontiguousarray(values).view(np.uint32) & 0xFFFF).any()

@@ -42,13 +42,13 @@ def _telling(original: Callable[..., float | None]) -> Any:
     def step(
         self: Any, optimizer: torch.optim.Optimizer, *args: Any, **kwargs: Any
     ) -> float | None:
-        told = list(_watchers)
-        for one in told:
+        watchers = list(_watchers)
+        for one in watchers:
             one.enter_scaler(self)
         try:
             return original(self, optimizer, *args, **kwargs)
         finally:
-            for one in told:
+            for one in watchers:
                 one.leave_scaler(optimizer)
 
     return step

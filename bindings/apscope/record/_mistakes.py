@@ -26,10 +26,10 @@ class Unattached:
         Called with the mistake; raises.
     """
 
-    def __init__(self, path: os.PathLike[str], told: Callable[[str], None]):
+    def __init__(self, path: os.PathLike[str], raise_: Callable[[str], None]):
         self.steps = 0
         self._seen: Counter[int] = Counter()
-        self._told, self._process = told, os.getpid()
+        self._raise, self._process = raise_, os.getpid()
         self._sentence = (
             f"nothing is recorded into {os.fspath(path)} because no model is attached: call "
             "rec.attach(model) before the first step, or begin the with-block where the recording "
@@ -53,7 +53,7 @@ class Unattached:
     def say(self) -> None:
         """Reports the mistake."""
         self.end()
-        self._told(self._sentence)
+        self._raise(self._sentence)
 
     def end(self) -> None:
         """Stops watching."""

@@ -23,12 +23,8 @@ def flatten(tree: Any) -> tuple[dict[str, Any], bool]:
     Mappings, sequences, named tuples and dataclasses are traversed in their own order; None is
     skipped. If JAX is loaded, other containers registered there are traversed as in JAX. JAX sorts
     the keys of the dicts that it returns, so dicts that are all in alphabetical order say nothing
-    about the order of layers: the natural order (2 before 10) is used.
-
-    Parameters
-    ----------
-    tree : pytree
-        A single array is named ``value``.
+    about the order of layers: the natural order (2 before 10) is used. A single array is named
+    ``value``.
 
     Raises
     ------
@@ -36,11 +32,11 @@ def flatten(tree: Any) -> tuple[dict[str, Any], bool]:
         Two arrays have the same name.
     """
     alphabetical: list[bool] = []
-    found = list(_walk(tree, (), alphabetical, sys.modules.get("jax")))
+    arrays = list(_walk(tree, (), alphabetical, sys.modules.get("jax")))
     if guessed := bool(alphabetical) and all(alphabetical):
-        found.sort(key=lambda pair: [rank for rank, _ in pair[0]])
+        arrays.sort(key=lambda pair: [rank for rank, _ in pair[0]])
     leaves: dict[str, Any] = {}
-    for path, leaf in found:
+    for path, leaf in arrays:
         name = ".".join(_word(key) for _, key in path) or "value"
         if name in leaves:
             raise ValueError(
@@ -54,16 +50,8 @@ def flatten(tree: Any) -> tuple[dict[str, Any], bool]:
 class Leaves:
     """The arrays of the steps of one recording; the first step defines names and order.
 
-    Parameters
-    ----------
-    chosen : callable or None
-        Whether a name is recorded.
-    workers : int or None
-        Number of workers along every array's first axis; None if the arrays belong to one.
-    process : int
-        Its number.
-    round_to_fp32 : bool
-        Whether float64 values may be rounded.
+    `chosen` says whether a name is recorded. `workers` are along every array's first axis; None if
+    the arrays belong to one, whose number is that of the `process`.
     """
 
     def __init__(
@@ -87,9 +75,11 @@ class Leaves:
         ValueError
             There is no array, one has a wrong dtype, or its first axis is not the workers.
         """
-        found, guessed = flatten(tree)
+        in_tree, guessed = flatten(tree)
         leaves = {
-            name: leaf for name, leaf in found.items() if self._chosen is None or self._chosen(name)
+            name: leaf
+            for name, leaf in in_tree.items()
+            if self._chosen is None or self._chosen(name)
         }
         arrays = {
             name: storable(
@@ -102,12 +92,12 @@ class Leaves:
         }
         if not arrays and self._shapes is None:
             which = (
-                f"the first is {next(iter(found))!r}; choose others by tensors="
-                if found
+                f"the first is {next(iter(in_tree))!r}; choose others by tensors="
+                if in_tree
                 else "give the step's gradients"
             )
             raise ValueError(
-                f"step {step} has no array to record: {len(found)} were given, {which}"
+                f"step {step} has no array to record: {len(in_tree)} were given, {which}"
             )
         if self._workers is not None:
             for name, array in arrays.items():
@@ -119,20 +109,17 @@ class Leaves:
         if self._shapes is None:
             self._shapes = {name: array.shape for name, array in arrays.items()}
         zeros = [name for name in self._shapes if name not in arrays]
-        whole = {
+        complete = {
             name: arrays.pop(name) if name in arrays else np.zeros(shape, np.float32)
             for name, shape in self._shapes.items()
         } | arrays
         if self._workers is None:
-            return {self._process: whole}, zeros, guessed
-        return (
-            {
-                worker: {name: array[worker] for name, array in whole.items()}
-                for worker in range(self._workers)
-            },
-            zeros,
-            guessed,
-        )
+            return {self._process: complete}, zeros, guessed
+        of_workers = {
+            worker: {name: array[worker] for name, array in complete.items()}
+            for worker in range(self._workers)
+        }
+        return of_workers, zeros, guessed
 
 
 def _walk(tree: Any, path: Path, alphabetical: list[bool], jax: Any) -> Iterator[tuple[Path, Any]]:

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -124,11 +125,7 @@ class Recorder:
                 f"every={every!r} and steps= both select the recorded steps; give one of them"
             )
         every = 100 if every is None else every
-        check_arguments(
-            every=every, steps=steps, consecutive=consecutive, what=what, workers=workers, process=process,
-            processes=processes,
-            first_step=first_step, places=places, patience=patience, name=name,
-        )  # fmt: skip
+        check_arguments(SimpleNamespace(**locals()))
         self.path = Path(path)
         self.number = first_step  # of the current step
         self._first, self._resume, self._quiet = first_step, resume, quiet
@@ -142,7 +139,7 @@ class Recorder:
         )  # fmt: skip
         self._background: Background | None = None
         self._tap: Any = None
-        self._told: dict[str, Any] = {}
+        self._numbers: dict[str, Any] = {}  # loss and learning rate of the current step
         self._skipped: list[int] = []
         # Whether a selected step could not be recorded: the next one is recorded instead.
         self._late = False
@@ -230,11 +227,10 @@ class Recorder:
             By default that of the optimizer's first group.
         """
         if self.due:
-            told = {
-                "loss": loss.detach() if hasattr(loss, "detach") else loss,
-                "learning_rate": learning_rate,
-            }
-            self._told |= {key: value for key, value in told.items() if value is not None}
+            if loss is not None:
+                self._numbers["loss"] = loss.detach() if hasattr(loss, "detach") else loss
+            if learning_rate is not None:
+                self._numbers["learning_rate"] = learning_rate
 
     def step(self) -> None:
         """Ends the current step, for a loop without a ``torch.optim.Optimizer``."""
@@ -421,22 +417,13 @@ class Recorder:
         tensors: dict[int, dict[str, np.ndarray]],
         buffers: dict[str, Any],
         *,
-        zeros: list[str],
-        divided_by: float | None = None,
-        guessed: bool = False,
-        passes: int | None = None,
         parts: dict[str, Part] | None = None,
         others: Mapping[str, Mapping[str, np.ndarray]] | None = None,
+        **facts: Any,
     ) -> None:
-        """Passes the step's gradients to the thread."""
-        facts: dict[str, Any] = {k: float(v) for k, v in self._told.items()}
-        facts |= {
-            "zeros": zeros,
-            "skipped": self._skipped,
-            "divided_by": divided_by,
-            "guessed": guessed,
-            "passes": passes,
-        }
+        """Passes the step's gradients to the thread, with facts: `Session.write` takes them."""
+        facts |= {name: float(value) for name, value in self._numbers.items()}
+        facts["skipped"] = self._skipped
         assert self._background is not None
         self._background.put(Step(self.number, tensors, facts, parts, buffers, others or {}))
         self._skipped, self._late, self._recorded = [], False, True
@@ -449,7 +436,7 @@ class Recorder:
 
     def _advance(self) -> None:
         self.number += 1
-        self._told = {}
+        self._numbers = {}
 
     def _refuse(self, mistake: ValueError) -> None:
         """A mistake in the script: raised before the first recorded step; ends later recordings."""

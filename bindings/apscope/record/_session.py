@@ -98,13 +98,8 @@ class Session:
         patience: float,
         **about: Any,
     ):
-        self.path, self.process, self.processes, self.joined, self.patience = (
-            path,
-            process,
-            processes,
-            joined,
-            patience,
-        )
+        self.path, self.process, self.processes = path, process, processes
+        self.joined, self.patience = joined, patience
         self.workers = 1 if joined else about.pop("workers", processes)
         self.bytes = self.committed = 0
         self._notes = path / ".recording"
@@ -113,9 +108,7 @@ class Session:
         self._welcome = processes == 1
         self._stopped = False
         self._passes: set[str] = set()  # backward passes of the committed steps
-        self._own: dict[
-            int, tuple[dict, float]
-        ] = {}  # step -> this process's note on it, and the time
+        self._own: dict[int, tuple[dict, float]] = {}  # step -> its note on it, and the time
         self._last = -1  # the highest step that this process has written
         self.waits_for = ""  # the process that this one waits for
         self._lock: Lock | None = None
@@ -131,11 +124,11 @@ class Session:
 
     def _said(self, what: str) -> list[tuple[int, str, Path]]:
         """Process, mark and path of a note."""
-        found = [
-            (re.fullmatch(rf"{what}_(\d{{4,}})_([0-9a-f]{{32}})", path.name), path)
+        return [
+            (int(match[1]), match[2], path)
             for path in self._notes.glob(f"{what}_*")
+            if (match := re.fullmatch(rf"{what}_(\d{{4,}})_([0-9a-f]{{32}})", path.name))
         ]
-        return [(int(words[1]), words[2], path) for words, path in found if words]
 
     def _lead(self, first_step: int, resume: bool, about: dict) -> None:
         if (self.path / "manifest.json").exists() and not resume:
@@ -205,7 +198,7 @@ class Session:
             name = f"step_{step:08d}_{self.process:04d}.safetensors"
             # Process 0 joins it.
             files[name] = write_safetensors(self._notes / name, tensors[0], about, durable=False)
-            shapes = {n: part.whole for n, part in (parts or {}).items()}
+            shapes = {n: part.shape for n, part in (parts or {}).items()}
         else:
             folder = step_folder(self.path, step)
             make_folder(folder)
@@ -214,9 +207,9 @@ class Session:
                 files[name] = write_safetensors(
                     folder / name, arrays, about | {"worker": str(worker)}
                 )
-                found = {n: array.shape for n, array in arrays.items()}
-                compare_shapes(found, shapes or found, f"worker {worker} at step {step}")
-                shapes = found
+                here = {n: array.shape for n, array in arrays.items()}
+                compare_shapes(here, shapes or here, f"worker {worker} at step {step}")
+                shapes = here
             for name, arrays in (others or {}).items():
                 files[name] = write_safetensors(folder / name, arrays, about)
             if self.process:
@@ -320,16 +313,12 @@ class Session:
         paths = [self._note(step, process) for process in range(1, self.processes)]
         if not all(path.exists() for path in paths):
             return False
-        notes = [
-            self._own[step][0],
-            *(read_json(path) for path in paths),
-        ]
+        notes = [self._own[step][0], *map(read_json, paths)]
         shapes: Shapes = {name: tuple(shape) for name, shape in notes[0]["shapes"].items()}
         for process, note in enumerate(notes):
-            found = {name: tuple(shape) for name, shape in note["shapes"].items()}
-            compare_shapes(
-                found, self.manifest.shapes or shapes, f"process {process} at step {step}"
-            )
+            here = {name: tuple(shape) for name, shape in note["shapes"].items()}
+            expected = self.manifest.shapes or shapes
+            compare_shapes(here, expected, f"process {process} at step {step}")
         files = {name: digest for note in notes for name, digest in note["files"].items()}
         if self.joined:
             folder = step_folder(self.path, step)
@@ -377,11 +366,9 @@ class Session:
                 filter(None, [about.get("left_out_for_inf_or_nan"), *map(str, skipped)])
             )
         for name in dict.fromkeys(name for fact in facts for name in fact.get("zeros", ())):
-            lacking = [
-                process for process, fact in enumerate(facts) if name in fact.get("zeros", ())
-            ]
-            of = len(lacking) if self.joined else len(facts)
-            add_absent(about, step, name, lacking, of, self.manifest.steps)
+            missing = [number for number, fact in enumerate(facts) if name in fact.get("zeros", ())]
+            of = len(missing) if self.joined else len(facts)
+            add_absent(about, step, name, missing, of, self.manifest.steps)
 
     def stop(self, reason: str) -> None:
         """Tells the others that this process no longer records."""

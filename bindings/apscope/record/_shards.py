@@ -18,7 +18,7 @@ from .._traces.safetensors import dtype_of
 class Part(NamedTuple):
     """The position of a part in its tensor: the tensor's shape, the index of the first element."""
 
-    whole: tuple[int, ...]
+    shape: tuple[int, ...]
     offset: tuple[int, ...]
 
 
@@ -41,12 +41,12 @@ class Joined:
         return self.dtype.itemsize
 
     def __array__(self, dtype: np.dtype | None = None, copy: bool | None = None) -> np.ndarray:
-        whole = np.zeros(self.shape, self.dtype)
+        joined = np.zeros(self.shape, self.dtype)
         for values, offset in self.parts:
-            whole[tuple(slice(o, o + n) for o, n in zip(offset, values.shape, strict=True))] = (
+            joined[tuple(slice(o, o + n) for o, n in zip(offset, values.shape, strict=True))] = (
                 values
             )
-        return whole
+        return joined
 
 
 def join(shapes: Shapes, sources: list[tuple[Path, Mapping[str, list[int]]]]) -> dict[str, Joined]:
@@ -57,22 +57,22 @@ def join(shapes: Shapes, sources: list[tuple[Path, Mapping[str, list[int]]]]) ->
     ValueError
         The parts do not form a tensor.
     """
-    found: dict[str, list[tuple[np.ndarray, tuple[int, ...]]]] = {name: [] for name in shapes}
+    parts: dict[str, list[tuple[np.ndarray, tuple[int, ...]]]] = {name: [] for name in shapes}
     for path, offsets in sources:
         for name, values in _mapped(path).items():
             if values.size:
-                found[name].append((values, tuple(offsets[name])))
+                parts[name].append((values, tuple(offsets[name])))
     joined = {}
     for name, shape in shapes.items():
-        dtypes = {values.dtype for values, _ in found[name]}
-        whole = Joined(shape, dtypes.pop() if dtypes else np.dtype(np.float32), tuple(found[name]))
-        size = sum(values.size for values, _ in found[name])
+        dtypes = {values.dtype for values, _ in parts[name]}
+        tensor = Joined(shape, dtypes.pop() if dtypes else np.dtype(np.float32), tuple(parts[name]))
+        size = sum(values.size for values, _ in parts[name])
         if dtypes or size != np.prod(shape, dtype=np.int64):
             raise ValueError(
                 f"tensor {name!r} has {size} values of {sorted(map(str, dtypes))} in its parts, "
                 f"which do not fit its shape {shape}"
             )
-        joined[name] = whole
+        joined[name] = tensor
     return joined
 
 

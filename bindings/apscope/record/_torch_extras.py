@@ -77,19 +77,19 @@ class Extras:
 
     def files(self, process: int, divisor: float | None) -> dict[str, dict[str, np.ndarray]]:
         """File name -> name in it -> values."""
-        found: dict[str, dict[str, np.ndarray]] = {}
+        files: dict[str, dict[str, np.ndarray]] = {}
         if self._weights and process == 0:
-            found[file_name("weights", 0)] = {
+            files[file_name("weights", 0)] = {
                 name: torch_array(p) for name, p in self._weights.items()
             }
         if self._seen:
             for key, values in self._seen.items():
                 if divisor is not None and key.startswith("activation_gradient/"):
                     values.mul_(float(np.float32(1 / divisor)))
-            found[file_name("layer_input", process)] = {
+            files[file_name("layer_input", process)] = {
                 key: torch_array(values) for key, values in self._seen.items()
             }
-        return found
+        return files
 
 
 def _copy(tensor: torch.Tensor) -> torch.Tensor:

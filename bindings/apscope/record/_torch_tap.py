@@ -120,9 +120,8 @@ class TorchTap:
         self._handles: list[Any] = []
         self._buffers: dict[str, torch.Tensor] | None = None
         self._arrived: set[str] = set()  # names whose gradient of this step is in the buffers
-        self._passes: dict[
-            str, tuple[int, int | None]
-        ] = {}  # the initial version of .grad, and backward passes since; None: unknown
+        # The initial version of .grad, and backward passes since; None: unknown.
+        self._passes: dict[str, tuple[int, int | None]] = {}
         self._fired = self._in_backward = self._on_gpu = False
         self._steps = 0  # steps of optimizers with our gradients
         self._ever = False  # whether a gradient has arrived
@@ -247,8 +246,8 @@ class TorchTap:
                 )
             return
         self._stepped = True
-        found = getattr(optimizer, "found_inf", None)  # a fused optimizer skips internally
-        if self._scaler is not None and found is not None and float(found):
+        infinite = getattr(optimizer, "found_inf", None)  # a fused optimizer skips internally
+        if self._scaler is not None and infinite is not None and float(infinite):
             self.skip_step()
         else:
             self.end_step(optimizer)
@@ -321,16 +320,15 @@ class TorchTap:
                 if not recorder._recorded and not code_of(arrays[name].dtype):
                     self._check_dtype(name, arrays[name])
         if optimizer is not None:
-            recorder._told.setdefault("learning_rate", optimizer.param_groups[0]["lr"])
+            recorder._numbers.setdefault("learning_rate", optimizer.param_groups[0]["lr"])
         self._buffers = None
+        passes = {count for _, count in self._passes.values()}
         recorder._deliver(
             {0 if self.joined else self.process: arrays},
             buffers,
             zeros=[name for name in self.parameters if name not in self._arrived],
             divided_by=divisor,
-            passes=passes.pop()
-            if len(passes := {count for _, count in self._passes.values()}) == 1
-            else None,
+            passes=passes.pop() if len(passes) == 1 else None,
             others=self._extras.files(self.process, divisor),
             parts=None
             if self.shards is None
@@ -376,5 +374,5 @@ class TorchTap:
     def _divisor(self) -> float | None:
         if self._scaler is not None:
             return float(self._scaler.get_scale())
-        given = self._loss_scale() if callable(self._loss_scale) else self._loss_scale
-        return None if given is None else float(given)
+        scale = self._loss_scale() if callable(self._loss_scale) else self._loss_scale
+        return None if scale is None else float(scale)

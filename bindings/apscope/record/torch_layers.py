@@ -42,14 +42,14 @@ def to_numpy(tensor: torch.Tensor) -> np.ndarray:
 
 def roles(model: torch.nn.Module) -> dict[str, str]:
     """Parameter name -> role, for parameters whose module's type determines it."""
-    found = {}
+    roles_of = {}
     for layer_name, layer in model.named_modules():
         known = next((role for role, types in _ROLES if isinstance(layer, types)), None)
         for name, p in layer.named_parameters(prefix=layer_name, recurse=False):
             if known is not None:
                 named = str(guess_role(name, p.shape))
-                found[name] = named if named in _BY_NAME.get(known, ()) else known
-    return found
+                roles_of[name] = named if named in _BY_NAME.get(known, ()) else known
+    return roles_of
 
 
 @contextmanager

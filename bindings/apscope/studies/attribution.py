@@ -107,7 +107,7 @@ def loss_change(
             )
         for t in (m.tensors[i] for i in selected_tensors(opened, tensors)):
             g = np.stack([opened.read(step.number, t.name, w) for w in range(used)])
-            given = {
+            records = {
                 kind: opened.read(step.number, t.name, kind=kind)
                 for kind in ("weights", "full_batch")
                 if step.number in has[kind]
@@ -115,7 +115,7 @@ def loss_change(
             made = exchange(
                 chosen, g, topology=text("topology", topology), state=states.get(t.name, {}),
                 step=step.number, index=place, tensor=t.name, role=t.role,
-                seed=seed, loss=_number(step.loss), learning_rate=eta, **given,
+                seed=seed, loss=_number(step.loss), learning_rate=eta, **records,
             )  # fmt: skip
             states[t.name] = made.state
             reference = g[0].astype(np.float64)
@@ -124,7 +124,7 @@ def loss_change(
             reference, reduced = reference / divisor, made.reduced / divisor
             if made.skipped:
                 reduced = np.zeros_like(reference)
-            truth = reference if gradient == "reduced" else given["full_batch"].astype(np.float64)
+            truth = reference if gradient == "reduced" else records["full_batch"].astype(np.float64)
             rows.append(
                 {
                     "trace": opened.name, "step": step.number, "tensor": t.name, "role": t.role,
@@ -133,11 +133,11 @@ def loss_change(
                 }
             )  # fmt: skip
     frame = pd.DataFrame(rows)
-    whole = frame["damage"].abs().groupby(frame["step"]).transform("sum")
+    total = frame["damage"].abs().groupby(frame["step"]).transform("sum")
     frame.insert(
         frame.columns.get_loc("predicted_change") + 1,
         "damage_share",
-        frame["damage"].abs() / whole.where(whole > 0),
+        frame["damage"].abs() / total.where(total > 0),
     )
     return frame
 

@@ -21,9 +21,8 @@ class DoubleSampling:
     """Estimates of the mean over the samples of a (a.x - b), float64 arrays of shape (n,)."""
 
     exact: np.ndarray  #: with unrounded samples
-    unbiased: (
-        np.ndarray
-    )  #: the mean of Q1(a) (Q2(a).x - b) and Q2(a) (Q1(a).x - b), Q1 and Q2 drawn independently
+    #: the mean of Q1(a) (Q2(a).x - b) and Q2(a) (Q1(a).x - b), Q1 and Q2 drawn independently
+    unbiased: np.ndarray
     naive: np.ndarray  #: Q1(a) (Q1(a).x - b)
     naive_bias: np.ndarray  #: E[naive] - exact, in closed form
     first: np.ndarray  #: (m, n): Q1(a)

@@ -98,7 +98,7 @@ def update_underflow(
                 lost.append(np.asarray(subtract(before, d, f), np.float64) == before)
             counts = [int(x.sum()) for x in lost]
             n = d.size
-            kept = int((lost[0] & ~lost[1]).sum())
+            rescued = int((lost[0] & ~lost[1]).sum())
             rows.append(
                 (
                     step,
@@ -106,7 +106,7 @@ def update_underflow(
                     n,
                     *counts,
                     *(c / n if n else 0.0 for c in counts),
-                    kept / counts[0] if counts[0] else 0.0,
+                    rescued / counts[0] if counts[0] else 0.0,
                 )
             )
     if not rows:

@@ -85,9 +85,9 @@ def quantize_blocks(
     """
     _check(x=x)
     seed = seed_of(options.pop("seed", 0))
-    given = options | {"axis": axis}
-    how = text_of("quantize_blocks", format, given)
-    back = "" if backward is None else text_of("quantize_blocks", backward, given)
+    with_axis = options | {"axis": axis}
+    how = text_of("quantize_blocks", format, with_axis)
+    back = "" if backward is None else text_of("quantize_blocks", backward, with_axis)
     return cast(x, how, back, seed)
 
 

@@ -69,10 +69,10 @@ def _constant(
     function: str, format: Any, parts: tuple[Any, ...] | None, rest: tuple[tuple[str, Any], ...]
 ) -> str:
     """The same, for a graph: a constant."""
-    given = dict(rest)
+    options = dict(rest)
     if parts is not None:
-        given["projection"] = Projection(**dict(zip(FIELDS, parts, strict=True)))
-    return _text.__wrapped__(function, format, **given)
+        options["projection"] = Projection(**dict(zip(FIELDS, parts, strict=True)))
+    return _text.__wrapped__(function, format, **options)
 
 
 @functools.lru_cache(maxsize=1024, typed=True)
@@ -105,21 +105,21 @@ def _plain(value: Any) -> Any:
 
 def draws(how: str) -> bool:
     """Whether the call draws random words."""
-    _, given = json.loads(how)
-    projection = json.loads(given.get("projection") or "{}")
-    return "stochastic" in str(projection.get("rounding", given.get("rounding", "")))
+    _, options = json.loads(how)
+    projection = json.loads(options.get("projection") or "{}")
+    return "stochastic" in str(projection.get("rounding", options.get("rounding", "")))
 
 
 @functools.lru_cache(maxsize=1024)
 def _parsed(how: str) -> tuple[Callable[..., Any], Any, dict[str, Any]]:
-    function, given = json.loads(how)
-    if "projection" in given and given["projection"] is not None:
-        given["projection"] = Projection.from_json(given["projection"])
+    function, options = json.loads(how)
+    if "projection" in options and options["projection"] is not None:
+        options["projection"] = Projection.from_json(options["projection"])
     for name in _FORMATS:
-        if given.get(name) is not None:
-            given[name] = FloatFormat.from_json(given[name])
+        if options.get(name) is not None:
+            options[name] = FloatFormat.from_json(options[name])
     kind = BlockFormat if function == "quantize_blocks" else FloatFormat
-    return _FUNCTIONS[function], kind.from_json(given.pop("format")), given
+    return _FUNCTIONS[function], kind.from_json(options.pop("format")), options
 
 
 def is_wide(how: str) -> bool:

@@ -52,15 +52,15 @@ def check_state(state: Any, keys: Collection[str], same: Mapping[str, Any] | Non
         )
     for key, mine in (same or {}).items():
         if type(state[key]) is not type(mine) or state[key] != mine:
-            theirs, own = repr(state[key]), repr(mine)
+            theirs, ours = repr(state[key]), repr(mine)
             raise ValueError(
-                f"the state is of {key}={theirs}, not of {own}"
-                if len(theirs + own) < _QUOTED
+                f"the state is of {key}={theirs}, not of {ours}"
+                if len(theirs + ours) < _QUOTED
                 else f"the state is of another {key} than this object's"
             )
 
 
-def check_tensors(what: str, given: Any, mine: Any) -> None:
+def check_tensors(what: str, state: Any, mine: Any) -> None:
     """Checks tensors, by name or in a list, against those of the object: names and shapes.
 
     Raises
@@ -69,27 +69,27 @@ def check_tensors(what: str, given: Any, mine: Any) -> None:
         A tensor is missing, is not a tensor, has another shape, or no place here.
     """
     if isinstance(mine, list | tuple):
-        if not isinstance(given, list | tuple):
-            raise ValueError(f"the state's {what} is {type(given).__name__}; it must be a list")
-        given, mine = dict(enumerate(given)), dict(enumerate(mine))
-    if not isinstance(given, Mapping):
-        raise ValueError(f"the state's {what} is {type(given).__name__}; it must be a mapping")
-    for name in given.keys() ^ mine.keys():
-        has, has_not = ("the state", "this object") if name in given else ("this object", "it")
+        if not isinstance(state, list | tuple):
+            raise ValueError(f"the state's {what} is {type(state).__name__}; it must be a list")
+        state, mine = dict(enumerate(state)), dict(enumerate(mine))
+    if not isinstance(state, Mapping):
+        raise ValueError(f"the state's {what} is {type(state).__name__}; it must be a mapping")
+    for name in state.keys() ^ mine.keys():
+        has, has_not = ("the state", "this object") if name in state else ("this object", "it")
         raise ValueError(f"{has} has {what} {clip(repr(name))}, but {has_not} has not")
-    for name, own in mine.items():
-        if not isinstance(own, torch.Tensor):
+    for name, tensor in mine.items():
+        if not isinstance(tensor, torch.Tensor):
             continue  # a module's own extra state
-        value = given[name]
+        value = state[name]
         if not isinstance(value, torch.Tensor):
             raise ValueError(
                 f"the state's {what} {clip(repr(name))} is {type(value).__name__}; it must be a "
                 "tensor"
             )
-        if value.shape != own.shape:
+        if value.shape != tensor.shape:
             raise ValueError(
                 f"the state's {what} {clip(repr(name))} has shape {tuple(value.shape)}, not "
-                f"{tuple(own.shape)}"
+                f"{tuple(tensor.shape)}"
             )
 
 
@@ -118,20 +118,22 @@ def check_optimizer(state: Any, optimizer: Any) -> None:
         return
     if not isinstance(state, Mapping) or not {"state", "param_groups"} <= set(state):
         raise ValueError("the state's optimizer is not one of an optimizer's state_dict")
-    held, groups = state["state"], state["param_groups"]
+    states, groups = state["state"], state["param_groups"]
     mine = optimizer.param_groups
-    if not isinstance(held, Mapping) or not isinstance(groups, list):
+    if not isinstance(states, Mapping) or not isinstance(groups, list):
         raise ValueError("the state's optimizer is not one of an optimizer's state_dict")
     if not all(isinstance(g, Mapping) and isinstance(g.get("params"), list) for g in groups):
         raise ValueError("the state's optimizer has groups without parameters")
-    counts, own = ([len(g["params"]) for g in one] for one in (groups, mine))
-    if counts != own:
-        raise ValueError(f"the state's optimizer has groups of {counts} parameters, not of {own}")
+    counts, expected = ([len(g["params"]) for g in one] for one in (groups, mine))
+    if counts != expected:
+        raise ValueError(
+            f"the state's optimizer has groups of {counts} parameters, not of {expected}"
+        )
     for group, theirs in zip(mine, groups, strict=True):
         if missing := sorted(group.keys() - theirs.keys()):
             raise ValueError(f"the state's optimizer has no {missing[0]}")
         for p, number in zip(group["params"], theirs["params"], strict=True):
-            one = held.get(number, {})
+            one = states.get(number, {})
             if not isinstance(one, Mapping):
                 raise ValueError(f"the state's optimizer has {type(one).__name__} as a state")
             for name, value in one.items():

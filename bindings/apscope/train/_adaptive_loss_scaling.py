@@ -135,7 +135,7 @@ class AdaptiveLossScaling(LayerMode):
     @property
     def overflowed(self) -> bool:
         """Whether an element of the last pass's gradients is not finite."""
-        return any(found.overflow for found in self.layers)
+        return any(scale.overflow for scale in self.layers)
 
     def __enter__(self) -> AdaptiveLossScaling:
         if self._passes % self.every == 0:
@@ -191,19 +191,19 @@ class AdaptiveLossScaling(LayerMode):
         """The three gradients of one call, unscaled."""
         arrived = self._arrives_at(call, g)
         g = self._q(g * arrived)
-        own, gx, lost = 1.0, None, 0.0
+        factor, gx, lost = 1.0, None, 0.0
         if needs[0]:
-            own = self._own(call, g, w, arrived)
-            exact = product.input_gradient(self._q(g * own), w, x.shape)
+            factor = self._own(call, g, w, arrived)
+            exact = product.input_gradient(self._q(g * factor), w, x.shape)
             gx = self._q(exact)
             there = int(exact.count_nonzero())
             lost = (there - int(gx.count_nonzero())) / there if there else 0.0
-        call.passed = arrived * own
+        call.passed = arrived * factor
         gw = self._q(product.weight_gradient(g, x, w.shape)) if needs[1] else None
         gb = self._q(product.bias_gradient(g)) if needs[2] else None
-        found = [r for r in (gx, gw, gb) if r is not None]
-        overflow = sum(int((~torch.isfinite(r)).sum()) for r in found)
-        self.layers.append(LayerScale(call.name, arrived, own, call.passed, lost, overflow))
+        gradients = [r for r in (gx, gw, gb) if r is not None]
+        overflow = sum(int((~torch.isfinite(r)).sum()) for r in gradients)
+        self.layers.append(LayerScale(call.name, arrived, factor, call.passed, lost, overflow))
         return (
             None if gx is None else gx / call.passed,
             None if gw is None else gw / arrived,
@@ -225,13 +225,13 @@ class _Layer(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, g: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         x, w = ctx.saved_tensors
-        found = ctx.scales.backward_of(ctx.call, ctx.product, g, x, w, ctx.needs_input_grad[:3])
-        return *found, None, None, None
+        gradients = ctx.scales.backward_of(ctx.call, ctx.product, g, x, w, ctx.needs_input_grad[:3])
+        return *gradients, None, None, None
 
 
 def _calls_before(node: Any) -> list[_Call]:
     """The layers' calls that reach this node of the graph without another layer in between."""
-    found: dict[int, _Call] = {}
+    calls: dict[int, _Call] = {}
     seen, left = set(), [node]
     while left:
         node = left.pop()
@@ -240,10 +240,10 @@ def _calls_before(node: Any) -> list[_Call]:
         seen.add(node)
         call = getattr(node, "call", None)
         if isinstance(call, _Call):
-            found[id(call)] = call
+            calls[id(call)] = call
         else:
             left += [after for after, _ in node.next_functions]
-    return list(found.values())
+    return list(calls.values())
 
 
 def _power_of_two(name: str, value: float) -> float:

@@ -12,7 +12,7 @@ from .. import _core
 from .._arrays.checks import integer, text
 from .._schemes.scheme import Scheme, as_scheme
 from .._text import clip
-from .._traces.roles import Roles, guess_role, said
+from .._traces.roles import Roles, given_role, guess_role
 from ..torch._states import check_state
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class Exchanger:
             self.spec,
             self.names,
             [
-                str(said(roles, name, shape) or guess_role(name, shape))
+                str(given_role(roles, name, shape) or guess_role(name, shape))
                 for name, shape in zip(self.names, sizes, strict=True)
             ],
             [list(shape) for shape in sizes],
@@ -178,13 +178,13 @@ class Exchanger:
         self.step = step
 
 
-def _memory(given: Any) -> dict[str, dict[str, Any]]:
+def _memory(memory: Any) -> dict[str, dict[str, Any]]:
     """The arrays of a state's memory, by name and part."""
-    if not isinstance(given, Mapping) or not all(
-        isinstance(name, str) and isinstance(rows, Mapping) for name, rows in given.items()
+    if not isinstance(memory, Mapping) or not all(
+        isinstance(name, str) and isinstance(rows, Mapping) for name, rows in memory.items()
     ):
         raise ValueError("the state's memory must have tensors by scheme and by part")
-    for name, rows in given.items():
+    for name, rows in memory.items():
         for part, row in rows.items():
             if not (
                 isinstance(part, str)
@@ -196,4 +196,6 @@ def _memory(given: Any) -> dict[str, dict[str, Any]]:
                     f"the state's memory '{clip(name)}' has {clip(repr(part))}, which must be a "
                     "vector of float64"
                 )
-    return {name: {part: row.numpy() for part, row in rows.items()} for name, rows in given.items()}
+    return {
+        name: {part: row.numpy() for part, row in rows.items()} for name, rows in memory.items()
+    }

@@ -94,15 +94,15 @@ def run_experiment(
         for name in ("runs", "traces"):
             make_folder(out / name)
         remove_left(out / "runs", waiting(r"[0-9a-f]+\.(pt|json)"))
-        held = [task for task in experiment.tasks if task.label in data]
-        same = {run: run for run in _runs(held, experiment.baselines, experiment)}
+        tasks_here = [task for task in experiment.tasks if task.label in data]
+        same = {run: run for run in _runs(tasks_here, experiment.baselines, experiment)}
         first = _keys(same, experiment, data, made_by)
         recorded = {
             run: out / "traces" / run.task.label.replace(" ", "-")
             for run in first
             if _is_recorded(run, experiment)
         }
-        total = len(experiment.seeds) * sum(task.steps for task in held)
+        total = len(experiment.seeds) * sum(task.steps for task in tasks_here)
         total *= len(experiment.baselines) + len(experiment.exchanges)
         bar = Bar("apscope train", progress, unit="step")
         with bar as update, where as train:
@@ -121,7 +121,7 @@ def run_experiment(
                 say(line)
             traces = {run.task.label: trace for run, trace in recorded.items()}
             made = {}  # what is trained, by what is asked for
-            for run in _runs(held, experiment.exchanges, experiment):
+            for run in _runs(tasks_here, experiment.exchanges, experiment):
                 spec = of_trace(run.spec, traces[run.task.label], run.topology)
                 made[run] = replace(run, spec=spec)
             keys = _keys(made.values(), experiment, data, made_by)
@@ -131,7 +131,7 @@ def run_experiment(
             experiment,
             sorted(
                 [*_found(same, first, out), *_found(made, keys, out)],
-                key=lambda one: held.index(one[0].task),
+                key=lambda one: tasks_here.index(one[0].task),
             ),
             traces,
             {"command": command, "versions": made_by, "data": data},
@@ -146,11 +146,13 @@ def _cluster(
     return contextlib.nullcontext(on_cluster(client, out.absolute(), data, say))
 
 
-def _runs(held: Sequence[Task], exchanges: Sequence[Exchange], experiment: Experiment) -> list[Run]:
+def _runs(
+    tasks_here: Sequence[Task], exchanges: Sequence[Exchange], experiment: Experiment
+) -> list[Run]:
     """Every task through every scheme, from every seed."""
     return [
         Run(task, spec, seed, experiment.workers, topology)
-        for task in held
+        for task in tasks_here
         for spec, topology in exchanges
         for seed in experiment.seeds
     ]
@@ -162,19 +164,19 @@ def _keys(
     return {run: _key(run, experiment, data[run.task.label], versions) for run in runs}
 
 
-def _data_of(held: Sequence[Task], say: Callable[[str], None]) -> dict[str, str]:
+def _data_of(tasks_here: Sequence[Task], say: Callable[[str], None]) -> dict[str, str]:
     """Where every task's data comes from; a task whose data is missing is left out."""
-    found: dict[str, str] = {}
-    for task in held:
+    sources: dict[str, str] = {}
+    for task in tasks_here:
         try:
-            found[task.label] = tasks.load(task.name, task.model, task.text).about
+            sources[task.label] = tasks.load(task.name, task.model, task.text).about
         except ValueError as error:
-            if len(held) == 1:
+            if len(tasks_here) == 1:
                 raise
             say(f"{task.label} is left out: {error}")
-    if not found:
+    if not sources:
         raise ValueError("no task of the experiment has its data here")
-    return found
+    return sources
 
 
 def _is_recorded(run: Run, experiment: Experiment) -> bool:
@@ -183,15 +185,15 @@ def _is_recorded(run: Run, experiment: Experiment) -> bool:
 
 
 def _key(run: Run, experiment: Experiment, about: str, versions: dict[str, str]) -> str:
-    told = {
+    facts = {
         **asdict(replace(run, task=replace(run.task, called=""))),
         "data": about,
         "versions": versions,
         "record_steps": experiment.record_steps,
     }
     if experiment.record_consecutive > 1:
-        told["record_consecutive"] = experiment.record_consecutive
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:24]
+        facts["record_consecutive"] = experiment.record_consecutive
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:24]
 
 
 def _has_trace(trace: Path | None, key: str) -> bool:
@@ -207,7 +209,8 @@ def _found(
 ) -> list[tuple[Run, dict[str, Any]]]:
     """The results of the requested runs; `made` has the runs that were trained."""
     return [
-        (run, results.read_run(out / "runs" / f"{keys[own]}.json")) for run, own in made.items()
+        (run, results.read_run(out / "runs" / f"{keys[trained]}.json"))
+        for run, trained in made.items()
     ]
 
 

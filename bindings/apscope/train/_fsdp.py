@@ -52,15 +52,15 @@ def exchange_fsdp(model: torch.nn.Module, state: ExchangeState) -> None:
         raise TypeError(f"model is {type(model).__name__}; it must be a torch.nn.Module")
     if not isinstance(state, ExchangeState):
         raise TypeError(f"state is {type(state).__name__}; it must be an ExchangeState")
-    found = [m for m in model.modules() if hasattr(m, "set_custom_reduce_scatter")]
-    if model not in found:
+    modules = [m for m in model.modules() if hasattr(m, "set_custom_reduce_scatter")]
+    if model not in modules:
         raise TypeError(
             f"model is {type(model).__name__}; it must be a model after fully_shard(model), by a "
             "PyTorch that has set_custom_reduce_scatter"
         )
     names = {p: plain_name(name) for name, p in model.named_parameters() if p.requires_grad}
     sharded = _Sharded(state, list(names.values()))
-    for module in found:
+    for module in modules:
         groups = getattr(module._get_fsdp_state(), "_fsdp_param_groups", None)
         knows = hasattr(module, "set_reduce_scatter_unused_params")
         if groups is None or len(groups) > 1 or not knows:

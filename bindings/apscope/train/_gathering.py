@@ -9,16 +9,7 @@ import torch.distributed as dist
 
 
 def gathered(mine: torch.Tensor, group: Any = None, step: int | None = None) -> list[torch.Tensor]:
-    """The tensors of all ranks, by rank.
-
-    Parameters
-    ----------
-    mine : tensor
-        Contiguous, of the same shape and dtype on every rank.
-    group : torch.distributed.ProcessGroup, optional
-        By default all processes.
-    step : int, optional
-        For the message.
+    """The tensors of all ranks, by rank: each contiguous, all of the same shape and dtype.
 
     Raises
     ------

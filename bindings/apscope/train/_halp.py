@@ -144,7 +144,7 @@ class HALP:
         if self._constant is None and self.bits is not None:
             widest = self.mu * (2 ** (self.bits - 1) - 1)
             self.delta = [
-                (norm if self.unit == "model" else math.sqrt(own)) / widest for own in squares
+                (norm if self.unit == "model" else math.sqrt(square)) / widest for square in squares
             ]
         return norm
 
@@ -195,17 +195,17 @@ class HALP:
         if self.delta[i] == 0.0:
             return torch.zeros_like(x)
         low, high = -(2 ** (self.bits - 1)), 2 ** (self.bits - 1) - 1
-        whole = to_integers(x / self.delta[i], self.bits, seed, signed=True)
-        boxed = whole.clamp(low, high)
-        self.clipped += int((whole != boxed).sum())
+        integers = to_integers(x / self.delta[i], self.bits, seed, signed=True)
+        boxed = integers.clamp(low, high)
+        self.clipped += int((integers != boxed).sum())
         return boxed * self.delta[i]
 
     def _gradients(self, closure: Closure) -> tuple[torch.Tensor, list[torch.Tensor]]:
         with torch.enable_grad():
             loss = closure()
-            found = torch.autograd.grad(loss, self._parameters, allow_unused=True)
-        given = zip(self._parameters, found, strict=True)
-        return loss.detach(), [torch.zeros_like(p) if g is None else g for p, g in given]
+            gradients = torch.autograd.grad(loss, self._parameters, allow_unused=True)
+        pairs = zip(self._parameters, gradients, strict=True)
+        return loss.detach(), [torch.zeros_like(p) if g is None else g for p, g in pairs]
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that the next step depends on, except the weights, as tensors and numbers."""

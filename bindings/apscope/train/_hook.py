@@ -116,10 +116,10 @@ class ExchangeState:
         """At the first step: finds the module and the names of its parameters."""
         module = self._module or next(
             (
-                found
-                for found in gc.get_objects()
-                if issubclass(type(found), DistributedDataParallel)  # isinstance asks dead proxies
-                and any(p is some for p in found.parameters())
+                m
+                for m in gc.get_objects()
+                if issubclass(type(m), DistributedDataParallel)  # isinstance asks dead proxies
+                and any(p is some for p in m.parameters())
             ),
             None,
         )

@@ -19,26 +19,13 @@ from ._run import Run, train
 
 @dataclass(frozen=True)
 class Job:
-    """A run and its place.
-
-    Attributes
-    ----------
-    run : Run
-    place : pathlib.Path
-        Of the run's file, without the suffix; its name is the run's key.
-    checkpoint : float
-        Seconds between two checkpoints.
-    trace : pathlib.Path, optional
-        The folder of its recorded gradients; such a run is not resumed.
-    record : tuple of int
-        The recorded steps; the errors of every run are counted at them.
-    """
+    """A run and its place."""
 
     run: Run
-    place: Path
-    checkpoint: float
-    trace: Path | None
-    record: tuple[int, ...]
+    place: Path  #: of the run's file, without the suffix; its name is the run's key
+    checkpoint: float  #: seconds between two checkpoints
+    trace: Path | None  #: the folder of its recorded gradients; such a run is not resumed
+    record: tuple[int, ...]  #: the recorded steps; the errors of every run are counted at them
 
 
 Train = Callable[[Sequence[Job]], Iterator[Run]]  #: Trains all; gives each when its file is there.
@@ -55,11 +42,11 @@ def _train(job: Job) -> Run:
     """Trains one run, and puts its file in place; of a recorded run the trace first."""
     if job.trace is None:
         saved = job.place.with_suffix(".pt")
-        found = train(job.run, saved, job.checkpoint, record=job.record)
+        result = train(job.run, saved, job.checkpoint, record=job.record)
     else:
         with new_trace(job.trace) as new:
-            found = train(job.run, trace=new, record=job.record, key=job.place.name)
-    keep(job, found)
+            result = train(job.run, trace=new, record=job.record, key=job.place.name)
+    keep(job, result)
     return job.run
 
 
@@ -75,7 +62,7 @@ def new_trace(trace: Path) -> Iterator[Path]:
     half.rmdir()
 
 
-def keep(job: Job, found: dict[str, Any]) -> None:
+def keep(job: Job, result: dict[str, Any]) -> None:
     """Puts a finished run's file in place, and removes its checkpoint."""
-    put_text(job.place.with_suffix(".json"), json.dumps(found))
+    put_text(job.place.with_suffix(".json"), json.dumps(result))
     job.place.with_suffix(".pt").unlink(missing_ok=True)

@@ -37,8 +37,8 @@ class LARS(torch.optim.Optimizer):
         weight_decay: float = 0.0,
         trust: float = 0.001,
     ) -> None:
-        held = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "trust": trust}
-        super().__init__(parameters, held)
+        defaults = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "trust": trust}
+        super().__init__(parameters, defaults)
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:

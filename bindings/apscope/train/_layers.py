@@ -23,9 +23,8 @@ Pair = tuple[int, int]
 class Product:
     """The three products of a layer, as PyTorch computes them; without the bias."""
 
-    convolution: tuple[Pair, Pair, Pair, int] | None = (
-        None  #: stride, padding, dilation, groups; None: linear
-    )
+    #: stride, padding, dilation, groups; None: linear
+    convolution: tuple[Pair, Pair, Pair, int] | None = None
 
     def output(self, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
         """Activations times weights."""
@@ -104,12 +103,12 @@ class LayerMode(TorchFunctionMode):
     ) -> Any:
         kwargs = kwargs or {}
         if func is functional.linear:
-            given, convolution = _linear(*args, **kwargs), None
+            operands, convolution = _linear(*args, **kwargs), None
         elif func is functional.conv2d:
-            given, convolution = _conv2d(*args, **kwargs)
+            operands, convolution = _conv2d(*args, **kwargs)
         else:
             return func(*args, **kwargs)
-        name = self._names.get(id(given[1]))
+        name = self._names.get(id(operands[1]))
         if name is None:
             return func(*args, **kwargs)
         if torch.compiler.is_compiling():
@@ -117,7 +116,7 @@ class LayerMode(TorchFunctionMode):
                 f"{type(self).__name__} cannot be compiled; call torch.compile before its context, "
                 "with PyTorch 2.6 or later"
             )
-        return self.layer(name, *given, Product(convolution))
+        return self.layer(name, *operands, Product(convolution))
 
 
 def _linear(input: Any, weight: Any, bias: Any = None) -> tuple[Any, Any, Any]:

@@ -28,8 +28,8 @@ class _Seen(LayerMode):
         """The unchanged layer."""
         groups = 1 if product.convolution is None else product.convolution[3]
         rows = _rows(x.double(), w, product).reshape(-1, groups, w[0].numel())
-        found = torch.einsum("ngi,ngj->gij", rows, rows).numpy()
-        self.products[name] = self.products.get(name, 0) + found
+        products = torch.einsum("ngi,ngj->gij", rows, rows).numpy()
+        self.products[name] = self.products.get(name, 0) + products
         self.weights[name] = w
         return product.with_bias(product.output(x, w), b)
 
@@ -137,7 +137,7 @@ def _sum_of_points(
     """The sum of `points` points, the bits per weight, and the output's relative squared error."""
     spec = f"multipoint:bits={bits},points={count},zero={str(zero).lower()},search={search}"
     made = exchange(spec, row[None])
-    difference, whole = made.sent[0] - row, row.astype(np.float64)
-    scale = whole @ gram @ whole
+    difference, remainder = made.sent[0] - row, row.astype(np.float64)
+    scale = remainder @ gram @ remainder
     left = float(difference @ gram @ difference / scale) if scale > 0 else 0.0
     return made.sent[0], (made.payload_bits[0] + made.side_bits[0]) / row.size, left

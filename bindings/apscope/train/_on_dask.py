@@ -37,7 +37,7 @@ Files = dict[str, bytes]  # of a trace, by their path in its folder
 
 
 @dataclass(frozen=True)
-class _Told:
+class _Facts:
     """The data that a worker needs in addition to a job."""
 
     versions: dict[str, str]
@@ -50,15 +50,9 @@ def on_cluster(
 ) -> Train:
     """A function that trains on the cluster's workers.
 
-    Parameters
-    ----------
-    client : distributed.Client
-    folder : pathlib.Path
-        The experiment's. Workers that see it too write checkpoints there.
-    data : dict
-        Where every task's data comes from, which is that of the workers.
-    say : f(sentence)
-        Is told of a worker with threads that will wait.
+    Workers that see the experiment's folder write checkpoints there. `data`: where every task's
+    data comes from, which is that of the workers. `say` is called with a sentence about a worker
+    with threads that will wait.
 
     Raises
     ------
@@ -76,14 +70,14 @@ def on_cluster(
         )
 
     def run(jobs: Sequence[Job]) -> Iterator[Run]:
-        told = _Told(versions(), data, read_utf8(folder / "experiment.json", EXPERIMENT_LENGTH))
+        facts = _Facts(versions(), data, read_utf8(folder / "experiment.json", EXPERIMENT_LENGTH))
         left = list(jobs)
         for _ in range(ATTEMPTS):
-            futures = [client.submit(_train_there, job, told, pure=False) for job in left]
+            futures = [client.submit(_train_there, job, facts, pure=False) for job in left]
             ended = set()
             try:
-                for i, (found, files) in finished(client, futures):
-                    _put(left[i], found, files)
+                for i, (result, files) in finished(client, futures):
+                    _put(left[i], result, files)
                     ended.add(i)
                     yield left[i].run
                 return
@@ -97,44 +91,44 @@ def on_cluster(
     return run
 
 
-def _train_there(job: Job, told: _Told) -> tuple[dict[str, Any], Files]:
+def _train_there(job: Job, facts: _Facts) -> tuple[dict[str, Any], Files]:
     """On a worker: a run's file, and its trace's files if it is recorded."""
     with on_worker(), _ALONE:
-        _check(job.run, told)
+        _check(job.run, facts)
         if job.trace is None:
-            saved = job.place.with_suffix(".pt") if _sees(job.place.parent.parent, told) else None
+            saved = job.place.with_suffix(".pt") if _sees(job.place.parent.parent, facts) else None
             return train(job.run, saved, job.checkpoint, record=job.record), {}
         with tempfile.TemporaryDirectory() as folder:
             trace = Path(folder, job.trace.name)
-            found = train(job.run, trace=trace, record=job.record, key=job.place.name)
+            result = train(job.run, trace=trace, record=job.record, key=job.place.name)
             paths = [path for path in trace.rglob("*") if path.is_file()]
-            return found, {str(path.relative_to(trace)): path.read_bytes() for path in paths}
+            return result, {str(path.relative_to(trace)): path.read_bytes() for path in paths}
 
 
-def _check(run: Run, told: _Told) -> None:
+def _check(run: Run, facts: _Facts) -> None:
     """Raises ValueError unless the run has the client's bits here."""
     for name, version in versions().items():
-        if version != told.versions[name]:
-            raise ValueError(f"it has {name} {version}, the client {told.versions[name]}")
+        if version != facts.versions[name]:
+            raise ValueError(f"it has {name} {version}, the client {facts.versions[name]}")
     task = run.task
     about = tasks.load(task.name, task.model, task.text).about
-    if about != told.data[task.label]:
-        raise ValueError(f"its data is '{about}', the client's '{told.data[task.label]}'")
+    if about != facts.data[task.label]:
+        raise ValueError(f"its data is '{about}', the client's '{facts.data[task.label]}'")
 
 
-def _sees(folder: Path, told: _Told) -> bool:
+def _sees(folder: Path, facts: _Facts) -> bool:
     """Whether the experiment's folder is here too."""
     try:
-        return read_utf8(folder / "experiment.json", EXPERIMENT_LENGTH) == told.experiment
+        return read_utf8(folder / "experiment.json", EXPERIMENT_LENGTH) == facts.experiment
     except (OSError, ValueError):
         return False
 
 
-def _put(job: Job, found: dict[str, Any], files: Files) -> None:
+def _put(job: Job, result: dict[str, Any], files: Files) -> None:
     """On the client: writes the files that a worker returned."""
     if job.trace is not None:
         with new_trace(job.trace) as new:
             for path, content in files.items():
                 (new / path).parent.mkdir(parents=True, exist_ok=True)
                 (new / path).write_bytes(content)
-    keep(job, found)
+    keep(job, result)

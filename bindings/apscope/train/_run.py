@@ -75,18 +75,9 @@ def train(
 ) -> dict[str, Any]:
     """Trains, from the checkpoint if there is one; the bits are those of an uninterrupted run.
 
-    Parameters
-    ----------
-    run : Run
-    checkpoint : pathlib.Path, optional
-        A file that is written every `every` seconds.
-    every : float
-    trace : pathlib.Path, optional
-        A folder for the gradients of the steps `record`; then nothing is resumed.
-    record : tuple of int
-        Steps whose errors are measured.
-    key : str
-        The run's name in the trace's metadata.
+    The file `checkpoint` is written every `every` seconds. The errors of the steps `record` are
+    measured, and their gradients written into the folder `trace`, if there is one, with `key` as
+    the run's name in the metadata; then nothing is resumed.
 
     Returns
     -------
@@ -109,7 +100,7 @@ def train(
             seed=run.seed,
             threads=1,
         )
-        found: dict[str, Any] = {
+        result: dict[str, Any] = {
             "loss": [],
             "validation": {},
             "skipped": [],
@@ -119,18 +110,18 @@ def train(
         if checkpoint is not None and checkpoint.exists():
             state = torch.load(checkpoint, weights_only=True)
             workers.load_state_dict(state["workers"])
-            found = state["found"]
+            result = state["found"]
         with _writer(run, workers, data, trace, key) as writer:
             saved = time.monotonic()
-            for step in range(len(found["loss"]), run.task.steps):
-                _step(run, workers, data, step, found, step in record, writer)
-                if found["diverged"]:
+            for step in range(len(result["loss"]), run.task.steps):
+                _step(run, workers, data, step, result, step in record, writer)
+                if result["diverged"]:
                     break
                 if checkpoint is not None and time.monotonic() - saved >= every:
                     with new_file(checkpoint, durable=False) as stream:
-                        torch.save({"workers": workers.state_dict(), "found": found}, stream)
+                        torch.save({"workers": workers.state_dict(), "found": result}, stream)
                     saved = time.monotonic()
-        return found
+        return result
 
 
 def _step(
@@ -138,7 +129,7 @@ def _step(
     workers: Workers,
     data: tasks.Data,
     step: int,
-    found: dict[str, Any],
+    result: dict[str, Any],
     recorded: bool,
     writer: TraceWriter | None,
 ) -> None:
@@ -146,9 +137,9 @@ def _step(
     for group in workers.optimizer.param_groups:
         group["lr"] = rate
     loss = float(workers.backward(*data.batch(indices_of(run, step, data.examples))))
-    found["loss"].append(loss)
+    result["loss"].append(loss)
     if not math.isfinite(loss):
-        found["diverged"] = True
+        result["diverged"] = True
         return
     if recorded and writer is not None:
         shapes = {name: p.shape for name, p in workers.model.named_parameters()}
@@ -164,10 +155,10 @@ def _step(
             if p.grad is not None
         }
         gradients = {name: rows.numpy() for name, rows in workers.gradients.items()}
-        found["errors"][str(step)] = of_step(errors_of(gradients, results)).as_json()
+        result["errors"][str(step)] = of_step(errors_of(gradients, results)).as_json()
     workers.update()
     if workers.skipped:
-        found["skipped"].append(step)
+        result["skipped"].append(step)
     done, steps = step + 1, run.task.steps
     if done == steps or done * EVALUATIONS // steps > step * EVALUATIONS // steps:
         inputs, targets = data.validation
@@ -176,7 +167,7 @@ def _step(
             output = workers.model(inputs)
             value = float(tasks.loss(output, targets))
         workers.model.train()
-        found["validation"][str(done)] = [value, tasks.accuracy(output, targets)]
+        result["validation"][str(done)] = [value, tasks.accuracy(output, targets)]
 
 
 def _writer(
@@ -186,7 +177,7 @@ def _writer(
         return contextlib.nullcontext()
     task = run.task
     count = sum(p.numel() for p in workers.model.parameters())
-    told = {k: str(v) for k, v in asdict(task).items() if k != "text"}
+    settings = {k: str(v) for k, v in asdict(task).items() if k != "text"}
     return TraceWriter(
         trace,
         workers=run.workers,
@@ -194,7 +185,7 @@ def _writer(
         model=f"{task.model}, {count} parameters",
         roles=roles(workers.model),
         metadata={
-            **told,
+            **settings,
             "data": data.about,
             "seed": str(run.seed),
             "scheme": run.spec,

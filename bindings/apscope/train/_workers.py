@@ -123,10 +123,10 @@ class Workers:
         self.workers = self.exchanger.workers
         self.node = node
         self._count = self.workers * (node.batches if node else 1)  # parts of a batch
-        whole = not any(True for _ in model.buffers()) and not any(
+        can_batch = not any(True for _ in model.buffers()) and not any(
             map(is_quantized, model.modules())
         )
-        self.batched = whole if batched is None else batched
+        self.batched = can_batch if batched is None else batched
         self.gradients: dict[str, torch.Tensor] = {}
         self.skipped = False
         self._loss: float | None = None
@@ -266,13 +266,15 @@ class Workers:
             for x, y in zip(inputs, targets, strict=True):
                 begin()
                 loss = self.loss(self.model(x), y)
-                found = torch.autograd.grad(
+                gradients = torch.autograd.grad(
                     loss, list(self._parameters.values()), allow_unused=True
                 )
-                for (name, p), g in zip(self._parameters.items(), found, strict=True):
+                for (name, p), g in zip(self._parameters.items(), gradients, strict=True):
                     rows[name].append(torch.zeros_like(p) if g is None else g.detach())
                 losses.append(loss.detach())
-        self.gradients = {name: self._rows(torch.stack(found)) for name, found in rows.items()}
+        self.gradients = {
+            name: self._rows(torch.stack(gradients)) for name, gradients in rows.items()
+        }
         return torch.stack(losses)
 
     @contextmanager

@@ -375,8 +375,8 @@ def emulate_node(
         return rows[0].clone()
     largest = -100.0
     for row in rows if use_APS else ():
-        found = _core.cpd_exponent(float((row * len(rows)).abs().max())) if row.numel() else -100.0
-        largest = max(largest, found)  # a NaN is not greater
+        top = _core.cpd_exponent(float((row * len(rows)).abs().max())) if row.numel() else -100.0
+        largest = max(largest, top)  # a NaN is not greater
     shift = 0.0 if largest == -100 else 2.0 ** (e - 1) - 1 - largest
     scale = torch.tensor(math.ldexp(1.0, int(shift)) if math.isfinite(shift) else 2.0**shift)
     total = torch.zeros_like(rows[0])

@@ -7,16 +7,6 @@ import apscope
 from tests.python.advice.cases import CANDIDATES
 
 
-@pytest.fixture(scope="module")
-def digits(request):
-    return apscope.open_trace(request.config.rootpath / "notebooks/data/digits")
-
-
-@pytest.fixture(scope="module")
-def results(digits):
-    return apscope.replay(digits, CANDIDATES, topology="ring", steps=slice(0, 40))
-
-
 def test_without_limits_8_bits_and_their_scales_or_an_nmse_of_a_hundredth(results):
     assert apscope.recommend(results).wish.limits == {"max_volume": 0.28}
     assert apscope.recommend(results, minimize="volume").wish.limits == {"max_nmse": 0.01}

@@ -11,8 +11,8 @@ import apscope
 from apscope._advice.candidates import DEFAULT, candidates_of
 from apscope._advice.significance import by_blocks, ratio
 from apscope._replay.ladder import REDUCTIONS
-from apscope.record import TraceWriter
 from docs.tools import advice, page
+from tests.python.recorded import record
 
 ROOT = Path(__file__).parents[3]
 
@@ -33,12 +33,12 @@ def test_a_plan_is_no_worse_than_the_best_single_scheme_or_says_so(name):
     assert set(advice.lines(cases)) <= set(page.read(page.DOCS / "advice.md", "plans"))
 
 
-def test_the_interval_of_a_quotient_is_students(request):
-    results = apscope.replay(
-        request.config.rootpath / "notebooks/data/digits",
-        ["aps:e3m0", "aps:e4m3fn"],
-        topology="ring",
-    )
+@pytest.fixture(scope="module")
+def results(digits):
+    return apscope.replay(digits, ["aps:e3m0", "aps:e4m3fn"], topology="ring")
+
+
+def test_the_interval_of_a_quotient_is_students(results):
     plan = apscope.recommend(results, max_volume=0.2, holdout=False)
     sums, units = plan._table.chosen, len(plan._table.units)
     one, other = np.zeros(units, int), np.ones(units, int)
@@ -61,12 +61,7 @@ def test_one_step_tells_little(request):
     assert len(set(plan.solve(max_volume=0.2).layers["scheme"])) > 1
 
 
-def test_layers_that_other_steps_would_give_the_same_are_sure(request):
-    results = apscope.replay(
-        request.config.rootpath / "notebooks/data/digits",
-        ["aps:e3m0", "aps:e4m3fn"],
-        topology="ring",
-    )
+def test_layers_that_other_steps_would_give_the_same_are_sure(results):
     plan = apscope.recommend(
         results, minimize="error_over_noise", max_volume=0.2, holdout=False, simplest=False
     )
@@ -79,14 +74,14 @@ def test_layers_that_other_steps_would_give_the_same_are_sure(request):
 def test_a_plan_takes_at_most_two_replays_of_its_candidates_and_another_budget_a_second(tmp_path):
     """In processor time; for small traces, tables add a constant fraction of a second."""
     rng = np.random.default_rng(0)
-    with TraceWriter(tmp_path / "trace", workers=8) as writer:
-        for step in range(4):
-            for worker in range(8):
-                for layer in range(6):
-                    values = rng.standard_normal(40_000) * 2.0 ** (-3 * layer - 8)
-                    writer.add(step, worker, f"layer{layer}.weight", values.astype(np.float32))
-            writer.end_step(step)
-    trace = apscope.open_trace(tmp_path / "trace")
+    steps = [
+        {
+            f"layer{layer}.weight": rng.standard_normal((8, 40_000)) * 2.0 ** (-3 * layer - 8)
+            for layer in range(6)
+        }
+        for _ in range(4)
+    ]
+    trace = record(tmp_path / "trace", steps)
 
     def timed(call):
         start = time.process_time()

@@ -3,6 +3,7 @@ the command."""
 
 import ast
 import json
+import re
 
 import numpy as np
 import pytest
@@ -161,7 +162,7 @@ def test_a_damaged_file_is_refused(path, change, said):
     assert said in str(error.value)
 
 
-def test_texts_that_are_no_plan_are_refused(tmp_path):
+def test_texts_that_are_no_plan_are_refused(plan, tmp_path):
     for name, text, said in (
         ("a.json", "{", "it is not a plan"),
         ("b.json", "[1]", "no key apscope_plan"),
@@ -171,16 +172,7 @@ def test_texts_that_are_no_plan_are_refused(tmp_path):
         with pytest.raises(ValueError, match=said):
             as_scheme(str(tmp_path / name))
     with pytest.raises(ValueError, match="does not end in .json"):
-        apscope.Plan.open(_any_plan(tmp_path)).save(tmp_path / "plan.txt")
-
-
-def _any_plan(folder):
-    import pathlib
-
-    digits = pathlib.Path(__file__).parents[3] / "notebooks/data/digits"
-    return apscope.recommend(digits, ["aps:e3m0", "none:e4m3"], steps="0:2", max_volume=0.2).save(
-        folder / "any.json"
-    )
+        plan.save(tmp_path / "plan.txt")
 
 
 def test_other_tools_read_their_syntax(request, tmp_path):
@@ -211,8 +203,6 @@ def test_other_tools_read_their_syntax(request, tmp_path):
         name = "elsewhere"
 
     assert names["qfactory"](Role) is None
-    import re
-
     lines = [line.split("  ") for line in plan.written_as("regex").splitlines()]
     assert {
         name: spec for name in schemes.index for pattern, spec in lines if re.search(pattern, name)

@@ -20,11 +20,6 @@ STEPS = [0, 240]
 
 
 @pytest.fixture(scope="module")
-def digits(request):
-    return apscope.open_trace(request.config.rootpath / "notebooks/data/digits")
-
-
-@pytest.fixture(scope="module")
 def results(digits):
     return apscope.replay(digits, CANDIDATES, topology=["ring", "two_phase"])
 

@@ -228,7 +228,6 @@ def observers() -> list:
         comparison.ratios(results, "aps:e4m3", "stochastic:e4m3"),
     ]
     made += [
-        comparison.compare_steps(results, "aps:e4m3", "stochastic:e4m3"),
         results.pool(["scheme", "tensor"]),
         headline_rows(results.frame),
         np.array([headline_topology(results.frame)], object),

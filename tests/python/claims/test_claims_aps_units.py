@@ -147,6 +147,24 @@ def test_a_row_is_a_slice_along_the_first_axis(shape, keys):
             assert np.array_equal(one.sent, np.stack([e.sent for e in each], axis=1))
 
 
+def test_rows_of_a_replay_are_those_of_their_tensors(tmp_path):
+    """The counts of a matrix in rows add up from tensors that are its rows; NumPy finds the
+    scales."""
+    rng = np.random.default_rng(3)
+    g = rng.standard_normal((3, 5, 64)) * 2.0 ** rng.integers(-25, 0, (5, 1))
+    whole = recorded.record(tmp_path / "whole", [{"m": g}])
+    parts = recorded.record(tmp_path / "rows", [{f"m{i}": g[:, i] for i in range(5)}])
+    one, two = rows(whole, "aps:e4m3,unit=row"), rows(parts, "aps:e4m3")
+    f = Scheme.parse("aps:e4m3").f
+    assert two[two.stage == "wire"].scale_exponent.tolist() == [
+        shift(float(abs(np.float32(g[:, i])).max()), f, "workers", 3) for i in range(5)
+    ]
+    for topology in ("", "exact", "tree"):  # a ring's chunks are those of the matrix
+        a, b = one[one.topology == topology].iloc[0], two[two.topology == topology]
+        assert a.underflow == b.underflow.sum() and a.side_bits == b.side_bits.sum() == 8 * 5
+        assert math.isclose(a.sum_squared_error, b.sum_squared_error.sum(), rel_tol=1e-12)
+
+
 @pytest.mark.parametrize("unit", ["model", "bucket:1KB", "bucket:600", "tensor", "row", "16"])
 def test_side_information_is_8_bits_a_unit(unit):
     trace = apscope.open_trace(DIGITS)

@@ -58,17 +58,6 @@ def test_one_worker_sends_nothing():
         ) and c.seconds() == 0.0
 
 
-def test_a_hierarchy_of_one_node_or_of_lone_workers_is_a_ring():
-    ring = cost.collective("ring", 64.0, 8)
-    lone, node = (
-        cost.collective("hierarchical", 64.0, 8, group=1),
-        cost.collective("hierarchical", 64.0, 8, group=8),
-    )
-    assert (lone.messages, lone.bytes, lone.intra_bytes) == (ring.messages, ring.bytes, 0.0)
-    assert (node.intra_messages, node.intra_bytes, node.bytes) == (ring.messages, ring.bytes, 0.0)
-    assert cost.collective("hierarchical", 64.0, 8, group=100).intra_bytes == ring.bytes
-
-
 # P1 to P3 -----------------------------------------------------------------------------------------
 
 

@@ -6,6 +6,7 @@ import pytest
 import apscope
 from apscope import cost
 from apscope.cost import LINKS, Network
+from tests.python.claims.test_claims_cost import row
 from tests.python.one_bit_claims import DATA
 from tests.python.recorded import record
 from tests.reference import nodes as played
@@ -78,7 +79,7 @@ def test_bytes_of_rounds_are_divided_by_the_level_that_the_slowest_message_takes
 
 
 @pytest.mark.parametrize("flat", [False, True])
-@pytest.mark.parametrize(("workers", "nodes"), [p for p in PLACED if p[1] > 1])
+@pytest.mark.parametrize(("workers", "nodes"), PLACED)
 def test_a_hierarchy_of_the_nodes_is_played_too(workers, nodes, flat):
     stages, each = played.hierarchical(workers, nodes, flat), workers // nodes
     name = "hierarchical_shards" if flat else "hierarchical"
@@ -212,12 +213,6 @@ def digits():
             "reduce_scatter",
         ],
     )
-
-
-def row(frame, scheme, topology):
-    found = frame[(frame.scheme == scheme) & (frame.topology == topology)]
-    assert len(found) == 1
-    return found.iloc[0]
 
 
 def test_every_number_of_a_row_on_nodes_by_hand(digits):

@@ -13,20 +13,8 @@ from apscope._charts.svg import chart_svg
 from apscope._rate_limit import blocks
 from apscope._rate_limit.limit import ENTROPY_CODED, SCHEMES
 from apscope.cli import main
-from apscope.record import TraceWriter
+from tests.python.recorded import record
 from tests.reference import rate_limit as reference
-
-
-def written(folder, steps: list[dict[str, np.ndarray]], **more) -> apscope.Trace:
-    """A trace of these steps: of every tensor an array (workers, ...)."""
-    workers = len(next(iter(steps[0].values())))
-    with TraceWriter(folder, workers=workers, reduction="mean", **more) as writer:
-        for step, tensors in enumerate(steps):
-            for worker in range(workers):
-                for name, rows in tensors.items():
-                    writer.add(step, worker, name, rows[worker].astype(np.float32))
-            writer.end_step(step)
-    return apscope.open_trace(folder)
 
 
 def random_steps(seed: int, workers: int = 3, specials: bool = True) -> list[dict[str, np.ndarray]]:
@@ -55,7 +43,7 @@ def normalized(trace: apscope.Trace, block: int) -> np.ndarray:
 
 @pytest.mark.parametrize("seed, block", [(0, 32), (1, 16), (2, 1), (3, 1000)])
 def test_limit_is_that_of_the_reference(tmp_path, seed, block):
-    trace = written(tmp_path / "trace", random_steps(seed))
+    trace = record(tmp_path / "trace", random_steps(seed))
     found = apscope.limit(trace, [], bits=[1, 2.5], block=block)
     z = normalized(trace, block)
     rows = [
@@ -78,7 +66,7 @@ def test_limit_is_that_of_the_reference(tmp_path, seed, block):
 
 def test_errors_of_schemes_are_those_of_the_messages(tmp_path):
     """By casts of the array: blocks of MX without a scheme's help."""
-    trace = written(tmp_path / "trace", random_steps(4, specials=False))
+    trace = record(tmp_path / "trace", random_steps(4, specials=False))
     found = apscope.limit(trace, ["mx:block_format=mxfp4", "none:e4m3fn"], bits=[])
     squares, size = {"mx": 0.0, "none": 0.0}, 0
     for step in trace.steps:
@@ -139,7 +127,7 @@ def test_limit_over_the_noise_of_a_gaussian_trace(tmp_path):
     workers, size, signal = 8, 20_000, 3.0
     mean = signal * rng.standard_normal(size)
     steps = [{"a": mean + math.sqrt(workers) * rng.standard_normal((workers, size))}]
-    found = apscope.limit(written(tmp_path / "trace", steps), [], bits=[3, 5])
+    found = apscope.limit(record(tmp_path / "trace", steps), [], bits=[3, 5])
     for row in found.curve.itertuples():
         # in the typical block of 32: the geometric means of squares and noises differ by percents
         assert row.up_over_noise == pytest.approx(4.0**-row.bits, rel=0.12)
@@ -161,7 +149,7 @@ def test_two_phases_are_above_the_limit_over_the_noise(request):
 
 def test_one_worker_or_reduced_gradients_have_no_noise(tmp_path):
     steps = random_steps(5, specials=False)
-    alone = apscope.limit(written(tmp_path / "trace", steps), [], bits=[2], workers=1)
+    alone = apscope.limit(record(tmp_path / "trace", steps), [], bits=[2], workers=1)
     assert alone.curve["limit"].notna().all()
     assert (
         alone.curve[["up_over_noise", "down_over_noise", "limit_over_noise"]]
@@ -174,7 +162,7 @@ def test_one_worker_or_reduced_gradients_have_no_noise(tmp_path):
 
 def test_few_values_have_no_limit(tmp_path):
     steps = [{"a": np.random.default_rng(0).standard_normal((1, 64))}]
-    found = apscope.limit(written(tmp_path / "trace", steps), ["none:e4m3fn"], bits=[2, 2.5, 8])
+    found = apscope.limit(record(tmp_path / "trace", steps), ["none:e4m3fn"], bits=[2, 2.5, 8])
     assert list(found.curve["limit"].notna()) == [True, False, False]
     assert found.schemes["bits_above_limit"].isna().all()
 
@@ -182,7 +170,7 @@ def test_few_values_have_no_limit(tmp_path):
 def test_overflow_is_an_infinite_error(tmp_path):
     x = np.random.default_rng(0).standard_normal((1, 4096))
     x[0, 0] = 1e4
-    found = apscope.limit(written(tmp_path / "trace", [{"a": x}]), ["none:e4m3,overflow=ieee"])
+    found = apscope.limit(record(tmp_path / "trace", [{"a": x}]), ["none:e4m3,overflow=ieee"])
     row = found.schemes.iloc[0]
     assert row["overflow"] == 1
     assert math.isinf(row["error"]) and math.isinf(row["bits_above_limit"])
@@ -191,17 +179,17 @@ def test_overflow_is_an_infinite_error(tmp_path):
 def test_equal_magnitudes_are_described_by_their_signs(tmp_path):
     """One bit per value is enough, so that there is no limit there."""
     x = np.random.default_rng(0).choice([-0.75, 0.75], (1, 4096))
-    found = apscope.limit(written(tmp_path / "trace", [{"a": x}]), ["sign"], bits=[1, 2])
+    found = apscope.limit(record(tmp_path / "trace", [{"a": x}]), ["sign"], bits=[1, 2])
     assert found.curve["limit"].isna().all()
     assert found.grids["error"].tolist() == [0, 0]
     assert found.schemes["error"].iloc[0] == 0 and found.schemes["bits_above_limit"].isna().all()
 
 
 def test_zeros_and_nothing_are_refused(tmp_path):
-    trace = written(tmp_path / "zero", [{"a": np.zeros((2, 40))}])
+    trace = record(tmp_path / "zero", [{"a": np.zeros((2, 40))}])
     with pytest.raises(ValueError, match="zero wherever they are finite"):
         apscope.limit(trace)
-    trace = written(tmp_path / "nan", [{"a": np.full((2, 40), np.nan)}])
+    trace = record(tmp_path / "nan", [{"a": np.full((2, 40), np.nan)}])
     with pytest.raises(ValueError, match="zero wherever they are finite"):
         apscope.limit(trace, [])
 
@@ -210,6 +198,7 @@ def test_zeros_and_nothing_are_refused(tmp_path):
     "wrong, sentence",
     [
         ({"bits": [33]}, "bits=33 is not between 0 and 32"),
+        ({"schemes": ["apz"]}, "apz"),
         ({"bits": [math.nan]}, "bits=nan"),
         ({"bits": "4"}, "must be a list"),
         ({"block": 0}, "block=0 is not between 1 and 4096"),
@@ -226,7 +215,7 @@ def test_errors_name_the_value(request, wrong, sentence):
 
 
 def test_a_sample_is_every_nth_block_and_errors_are_its(tmp_path, monkeypatch):
-    trace = written(tmp_path / "trace", random_steps(8, specials=False))
+    trace = record(tmp_path / "trace", random_steps(8, specials=False))
     whole = apscope.limit(trace, ["mx"], bits=[1])
     monkeypatch.setattr(blocks, "MOST", whole.values // 3)
     found = apscope.limit(trace, ["mx"], bits=[1])
@@ -260,7 +249,7 @@ def test_a_sample_is_every_nth_block_and_errors_are_its(tmp_path, monkeypatch):
 def test_memory_of_a_scheme_lasts_over_the_steps(tmp_path):
     """Error feedback sends with the second message what the first lost."""
     x = np.random.default_rng(1).standard_normal((1, 512)).astype(np.float32)
-    trace = written(tmp_path / "trace", [{"a": x}, {"a": x}])
+    trace = record(tmp_path / "trace", [{"a": x}, {"a": x}])
     spec = "error_feedback(none:e3m0)"
     found = apscope.limit(trace, [spec], bits=[])
     first = apscope.exchange(spec, x, topology="exact")
@@ -274,18 +263,11 @@ def test_memory_of_a_scheme_lasts_over_the_steps(tmp_path):
     assert found.schemes["error"].iloc[0] == pytest.approx(math.fsum(errors) / 1024, rel=1e-12)
 
 
-def test_threads_change_no_bit(tmp_path):
-    trace = written(tmp_path / "trace", random_steps(9))
-    one, many = (apscope.limit(trace, ["mx"], bits=[1, 2], threads=n) for n in (1, 5))
-    assert one.entropies.tobytes() == many.entropies.tobytes()
-    assert one.curve.equals(many.curve) and one.schemes.equals(many.schemes)
-
-
 # ---- The command and the chart ----------------------------------------------------------------
 
 
 def test_command_prints_the_tables(request, capsys, tmp_path):
-    trace = written(tmp_path / "trace", random_steps(10))
+    trace = record(tmp_path / "trace", random_steps(10))
     words = ["limit", str(trace.path), "--scheme", "mx", "--scheme", "mx:block_format=mxfp4"]
     assert main([*words, "--bits", "1,2", "--bits", "9"]) == 0
     text = capsys.readouterr().out
@@ -303,23 +285,15 @@ def test_command_prints_the_tables(request, capsys, tmp_path):
     assert found["schemes"][1]["error"] is None and math.isinf(wanted.schemes["error"][1])
 
 
-@pytest.mark.parametrize(
-    "words, sentence",
-    [
-        (["--bits", "x"], "--bits 'x' must be numbers"),
-        (["--bits", "40"], "bits=40.0 is not between 0 and 32"),
-        (["--scheme", "apz"], "apz"),
-        (["--block", "0"], "block=0"),
-    ],
-)
-def test_command_names_what_is_wrong(request, capsys, words, sentence):
+def test_command_names_what_is_wrong(request, capsys):
     trace = request.config.rootpath / "notebooks/data/digits"
-    assert main(["limit", str(trace), "--steps", "0:1", *words]) == 2
-    assert sentence in capsys.readouterr().err
+    for words, sentence in (("--bits x", "--bits 'x' must be numbers"), ("--block 0", "block=0")):
+        assert main(["limit", str(trace), "--steps", "0:1", *words.split()]) == 2
+        assert sentence in capsys.readouterr().err
 
 
 def test_chart_draws_the_numbers(tmp_path):
-    trace = written(tmp_path / "trace", random_steps(11, specials=False))
+    trace = record(tmp_path / "trace", random_steps(11, specials=False))
     found = apscope.limit(trace, ["mx:block_format=mxfp4", "mx", "none:e3m0"], bits=[2, 3])
     chart = limit_chart(found)
     line, coded = chart.lines

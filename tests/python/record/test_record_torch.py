@@ -209,6 +209,11 @@ def test_the_writer_takes_tensors_as_they_are(tmp_path):
     ).tolist() == [1, 1, 1]
 
 
+def test_bfloat16_gradients_are_recorded_exactly():
+    values = torch.tensor([1.0, -0.0, 2.0**-130, 3.140625], dtype=torch.bfloat16)
+    assert to_numpy(values).tolist() == values.tolist()
+
+
 DDP = """
 import os, sys, torch, torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel

@@ -7,8 +7,8 @@ import pytest
 
 import apscope
 from apscope._replay.cluster import work_items
+from apscope._replay.job import Job
 from apscope._replay.parts import Item, parts_by_cost
-from apscope._replay.tasks import Job
 from apscope.record import TraceWriter
 
 

@@ -65,8 +65,6 @@ def test_every_number_of_a_comparison_is_that_of_plain_loops(results, a, b, topo
     assert results.compare(a, b, topology, layers=False).equals(
         found[~found.duplicated("trace")].reset_index(drop=True)
     )
-    steps = comparison.compare_steps(results, a, b, topology)
-    assert steps.nmse_a.notna().any()
     cells = comparison.ratios(results, a, b, topology)
     assert set(zip(cells.topology_a, cells.topology_b)) == {used, ("wire", "wire")}
 
@@ -191,17 +189,10 @@ def test_results_without_a_place_in_common_are_refused(results):
     [("aps:e4m3", "dynamic_loss_scaling:e4m3"), ("none:fp32", MIXED), ("mine(1)", "aps:e4m3")],
 )
 def test_ratios_of_layers_and_steps_are_what_a_comparison_sums_up(results, a, b):
-    whole, cells, steps = (
-        results.compare(a, b, "ring"),
-        comparison.ratios(results, a, b, "ring"),
-        comparison.compare_steps(results, a, b, "ring"),
-    )
+    whole, cells = results.compare(a, b, "ring"), comparison.ratios(results, a, b, "ring")
     for trace, part in whole.groupby("trace"):
-        mine, by_step = cells[cells.trace == trace], steps[steps.trace == trace]
-        assert (
-            mine.layer.unique().tolist() == part.layer.tolist()[1:]
-            and by_step.step.is_monotonic_increasing
-        )
+        mine = cells[cells.trace == trace]
+        assert mine.layer.unique().tolist() == part.layer.tolist()[1:]
         for one in part.to_dict("records")[1:]:
             ratio = mine[mine.layer == one["layer"]].ratio.dropna()
             assert (
@@ -209,16 +200,6 @@ def test_ratios_of_layers_and_steps_are_what_a_comparison_sums_up(results, a, b)
                 and (ratio < 1).sum() == one["wins"]
                 and same(one["worst_ratio"], ratio.max())
             )
-        assert (
-            len(by_step) == part.steps.iloc[0]
-            and (by_step.nmse_a < by_step.nmse_b).sum() == part.wins.iloc[0]
-        )
-        kept = mine[mine.step.isin(by_step.step)]
-        assert (
-            by_step.layers_won.sum() == (kept.nmse_a < kept.nmse_b).sum()
-            and by_step.layers_level.sum() == (kept.nmse_a == kept.nmse_b).sum()
-        )
-        assert by_step.layers_lost.sum() == (kept.nmse_a > kept.nmse_b).sum()
 
 
 def test_any_spelling_of_a_scheme_is_taken_and_an_absent_one_told(results):

@@ -1,5 +1,5 @@
-"""bucket=SIZE: blocks counted through the tensors of a bucket. The reference: the bucket as one
-array (NumPy), quantize_blocks or the exchange of that one array, and its parts."""
+"""bucket=SIZE: blocks counted through the tensors of a bucket. The reference: the exchange of the
+bucket as one array (NumPy), and its parts."""
 
 import math
 
@@ -102,46 +102,6 @@ def test_a_bucket_is_one_array(spec, workers, limit, special):
             alone = apscope.exchange(spec, x[name], topology="sequential").reduced
             differs = differs or not np.array_equal(bits(alone), bits(wanted))
     assert differs  # else the test would say nothing
-
-
-@pytest.mark.parametrize(
-    "spec, block_format",
-    [
-        ("mx", "mxfp8_e4m3"),
-        ("mx:block_format=mxfp4,nonfinite=torchao", "mxfp4,nonfinite=torchao"),
-        ("mx:block_format=bfp:4:16", "bfp:4:16"),
-        ("nvfp4:rounding=ties_to_even,rht=false,agree=local", "nvfp4"),
-    ],
-)
-@pytest.mark.parametrize("limit", LIMITS)
-def test_the_message_is_quantize_blocks_of_the_bucket(spec, block_format, limit):
-    x = gradients(1, seed=7, special=True)
-    found = exchanged(with_bucket(spec, limit), x, workers=1)
-    for names in buckets(x, limit):
-        wanted = apscope.quantize_blocks(joined(x, names), block_format)[0]
-        for name, part in parts(x, names, wanted).items():
-            assert np.array_equal(bits(found[name]), bits(part)), name
-
-
-@pytest.mark.parametrize("unit", [1, 16, 40])
-@pytest.mark.parametrize("limit", LIMITS)
-def test_aps_shifts_of_the_bucket_by_numpy(unit, limit):
-    """A unit's power of two from the largest magnitude of all workers, and the decoded sum."""
-    x = gradients(3, seed=1)
-    found = exchanged(
-        f"aps:e5m2,unit={unit},accumulate=exact,bucket={limit}", x, workers=3, topology="ring"
-    )
-    for names in buckets(x, limit):
-        whole = joined(x, names).astype(np.float64)
-        total = np.zeros(whole.shape[1])
-        for first in range(0, whole.shape[1], unit):
-            part = slice(first, first + unit)
-            amax = np.abs(whole[:, part]).max()
-            scale = 2.0 ** (15 - math.ceil(math.log2(3 * amax))) if amax else 1.0
-            codes = apscope.quantize(scale * whole[:, part], "e5m2")
-            total[part] = (codes / scale).sum(axis=0)
-        for name, wanted in parts(x, names, total).items():
-            assert np.array_equal(found[name], wanted.astype(np.float32)), name
 
 
 @pytest.mark.parametrize(
@@ -273,23 +233,6 @@ def test_draws_have_the_stated_moments(tmp_path, spec):
         bias = np.array([frame.bias[i] for frame in seeds])
         spread = bias.std(ddof=1) / math.sqrt(len(bias))
         assert abs(bias.mean() - one.expected_bias[i]) <= 5 * spread + 1e-15, one.tensor[i]
-
-
-def test_threads_shards_and_files_change_no_byte(tmp_path):
-    steps = [gradients(3, seed=s, special=s == 1) for s in range(3)]
-    trace = record(tmp_path / "t", steps)
-    specs = [with_bucket(spec, "400") for spec in EXACT[::3]]
-    specs += ["aps:e4m3,unit=16,rounding=stochastic,bucket=400", "nvfp4:bucket=1KB"]
-    one = apscope.replay(trace, specs, topology=["ring", "two_phase"], threads=1)
-    many = apscope.replay(trace, specs, topology=["ring", "two_phase"], threads=4)
-    assert one.frame.equals(many.frame)
-    shards = [
-        apscope.replay(trace, specs, topology=["ring", "two_phase"], shard=(i, 3)) for i in range(3)
-    ]
-    for i, shard in enumerate(shards):
-        shard.save(tmp_path / f"shard{i}")
-    merged = apscope.merge([tmp_path / f"shard{i}" for i in range(3)])
-    assert merged.frame.equals(one.frame)
 
 
 def test_neighbours_are_those_of_the_selection_and_of_the_branch(tmp_path):

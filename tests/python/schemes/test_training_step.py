@@ -11,17 +11,6 @@ def step(tensor: str, role: str) -> _core.TrainingStep:
     return _core.TrainingStep(tensor, role, [2, 3], 7, 0, 5, 0.5, 0.1)
 
 
-def test_a_step_keeps_what_it_was_made_of():
-    made = step("conv1." + "weight", "he" + "ad")
-    assert (made.tensor, made.role, made.shape, made.number, made.loss) == (
-        "conv1.weight",
-        "head",
-        [2, 3],
-        7,
-        0.5,
-    )
-
-
 @pytest.mark.skipif(not hasattr(sys, "getrefcount"), reason="this interpreter counts no references")
 def test_names_are_not_kept_alive():
     name, role = sys.intern("a tensor of this test alone"), sys.intern("a role of this test alone")

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 import apscope
-from apscope.record import TraceWriter
+from tests.python.one_bit_claims import bits_of
+from tests.python.recorded import record
 from tests.reference import fp8_two_shot, quickreduce
+from tests.reference.compare import same
 
 WORKERS = (1, 2, 5, 8, 64)
 LENGTHS = (0, 1, 65, 500)
@@ -33,13 +35,6 @@ def inputs(workers, n, seed=0):
         "zeros": np.zeros((workers, n), np.float32),
         "equal sizes": np.copysign(np.float32(0.3), normal),
     }
-
-
-def same(a, b):
-    """The same numbers, -0 apart from 0; every NaN is one."""
-    return np.array_equal(a, b, equal_nan=True) and np.array_equal(
-        np.signbit(a)[~np.isnan(a)], np.signbit(b)[~np.isnan(b)]
-    )
 
 
 @pytest.mark.parametrize("workers", WORKERS)
@@ -121,20 +116,6 @@ def test_fp8_two_shot_is_pytorchs_own_arithmetic(format, workers, n):
         assert same(reduced, result[:n].double().numpy()), name
 
 
-@pytest.mark.parametrize("exponent", [-60, -1, 7, 60])
-@pytest.mark.parametrize("spec", ["fp8_two_shot:e4m3fn", "fp8_two_shot:e5m2,group=16"])
-def test_a_power_of_two_goes_through_real_scales_unchanged(spec, exponent):
-    g = inputs(4, 500)["normal"]
-    one, two = apscope.exchange(spec, g), apscope.exchange(spec, np.ldexp(g, exponent))
-    assert np.array_equal(np.ldexp(one.sent, exponent), two.sent)
-    assert np.array_equal(np.ldexp(one.reduced, exponent), two.reduced)
-
-
-def bits_of(payload, width, count):
-    bits = np.unpackbits(np.frombuffer(payload, np.uint8), bitorder="little")
-    return bits[: width * count].reshape(count, width) @ (1 << np.arange(width))
-
-
 @pytest.mark.parametrize("codec, width", [("int8", 8), ("int6", 6), ("int4", 4)])
 @pytest.mark.parametrize("workers, n", [(2, 128), (4, 1000), (3, 5)])
 def test_quickreduces_payload_is_its_codes_and_zeros_behind(codec, width, workers, n):
@@ -147,7 +128,8 @@ def test_quickreduces_payload_is_its_codes_and_zeros_behind(codec, width, worker
         x = np.zeros(padded, np.float16)
         x[:n] = row
         q = quickreduce.code(x, codec, 2.0**-24, "add", "saturate")[0]
-        assert np.array_equal(bits_of(payload, width, padded), q + quickreduce.LIMITS[codec])
+        codes = bits_of(payload, width * padded).reshape(padded, width) @ (1 << np.arange(width))
+        assert np.array_equal(codes, q + quickreduce.LIMITS[codec])
 
 
 @pytest.mark.parametrize("workers, n, group", [(4, 1001, 0), (2, 1000, 256), (3, 5, 2)])
@@ -182,12 +164,8 @@ def test_a_replay_in_pieces_has_the_exchanges_values(tmp_path, spec):
     """More elements than a piece has, and no multiple of a group."""
     shape = (3, 4500)
     g = [inputs(3, 13500, seed)["normal"].reshape(3, *shape) for seed in range(2)]
-    with TraceWriter(tmp_path / "t", workers=3, reduction="sum") as writer:
-        for step, rows in enumerate(g):
-            for worker, row in enumerate(rows):
-                writer.add(step, worker, "w", row)
-            writer.end_step(step)
-    frame = apscope.replay(tmp_path / "t", spec, topology="ring").frame
+    trace = record(tmp_path / "t", [{"w": rows} for rows in g], "sum")
+    frame = apscope.replay(trace, spec, topology="ring").frame
     frame = frame[(frame.stage == "reduced") & (frame.topology == "own:two_phase")]
     assert len(frame) == 2
     for (_, row), rows in zip(frame.iterrows(), g, strict=True):

@@ -12,20 +12,11 @@ from apscope.schemes import Scheme
 
 #: Spelling -> the canonical spec that it is.
 ACCEPTED_SCHEMES = {
-    "mxfp4": "mx:block_format=mxfp4",
-    "MXFP4": "mx:block_format=mxfp4",
     "mx-fp4": "mx:block_format=mxfp4",
     "mxfp4_e2m1": "mx:block_format=mxfp4",
-    "mxint8": "mx:block_format=mxint8",
-    "MXINT8": "mx:block_format=mxint8",
-    "mxfp8_e4m3": "mx",
-    "MXFP8_E4M3": "mx",
     "mxfp8e4m3": "mx",
-    "mxfp8_e5m2": "mx:block_format=mxfp8_e5m2",
-    "mxfp6_e3m2": "mx:block_format=mxfp6_e3m2",
     "MXFP6-E2M3": "mx:block_format=mxfp6_e2m3",
     "MX": "mx",
-    "NVFP4": "nvfp4",
     "nv_fp4": "nvfp4",
     "bfp:4:32": "mx:block_format=bfp:4:32",
     "BFP:8:16": "mx:block_format=bfp:8:16",

@@ -100,6 +100,18 @@ def test_the_rule_by_hand_bit_for_bit(bits, unit, constant):
     assert len({tuple(w) for w in seen}) > (10 if bits == 8 else 3)
 
 
+def test_offsets_have_few_values_around_the_centre():
+    task = Quadratics()
+    halp = HALP(task.w, RATE, bits=4, mu=MU, seed=1)
+    for _ in range(4):
+        halp.centre(task.closure(None))
+        centre = torch.cat([p.detach().clone() for p in task.w])
+        for _ in range(30):
+            halp.step(task.closure(halp.steps % 6))
+            z = (torch.cat([p.detach() for p in task.w]) - centre) / halp.delta[0]
+            assert torch.allclose(z, z.round(), atol=1e-6) and z.min() >= -8 and z.max() <= 7
+
+
 def test_without_bits_it_is_svrg():
     task, w = Quadratics(), np.zeros(3)
     svrg = HALP(task.w, RATE, bits=None)

@@ -1,6 +1,6 @@
-"""Workers: a loop by hand with PyTorch alone, and resumed runs.
+"""Workers: a loop by hand with PyTorch alone, resumed runs, dropped steps.
 
-Buffers, accumulation and dropped steps: test_hook.py, test_loops.py and test_found_inf.py.
+Buffers, accumulation and parameters that are not used: test_hook.py, test_loops.py, test_fsdp.py.
 """
 
 import numpy as np
@@ -99,6 +99,19 @@ def test_a_resumed_run_gives_the_same_bits(exchange, optimizer, tmp_path):
     for step in range(3, 6):
         second.step(*batch(step))
     assert same(weights(whole.model), weights(second.model))
+
+
+def test_a_dropped_step_leaves_weights_and_optimizer_alone():
+    w = workers("dynamic_loss_scaling:fp16,init=1024")
+    w.step(*batch(0))
+    before, momentum = weights(w.model), str(w.optimizer.state_dict())
+    x, y = batch(1)
+    x[0] = float("inf")
+    w.step(x, y)
+    assert w.skipped and same(before, weights(w.model))
+    assert str(w.optimizer.state_dict()) == momentum
+    w.step(*batch(2))
+    assert not w.skipped and not same(before, weights(w.model))
 
 
 def test_a_model_in_bf16_exchanges_its_gradients_as_fp32():

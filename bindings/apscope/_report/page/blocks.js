@@ -3,7 +3,7 @@
 
 import { figureBox } from "./chart.js";
 import { wireGrid } from "./compare.js";
-import { element, select } from "./dom.js";
+import { choice, element } from "./dom.js";
 import { drawMap, placeOf } from "./draw.js";
 import { clip, figure, percent } from "./text.js";
 
@@ -42,33 +42,30 @@ export function blocksPart(box, state, redraw) {
     place = element("div", { class: "plot" });
   box.append(tools, figureBox("By layer and step", place));
   return (view) => {
-    const held = STATISTICS.filter(([column]) => column in view.rows);
+    const present = STATISTICS.filter(([column]) => column in view.rows);
     const schemes = [...view.schemes.keys()].filter((spec) =>
       view
         .rowsOf(spec, "")
-        .some((i) => held.some(([column]) => !Number.isNaN(view.rows[column][i]))),
+        .some((i) => present.some(([column]) => !Number.isNaN(view.rows[column][i]))),
     );
     if (!schemes.includes(state.blockScheme)) state.blockScheme = schemes[0];
-    if (!held.some(([column]) => column === state.blockColumn)) state.blockColumn = held[0][0];
-    const [, name, number, write] = held.find(([column]) => column === state.blockColumn);
+    const chosen = present.find(([column]) => column === state.blockColumn) ?? present[0];
+    state.blockColumn = chosen[0];
+    const [, name, number, write] = chosen;
     tools.replaceChildren(
-      select(
+      choice(
         "scheme",
         schemes.map((value) => ({ value, text: clip(value, 60) })),
-        state.blockScheme,
-        (value) => {
-          state.blockScheme = value;
-          redraw();
-        },
+        state,
+        "blockScheme",
+        redraw,
       ),
-      select(
+      choice(
         "statistic",
-        held.map(([value, text]) => ({ value, text })),
-        state.blockColumn,
-        (value) => {
-          state.blockColumn = value;
-          redraw();
-        },
+        present.map(([value, text]) => ({ value, text })),
+        state,
+        "blockColumn",
+        redraw,
       ),
     );
     const cells = [];

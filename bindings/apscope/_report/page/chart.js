@@ -63,10 +63,10 @@ export function beside(names, width) {
   const ends = names.map((name) => shortened(name, tail)),
     counts = new Map();
   for (const text of ends) counts.set(text, (counts.get(text) ?? 0) + 1);
-  const told = new Map(
+  const labels = new Map(
     names.map((name, i) => [name, counts.get(ends[i]) > 1 ? shortened(name, clip) : ends[i]]),
   );
-  return { margin: Math.ceil(room) + 12, fit: (name) => told.get(name) };
+  return { margin: Math.ceil(room) + 12, fit: (name) => labels.get(name) };
 }
 
 // Options of Plot, themed; `says` is what the chart shows, in a sentence.

@@ -2,17 +2,13 @@
 // apostrophe.
 
 export function csv(columns, records) {
-  const line = (cells) => cells.map(cell).join(",");
-  return (
-    [line(columns), ...records.map((r) => line(columns.map((c) => r[c])))].join("\r\n") + "\r\n"
-  );
+  const rows = [columns, ...records.map((r) => columns.map((c) => harmless(r[c])))];
+  return rows.map((row) => `${d3.csvFormatRow(row)}\r\n`).join("");
 }
 
-function cell(value) {
-  if (value == null || Number.isNaN(value)) return "";
-  if (typeof value === "number") return String(value);
-  const text = /^'*[=+\-@\t\r＝＋－＠]/.test(value) ? `'${value}` : String(value);
-  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+function harmless(value) {
+  if (typeof value === "string") return /^'*[=+\-@\t\r＝＋－＠]/.test(value) ? `'${value}` : value;
+  return Number.isNaN(value) ? null : value;
 }
 
 export function download(name, text) {

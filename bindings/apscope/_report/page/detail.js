@@ -4,7 +4,6 @@ import { chart, charts, figureBox } from "./chart.js";
 import { element } from "./dom.js";
 import { drawSteps, pair } from "./draw.js";
 import { bias, shares } from "./fill.js";
-import { nmse } from "./rows.js";
 import { clip, figure, percent } from "./text.js";
 
 // Kinds of charts, in their order, and the functions that draw them.
@@ -19,7 +18,7 @@ export function detail(panel, view, state, sides, close) {
   const { layer, step } = state.picked;
   const first = place * view.steps.length;
   const cut = (grid) => grid?.slice(first, first + view.steps.length);
-  const own = sides.map((s, k) => ({
+  const parts = sides.map((s, k) => ({
     name: "AB"[k],
     scheme: s.scheme,
     topology: s.topology,
@@ -41,17 +40,17 @@ export function detail(panel, view, state, sides, close) {
       ...boxes.map(([name, box]) => figureBox(charts.kinds[name].caption, box)),
     ),
   );
-  for (const [name, box] of boxes) PARTS[name](box, charts.kinds[name], view, own, layer, step);
+  for (const [name, box] of boxes) PARTS[name](box, charts.kinds[name], view, parts, layer, step);
 }
 
 // A series of one value per step for A and for B; value(row) of the rows in `which`. Where values
 // overflowed, what is left of them has an error and a bias, they have none.
-function series(view, own, which, value) {
-  return own.flatMap((s) =>
+function series(view, sides, which, value) {
+  return sides.flatMap((s) =>
     view.steps.map((step, j) => {
       const i = s[which]?.[j] ?? -1;
-      const found = i < 0 ? NaN : value(i);
-      const points = typeof found === "number" ? { y: found } : found;
+      const number = i < 0 ? NaN : value(i);
+      const points = typeof number === "number" ? { y: number } : number;
       return { step, name: s.name, ...points, over: i >= 0 && view.rows.overflow[i] > 0 };
     }),
   );
@@ -59,10 +58,10 @@ function series(view, own, which, value) {
 
 const none = (place, text) => place.replaceChildren(element("p", { class: "empty" }, text));
 
-function exponents(place, kind, view, own, layer, step) {
+function exponents(place, kind, view, sides, layer, step) {
   const bars = shares(view.histograms, view.trace, layer, step);
   if (!bars.length) return none(place, "This trace has no nonzero finite values here.");
-  const ranges = own.flatMap((s) => rangeOf(view, s, step));
+  const ranges = sides.flatMap((s) => rangeOf(view, s, step));
   const ends = [...bars.map((b) => b.exponent), ...ranges.flatMap((r) => [r.low, r.high])];
   const top = Math.max(...bars.map((b) => b.share));
   const span = (r) => `${r.name} holds ${r.kind} numbers from 2^${r.low} to 2^${r.high}`;
@@ -130,36 +129,36 @@ function rangeOf(view, { name, scheme, wire }, step) {
   if (!format || !scales.length) return [];
   const scale = scales[scales.length >> 1];
   const { smallest, normal, largest } = format;
-  const held = [{ name, kind: "normal", low: normal - scale, high: largest - scale }];
+  const ranges = [{ name, kind: "normal", low: normal - scale, high: largest - scale }];
   if (smallest < normal)
-    held.push({ name, kind: "subnormal", low: smallest - scale, high: normal - 1 - scale });
-  return held;
+    ranges.push({ name, kind: "subnormal", low: smallest - scale, high: normal - 1 - scale });
+  return ranges;
 }
 
-function scale(place, kind, view, own) {
-  const points = series(view, own, "wire", (i) => view.rows.scale_exponent[i]);
+function scale(place, kind, view, sides) {
+  const points = series(view, sides, "wire", (i) => view.rows.scale_exponent[i]);
   if (points.every((p) => Number.isNaN(p.y)))
     return none(place, "Neither scheme has one power of two as its scale.");
   const says = `Scale exponents of A and B over ${view.steps.length} steps.`;
   drawSteps(place, says, kind, view.steps, { scale: points });
 }
 
-function biasOverSteps(place, kind, view, own) {
-  const points = series(view, own, "judged", (i) => bias(view.rows, i));
+function biasOverSteps(place, kind, view, sides) {
+  const points = series(view, sides, "judged", (i) => bias(view.rows, i));
   const says = "Relative bias of A and B over the steps, with bands of two standard errors.";
   drawSteps(place, says, kind, view.steps, { bias: points });
 }
 
-function origin(place, kind, view, own) {
+function origin(place, kind, view, sides) {
   const loss = (i) => {
-    const value = nmse(view.rows, i);
+    const value = view.rows.nmse[i];
     return value > 0 && Number.isFinite(value) ? value : NaN;
   };
-  const reduced = own.filter((s) => s.topology);
+  const reduced = sides.filter((s) => s.topology);
   const rounded = reduced.filter((s) => s.topology !== "exact");
   const says = "NMSE of A and B over the steps: sent, summed exactly and summed in the format.";
   drawSteps(place, says, kind, view.steps, {
-    sent: series(view, own, "wire", loss),
+    sent: series(view, sides, "wire", loss),
     exact: series(view, reduced, "exact", loss),
     summed: series(view, rounded, "judged", loss),
   });

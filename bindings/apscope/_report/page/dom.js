@@ -34,6 +34,13 @@ export function select(label, options, value, onchange) {
   return element("label", { class: "field" }, element("span", {}, label), list);
 }
 
+// A <select> that sets a key of the state.
+export const choice = (label, options, state, key, redraw) =>
+  select(label, options, state[key], (value) => {
+    state[key] = value;
+    redraw();
+  });
+
 // A folded list of boxes to tick; `chosen` is a Set that is changed in place.
 export function boxes(label, values, chosen, onchange) {
   const summary = element("summary", {});

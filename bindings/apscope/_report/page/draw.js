@@ -12,8 +12,8 @@ export function mostOf(names, cells, row, weight) {
   const sums = new Map();
   for (const c of cells) sums.set(c[row], (sums.get(c[row]) ?? 0) + weight(c));
   const sorted = [...names].sort((x, y) => (sums.get(y) ?? -1) - (sums.get(x) ?? -1));
-  const kept = new Set(sorted.slice(0, MAX_ROWS));
-  return names.filter((name) => kept.has(name));
+  const largest = new Set(sorted.slice(0, MAX_ROWS));
+  return names.filter((name) => largest.has(name));
 }
 
 // A note below a map that leaves rows out.
@@ -98,7 +98,7 @@ export const pair = () => ({ domain: ["A", "B"], range: charts.pair });
 // points answers the pointer.
 export function drawSteps(place, says, kind, steps, series) {
   const { label, log, percent: share } = kind.y;
-  const told = kind.marks.map(([name]) => series[name]).findLast((points) => points.length);
+  const pointed = kind.marks.map(([name]) => series[name]).findLast((points) => points.length);
   const write = share ? percent : figure;
   chart(place, says, {
     height: 230,
@@ -122,11 +122,11 @@ export function drawSteps(place, says, kind, steps, series) {
       share ? Plot.ruleY([0], { strokeOpacity: 0.4 }) : null,
       ...kind.marks.map(([name, shape]) => SHAPES[shape](series[name])),
       Plot.text(
-        told.filter((p) => p.over),
+        pointed.filter((p) => p.over),
         { x: "step", y: "y", text: () => "×", fill: "name", fontSize: 13 },
       ),
       Plot.tip(
-        told,
+        pointed,
         Plot.pointerX({
           x: "step",
           y: "y",

@@ -4,20 +4,19 @@
 // The histogram of one layer, at one step or all: {exponent, share} of its finite values,
 // ascending.
 export function shares(h, traceName, layer, step = null) {
-  const counts = new Map();
   const code = h.tensor.levels.indexOf(layer);
   const trace = h.trace.levels.indexOf(traceName);
   const finite = h.kind.levels.indexOf("finite");
-  let total = 0;
-  for (let i = 0; i < h.length; i++) {
-    if (h.tensor.codes[i] !== code || h.trace.codes[i] !== trace) continue;
-    if (h.kind.codes[i] !== finite || (step != null && h.step && h.step[i] !== step)) continue;
-    counts.set(h.exponent[i], (counts.get(h.exponent[i]) ?? 0) + h.count[i]);
-    total += h.count[i];
-  }
-  return [...counts]
-    .map(([exponent, count]) => ({ exponent, share: count / total }))
-    .sort((a, b) => a.exponent - b.exponent);
+  const rows = d3
+    .range(h.length)
+    .filter((i) => h.tensor.codes[i] === code && h.trace.codes[i] === trace)
+    .filter((i) => h.kind.codes[i] === finite && (step == null || !h.step || h.step[i] === step));
+  const sum = (some) => d3.sum(some, (i) => h.count[i]);
+  const counts = d3.rollups(rows, sum, (i) => h.exponent[i]);
+  const total = sum(rows);
+  return d3
+    .sort(counts, ([exponent]) => exponent)
+    .map(([exponent, count]) => ({ exponent, share: count / total }));
 }
 
 // The relative bias of row i and its band of two standard errors: {y, low, high}. With overflow
@@ -28,7 +27,8 @@ export function bias(rows, i) {
   const signed = rows.sum_signed_error[i];
   const y = signed / absolute;
   if (rows.overflow[i] > 0) return { y, low: NaN, high: NaN };
-  const square = Math.max(0, rows.sum_squared_error[i] - signed ** 2 / rows.counted[i]);
+  const squared = rows.nmse[i] * rows.sum_squared_reference[i];
+  const square = Math.max(0, squared - signed ** 2 / rows.counted[i]);
   const half = (2 * Math.sqrt(square)) / absolute;
   return { y, low: y - half, high: y + half };
 }
@@ -41,11 +41,11 @@ const isOrder = ({ topology }) => !/^(two_phase|reduce_scatter|hierarchical:\d+\
 export function additions(records) {
   const bars = [];
   const marks = [];
-  for (const [scheme, own] of Map.groupBy(records.filter(isOrder), (r) => r.scheme)) {
-    const exact = own.find((r) => r.topology === "exact")?.nmse;
-    if (exact === undefined || own.length < 2) continue;
+  for (const [scheme, orders] of Map.groupBy(records.filter(isOrder), (r) => r.scheme)) {
+    const exact = orders.find((r) => r.topology === "exact")?.nmse;
+    if (exact === undefined || orders.length < 2) continue;
     if (exact > 0 && Number.isFinite(exact)) bars.push({ scheme, exact });
-    for (const { topology, nmse, overflowed } of own)
+    for (const { topology, nmse, overflowed } of orders)
       if (topology !== "exact")
         marks.push({ scheme, topology, exact, added: nmse - exact, overflowed });
   }

@@ -1,26 +1,20 @@
 // The bar of filters: trace, reduction, family, format, bits, layer.
 
-import { boxes, element, select } from "./dom.js";
+import { boxes, choice, element, select } from "./dom.js";
 import { clip } from "./text.js";
 
 export function filters(bar, data, state, traces, update) {
   const layerField = element("span");
   const layers = () => {
-    const trace = traces.get(state.trace),
-      roles = new Set(trace.roles.values());
+    const trace = traces.get(state.trace);
     const options = [
       { value: "", text: `all ${trace.layers.length}` },
-      ...[...roles]
+      ...[...new Set(trace.roles.values())]
         .filter(Boolean)
         .map((r) => ({ value: `role ${r}`, text: clip(r), group: "by role" })),
       ...trace.layers.map((l) => ({ value: `layer ${l}`, text: clip(l), group: "one layer" })),
     ];
-    layerField.replaceChildren(
-      select("layers", options, state.layer, (value) => {
-        state.layer = value;
-        update();
-      }),
-    );
+    layerField.replaceChildren(choice("layers", options, state, "layer", update));
   };
   const values = (key) => [...new Set(data.schemes.map((s) => String(s[key])))];
   const topologies = data.tables.rows.topology.levels.filter(

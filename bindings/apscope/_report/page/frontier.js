@@ -11,7 +11,7 @@ import {
   powersOfTen,
   symbolOf,
 } from "./chart.js";
-import { element, select } from "./dom.js";
+import { choice, element } from "./dom.js";
 import { stepFront } from "./fill.js";
 import { formsOf, places } from "./places.js";
 import { clip, figure, percent, seconds } from "./text.js";
@@ -29,12 +29,8 @@ export function frontierPart(box, state, redraw) {
   const { measures, costs } = charts.front;
   const options = Object.entries(measures).map(([value, text]) => ({ value, text }));
   const places = Object.keys(costs).map((key) => [key, element("div", { class: "plot" })]);
-  const choose = (value) => {
-    state.measure = value;
-    redraw();
-  };
   box.append(
-    element("div", { class: "tools" }, select("error", options, state.measure, choose)),
+    element("div", { class: "tools" }, choice("error", options, state, "measure", redraw)),
     element(
       "div",
       { class: "pair" },
@@ -241,7 +237,7 @@ function namesOf(named, points, front, px, py) {
   });
   const [left, right] = px.range(),
     [bottom, top] = py.range();
-  const found = places(
+  const fitting = places(
     named.map((p, i) => ({
       x: px(p.x),
       y: py(p.drawn),
@@ -253,8 +249,8 @@ function namesOf(named, points, front, px, py) {
     LETTERS,
   );
   return named.flatMap((p, i) => {
-    if (!found[i]) return [];
-    const { form, end } = found[i];
+    if (!fitting[i]) return [];
+    const { form, end } = fitting[i];
     const [x1, y1, x2, y2] = [p.x, p.drawn, px.invert(end[0]), py.invert(end[1])];
     const far = Math.hypot(end[0] - px(p.x), end[1] - py(p.drawn)) > BESIDE;
     const textAnchor = x2 < x1 ? "end" : "start";

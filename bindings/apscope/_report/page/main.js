@@ -57,7 +57,7 @@ async function start() {
     formats: every("format"),
     bits: every("bits"),
   };
-  const traces = new Map(rows.trace.levels.map((name, code) => [name, traceOf(data, name, code)]));
+  const traces = new Map(rows.trace.levels.map((name) => [name, traceOf(data, name)]));
   const sight = new Set();
   const parts = Object.entries(PARTS)
     .map(([id, make]) => ({ id, section: document.getElementById(id), make }))

@@ -1,4 +1,4 @@
-// The parts of the squared errors of A and B: bars of the five columns split_..., which add up
+// The parts of the squared errors of A and B: bars of the core's five sums split_..., which add up
 // to the squared error.
 
 import { chart } from "./chart.js";
@@ -13,40 +13,25 @@ const PARTS = [
   ["interaction", "#d4a017", "products of these errors: below 0 if they cancel"],
 ];
 
-// Sums over the steps of the layers that count, or of `layer` alone; skipped steps have no parts.
-export function partSums(view, { scheme, topology, judged }, counts, layer) {
-  const { rows, layers, steps, sums: table } = view;
-  const chosen = new Set();
-  let reference = 0,
-    overflow = 0;
-  for (let i = 0; i < judged.length; i++) {
-    const own = layers[Math.floor(i / steps.length)];
-    if (!counts[i] || rows.skipped[judged[i]] || (layer && own !== layer)) continue;
-    chosen.add(own);
-    overflow += rows.overflow[judged[i]] || 0;
-    reference += rows.sum_squared_reference[judged[i]];
-  }
-  const sums = Object.fromEntries(PARTS.map(([name]) => [name, 0]));
-  for (const i of view.sumsOf(scheme, topology))
-    if (chosen.has(table.tensor.levels[table.tensor.codes[i]]))
-      for (const [name] of PARTS) sums[name] += table[`split_${name}`][i];
-  const error = Object.values(sums).reduce((a, b) => a + b, 0);
-  return { sums, error, overflow, nmse: reference > 0 ? error / reference : NaN };
-}
-
-export function drawParts(place, view, sides, counts, layer) {
-  const found = sides.map((s, k) => ({
-    name: "AB"[k],
-    ...partSums(view, s, counts, layer),
-  }));
-  const told = found.filter(
-    (f) => f.error > 0 && !f.overflow && PARTS.every(([name]) => !Number.isNaN(f.sums[name])),
-  );
-  const over = found
+// Of the layers of `filter`, all steps; a step that a scheme skipped has no parts.
+export function drawParts(place, view, sides, filter) {
+  const results = sides.map(({ scheme, topology }, k) => {
+    const figure = (column) => view.figureOf(column, filter, scheme, topology);
+    const parts = PARTS.map(([name]) => figure(`split_${name}`));
+    const error = d3.sum(parts);
+    return {
+      name: "AB"[k],
+      nmse: figure("nmse"),
+      overflow: figure("mse") === Infinity,
+      shares: parts.map((part) => part / error),
+    };
+  });
+  const drawn = results.filter((f) => !f.overflow && f.shares.every(Number.isFinite));
+  const over = results
     .filter((f) => f.overflow)
     .map((f) => `${f.name} overflowed here, so its error is not finite and has no parts.`)
     .join(" ");
-  if (!told.length)
+  if (!drawn.length)
     return place.replaceChildren(
       element(
         "p",
@@ -55,13 +40,16 @@ export function drawParts(place, view, sides, counts, layer) {
       ),
     );
   const rowName = (f) => `${f.name}, pooled NMSE ${figure(f.nmse)}`;
-  const bars = told.flatMap((f) =>
-    PARTS.map(([name, , says]) => ({ row: rowName(f), name, says, share: f.sums[name] / f.error })),
+  const bars = drawn.flatMap((f) =>
+    PARTS.map(([name, , says], k) => ({ row: rowName(f), name, says, share: f.shares[k] })),
   );
-  const shares = (f) => PARTS.map(([name]) => `${name} ${percent(f.sums[name] / f.error)}`);
-  const words = told.map((f) => `${f.name}: ${shares(f).join(", ")}`).join("; ");
+  const words = drawn
+    .map(
+      (f) => `${f.name}: ${PARTS.map(([name], k) => `${name} ${percent(f.shares[k])}`).join(", ")}`,
+    )
+    .join("; ");
   chart(place, `Parts of the squared errors. ${words}.`, {
-    height: 58 + 30 * told.length,
+    height: 58 + 30 * drawn.length,
     marginLeft: 190,
     marginBottom: 34,
     x: {
@@ -70,7 +58,7 @@ export function drawParts(place, view, sides, counts, layer) {
       tickFormat: (v) => `${v} %`,
       grid: true,
     },
-    y: { type: "band", domain: told.map(rowName), label: null },
+    y: { type: "band", domain: drawn.map(rowName), label: null },
     color: { domain: PARTS.map((p) => p[0]), range: PARTS.map((p) => p[1]), legend: true },
     marks: [
       Plot.barX(bars, {

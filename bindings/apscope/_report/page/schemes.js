@@ -13,10 +13,10 @@ export function schemesPart(box, state, redraw, data) {
     "underflow_wire",
     "volume",
   ]);
-  const column = (key, label, title, text, shown = false) => ({
+  const column = (key, label, text, shown = false) => ({
     key,
     label,
-    title,
+    title: data.figureSays[key],
     text: (r) => text(r[key]),
     numeric: true,
     shown: narrow ? few.has(key) : shown,
@@ -40,68 +40,35 @@ export function schemesPart(box, state, redraw, data) {
       text: (r) => r.scheme,
     },
     words("topology", "reduction", "two phases, order of additions, or the scheme's own", true),
-    column(
-      "error_over_noise",
-      "error over noise",
-      "squared error over the noise of the batch, in the typical block",
-      figure,
-      true,
-    ),
-    {
-      ...column("step_nmse", "step NMSE", "mean over the steps of the step's NMSE", figure, true),
-      text: marked,
-    },
+    column("error_over_noise", "error over noise", figure, true),
+    { ...column("step_nmse", "step NMSE", figure, true), text: marked },
     column(
       "layer_cosine",
       "layer cosine",
-      "mean over layers and steps",
       (v) => (v == null || Number.isNaN(v) ? "–" : v.toFixed(4)),
       true,
     ),
-    column("worst_nmse", "worst NMSE", "of one layer at one step", nmseText, true),
-    column(
-      "underflow_wire",
-      "underflow, wire",
-      "nonzero values that a worker sends as 0",
-      percent,
-      true,
-    ),
-    column("underflow_reduced", "underflow, reduced", "nonzero sums that became 0", percent, true),
-    column(
-      "relative_bias",
-      "relative bias",
-      "sum of sign(x)(y - x) over sum of |x|",
-      percent,
-      true,
-    ),
-    column(
-      "volume",
-      "volume",
-      "bytes of the busiest rank divided by those of an fp32 ring",
-      figure,
-      true,
-    ),
-    column("speedup", "speed-up", "modelled, against the fp32 ring", figure, true),
-    column(
-      "expected_variance",
-      "expected variance",
-      "over the random draws, relative to the mean square; 0 for deterministic schemes",
-      figure,
-    ),
-    column("nmse", "pooled NMSE", "all layers and steps together", nmseText),
-    words("worst_layer", "layer of the worst NMSE", "at one step"),
-    column("worst_step", "step of the worst NMSE", "of that layer", (v) => String(v)),
-    column("time", "time", "modelled, a step", seconds),
+    column("worst_nmse", "worst NMSE", nmseText, true),
+    column("underflow_wire", "underflow, wire", percent, true),
+    column("underflow_reduced", "underflow, reduced", percent, true),
+    column("relative_bias", "relative bias", percent, true),
+    column("volume", "volume", figure, true),
+    column("speedup", "speed-up", figure, true),
+    column("expected_variance", "expected variance", figure),
+    column("nmse", "pooled NMSE", nmseText),
+    words("worst_layer", "layer of the worst NMSE", data.figureSays.worst_layer),
+    column("worst_step", "step of the worst NMSE", String),
+    column("time", "time", seconds),
     words("family", "family", "kind of scheme"),
     words("format", "format", "format of the sent values"),
-    column("bits", "bits", "of a value, without side information", String),
-    column("skipped", "skipped", "steps", String),
-    column("overflowed", "overflowed", "steps", String),
-    column("nonfinite", "NaN or infinite", "steps with such gradients, which are left out", String),
+    { ...column("bits", "bits", String), title: "of a value, without side information" },
+    column("skipped", "skipped", String),
+    column("overflowed", "overflowed", String),
+    column("nonfinite", "NaN or infinite", String),
   ];
   const known = new Set(columns.map((c) => c.key));
-  for (const [key, says] of Object.entries(data.figureSays))
-    if (!known.has(key)) columns.push(column(key, key.replaceAll("_", " "), says, figure));
+  for (const key of Object.keys(data.figureSays))
+    if (!known.has(key)) columns.push(column(key, key.replaceAll("_", " "), figure));
   const table = new Table({
     name: "schemes",
     caption:

@@ -1,20 +1,6 @@
 // Numbers and names for reading.
 
-const SUPERSCRIPT = {
-  "-": "⁻",
-  0: "⁰",
-  1: "¹",
-  2: "²",
-  3: "³",
-  4: "⁴",
-  5: "⁵",
-  6: "⁶",
-  7: "⁷",
-  8: "⁸",
-  9: "⁹",
-};
-
-export const raised = (power) => String(power).replace(/./g, (c) => SUPERSCRIPT[c]);
+export const raised = (power) => String(power).replace(/./g, (c) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[c] ?? "⁻");
 
 // As figure() of report/text.py: significant digits, powers of ten written out, a dash for none.
 export function figure(value, digits = 3) {

@@ -48,23 +48,15 @@ export function underflowPart(box, state) {
   };
 }
 
-// The underflow of a scheme on the wire, in every layer: a cell each.
-function byLayer(view, scheme) {
-  const { filter, underflow_wire } = view.filtered;
-  const kept = new Map(view.layers.map((layer) => [`layer ${layer}`, layer]));
-  return view
-    .filteredOf(scheme, view.judgedOf(scheme))
-    .filter((i) => kept.has(filter.levels[filter.codes[i]]))
-    .map((i) => ({
-      row: scheme,
-      column: kept.get(filter.levels[filter.codes[i]]),
-      value: underflow_wire[i],
-    }));
-}
-
 function drawOverview(place, view) {
   const schemes = view.judged.map((r) => r.scheme);
-  const cells = schemes.flatMap((s) => byLayer(view, s)).filter((c) => !Number.isNaN(c.value));
+  const cells = d3
+    .cross(schemes, view.layers, (scheme, layer) => ({
+      row: scheme,
+      column: layer,
+      value: view.figureOf("underflow_wire", `layer ${layer}`, scheme, view.judgedOf(scheme)),
+    }))
+    .filter((c) => !Number.isNaN(c.value));
   // Sums, since the largest rates are alike as soon as one scheme loses a whole layer everywhere.
   const layers = mostOf(view.layers, cells, "column", (c) => c.value);
   const shown = new Set(layers);

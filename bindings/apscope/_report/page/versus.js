@@ -2,9 +2,9 @@
 // of layers.
 
 import { charts, figureBox } from "./chart.js";
-import { bothMeasured, grid, layerSums, layerTable, ratios, wireGrid } from "./compare.js";
+import { grid, layerTable, ratios, wireGrid } from "./compare.js";
 import { detail } from "./detail.js";
-import { element, select } from "./dom.js";
+import { choice, element, select } from "./dom.js";
 import { drawMap, leftOut, mostOf, placeOf } from "./draw.js";
 import { drawParts } from "./parts.js";
 import { Table } from "./table.js";
@@ -51,15 +51,13 @@ export function versusPart(box, state, redraw) {
       return;
     }
     const sides = reduced(view, state).map(([scheme, topology]) => side(view, scheme, topology));
-    const cells = ratios(view.rows, view.layers, view.steps, sides[0].judged, sides[1].judged);
-    const counts = bothMeasured(view.rows, sides[0].judged, sides[1].judged);
-    const records = layerTable(
-      cells,
-      view.layers,
-      ...sides.map((s) => layerSums(view.rows, view.layers, view.steps, s, counts)),
+    const cells = ratios(
+      view,
+      sides.map((s) => s.judged),
     );
+    const records = layerTable(view, cells, sides);
     said.textContent = sentence(view, sides, records);
-    drawParts(parts, view, sides, counts, state.picked?.layer);
+    drawParts(parts, view, sides, state.picked ? `layer ${state.picked.layer}` : state.layer);
     drawRatios(map, view, cells, records, state, pick);
     table.update(records, state.picked?.layer);
     detail(panel, view, state, sides, () => pick(state.picked.layer, state.picked.step));
@@ -71,9 +69,9 @@ export function reduced(view, state) {
   return [
     [state.a, state.aReduction],
     [state.b, state.bReduction],
-  ].map(([scheme, wanted]) => [
+  ].map(([scheme, selected]) => [
     scheme,
-    view.topologiesOf(scheme).includes(wanted) ? wanted : view.judgedOf(scheme),
+    view.topologiesOf(scheme).includes(selected) ? selected : view.judgedOf(scheme),
   ]);
 }
 
@@ -98,17 +96,17 @@ function choosers(place, view, state, redraw) {
     group: s.family,
   }));
   const sides = reduced(view, state);
-  const set = (key) => (value) => {
-    state[key] = value;
-    redraw();
-  };
   const fields = ["a", "b"].flatMap((key, k) => {
     const [scheme, topology] = sides[k],
       name = key.toUpperCase();
     const names = view.topologiesOf(scheme).map((value) => ({ value, text: view.called(value) }));
+    const reduce = (value) => {
+      state[`${key}Reduction`] = value;
+      redraw();
+    };
     return [
-      select(name, options, scheme, set(key)),
-      names.length ? select(`${name} reduced by`, names, topology, set(`${key}Reduction`)) : null,
+      choice(name, options, state, key, redraw),
+      names.length ? select(`${name} reduced by`, names, topology, reduce) : null,
     ];
   });
   const swap = () => {
@@ -129,7 +127,7 @@ function sentence(view, sides, records) {
     losses = sum("losses");
   const named = (k) => {
     const { scheme, topology } = sides[k],
-      sent = view.volumeOf(scheme, topology);
+      sent = view.figureOf("volume", "", scheme, topology);
     return (
       `${"AB"[k]} = ${scheme}, ${topology ? view.called(topology) : "the wire"}` +
       (sent > 0 ? `, ${figure(sent)} of fp32's bytes` : "")
@@ -184,6 +182,10 @@ function layerColumns() {
     numeric: true,
     shown,
   });
+  const both = (key, label, title, text, shown) =>
+    ["A", "B"].map((side) =>
+      number(`${key}_${side.toLowerCase()}`, `${label} ${side}`, title(side), text, shown),
+    );
   return [
     {
       key: "layer",
@@ -201,21 +203,12 @@ function layerColumns() {
       figure,
     ),
     number("worst_ratio", "worst ratio", "the largest ratio over the steps", figure),
-    number("nmse_a", "NMSE A", "pooled over the steps, after the reduction", nmseText),
-    number("nmse_b", "NMSE B", "pooled over the steps, after the reduction", nmseText),
-    number("underflow_a", "underflow A", "nonzero values that A sends as 0", percent),
-    number("underflow_b", "underflow B", "nonzero values that B sends as 0", percent),
-    number(
-      "accumulation_a",
-      "accumulation A",
-      "share of the reduced squared error that the rounded additions made",
-      percent,
-      false,
-    ),
-    number(
-      "accumulation_b",
-      "accumulation B",
-      "share of the reduced squared error that the rounded additions made",
+    ...both("nmse", "NMSE", () => "pooled over the steps, after the reduction", nmseText),
+    ...both("underflow", "underflow", (side) => `nonzero values that ${side} sends as 0`, percent),
+    ...both(
+      "accumulation",
+      "accumulation",
+      () => "share of the reduced squared error that the rounded additions made",
       percent,
       false,
     ),

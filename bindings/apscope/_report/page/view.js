@@ -1,79 +1,60 @@
-// The data of the page's parts: one trace's rows, its layers that are kept, its schemes that are
-// kept.
+// The data of the page's parts: one trace's rows, its layers and its schemes that the filters keep.
 
 import { front, judged, judgedTopology, rankOf } from "./ranking.js";
-import { record, rowIndex, spans } from "./rows.js";
+import { record, rowIndex, rowsOfTrace } from "./rows.js";
 
 // Data that depends only on the trace.
-export function traceOf(data, name, code) {
-  const { rows, sums, figures, filtered } = data.tables,
-    span = spans(rows)[code];
-  const index = (table, ...columns) =>
-    rowIndex(table, spans(table)[table.trace.levels.indexOf(name)], columns);
-  const staged = (table) => {
-    const found = index(table, "scheme", "topology", "stage");
-    return (scheme, topology, atWire = topology === "") =>
-      found(scheme, topology, atWire ? "wire" : "reduced");
-  };
-  const steps = new Set(),
-    layers = new Map(),
-    found = new Map();
-  for (let i = span[0]; i < span[1]; i++) {
-    steps.add(rows.step[i]);
-    if (!layers.has(rows.tensor.codes[i]))
-      layers.set(rows.tensor.codes[i], rows.role.levels[rows.role.codes[i]]);
-    const s = rows.scheme.codes[i];
-    if (!found.has(s)) found.set(s, new Set());
-    found.get(s).add(rows.topology.codes[i]);
-  }
+export function traceOf(data, name) {
+  const { rows, figures, filtered } = data.tables;
+  const index = (table, ...columns) => rowIndex(table, rowsOfTrace(table, name), columns);
+  const staged = index(rows, "scheme", "topology", "stage");
+  const whole = index(figures, "scheme", "topology"),
+    part = index(filtered, "filter", "scheme", "topology");
+  const cells = rowsOfTrace(rows, name);
+  const textOf = (column) => (i) => column.levels[column.codes[i]];
+  const roles = d3.rollup(cells, ([i]) => textOf(rows.role)(i), textOf(rows.tensor));
   return {
     name,
-    span,
-    steps: [...steps].sort((a, b) => a - b),
-    layers: [...layers.keys()].map((c) => rows.tensor.levels[c]),
-    roles: new Map([...layers].map(([c, role]) => [rows.tensor.levels[c], role])),
-    rowsOf: staged(rows),
-    sumsOf: staged(sums),
-    topologies: new Map(
-      [...found].map(([s, t]) => [
-        rows.scheme.levels[s],
-        [...t].map((c) => rows.topology.levels[c]),
-      ]),
+    steps: d3.sort(new Set(cells.map((i) => rows.step[i]))),
+    layers: [...roles.keys()],
+    roles,
+    topologies: d3.rollup(
+      cells,
+      (own) => [...new Set(own.map(textOf(rows.topology)))],
+      textOf(rows.scheme),
     ),
-    figures: new Map(
-      index(
-        figures,
-        "trace",
-      )(name).map((i) => {
-        const r = summaryOf(figures, i);
-        return [`${r.scheme} ${r.topology}`, r];
-      }),
-    ),
+    rowsOf: (scheme, topology, atWire = topology === "") =>
+      staged(scheme, topology, atWire ? "wire" : "reduced"),
+    summaries: rowsOfTrace(figures, name),
     filtered: index(filtered, "filter"),
-    filteredOf: index(filtered, "scheme", "topology"),
+    // The core's figure of the layers that a filter keeps, over all steps.
+    figureOf: (column, filter, scheme, topology) =>
+      (filter
+        ? filtered[column][part(filter, scheme, topology)[0]]
+        : figures[column][whole(scheme, topology)[0]]) ?? NaN,
     records: new Map(),
   };
-}
-
-function summaryOf(table, i) {
-  const r = record(table, i);
-  return { ...r, worst_layer: r.worst_layer || null };
 }
 
 // The records of the layers that a filter keeps, or of all. Costs are modelled for whole models and
 // steps are counted of the trace; neither depends on the layers that are kept.
 function recordsOf(data, trace, filter, all) {
-  if (all) return [...trace.figures.values()];
-  return trace.filtered(filter).map((i) => {
-    const r = summaryOf(data.tables.filtered, i),
-      whole = trace.figures.get(`${r.scheme} ${r.topology}`);
-    return { ...r, ...Object.fromEntries(data.wholeFigures.map((key) => [key, whole[key]])) };
+  const { figures, filtered } = data.tables;
+  const records = all
+    ? trace.summaries.map((i) => record(figures, i))
+    : trace.filtered(filter).map((i) => record(filtered, i));
+  return records.map((r) => {
+    const whole = data.wholeFigures.map((key) => [
+      key,
+      trace.figureOf(key, "", r.scheme, r.topology),
+    ]);
+    return { ...r, ...Object.fromEntries(whole), worst_layer: r.worst_layer || null };
   });
 }
 
 // Layers that a filter keeps: all (""), those of a role ("role conv"), or one ("layer
 // conv1.weight").
-export function keptLayers(trace, filter) {
+function layersOf(trace, filter) {
   if (!filter) return trace.layers;
   const what = filter.slice(filter.indexOf(" ") + 1);
   if (filter.startsWith("layer ")) return trace.layers.filter((l) => l === what);
@@ -82,11 +63,11 @@ export function keptLayers(trace, filter) {
 
 export function look(data, trace, state) {
   const rows = data.tables.rows;
-  const layers = keptLayers(trace, state.layer);
+  const layers = layersOf(trace, state.layer);
   const schemes = new Map(
     data.schemes.filter((s) => trace.topologies.has(s.spec)).map((s) => [s.spec, s]),
   );
-  const kept = (spec) => {
+  const selected = (spec) => {
     const s = schemes.get(spec);
     return (
       state.families.has(s.family) && state.formats.has(s.format) && state.bits.has(String(s.bits))
@@ -101,7 +82,7 @@ export function look(data, trace, state) {
     );
   }
   const topologiesOf = (spec) => (trace.topologies.get(spec) ?? []).filter(Boolean);
-  const everyTopology = trace.records.get(state.layer).filter((r) => kept(r.scheme));
+  const everyTopology = trace.records.get(state.layer).filter((r) => selected(r.scheme));
   return {
     state,
     rows,
@@ -112,18 +93,13 @@ export function look(data, trace, state) {
     judged: judged(everyTopology, state.topology),
     kindOf: (topology) => data.reductionKinds[topology],
     trace: trace.name,
-    span: trace.span,
     steps: trace.steps,
     rowsOf: trace.rowsOf,
-    sums: data.tables.sums,
-    sumsOf: trace.sumsOf,
-    filtered: data.tables.filtered,
-    filteredOf: trace.filteredOf,
+    figureOf: trace.figureOf,
     histograms: data.tables.histograms,
     formats: data.formats,
     topologiesOf,
     called: (topology) => data.reductionNames[topology] ?? topology,
-    volumeOf: (spec, topology) => trace.figures.get(`${spec} ${topology}`)?.volume ?? NaN,
     judgedOf: (spec) => judgedTopology(topologiesOf(spec), state.topology),
   };
 }

@@ -61,7 +61,7 @@ def _forward(
         raise ValueError("is_causal needs attn_mask, as it does in torch.nn.MultiheadAttention")
     alone = query.dim() == 2
     swapped = not m.batch_first and not alone
-    given = [
+    operands = [
         t.unsqueeze(0) if alone else t.transpose(0, 1) if swapped else t
         for t in (query, key, value)
     ]
@@ -70,7 +70,7 @@ def _forward(
     biases = [None] * 3 if m.in_proj_bias is None else m.in_proj_bias.chunk(3)
     q, k, v = (
         parts[name].linear(t, w, b).unflatten(-1, (m.num_heads, -1)).transpose(1, 2)
-        for name, t, w, b in zip(("query", "key", "value"), given, _weights(m), biases)
+        for name, t, w, b in zip(("query", "key", "value"), operands, _weights(m), biases)
     )
     scores = parts["scores"].matmul(q / math.sqrt(q.shape[-1]), k.mT)
     scores = scores + _mask(attn_mask, scores.shape)

@@ -61,12 +61,12 @@ def _batch_norm(m: Any, parts: Parts, x: torch.Tensor) -> torch.Tensor:
     if m.training and m.track_running_stats and m.num_batches_tracked is not None:
         m.num_batches_tracked.add_(1)
         factor = 1.0 / float(m.num_batches_tracked) if m.momentum is None else m.momentum
-    kept = not m.training or m.track_running_stats
+    tracked = not m.training or m.track_running_stats
     by_batch = m.training or (m.running_mean is None and m.running_var is None)
 
     def compute(x: torch.Tensor, w: torch.Tensor | None) -> torch.Tensor:
         return functional.batch_norm(
-            x, m.running_mean if kept else None, m.running_var if kept else None, w, m.bias,
+            x, m.running_mean if tracked else None, m.running_var if tracked else None, w, m.bias,
             by_batch, factor, m.eps,
         )  # fmt: skip
 

@@ -18,26 +18,26 @@ from .uses import Clock
 
 def schedule_of(recipe: Any) -> dict[int, Any]:
     """First step -> recipe, ascending from 0; presets by their names."""
-    given = recipe if isinstance(recipe, Mapping) and not _are_patterns(recipe) else {0: recipe}
-    steps = [integer("a schedule's step", step, 0, 2**31 - 1) for step in given]
+    recipes = recipe if isinstance(recipe, Mapping) and not _are_patterns(recipe) else {0: recipe}
+    steps = [integer("a schedule's step", step, 0, 2**31 - 1) for step in recipes]
     if sorted(steps) != steps or steps[:1] != [0]:
         raise ValueError(f"the steps of a schedule must begin with 0 and ascend; they are {steps}")
-    return {step: _named(r) for step, r in zip(steps, given.values(), strict=True)}
+    return {step: _named(r) for step, r in zip(steps, recipes.values(), strict=True)}
 
 
-def _are_patterns(given: Mapping[Any, Any]) -> bool:
-    return bool(given) and all(isinstance(key, str) for key in given)
+def _are_patterns(recipe: Mapping[Any, Any]) -> bool:
+    return bool(recipe) and all(isinstance(key, str) for key in recipe)
 
 
-def _named(given: Any) -> Any:
+def _named(recipe: Any) -> Any:
     """A preset by its name, patterns as one recipe; other values unchanged."""
     from .presets import preset
 
-    if isinstance(given, str):
-        return preset(given)
-    if isinstance(given, Mapping) and _are_patterns(given):
-        return by_patterns({pattern: _named(one) for pattern, one in given.items()})
-    return given
+    if isinstance(recipe, str):
+        return preset(recipe)
+    if isinstance(recipe, Mapping) and _are_patterns(recipe):
+        return by_patterns({pattern: _named(one) for pattern, one in recipe.items()})
+    return recipe
 
 
 Found = tuple[str, nn.Module, dict[str, Part]]
@@ -47,13 +47,13 @@ def parts_of(
     model: nn.Module, bound: list[Bound], clock: Clock
 ) -> tuple[list[Found], dict[str, str]]:
     """Modules with quantized parts, and these; the other modules, and their class."""
-    found: list[Found] = []
-    kept: dict[str, str] = {}
+    quantized: list[Found] = []
+    others: dict[str, str] = {}
     for name, module in model.named_modules():
         kind = kind_of(module)
         if kind is None:
             if any(True for _ in module.parameters(recurse=False)):
-                kept[name] = type(module).__name__
+                others[name] = type(module).__name__
             continue
         parts = _parts(name, module, kind, bound, clock)
         if any(p.uses or _emulates(p) for p in parts.values()) or any(
@@ -61,10 +61,10 @@ def parts_of(
         ):
             if (sentence := kind.refuse(module)) is not None:
                 raise ValueError(f"{name} ({kind.type.__name__}) cannot be quantized: {sentence}")
-            found.append((name, module, parts))
+            quantized.append((name, module, parts))
         else:
-            kept[name] = kind.type.__name__
-    return found, kept
+            others[name] = kind.type.__name__
+    return quantized, others
 
 
 def _emulates(part: Part) -> bool:
@@ -76,19 +76,19 @@ def _parts(
 ) -> dict[str, Part]:
     made = {}
     for below, sort in kind.parts(module).items():
-        whole = f"{name}:{below}" if below else name
+        full_name = f"{name}:{below}" if below else name
 
-        def of(one: Bound, whole: str = whole) -> Callable[[str], Cast | Sum | None]:
+        def of(one: Bound, full_name: str = full_name) -> Callable[[str], Cast | Sum | None]:
             def spec(role: str) -> Cast | Sum | None:
-                given = one.format_for(whole, module, role)
+                value = one.format_for(full_name, module, role)
                 try:
-                    return as_sum(given) if role in SUMS else as_cast(given)
+                    return as_sum(value) if role in SUMS else as_cast(value)
                 except (TypeError, ValueError) as error:
-                    raise type(error)(f"{whole}, {role}: {error}") from None
+                    raise type(error)(f"{full_name}, {role}: {error}") from None
 
             return spec
 
-        made[below] = Part(whole, sort, [of(one) for one in bound], clock)
+        made[below] = Part(full_name, sort, [of(one) for one in bound], clock)
         _check_hadamard(made[below])
     return made
 
@@ -135,12 +135,12 @@ def kept_in(parts: list[Found], bound: list[Bound]) -> list[nn.Parameter]:
 
 def weights_of(parts: list[Found], bound: list[Bound]) -> Weights | None:
     """The one format of all weights."""
-    found = {
+    formats = {
         as_weights(one.format_for(name, module, WEIGHT_UPDATE)) for name, module, _ in parts for one in bound
     } - {None}  # fmt: skip
-    if len(found) > 1:
+    if len(formats) > 1:
         raise ValueError(
-            f"weights are in {' and '.join(sorted(map(str, found)))}; "
+            f"weights are in {' and '.join(sorted(map(str, formats)))}; "
             "an optimizer keeps them in one format"
         )
-    return next(iter(found), None)
+    return next(iter(formats), None)

@@ -90,9 +90,9 @@ def quantize_model(
     if any(is_quantized(m) for m in model.modules()):
         raise ValueError("the model is quantized already; call quantization(model).remove() first")
     schedule = schedule_of(recipe)
-    bound = {first: bind(given, model) for first, given in schedule.items()}
+    bound = {first: bind(one, model) for first, one in schedule.items()}
     clock = Clock(integer("seed", seed, 0, 2**64 - 1), list(bound))
-    parts, kept = parts_of(model, list(bound.values()), clock)
+    parts, others = parts_of(model, list(bound.values()), clock)
     for name, module, _ in parts:
         for p in module.parameters(recurse=False):
             if p.dtype != torch.float32 or p.device.type != "cpu":
@@ -101,10 +101,12 @@ def quantize_model(
                     "have fp32 parameters on the CPU"
                 )
     check_matched(list(bound.values()), parts, model)
-    found = QuantizedModel(model, schedule, parts, clock, list(bound.values()), optimizer, kept)
-    setattr(model, _ATTRIBUTE, found)
+    quantized = QuantizedModel(
+        model, schedule, parts, clock, list(bound.values()), optimizer, others
+    )
+    setattr(model, _ATTRIBUTE, quantized)
     if say is not None:
-        say(str(found))
+        say(str(quantized))
     return model
 
 
@@ -125,13 +127,13 @@ def quantization(model: nn.Module) -> QuantizedModel:
     ValueError
         The model is not quantized.
     """
-    found = getattr(model, _ATTRIBUTE, None)
-    if not isinstance(found, QuantizedModel):
+    quantized = getattr(model, _ATTRIBUTE, None)
+    if not isinstance(quantized, QuantizedModel):
         raise ValueError(
             f"the model ({type(model).__name__}) is not quantized; call quantize_model(model, "
             "recipe) first"
         )
-    return found
+    return quantized
 
 
 class QuantizedModel:
@@ -165,7 +167,7 @@ class QuantizedModel:
         optimizer: torch.optim.Optimizer | None,
         kept: dict[str, str],
     ) -> None:
-        self.model, self._schedule, self._clock, self._kept = model, schedule, clock, kept
+        self.model, self._schedule, self._clock, self._others = model, schedule, clock, kept
         self._parts = parts
         self._observer = Observer(clock)
         self.optimizer: Any = optimizer
@@ -183,10 +185,10 @@ class QuantizedModel:
             )
         self._weights = weights
         self._scaler = Scaler(next((b.loss_scale for b in bound if b.loss_scale), None))
-        for name, module, own in parts:
+        for name, module, module_parts in parts:
             kind = kind_of(module)
             assert kind is not None, name
-            swap(module, kind, own)
+            swap(module, kind, module_parts)
 
     @property
     def steps(self) -> int:
@@ -287,13 +289,13 @@ class QuantizedModel:
 
     def _identity(self) -> str:
         """All casts and sums, as one text."""
-        told = [
+        casts = [
             [p.name, *([u.role, *map(str, u.casts)] for u in p.uses)]
             + ([[r, *map(str, a.sums)] for r, a in p.adders.items()] if p.kind == "product" else [])
             for _, _, parts in self._parts
             for p in parts.values()
         ]
-        return json.dumps([list(self._clock.starts), str(self._weights), str(self._scaler), told])
+        return json.dumps([list(self._clock.starts), str(self._weights), str(self._scaler), casts])
 
     def remove(self) -> None:
         """Restores the layers' own forward functions; the weights are not changed."""
@@ -377,7 +379,7 @@ class QuantizedModel:
     def __str__(self) -> str:
         from .show import text_of
 
-        return text_of(self._parts, self._kept, self._clock, self._weights, self._scaler)
+        return text_of(self._parts, self._others, self._clock, self._weights, self._scaler)
 
     def __repr__(self) -> str:
         count = sum(len(parts) for _, _, parts in self._parts)

@@ -75,8 +75,8 @@ class Observer:
         if self._writer is None or not self._operands:
             return
         for name, calls in self._operands.items():
-            whole = calls[0] if len(calls) == 1 else torch.stack(calls)
-            self._writer.add(self._clock.step, 0, name, whole)
+            stacked = calls[0] if len(calls) == 1 else torch.stack(calls)
+            self._writer.add(self._clock.step, 0, name, stacked)
         self._operands = {}
         self._writer.end_step(self._clock.step)
 
@@ -90,21 +90,21 @@ class Observer:
             self._roles.setdefault(tensor, str(guess_role(f"{name}.weight", x.shape)))
             self._operands.setdefault(tensor, []).append(x.detach().clone())
         if self._observes() or self._clock.dry:
-            found = _measured(cast, x.detach(), y.detach(), axis, matrix)
+            measured = _measured(cast, x.detach(), y.detach(), axis, matrix)
             key = (self._clock.step, name, role)
-            held = self._rows.setdefault(key, {"format": str(cast), "shape": tuple(x.shape)})
+            row = self._rows.setdefault(key, {"format": str(cast), "shape": tuple(x.shape)})
             for column in _ADDED:
-                held[column] = _plus(held.get(column, 0), found[column])
+                row[column] = _plus(row.get(column, 0), measured[column])
             for column, better in (("scale_least", min), ("scale_largest", max)):
-                held[column] = better(held.get(column, found[column]), found[column])
+                row[column] = better(row.get(column, measured[column]), measured[column])
 
     def frame(self) -> pd.DataFrame:
         """One row per step, part and role."""
         import pandas as pd
 
         rows = [
-            {"step": step, "part": name, "role": role, **_derived(held)}
-            for (step, name, role), held in self._rows.items()
+            {"step": step, "part": name, "role": role, **_derived(row)}
+            for (step, name, role), row in self._rows.items()
         ]
         columns = [
             "step", "part", "role", "format", "count", "nonzero", "underflow_rate", "saturated",
@@ -116,8 +116,8 @@ class Observer:
     def results(self, label: str) -> Results:
         """The same rows, as the table of a replay."""
         rows = [
-            (step, f"{name}.{role}", held["shape"], _derived(held))
-            for (step, name, role), held in self._rows.items()
+            (step, f"{name}.{role}", row["shape"], _derived(row))
+            for (step, name, role), row in self._rows.items()
         ]
         return results_of(rows, label, self._clock.seed)
 
@@ -160,16 +160,16 @@ class Observer:
                 value = loss() * model.loss_scale
                 trained = [p for p in model.model.parameters() if p.requires_grad]
                 torch.autograd.grad(value, trained, allow_unused=True)
-            found = self.frame()
+            table = self.frame()
         finally:
             self._rows, self._writer, self._clock.dry = before, writer, False
             self.begin_step()
             with torch.no_grad():
-                for b, kept in buffers:
-                    b.copy_(kept)
-        found = found.sort_values("sqnr_db", kind="stable", ignore_index=True)
-        print(_worst(found.head(worst), float(value.detach()), len(found)))
-        return found
+                for b, copy in buffers:
+                    b.copy_(copy)
+        table = table.sort_values("sqnr_db", kind="stable", ignore_index=True)
+        print(_worst(table.head(worst), float(value.detach()), len(table)))
+        return table
 
 
 def _never(_: int) -> bool:
@@ -241,8 +241,8 @@ def _limits(
     limit = np.repeat(scale * float(f.element.largest), f.block_size, axis)
     limit = np.take(limit, np.arange(x.shape[axis]), axis)
     used = np.add.reduceat(np.abs(x.numpy()), np.arange(0, x.shape[axis], f.block_size), axis) > 0
-    held = scale[used] if used.any() else scale
-    return limit, float(held.min(initial=np.inf)), float(held.max(initial=0.0))
+    scales_used = scale[used] if used.any() else scale
+    return limit, float(scales_used.min(initial=np.inf)), float(scales_used.max(initial=0.0))
 
 
 def _bits(cast: Cast, x: torch.Tensor, axis: int) -> tuple[int, int]:
@@ -262,25 +262,25 @@ def _bits(cast: Cast, x: torch.Tensor, axis: int) -> tuple[int, int]:
     return x.numel() * f.element.storage_bits, side
 
 
-def _derived(held: dict[str, Any]) -> dict[str, Any]:
+def _derived(row: dict[str, Any]) -> dict[str, Any]:
     """The columns that follow from counts and sums."""
 
     def over(a: float, b: float) -> float | None:
         return a / b if b else None
 
-    n, overflow = held["counted"], held["overflow"]
-    error, reference = held["sum_squared_error"], held["sum_squared_reference"]
+    n, overflow = row["counted"], row["overflow"]
+    error, reference = row["sum_squared_error"], row["sum_squared_reference"]
     infinite = float("inf")
     nmse = infinite if overflow else over(error, reference)
-    mean, mse = over(held["sum_error"], n), infinite if overflow else over(error, n)
-    norm = float(np.sqrt(reference) * np.sqrt(held["sum_squared_result"]))
-    cosine = 0.0 if overflow else over(held["sum_product"], norm) if reference else None
+    mean, mse = over(row["sum_error"], n), infinite if overflow else over(error, n)
+    norm = float(np.sqrt(reference) * np.sqrt(row["sum_squared_result"]))
+    cosine = 0.0 if overflow else over(row["sum_product"], norm) if reference else None
     db = None if nmse is None else infinite if nmse == 0 else -10 * float(np.log10(nmse))
     return {
-        **held,
-        "underflow_rate": over(held["underflow"], held["nonzero"]),
+        **row,
+        "underflow_rate": over(row["underflow"], row["nonzero"]),
         "bias": mean,
-        "relative_bias": over(held["sum_signed_error"], held["sum_absolute_reference"]),
+        "relative_bias": over(row["sum_signed_error"], row["sum_absolute_reference"]),
         "mse": mse,
         "variance": None if mse is None or mean is None else mse - mean * mean,
         "nmse": nmse,

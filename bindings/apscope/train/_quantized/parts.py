@@ -37,47 +37,41 @@ class Adder:
         return self.sums[self._clock.phase] is None
 
     def _options(self, s: Sum, training: bool) -> dict[str, Any]:
-        found: dict[str, Any] = {
+        options: dict[str, Any] = {
             "order": s.order, "accumulate": s.accumulate, "rounding": s.rounding,
             "overflow": s.overflow
         }  # fmt: skip
         if "stochastic" in s.rounding:
-            found["seed"] = self._words.next(training)
-        return found
+            options["seed"] = self._words.next(training)
+        return options
 
     def matmul(self, a: torch.Tensor, b: torch.Tensor, *, training: bool) -> torch.Tensor:
         """The product of matrices."""
         s = self.sums[self._clock.phase]
         if s is None:
             return torch.matmul(a, b)
-        found: torch.Tensor = sums.matmul(
+        result: torch.Tensor = sums.matmul(
             a.detach(), b.detach(), s.format, product=s.product, **self._options(s, training)
         )
-        return found
+        return result
 
     def sum(self, rows: torch.Tensor, *, training: bool) -> torch.Tensor:
         """The sum over the first axis, in the product's format and order."""
         s = self.sums[self._clock.phase]
         if s is None:
             return rows.sum(0)
-        found: torch.Tensor = sums.sum(
+        result: torch.Tensor = sums.sum(
             rows.detach(), s.format, axis=0, **self._options(s, training)
         )
-        return found
+        return result
 
 
 class Part:
     """A part of a module, with the methods that its forward function calls.
 
-    Methods take and return fp32 tensors with gradients. `training` is the module's.
-
-    Parameters
-    ----------
-    name : str
-    kind : {"product", "pointwise"}
-    specs : sequence of function of a role
-        One per phase: a Cast, a Sum for the roles of `SUMS`, or None.
-    clock : Clock
+    Methods take and return fp32 tensors with gradients. `training` is the module's. The kind is
+    ``product`` or ``pointwise``; `specs` has a function of a role per phase, which returns a Cast,
+    a Sum for the roles of `SUMS`, or None.
     """
 
     def __init__(

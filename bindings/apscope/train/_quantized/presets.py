@@ -20,10 +20,10 @@ def _mixed_precision() -> Recipe:
 
 def _fp8_training() -> Recipe:
     drawn = Cast("e5m2", rounding="stochastic", overflow="ieee")
-    kept = Cast("e5m2", rounding="stochastic")
+    forward = Cast("e5m2", rounding="stochastic")
     ends = Recipe(weight_update=Weights("fp16", "stochastic"))
     return Recipe(
-        input=kept, weight="e5m2", grad_output=drawn, grad_weight=drawn,
+        input=forward, weight="e5m2", grad_output=drawn, grad_weight=drawn,
         weight_update=Weights("fp16", "stochastic"),
         loss_scale=LossScale(2.0**13, interval=2000, minimum=((0, 2.0**8),)),
         where={"first": ends, "last": ends},
@@ -38,10 +38,10 @@ def _fp8_training() -> Recipe:
 
 
 def _fp8_training_nearest() -> Recipe:
-    kept, drawn = Cast("e5m2"), Cast("e5m2", overflow="ieee")
+    forward, drawn = Cast("e5m2"), Cast("e5m2", overflow="ieee")
     ends = Recipe(weight_update=Weights("fp16", "nearest"))
     return Recipe(
-        input=kept, weight="e5m2", grad_output=drawn, grad_weight=drawn,
+        input=forward, weight="e5m2", grad_output=drawn, grad_weight=drawn,
         weight_update=Weights("fp16", "nearest"), loss_scale=_fp8_training().loss_scale,
         where={"first": ends, "last": ends},
         about="fp8_training with every rounding to nearest, for comparison.",

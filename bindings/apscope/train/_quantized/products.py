@@ -172,9 +172,9 @@ def _of_groups(use: Any, x: torch.Tensor, groups: int, axis: int, train: bool) -
 def _patches(x: torch.Tensor, kernel: Pair, place: tuple[Any, ...]) -> torch.Tensor:
     """(groups, terms, batch * places): terms by channel, row, column; places likewise by image."""
     stride, padding, dilation, groups = place
-    found = unfold(x, kernel, dilation=dilation, padding=padding, stride=stride)
-    terms = found.shape[1] // groups
-    return found.reshape(len(x), groups, terms, -1).permute(1, 2, 0, 3).reshape(groups, terms, -1)
+    patches = unfold(x, kernel, dilation=dilation, padding=padding, stride=stride)
+    terms = patches.shape[1] // groups
+    return patches.reshape(len(x), groups, terms, -1).permute(1, 2, 0, 3).reshape(groups, terms, -1)
 
 
 def _rows(images: torch.Tensor, groups: int) -> torch.Tensor:
@@ -212,8 +212,8 @@ def _input_gradient(
     edges = []
     for i in (1, 0):
         before = dilation[i] * (kernel[i] - 1) - padding[i]
-        whole = x.shape[2 + i] + dilation[i] * (kernel[i] - 1)
-        edges += [before, whole - before - spread.shape[2 + i]]
+        needed = x.shape[2 + i] + dilation[i] * (kernel[i] - 1)
+        edges += [before, needed - before - spread.shape[2 + i]]
     patches = _patches(pad(spread, edges), kernel, ((1, 1), (0, 0), dilation, groups))
     turned = w.flip(2, 3).reshape(groups, len(w) // groups, -1, *kernel).transpose(1, 2)
     y = adder.matmul(turned.reshape(groups, turned.shape[1], -1), patches, training=train)

@@ -165,20 +165,20 @@ class Bound:
     loss_scale: LossScale | None = None
 
 
-def bind(given: Any, model: nn.Module) -> Bound:
+def bind(spec: Any, model: nn.Module) -> Bound:
     """The function of a recipe for a model; a function is used unchanged."""
-    if given is None:
+    if spec is None:
         return Bound(lambda *_: None, {})
-    if isinstance(given, Patterns):
-        return _bind_patterns(given.recipes, model)
-    if not isinstance(given, Recipe):
-        if not callable(given):
+    if isinstance(spec, Patterns):
+        return _bind_patterns(spec.recipes, model)
+    if not isinstance(spec, Recipe):
+        if not callable(spec):
             raise TypeError(
-                f"recipe is {type(given).__name__}; give a Recipe, a preset's name, "
+                f"recipe is {type(spec).__name__}; give a Recipe, a preset's name, "
                 "f(name, module, role), or a mapping of pattern or first step to one of them"
             )
-        return Bound(given, {})
-    recipe, ends = given, _ends(model)
+        return Bound(spec, {})
+    recipe, ends = spec, _ends(model)
     matched: dict[str, list[str]] = {name: [] for name in (*recipe.where, *recipe.also)}
 
     def chosen(name: str, module: nn.Module) -> Recipe | None:
@@ -194,8 +194,8 @@ def bind(given: Any, model: nn.Module) -> Bound:
         return recipe if "product" in kind.parts(module).values() else None
 
     def format_for(name: str, module: nn.Module, role: str) -> Any:
-        own = chosen(name, module)
-        return None if own is None else own.spec(role, name)
+        of_part = chosen(name, module)
+        return None if of_part is None else of_part.spec(role, name)
 
     return Bound(format_for, matched, recipe.loss_scale)
 
@@ -208,10 +208,10 @@ def _bind_patterns(recipes: Mapping[str, Recipe | None], model: nn.Module) -> Bo
         kind = kind_of(module)
         assert kind is not None
         for pattern, one in recipes.items():
-            taken = "product" in kind.parts(module).values() or (
+            is_quantized = "product" in kind.parts(module).values() or (
                 one is not None and kind.type.__name__ in one.also
             )
-            if taken and _matches(pattern, name, ends):
+            if is_quantized and _matches(pattern, name, ends):
                 matched[pattern].append(name)
                 return None if one is None else one.spec(role, name)
         return None

@@ -38,10 +38,10 @@ def _direction(
     """x of shape (steps, batch, n); h and c of shape (batch, cells)."""
     weights = {of: getattr(m, f"weight_{of}_{suffix}") for of in ("ih", "hh")}
     biases = {of: getattr(m, f"bias_{of}_{suffix}") if m.bias else None for of in ("ih", "hh")}
-    given = parts[f"ih_{suffix}"].linear(x, weights["ih"], biases["ih"])
+    products = parts[f"ih_{suffix}"].linear(x, weights["ih"], biases["ih"])
     back = suffix.endswith("_reverse")
     outputs = []
-    for entry in reversed(given.unbind(0)) if back else given.unbind(0):
+    for entry in reversed(products.unbind(0)) if back else products.unbind(0):
         gates = entry + parts[f"hh_{suffix}"].linear(h, weights["hh"], biases["hh"])
         i, f, g, o = gates.chunk(4, -1)
         c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
@@ -72,14 +72,14 @@ def _forward(
     last_h: list[torch.Tensor] = []
     last_c: list[torch.Tensor] = []
     for number, layer in enumerate(lines):
-        found = []
+        outputs = []
         for suffix in layer:
             at = len(last_h)
             y, h, c = _direction(m, parts, suffix, x, hidden[at], cells[at])
-            found.append(y)
+            outputs.append(y)
             last_h.append(h)
             last_c.append(c)
-        x = torch.cat(found, -1)
+        x = torch.cat(outputs, -1)
         if m.dropout and number < len(lines) - 1:
             x = functional.dropout(x, m.dropout, m.training)
     ends = torch.stack(last_h), torch.stack(last_c)

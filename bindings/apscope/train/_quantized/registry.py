@@ -95,8 +95,8 @@ def kind_of(module: nn.Module) -> Kind | None:
     """The registered class of a module; None if it has none, or a forward function of its own."""
     for base in type(module).__mro__:
         if base in _KINDS:
-            kept = type(module).forward is base.forward and "forward" not in vars(module)
-            return _KINDS[base] if kept else None
+            unchanged = type(module).forward is base.forward and "forward" not in vars(module)
+            return _KINDS[base] if unchanged else None
     return None
 
 
@@ -105,17 +105,17 @@ def swap(module: nn.Module, kind: Kind, parts: dict[str, Part]) -> None:
 
     Parameters, buffers, names and hooks stay as they are.
     """
-    own = type(module)
+    cls = type(module)
     module.__dict__["_apscope_parts"] = parts
     # PyTorch's fused transformer layer checks for hooks; with one it calls the layer's modules.
     module.__dict__["_apscope_hook"] = module.register_forward_pre_hook(_nothing)
     module.__class__ = _Type(
-        f"{_PREFIX}{own.__name__}",
-        (own,),
+        f"{_PREFIX}{cls.__name__}",
+        (cls,),
         {
-            "forward": _forward_of(kind.forward, own.forward),
-            "_apscope_class": own,
-            "__module__": own.__module__,
+            "forward": _forward_of(kind.forward, cls.forward),
+            "_apscope_class": cls,
+            "__module__": cls.__module__,
         },
     )
 
@@ -143,8 +143,8 @@ def _forward_of(forward: Callable[..., Any], plain: Callable[..., Any]) -> Calla
     def quantized(self: Any, *args: Any, **kwargs: Any) -> Any:
         inside = self.__dict__.get("_apscope_inside")
         if inside is None:  # of the module, and of modules in it that its own function may pass by
-            found = [m._apscope_parts.values() for m in self.modules() if is_quantized(m)]
-            inside = self.__dict__["_apscope_inside"] = [p for parts in found for p in parts]
+            parts_inside = [m._apscope_parts.values() for m in self.modules() if is_quantized(m)]
+            inside = self.__dict__["_apscope_inside"] = [p for parts in parts_inside for p in parts]
         if not any(p.active for p in inside):
             return plain(self, *args, **kwargs)
         parts: dict[str, Part] = self._apscope_parts

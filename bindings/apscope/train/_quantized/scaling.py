@@ -38,24 +38,16 @@ class Scaler:
         """The loss times the scale."""
         if self.rule is None:
             return loss
-        found: torch.Tensor = (
+        result: torch.Tensor = (
             loss * self._constant if self._dynamic is None else self._dynamic.scale(loss)
         )
-        return found
+        return result
 
     def step(self, optimizer: Any, number: int) -> bool:
         """Divides by the scale and steps, unless a gradient is not finite and the scale is dynamic.
 
-        Parameters
-        ----------
-        optimizer : torch.optim.Optimizer or LowPrecisionWeights
-        number : int
-            Number of the next step, whose minimum applies.
-
-        Returns
-        -------
-        bool
-            Whether the optimizer stepped.
+        `number` is that of the next step, whose minimum applies. Returns whether the optimizer
+        stepped.
         """
         if self._dynamic is None:
             if self.rule is not None:

@@ -11,7 +11,7 @@ from .uses import Clock
 
 def text_of(
     parts: list[Any],
-    kept: dict[str, str],
+    others: dict[str, str],
     clock: Clock,
     weights: Weights | None,
     scaler: Any,
@@ -21,12 +21,17 @@ def text_of(
     inside = sum(p.numel() for _, m, _ in parts for p in m.parameters(recurse=False))
     lines = [
         f"{layers} {'layer is' if layers == 1 else 'layers are'} quantized ({inside:,} "
-        f"parameters), {len(kept)} not" + (f": {_listed(kept)}" if kept else "")
+        f"parameters), {len(others)} not" + (f": {_listed(others)}" if others else "")
     ]
     for phase, first in enumerate(clock.starts):
         if len(clock.starts) > 1:
             lines.append(f"from step {first}:")
-        lines += [line for _, _, own in parts for p in own.values() if (line := _line(p, phase))]
+        lines += [
+            line
+            for _, _, module_parts in parts
+            for p in module_parts.values()
+            if (line := _line(p, phase))
+        ]
     if weights is not None:
         lines.append(f"weights between steps: {weights}")
     if scaler.rule is not None:
@@ -34,24 +39,24 @@ def text_of(
     return "\n".join(lines)
 
 
-def _listed(kept: dict[str, str]) -> str:
-    shown = [f"{name or 'the model'} ({kind})" for name, kind in kept.items()]
+def _listed(others: dict[str, str]) -> str:
+    shown = [f"{name or 'the model'} ({kind})" for name, kind in others.items()]
     return ", ".join(shown[:6]) + (", ..." if len(shown) > 6 else "")
 
 
 def _line(part: Part, phase: int) -> str:
     """`conv1: input e4m3fn, weight e4m3fn, grad_output e5m2; sums fp32 sequential`."""
-    found = [f"{u.role} {u.casts[phase]}" for u in part.uses if u.casts[phase] is not None]
+    casts = [f"{u.role} {u.casts[phase]}" for u in part.uses if u.casts[phase] is not None]
     sums = []
     if part.kind == "product":
-        held = {role.partition(".")[0]: a.sums[phase] for role, a in part.adders.items()}
-        if any(held.values()):
-            same = len(set(held.values())) == 1
+        by_product = {role.partition(".")[0]: a.sums[phase] for role, a in part.adders.items()}
+        if any(by_product.values()):
+            same = len(set(by_product.values())) == 1
             sums = (
-                [f"sums {next(iter(held.values()))}"]
+                [f"sums {next(iter(by_product.values()))}"]
                 if same
-                else [f"{product} sums {s}" for product, s in held.items() if s is not None]
+                else [f"{product} sums {s}" for product, s in by_product.items() if s is not None]
             )
     return (
-        f"  {part.name}: " + "; ".join([", ".join(found) or "fp32", *sums]) if found or sums else ""
+        f"  {part.name}: " + "; ".join([", ".join(casts) or "fp32", *sums]) if casts or sums else ""
     )

@@ -100,39 +100,39 @@ class Cast:
         return self.hadamard or (self.kind == "blocks" and self.tile is None)
 
     def __str__(self) -> str:
-        found = [str(self.format)]
+        words = [str(self.format)]
         if self.tile is not None:
-            found.append("tiles {} x {}".format(*self.tile))
+            words.append("tiles {} x {}".format(*self.tile))
         if self.rounding != "ties_to_even":
-            found.append(self.rounding.replace("_", " "))
+            words.append(self.rounding.replace("_", " "))
         if self.overflow != "saturate":
-            found.append(f"overflow {self.overflow}")
+            words.append(f"overflow {self.overflow}")
         if self.hadamard:
-            found.append("Hadamard")
-        return " ".join(found)
+            words.append("Hadamard")
+        return " ".join(words)
 
 
-def _format(given: Any) -> FloatFormat | BlockFormat | Scheme:
+def _format(value: Any) -> FloatFormat | BlockFormat | Scheme:
     """A float format, a block format or a scheme; a name is tried in this order."""
-    if isinstance(given, FloatFormat | BlockFormat | Scheme):
-        return given
-    if not isinstance(given, str):
-        return as_format(given)
+    if isinstance(value, FloatFormat | BlockFormat | Scheme):
+        return value
+    if not isinstance(value, str):
+        return as_format(value)
     sentences = []
     for read in (as_format, BlockFormat, as_scheme):
         try:
-            return read(given)
+            return read(value)
         except ValueError as error:
             sentences.append(str(error))
     raise ValueError(
-        f"{given!r} is not a float format, block format or scheme: "
-        f"{sentences[2] if ':' in given else sentences[0]}"
+        f"{value!r} is not a float format, block format or scheme: "
+        f"{sentences[2] if ':' in value else sentences[0]}"
     )
 
 
-def as_cast(given: Any) -> Cast | None:
+def as_cast(value: Any) -> Cast | None:
     """A cast, from itself or its format; None is kept."""
-    return given if given is None or isinstance(given, Cast) else Cast(given)
+    return value if value is None or isinstance(value, Cast) else Cast(value)
 
 
 @dataclass(frozen=True)
@@ -163,8 +163,8 @@ class Sum:
 
     def __post_init__(self) -> None:
         for name in ("format", "product", "accumulate"):
-            if (given := getattr(self, name)) is not None:
-                object.__setattr__(self, name, as_format(given))
+            if (value := getattr(self, name)) is not None:
+                object.__setattr__(self, name, as_format(value))
         if not as_format(self.format).fits_fp32:
             raise ValueError(f"sums in {self.format} are not fp32 numbers; give a format that is")
         from ..._arrays.sums import matmul
@@ -181,9 +181,9 @@ class Sum:
         return " ".join([str(self.format), self.order, *inner])
 
 
-def as_sum(given: Any) -> Sum | None:
+def as_sum(value: Any) -> Sum | None:
     """A sum, from itself or its format; None is kept."""
-    return given if given is None or isinstance(given, Sum) else Sum(given)
+    return value if value is None or isinstance(value, Sum) else Sum(value)
 
 
 @dataclass(frozen=True)
@@ -213,9 +213,9 @@ class Weights:
         return f"{self.format} {self.update}"
 
 
-def as_weights(given: Any) -> Weights | None:
+def as_weights(value: Any) -> Weights | None:
     """A format of weights, from itself or its format; None is kept."""
-    return given if given is None or isinstance(given, Weights) else Weights(given)
+    return value if value is None or isinstance(value, Weights) else Weights(value)
 
 
 @dataclass(frozen=True)

@@ -27,12 +27,8 @@ def results_of(
 ) -> Results:
     """A wire row and an `exact` one of every use: with one worker they are the same.
 
-    Parameters
-    ----------
-    rows : sequence of (step, use, shape, column -> value)
-    label : str
-        The scheme's name in the table.
-    seed : int
+    `rows` have step, use, shape, and the value of every column; `label` is the scheme's name in the
+    table.
     """
     if not rows:
         raise ValueError("nothing was observed; call observe(), and train a step that it observes")
@@ -41,20 +37,23 @@ def results_of(
     roles = {
         use: str(guess_role(use.rpartition(".")[0] + ".weight", shapes[use])) for use in places
     }
-    whole: list[dict[str, Any]] = []
+    complete: list[dict[str, Any]] = []
     for step, use, _, values in sorted(rows, key=lambda row: (row[0], places[row[1]])):
         head = {
             "trace": "operands", "step": step, "tensor": use, "role": roles[use], "scheme": label,
             "format": values["format"], "workers": 1, "skipped": False, "note": "",
         }  # fmt: skip
-        whole += [
+        complete += [
             {**values, **head, "topology": topology, "stage": stage}
             for topology, stage in (("", "wire"), ("exact", "reduced"))
         ]
-    columns: dict[str, Any] = {"trace": _column(whole, "trace"), "step": _column(whole, "step")}
-    columns |= {name: _column(whole, name) for name in (*_TEXTS, "workers", "stage")}
-    columns |= {name: _column(whole, name) for name, *_ in _core.COLUMNS}
-    columns |= {"skipped": np.zeros(len(whole), bool), "note": _column(whole, "note")}
+    columns: dict[str, Any] = {
+        "trace": _column(complete, "trace"),
+        "step": _column(complete, "step"),
+    }
+    columns |= {name: _column(complete, name) for name in (*_TEXTS, "workers", "stage")}
+    columns |= {name: _column(complete, name) for name, *_ in _core.COLUMNS}
+    columns |= {"skipped": np.zeros(len(complete), bool), "note": _column(complete, "note")}
     steps = sorted({step for step, *_ in rows})
     command = "apscope.train: QuantizedModel.results()"
 
@@ -64,13 +63,13 @@ def results_of(
         "learning_rate": [None] * len(steps),
         "tensors": [{"name": use, "role": roles[use], "shape": list(shapes[use])} for use in places],
     }  # fmt: skip
-    told = {
+    provenance = {
         "command": command, "command_of_whole": command, "version": _core.__version__, "seed": seed,
         "draws": 1,
         "schemes": [label], "topologies": ["exact"], "selection": [], "shard": [0, 1],
         "traces": [trace],
     }  # fmt: skip
-    return Results(frame_of(columns), _no_histograms(), told)
+    return Results(frame_of(columns), _no_histograms(), provenance)
 
 
 def _column(rows: list[dict[str, Any]], name: str) -> Any:

@@ -28,11 +28,7 @@ if TYPE_CHECKING:
 class Clock:
     """State that all uses of a model share: the seed, the step and its phase, the observer.
 
-    Parameters
-    ----------
-    seed : int
-    starts : sequence of int
-        The first step of every phase, ascending from 0.
+    `starts`: the first step of every phase, ascending from 0.
     """
 
     def __init__(self, seed: int, starts: Sequence[int]) -> None:
@@ -48,8 +44,8 @@ class Clock:
 
     def seed_of(self, name: str) -> int:
         """The seed of a name: call number (first 63 bits of its SHA-256) of ``Draws(seed)``."""
-        told = hashlib.sha256(name.encode()).digest()
-        return stream_seed(self.seed, int.from_bytes(told[:8], "little") >> 1)
+        digest = hashlib.sha256(name.encode()).digest()
+        return stream_seed(self.seed, int.from_bytes(digest[:8], "little") >> 1)
 
 
 class Words:
@@ -75,13 +71,7 @@ class Words:
 class Use:
     """Casts a tensor by the cast of the phase.
 
-    Parameters
-    ----------
-    name, role : str
-        The model's part, and the tensor's role in it.
-    casts : sequence of Cast or None
-        One a phase.
-    clock : Clock
+    `name` is that of the model's part, `role` the tensor's in it; there is one of `casts` a phase.
     """
 
     def __init__(self, name: str, role: str, casts: Sequence[Cast | None], clock: Clock) -> None:
@@ -107,17 +97,10 @@ class Use:
         *,
         training: bool = True,
     ) -> torch.Tensor:
-        """The rounded tensor; x itself if the phase has no cast.
+        """The rounded fp32 tensor; x itself if the phase has no cast.
 
-        Parameters
-        ----------
-        x : float32 tensor
-        axis : int
-            The axis that the product sums over.
-        matrix : (int, int)
-            The axes of a tile's rows and columns.
-        training : bool
-            False: the memory and the random words of training are not changed.
+        The product sums over `axis`; `matrix` has the axes of a tile's rows and columns. Unless
+        `training`, the memory and the random words of training are not changed.
         """
         cast = self.cast
         if cast is None:
@@ -164,10 +147,10 @@ class Use:
     def _memory_of(self, cast: Cast, size: int) -> Exchanger:
         """The scheme's memory in this phase, for a tensor of this size."""
         phase = self.clock.phase
-        held = self._memory.get(phase)
-        if held is not None and held[0] == size:
-            return held[1]
-        state = held[1].state_dict() if held is not None else self._left.pop(phase, None)
+        current = self._memory.get(phase)
+        if current is not None and current[0] == size:
+            return current[1]
+        state = current[1].state_dict() if current is not None else self._left.pop(phase, None)
         made = memory_of(cast, size, self.clock.seed_of(f"{self.name}|{self.role}|{phase}"))
         if state is not None:
             try:
@@ -182,15 +165,15 @@ class Use:
 
     def __getstate__(self) -> dict[str, Any]:
         """For copies: the memory of schemes as tensors and numbers."""
-        return {**self.__dict__, "_memory": {}, "_left": self._held()}
+        return {**self.__dict__, "_memory": {}, "_left": self._states()}
 
-    def _held(self) -> dict[int, Mapping[str, Any]]:
-        held = {phase: memory.state_dict() for phase, (_, memory) in self._memory.items()}
-        return {**self._left, **held}
+    def _states(self) -> dict[int, Mapping[str, Any]]:
+        current = {phase: memory.state_dict() for phase, (_, memory) in self._memory.items()}
+        return {**self._left, **current}
 
     def state_dict(self) -> dict[str, Any]:
         """The memory of schemes; empty for all other casts."""
-        return {str(phase): state for phase, state in self._held().items()}
+        return {str(phase): state for phase, state in self._states().items()}
 
     def check_state(self, state: Any) -> None:
         """Raises TypeError or ValueError for a state that `load_state_dict` cannot take."""

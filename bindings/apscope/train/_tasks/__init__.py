@@ -21,25 +21,14 @@ __dir__ = __all__.copy
 
 @dataclass(frozen=True)
 class Data:
-    """A task's data, ready to train on.
+    """A task's data, ready to train on."""
 
-    Attributes
-    ----------
-    batch : f(indices) -> (inputs, targets)
-        The examples of these indices, below `examples`.
-    examples : int
-    validation : (inputs, targets)
-    model : f() -> nn.Module
-        A new model, with weights from PyTorch's generator.
-    about : str
-        The source of the data, with the SHA-256 of the source.
-    """
-
+    #: The inputs and targets of the examples of these indices, below `examples`.
     batch: Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
     examples: int
-    validation: tuple[torch.Tensor, torch.Tensor]
-    model: Callable[[], nn.Module]
-    about: str
+    validation: tuple[torch.Tensor, torch.Tensor]  #: inputs and targets
+    model: Callable[[], nn.Module]  #: a new one, with weights from PyTorch's generator
+    about: str  #: the source of the data, with the SHA-256 of the source
 
 
 @cache

@@ -80,10 +80,10 @@ class LSTM(nn.Module):
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         """Tokens of shape (n, context) to logits of shape (n, context, tokens)."""
-        given = self.input(self.embedding(tokens)).unbind(1)
+        products = self.input(self.embedding(tokens)).unbind(1)
         hidden = cell = torch.zeros(tokens.shape[0], self.cells)
         outputs = []
-        for x in given:
+        for x in products:
             i, f, o, g = (x + self.recurrent(hidden)).chunk(4, dim=-1)
             cell = torch.sigmoid(f) * cell + torch.sigmoid(i) * torch.tanh(g)
             hidden = torch.sigmoid(o) * torch.tanh(cell)
@@ -93,15 +93,15 @@ class LSTM(nn.Module):
 
 def load(model: str, text: str) -> tuple[Any, ...]:
     """The content of `tasks.Data`: windows of 32 characters; the last tenth validates."""
-    whole = read(text)
-    alphabet = sorted(set(whole))
+    content = read(text)
+    alphabet = sorted(set(content))
     number = {letter: place for place, letter in enumerate(alphabet)}
-    data = torch.tensor([number[letter] for letter in whole])
+    data = torch.tensor([number[letter] for letter in content])
     kind = LSTM if model == "lstm" else Transformer
     return (
         *windows(data, CONTEXT, text, "characters"),
         lambda: kind(len(alphabet)),
-        about(data, whole, text, "characters"),
+        about(data, content, text, "characters"),
     )
 
 
@@ -132,11 +132,11 @@ def windows(data: torch.Tensor, context: int, text: str, what: str) -> tuple[Any
         return rows[:, :-1], rows[:, 1:]
 
     last = len(data) - context - 1
-    held = torch.linspace(trained, last, _VALIDATED, dtype=torch.float64).long()
-    return batch, trained - context, batch(held)
+    starts = torch.linspace(trained, last, _VALIDATED, dtype=torch.float64).long()
+    return batch, trained - context, batch(starts)
 
 
-def about(data: torch.Tensor, whole: str, text: str, what: str) -> str:
+def about(data: torch.Tensor, content: str, text: str, what: str) -> str:
     """`about` of `tasks.Data`."""
-    sha = hashlib.sha256(whole.encode()).hexdigest()
+    sha = hashlib.sha256(content.encode()).hexdigest()
     return f"{len(data):,} {what} of {text}, SHA-256 {sha}"

@@ -63,11 +63,11 @@ class GPT(nn.Module):
 
 def load(model: str, text: str) -> tuple[Any, ...]:
     """The content of `tasks.Data`: windows of 32 tokens; the last tenth validates."""
-    whole = read(text)
-    made, vocabulary = tokens(whole, VOCABULARY)
+    content = read(text)
+    made, vocabulary = tokens(content, VOCABULARY)
     data = torch.tensor(made)
     return (
         *windows(data, CONTEXT, text, "tokens"),
         lambda: GPT(vocabulary, **SIZES[model]),
-        about(data, whole, text, f"tokens of {vocabulary:,} kinds"),
+        about(data, content, text, f"tokens of {vocabulary:,} kinds"),
     )

@@ -9,10 +9,11 @@ import pandas as pd
 
 from .._arrays.inputs import as_format
 from .._core import FloatFormat
-from .._results.comparison import hint, scheme_in
+from .._results.comparison import scheme_in
 from .._results.pooling import one_trace
 from .._results.results import Results
-from .._schemes.scheme import Scheme, as_scheme
+from .._schemes.scheme import Scheme, known_scheme
+from .._text import hint
 
 #: Columns that every plot needs.
 _NEEDED = (
@@ -87,14 +88,6 @@ def specs_in(frame: pd.DataFrame, schemes: Iterable[Scheme | str] | None) -> lis
     return list(dict.fromkeys(scheme_in(frame, s) for s in schemes))
 
 
-def _is_scheme(text: str) -> bool:
-    try:
-        as_scheme(text)
-    except ValueError:
-        return False
-    return True
-
-
 def float_format(
     format: Any, frame: pd.DataFrame | None = None, spec: str | None = None
 ) -> FloatFormat:
@@ -114,7 +107,7 @@ def float_format(
         try:
             return as_format(format)
         except ValueError:
-            if frame is None and _is_scheme(format):
+            if frame is None and known_scheme(format) is not None:
                 raise ValueError(
                     f"'{format}' is a scheme and not a format; give scheme='{format}' to draw the "
                     "effect of its scale, in its format"
