@@ -24,6 +24,10 @@ endif()
 find_package(re2 CONFIG QUIET)
 find_library(RE2_LIBRARY re2)
 if(NOT TARGET re2::re2 AND NOT RE2_LIBRARY)
+  if(APSCOPE_CPP AND NOT BUILD_SHARED_LIBS)
+    message(FATAL_ERROR "RE2 is not found (Debian: libre2-dev). libapscope as an archive needs it on the system, because whoever links "
+                        "the archive links RE2 too; install RE2, or build the shared library with -DBUILD_SHARED_LIBS=ON")
+  endif()
   apscope_fetch(grpc 20/53/d9282a66a5db45981499190b77790570617a604a38f3d103d0400974aeb5/grpcio-1.67.1.tar.gz
                 3dc2ed4cabea4dc14d5e708c2b426205956077cc5de419b4d4079315017e9732 grpc.tar.gz)
   set(folder ${grpc_folder}/third_party/re2)

@@ -70,7 +70,7 @@ BELOW = {
         "emulation/verify",
     ],
 }
-SYSTEM = ("fcntl.h", "signal.h", "unistd.h", "sys/")  # POSIX
+SYSTEM = ("fcntl.h", "sched.h", "signal.h", "unistd.h", "sys/")  # POSIX
 ORACLE_ONLY = ("mpfr", "gmp", "boost/")
 ORACLE = (
     "core/oracle/",

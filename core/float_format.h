@@ -114,16 +114,22 @@ void require_fp32(const FloatFormat& format, std::string_view what);
 namespace detail {
 
 // Returns integer * 2^exponent, for an integer of at most 53 bits. The result is exact if fp64 can
-// represent it.
-constexpr double times_power_of_two(double integer, int exponent) {
-    const auto power = [](int e) {
-        return std::bit_cast<double>(static_cast<std::uint64_t>(e + 1023) << 52);
-    };
-    for (; exponent > 1000; exponent -= 1000) integer *= power(1000);
-    if (exponent >= -1000) return integer * power(exponent);
-    // The first factors keep the product a normal number.
-    for (; exponent < -2000; exponent += 1000) integer *= power(-1000);
-    return integer * power(exponent + 1000) * power(-1000);
+// represent it, otherwise infinite or cut off. It is assembled from bits, so that a caller who
+// flushes subnormal numbers gets the same.
+constexpr double times_power_of_two(std::uint64_t integer, int exponent) {
+    if (integer == 0) return 0.0;
+    const int width = 64 - std::countl_zero(integer),
+              top = exponent + width - 1;  // floor(log2(result))
+    if (top > 1023) return std::numeric_limits<double>::infinity();
+    if (top >= -1022) {
+        const std::uint64_t significand =
+            width <= 53 ? integer << (53 - width) : integer >> (width - 53);
+        const std::uint64_t fraction = significand & ((std::uint64_t{1} << 52) - 1);
+        return std::bit_cast<double>(static_cast<std::uint64_t>(top + 1023) << 52 | fraction);
+    }
+    const int left = exponent + 1074;  // the quantum of fp64's subnormal numbers is 2^-1074
+    if (left <= -64) return 0.0;
+    return std::bit_cast<double>(left >= 0 ? integer << left : integer >> -left);
 }
 
 // floor(log2(x)) for x > 0; the largest int for infinity.
@@ -147,13 +153,11 @@ constexpr double FloatFormat::magnitude(std::uint64_t code) const {
     const std::uint64_t field = code >> mantissa_bits;
     const std::uint64_t fraction = code & ((std::uint64_t{1} << mantissa_bits) - 1);
     if (field == 0 && subnormals) {
-        return detail::times_power_of_two(static_cast<double>(fraction),
-                                          subnormal_exponent - mantissa_bits);
+        return detail::times_power_of_two(fraction, subnormal_exponent - mantissa_bits);
     }
     if (code == 0 && zero != Zero::none) return 0.0;
     const std::uint64_t significand = (std::uint64_t{1} << mantissa_bits) + fraction;
-    return detail::times_power_of_two(static_cast<double>(significand),
-                                      static_cast<int>(field) - bias - mantissa_bits);
+    return detail::times_power_of_two(significand, static_cast<int>(field) - bias - mantissa_bits);
 }
 
 constexpr int FloatFormat::emax() const { return detail::floor_log2(largest()); }

@@ -1,10 +1,13 @@
 #include "core/projection.h"
 
 #include <array>
+#include <bit>
+#include <cstdint>
 #include <stdexcept>
 
 #include "core/float_format.h"
 #include "core/limits.h"
+#include "core/rounding_words.h"
 
 namespace apscope {
 
@@ -44,8 +47,7 @@ std::string_view to_string(Underflow underflow) {
 }
 
 RoundingMode parse_rounding(std::string_view name) {
-    if (name == "stochastic_a") return RoundingMode::stochastic;
-    return parse<RoundingMode>(name, rounding_words, "rounding");
+    return parse<RoundingMode>(detail::rounding_word(name), rounding_words, "rounding");
 }
 Overflow parse_overflow(std::string_view name) {
     if (name == "saturate_finite") return Overflow::saturate;
@@ -82,7 +84,9 @@ void validate(const Projection& projection, const FloatFormat& format) {
         throw std::invalid_argument("overflow='nan' needs a format with NaN, which " +
                                     format.name() + " is not; use 'saturate' or 'ieee'");
     }
-    if (projection.underflow != Underflow::gradual && format.smallest_normal() == 0) {
+    // Compared as bits: a caller may flush subnormal numbers.
+    const bool has_normal = std::bit_cast<std::uint64_t>(format.smallest_normal()) != 0;
+    if (projection.underflow != Underflow::gradual && !has_normal) {
         throw std::invalid_argument("underflow='" + std::string(to_string(projection.underflow)) +
                                     "' needs a format with normal numbers, which " + format.name() +
                                     " is not; use 'gradual'");

@@ -59,9 +59,10 @@ struct Projection {
 std::string_view to_string(RoundingMode mode);
 std::string_view to_string(Overflow overflow);
 std::string_view to_string(Underflow underflow);
-// Parse the names that to_string() returns, and these synonyms: `stochastic_a` for `stochastic`,
-// `saturate_finite` for `saturate`, `saturate_propagate` for `propagate`. Any other text throws
-// std::invalid_argument.
+// Parse the names that to_string() returns, and synonyms: for rounding those of rounding_mode.h, in
+// upper or lower case and with or without _ and -, as in specs; `saturate_finite` for `saturate`,
+// `saturate_propagate` for `propagate`. Any other text throws std::invalid_argument, also
+// `nearest`, which does not say where ties go.
 RoundingMode parse_rounding(std::string_view name);
 Overflow parse_overflow(std::string_view name);
 Underflow parse_underflow(std::string_view name);

@@ -1,8 +1,17 @@
-"""The marker `quick`: the tests of the files and folders in .ci/sanitized/tests.txt."""
+"""The marker `quick`: the tests of the files and folders in .ci/sanitized/tests.txt.
 
+Threads share arrays however short these are, so that tests of threads need no large ones.
+"""
+
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+
+with suppress(ImportError):  # some tests need no extension module
+    from apscope import _core
+
+    _core.set_share_of_a_thread(0.0)
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -62,7 +62,7 @@ void copy_in_pieces(std::span<const float> in, std::span<float> out, int threads
         else std::memcpy(out.data(), in.data(), in.size() * sizeof(float));
         return;
     }
-    parallel_for(pieces, threads, copy);
+    parallel_pieces(pieces, threads, copy);
 }
 
 void multiply_add_peak(std::span<float> sink, int count) {

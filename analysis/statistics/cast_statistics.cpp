@@ -90,19 +90,16 @@ ResultRow cast_statistics(std::span<const float> in, std::span<float> out,
     // Blocks are added in order, whichever thread computed them.
     constexpr std::size_t piece = 16;  // blocks per item of the loop
     std::vector<ErrorStatistics> found(blocks);
-    parallel_for(
-        (blocks + piece - 1) / piece,
-        std::max<int>(1, blocks < 2 * piece ? 1 : thread_count(threads)), [&](std::size_t p) {
-            ArrayCast own = prepared;
-            Buffers buffers;
-            for (std::size_t b = p * piece; b < std::min(blocks, (p + 1) * piece); ++b) {
-                const std::size_t first = b * sum_block, count = std::min(sum_block, n - first);
-                found[b] =
-                    add_block(own, buffers, in.data() + first,
-                              out.empty() ? nullptr : out.data() + first, streams, first, count);
-            }
-            if (streams) finish_streaming();
-        });
+    parallel_pieces((blocks + piece - 1) / piece, threads, [&](std::size_t p) {
+        ArrayCast own = prepared;
+        Buffers buffers;
+        for (std::size_t b = p * piece; b < std::min(blocks, (p + 1) * piece); ++b) {
+            const std::size_t first = b * sum_block, count = std::min(sum_block, n - first);
+            found[b] = add_block(own, buffers, in.data() + first,
+                                 out.empty() ? nullptr : out.data() + first, streams, first, count);
+        }
+        if (streams) finish_streaming();
+    });
     ErrorStatistics total;
     for (const ErrorStatistics& block : found) total.merge(block);
 

@@ -5,6 +5,7 @@
 #include <pybind11/stl.h>
 
 #include <array>
+#include <chrono>
 #include <optional>
 #include <span>
 #include <string>
@@ -16,6 +17,8 @@
 #include "emulation/cast/cast_plan.h"
 #include "emulation/cast/quantize.h"
 #include "emulation/cast/quantize_scaled.h"
+#include "emulation/machine/parallel.h"
+#include "emulation/machine/processors.h"
 #include "emulation/machine/simd.h"
 
 namespace py = pybind11;
@@ -174,6 +177,15 @@ void bind_arrays(apscope::python::Module& m) {
             return std::uint64_t{key.high} << 32 | key.low;
         },
         py::arg("seed"), py::arg("number"));
+    m.def("usable_processors", &usable_processors);
+    m.def(
+        "set_share_of_a_thread",
+        [](double seconds) {
+            pieces::set_share(std::chrono::duration_cast<std::chrono::nanoseconds>(
+                std::chrono::duration<double>(seconds)));
+        },
+        py::arg("seconds"),
+        "The work that must remain of an array for each further thread; 0: threads start at once.");
     m.def("simd_level", [] { return std::string(to_string(simd_level())); });
     m.def("best_simd_level", [] { return std::string(to_string(best_simd_level())); });
     m.def(

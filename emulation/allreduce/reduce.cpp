@@ -1,11 +1,14 @@
 #include "emulation/allreduce/reduce.h"
 
 #include <algorithm>
+#include <limits>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "core/exact_accumulator.h"
 #include "core/float_environment.h"
+#include "core/sizes.h"
 #include "emulation/allreduce/additions.h"
 #include "emulation/allreduce/reduce_walk.h"
 #include "emulation/cast/row_moments.h"
@@ -212,6 +215,9 @@ HopTarget checked_hops(std::size_t workers, const FloatFormat& format,
     if (workers == 0)
         throw std::invalid_argument(
             "an all-reduce needs at least one worker; the first axis of x is empty");
+    if (std::cmp_greater(workers, std::numeric_limits<int>::max()))
+        throw std::invalid_argument("an all-reduce of " + std::to_string(workers) +
+                                    " workers has too many; give fewer than 2^31");
     if (!options.topology.is_order())
         throw std::invalid_argument("topology '" + options.topology.name() +
                                     "' encodes with a scheme; give exchange() a scheme, as in "
@@ -228,7 +234,7 @@ void all_reduce(std::span<const float> in, std::size_t workers, std::span<double
                 const FloatFormat& format, const AllReduceOptions& options) {
     const HopTarget hops = checked_hops(workers, format, options);
     const std::size_t n = out.size();
-    if (in.size() != workers * n)
+    if (in.size() != checked_size({workers, n}, "the array of all workers"))
         throw std::invalid_argument("the workers' rows and the result differ in length");
     const RowCast accumulator = make_accumulator(hops.format, hops.projection),
                   cast(format, options.projection);
@@ -274,7 +280,7 @@ void all_reduce(std::span<const float> in, std::size_t workers, std::span<double
                scratch);
     };
     constexpr std::size_t block = 4096;
-    parallel_for((n + block - 1) / block, options.threads, [&](std::size_t b) {
+    parallel_pieces((n + block - 1) / block, options.threads, [&](std::size_t b) {
         const std::size_t first = b * block, count = std::min(block, n - first);
         sums ? narrow(first, count) : wide(first, count);
     });

@@ -137,7 +137,7 @@ void operate_in_registers(const RegisterOperation& operation, int operands,
         std::fill_n(rows[i], tile, all[i][0]);
         ones[i] = rows[i];
     }
-    parallel_for((out.size() + piece - 1) / piece, threads, [&](std::size_t p) {
+    parallel_pieces((out.size() + piece - 1) / piece, threads, [&](std::size_t p) {
         const std::size_t end = std::min((p + 1) * piece, out.size());
         for (std::size_t i = p * piece; i < end; i += tile) {
             const auto from = [&](int k) {
@@ -166,7 +166,7 @@ void operate_array(Operation operation, std::span<const Real> a, std::span<const
             return operate_in_registers(*in_registers, operands, a, b, c, out, threads);
     }
     const RandomStream stream = array_stream(seed, projection.random_bits);
-    parallel_for((out.size() + piece - 1) / piece, threads, [&](std::size_t p) {
+    parallel_pieces((out.size() + piece - 1) / piece, threads, [&](std::size_t p) {
         double rows[3][tile] = {};
         const std::size_t end = std::min((p + 1) * piece, out.size());
         for (std::size_t i = p * piece; i < end; i += tile) {

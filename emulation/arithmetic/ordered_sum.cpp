@@ -9,6 +9,7 @@
 
 #include "core/exact_accumulator.h"
 #include "core/parse.h"
+#include "core/sizes.h"
 #include "emulation/arithmetic/arithmetic_kernels.h"
 #include "emulation/arithmetic/kahan.h"
 #include "emulation/arithmetic/register_sum.h"
@@ -246,7 +247,7 @@ void sum_tiles(std::size_t rows, std::size_t columns, std::size_t terms, std::sp
                const SumOptions& options, const Rounders& rounders, bool products,
                const Load& load) {
     const std::size_t tiles = (columns + tile - 1) / tile;
-    parallel_for(rows * tiles, options.threads, [&](std::size_t item) {
+    const auto sum_tile = [&](std::size_t item) {
         const std::size_t row = item / tiles, column = item % tiles * tile,
                           count = std::min(tile, columns - column);
         const Terms of_tile{
@@ -256,14 +257,15 @@ void sum_tiles(std::size_t rows, std::size_t columns, std::size_t terms, std::sp
         const Row sum = TileSum(options, rounders, of_tile, first, count).run(terms);
         std::transform(sum.begin(), sum.end(), out.data() + first,
                        [](double x) { return static_cast<Real>(x); });
-    });
+    };
+    parallel_pieces(rows * tiles, options.threads, sum_tile, std::min(tile, columns) * terms);
 }
 
 // Rounds the sums of the register path to the result's format.
 void round_results(std::span<float> out, const Rounders& rounders, int threads) {
     if (!rounders.result) return;
     constexpr std::size_t piece = std::size_t{1} << 12;
-    parallel_for((out.size() + piece - 1) / piece, threads, [&](std::size_t p) {
+    parallel_pieces((out.size() + piece - 1) / piece, threads, [&](std::size_t p) {
         const std::span<float> sums =
             out.subspan(p * piece, std::min(piece, out.size() - p * piece));
         Row row(sums.begin(), sums.end());
@@ -304,7 +306,7 @@ template <class Real>
 void ordered_sum(std::span<const Real> x, std::size_t terms, std::span<Real> out,
                  const SumOptions& options) {
     const std::size_t n = out.size();
-    check_size(x, terms * n, "x");
+    check_size(x, checked_size({terms, n}, "x"), "x");
     const Rounders rounders = make_rounders(options, terms, false, std::is_same_v<Real, float>);
     if constexpr (std::is_same_v<Real, float>) {
         if (n > 0 && terms > 0 && register_sum(x, terms, out, options))
@@ -319,8 +321,9 @@ template <class Real>
 void ordered_dot(std::span<const Real> a, std::span<const Real> b, std::size_t terms,
                  std::span<Real> out, const SumOptions& options) {
     const std::size_t n = out.size();
-    check_size(a, terms * n, "a");
-    check_size(b, terms * n, "b");
+    const std::size_t size = checked_size({terms, n}, "a and b");
+    check_size(a, size, "a");
+    check_size(b, size, "b");
     const Rounders rounders = make_rounders(options, terms, true, std::is_same_v<Real, float>);
     if constexpr (std::is_same_v<Real, float>) {
         if (n > 0 && terms > 0 && register_dot(a, b, terms, out, options))
@@ -338,10 +341,10 @@ template <class Real>
 void ordered_matmul(std::span<const Real> a, std::span<const Real> b, std::size_t batches,
                     std::size_t rows, std::size_t terms, std::span<Real> out,
                     const SumOptions& options) {
-    const std::size_t all_rows = batches * rows,
+    const std::size_t all_rows = checked_size({batches, rows}, "the rows of a"),
                       columns = all_rows == 0 ? 0 : out.size() / all_rows;
-    check_size(a, all_rows * terms, "a");
-    if (all_rows != 0) check_size(b, batches * terms * columns, "b");
+    check_size(a, checked_size({batches, rows, terms}, "a"), "a");
+    if (all_rows != 0) check_size(b, checked_size({batches, terms, columns}, "b"), "b");
     const Rounders rounders = make_rounders(options, terms, true, std::is_same_v<Real, float>);
     if constexpr (std::is_same_v<Real, float>) {
         if (!out.empty() && terms > 0 && register_matmul(a, b, batches, rows, terms, out, options))

@@ -145,7 +145,7 @@ void multiply_matrices(const SumKernels<Real>& kernels, std::span<const float> a
     const std::size_t row_blocks = (narrow + block_rows - 1) / block_rows,
                       panels = (wide + lanes - 1) / lanes;
     const MatrixJob<Real> job{kernels, options.order, terms};
-    parallel_for(batches * row_blocks * panels, options.threads, [&](std::size_t item) {
+    const auto multiply_block = [&](std::size_t item) {
         const std::size_t batch = item / (row_blocks * panels),
                           row = item / panels % row_blocks * block_rows,
                           begin = item % panels * lanes;
@@ -154,7 +154,9 @@ void multiply_matrices(const SumKernels<Real>& kernels, std::span<const float> a
         job.run(by_rows ? right : left, row, std::min(block_rows, narrow - row),
                 by_rows ? left : right, begin, std::min(lanes, wide - begin),
                 out.data() + batch * rows * columns, by_rows ? 1 : columns, by_rows ? columns : 1);
-    });
+    };
+    parallel_pieces(batches * row_blocks * panels, options.threads, multiply_block,
+                    std::min(block_rows, narrow) * lanes * terms);
 }
 
 // Computes sums of x, or of products of x and y.
@@ -163,7 +165,7 @@ void sum_columns(const SumKernels<Real>& kernels, std::span<const float> x,
                  std::span<const float> y, std::size_t terms, std::span<float> out,
                  const SumOptions& options) {
     const std::size_t n = out.size(), lanes = kernels.lanes, panels = (n + lanes - 1) / lanes;
-    parallel_for(panels, options.threads, [&](std::size_t panel) {
+    const auto sum_panel = [&](std::size_t panel) {
         const std::size_t begin = panel * lanes, width = std::min(lanes, n - begin);
         LaneSum<Real> sums(kernels, options.order);
         std::vector<Real> block(std::min(block_terms, terms) * lanes),
@@ -179,7 +181,8 @@ void sum_columns(const SumKernels<Real>& kernels, std::span<const float> x,
             sums.add(block.data(), lanes, count);
         }
         write(sums, kernels.sum, width, out.data() + begin, 1);
-    });
+    };
+    parallel_pieces(panels, options.threads, sum_panel, lanes * terms);
 }
 
 // Calls compute(kernels) and returns true if the path uses registers. `side_by_side` is the number

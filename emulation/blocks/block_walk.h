@@ -83,7 +83,6 @@ void for_batches(BlockShape shape, const BlockFormat& format, int threads, Work&
                  Done&& done) {
     // Work is distributed in groups of blocks of about this many elements.
     constexpr std::size_t group_elements = std::size_t{1} << 15;
-    const FloatEnvironment environment;
     const auto size = static_cast<std::size_t>(format.block_size);
     const std::size_t total = shape.scales(format);
     const std::size_t together =
@@ -98,11 +97,7 @@ void for_batches(BlockShape shape, const BlockFormat& format, int threads, Work&
         done();
     };
     const std::size_t groups = total / together + (total % together != 0);
-    if (groups <= 1 || threads == 1) {
-        for (std::size_t g = 0; g < groups; ++g) group(g);
-    } else {
-        parallel_for(groups, threads, group);
-    }
+    parallel_pieces(groups, threads, group);
 }
 
 // Calls run(first block, blocks) for every run of supported blocks, and other(block) for the rest.

@@ -33,11 +33,7 @@ float largest_magnitude(std::span<const float> in, bool with_infinities, int thr
         simd::run<LargestBelow>(in.data() + p * piece, std::min(piece, in.size() - p * piece),
                                 infinity_bits<float> + (with_infinities ? 1 : 0), &maxima[p]);
     };
-    if (pieces <= 1 || threads == 1) {
-        for (std::size_t p = 0; p < pieces; ++p) run(p);
-    } else {
-        parallel_for(pieces, threads, run);
-    }
+    parallel_pieces(pieces, threads, run);
     std::uint32_t largest = 0;
     for (const std::uint32_t m : maxima) largest = std::max(largest, m);
     return std::bit_cast<float>(largest);
@@ -50,8 +46,8 @@ void find_tensor_scale(std::span<const Real> in, BlockEncoder& e, int threads) {
     if constexpr (!std::is_same_v<Real, float>) {
         if (e.format.rule == ScaleRule::ratio) {
             throw std::invalid_argument(
-                "the array is float64, but " + e.format.name() +
-                " is defined by float32 operations; convert it to float32 first");
+                "the array has float64 numbers (double), but " + e.format.name() +
+                " is defined by float32 operations; convert it to float32 (float) first");
         }
     } else if (e.format.tensor_scale) {
         const bool infinities = e.format.nonfinite == BlockNonfinite::transformer_engine;

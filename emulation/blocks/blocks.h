@@ -15,6 +15,7 @@
 #include "core/block_format.h"
 #include "core/philox.h"
 #include "core/projection.h"
+#include "core/sizes.h"
 
 namespace apscope::detail {
 
@@ -23,7 +24,7 @@ namespace apscope::detail {
 struct BlockShape {
     std::size_t outer = 1, length = 0, inner = 1;
 
-    std::size_t size() const { return outer * length * inner; }
+    std::size_t size() const { return checked_size({outer, length, inner}); }
     std::size_t blocks(const BlockFormat& f) const {
         const auto size = static_cast<std::size_t>(f.block_size);
         return length / size + (length % size != 0);

@@ -23,15 +23,8 @@ constexpr std::size_t piece = std::size_t{1} << 16;
 
 template <class Work>
 void for_pieces(std::size_t count, int threads, Work&& work) {
-    const FloatEnvironment environment;
-    threads = thread_count(threads);
-    const std::size_t pieces = (count + piece - 1) / piece;
-    const auto run = [&](std::size_t p) { work(p * piece, std::min(piece, count - p * piece)); };
-    if (pieces <= 1 || threads == 1) {
-        for (std::size_t p = 0; p < pieces; ++p) run(p);
-    } else {
-        parallel_for(pieces, threads, run);
-    }
+    parallel_pieces(count / piece + (count % piece != 0), threads,
+                    [&](std::size_t p) { work(p * piece, std::min(piece, count - p * piece)); });
 }
 
 void check_lengths(std::size_t in, std::size_t out) {
@@ -194,9 +187,9 @@ void encode(std::span<const Real> in, std::span<Code> out, const FloatFormat& fo
     BasicCodec<Real> codec = make_codec<Real>(format);
     if (nan_code) {
         if (bits < 64 && *nan_code >> bits != 0) {
-            throw std::invalid_argument("nan=" + std::to_string(*nan_code) + " is not a code of " +
-                                        format.name() + ", which has " + std::to_string(bits) +
-                                        " bits");
+            throw std::invalid_argument("the code for NaN, " + std::to_string(*nan_code) +
+                                        ", is not a code of " + format.name() + ", which has " +
+                                        std::to_string(bits) + " bits");
         }
         if (!format.has_nan()) codec.nan_code = static_cast<BitsOf<Real>>(*nan_code);
     } else if (!format.has_nan()) {
@@ -205,8 +198,7 @@ void encode(std::span<const Real> in, std::span<Code> out, const FloatFormat& fo
         for (std::size_t i = 0; any; ++i) {
             if (in[i] != in[i]) {
                 throw std::invalid_argument("element " + std::to_string(i) + " is NaN, which " +
-                                            format.name() +
-                                            " does not have; give nan= a code to use instead");
+                                            format.name() + " does not have; give a code for NaN");
             }
         }
     }

@@ -7,7 +7,6 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "core/float_environment.h"
 #include "emulation/machine/parallel.h"
 
 namespace apscope::detail {
@@ -58,12 +57,11 @@ void quantize_array(std::span<const Real> in, std::span<Real> out, double scale,
         }
     };
     const auto round_piece = [&](std::size_t p) {
-        const FloatEnvironment environment;
         const std::size_t end = std::min(in.size(), (p + 1) * piece);
         for (std::size_t begin = p * piece; begin < end; begin += part)
             round_part(begin, std::min(part, end - begin));
     };
-    parallel_for((in.size() + piece - 1) / piece, thread_count(threads), round_piece);
+    parallel_pieces((in.size() + piece - 1) / piece, threads, round_piece);
 }
 
 }  // namespace

@@ -27,14 +27,17 @@ struct Pieces {
     };
     std::vector<GradientRows> items;
     std::vector<Piece> list;
+    std::size_t operations = 0;  // of an average piece, at least
 
     Pieces(const SumsAhead::Read& read, std::size_t step, std::span<const std::size_t> tensors) {
         for (const std::size_t tensor : tensors) {
             items.push_back(read(step, tensor));
             const std::size_t elements = items.back().rows[0].size();
+            operations += elements * items.back().rows.size();
             for (std::size_t first = 0; first < elements; first += chunk)
                 list.push_back({items.size() - 1, first, std::min(first + chunk, elements)});
         }
+        if (!list.empty()) operations /= list.size();
     }
 };
 
@@ -208,12 +211,13 @@ bool SumsAhead::sums_are_finite(std::size_t step, std::span<const std::size_t> t
                                 const FloatEncoder& encoder, const Decision& decision) const {
     const Pieces pieces(read_, step, tensors);
     std::atomic<bool> finite{true};
-    parallel_for(pieces.list.size(), threads_, [&](std::size_t i) {
+    const auto check_piece = [&](std::size_t i) {
         if (!finite.load(std::memory_order_relaxed)) return;
         const Pieces::Piece& piece = pieces.list[i];
         if (!are_finite(pieces.items[piece.item], piece, encoder, decision, topology_))
             finite.store(false, std::memory_order_relaxed);
-    });
+    };
+    parallel_pieces(pieces.list.size(), threads_, check_piece, pieces.operations);
     return finite;
 }
 
@@ -222,10 +226,11 @@ std::vector<ErrorsAhead> SumsAhead::errors(std::size_t step, std::span<const std
                                            std::span<const Decision> decisions) const {
     const Pieces pieces(read_, step, tensors);
     std::vector<std::vector<ErrorsAhead>> of_piece(pieces.list.size());
-    parallel_for(pieces.list.size(), threads_, [&](std::size_t i) {
+    const auto sum_piece = [&](std::size_t i) {
         const Pieces::Piece& piece = pieces.list[i];
         of_piece[i] = piece_errors(pieces.items[piece.item], piece, encoder, decisions, topology_);
-    });
+    };
+    parallel_pieces(pieces.list.size(), threads_, sum_piece, pieces.operations);
     std::vector<ErrorsAhead> errors(decisions.size());
     for (const std::vector<ErrorsAhead>& piece : of_piece) {
         for (std::size_t d = 0; d < errors.size(); ++d) {

@@ -10,6 +10,7 @@
 
 #include "core/fixed_shape_sum.h"
 #include "core/float_environment.h"
+#include "core/sizes.h"
 #include "emulation/machine/parallel.h"
 #include "emulation/schemes/exchange_run.h"
 #include "emulation/schemes/float_exchange.h"
@@ -65,9 +66,7 @@ bool run_in_phases(const FloatPhases& phases, const TrainingStep& step,
 }  // namespace
 
 std::size_t StepTensor::elements() const {
-    std::size_t n = 1;
-    for (const std::int64_t axis : shape) n *= static_cast<std::size_t>(axis);
-    return n;
+    return checked_size(std::span<const std::int64_t>(shape), "the shape of '" + name + "'");
 }
 
 StepExchange::StepExchange(Scheme scheme, std::vector<StepTensor> tensors, int workers,
@@ -83,6 +82,7 @@ StepExchange::StepExchange(Scheme scheme, std::vector<StepTensor> tensors, int w
             throw std::invalid_argument(
                 "two tensors have the name '" + tensor.name +
                 "'; give different names, because a scheme keeps its memory by name");
+        tensor.elements();  // refuses an impossible shape
         names.push_back(tensor.name);
         roles.push_back(tensor.role);
     }
@@ -154,9 +154,14 @@ std::vector<AgreedStatistics> StepExchange::statistics(const StepGradients& step
             if (scheme.has_item(k)) streaming.push_back(k);
     }
     std::vector<AgreedStatistics> agreed(tensors_.size());
-    parallel_for(streaming.size(), threads, [&](std::size_t i) {
-        agreed[streaming[i]] = agreed_statistics(step.gradients[streaming[i]], sums);
-    });
+    std::size_t elements = 0;
+    for (const std::size_t k : streaming) elements += tensors_[k].elements();
+    parallel_pieces(
+        streaming.size(), threads,
+        [&](std::size_t i) {
+            agreed[streaming[i]] = agreed_statistics(step.gradients[streaming[i]], sums);
+        },
+        streaming.empty() ? 0 : elements * static_cast<std::size_t>(workers_) / streaming.size());
     return agreed;
 }
 
@@ -268,8 +273,13 @@ std::vector<bool> StepExchange::run(const StepGradients& step, int threads) {
     check(step);
     const std::vector<Task> tasks = this->tasks(step, threads);
     std::vector<char> dropped(tasks.size());  // in a vector<bool> threads would share bytes
-    parallel_for(tasks.size(), threads,
-                 [&](std::size_t i) { dropped[i] = run(tasks[i], step) ? 1 : 0; });
+    // A scheme takes some ten operations for a number. The second largest task decides whether a
+    // second thread starts at once.
+    const std::size_t operations =
+        tasks.size() < 2 ? 0 : 10 * tasks[1].count * static_cast<std::size_t>(workers_);
+    parallel_pieces(
+        tasks.size(), threads, [&](std::size_t i) { dropped[i] = run(tasks[i], step) ? 1 : 0; },
+        operations);
     std::vector<bool> skipped(tensors_.size());
     for (std::size_t i = 0; i < tasks.size(); ++i)
         if (dropped[i] != 0) skipped[tasks[i].tensor] = true;

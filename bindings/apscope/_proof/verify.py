@@ -7,7 +7,6 @@ with each other, and the result says so.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -160,7 +159,7 @@ def verify(
         raise ValueError(f"samples={samples} is negative")
     if not 0 <= seed < 1 << 64:
         raise ValueError(f"seed={seed} is not between 0 and 2**64 - 1")
-    threads = threads or os.cpu_count() or 1
+    threads = threads or _core.usable_processors()
     if _oracle is None:
         if exhaustive or oracle or operations != ("quantize",):
             argument = f"oracle={oracle!r}" if oracle else f"operation={operations[0]!r}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
@@ -258,7 +257,7 @@ def _sha256_of_all(paths: list[Path], threads: int) -> Iterator[str]:
         return
     from concurrent.futures import ThreadPoolExecutor
 
-    with ThreadPoolExecutor(threads or os.cpu_count()) as pool:
+    with ThreadPoolExecutor(threads or _core.usable_processors()) as pool:
         try:
             yield from pool.map(_sha256_of, paths)
         finally:

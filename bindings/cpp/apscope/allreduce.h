@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "elements.h"
 #include "export.h"
 #include "formats.h"
 
@@ -29,7 +30,7 @@ struct AllreduceOptions {
     std::optional<RoundingMode> hop_rounding = {};
     bool input_cast = true;  ///< round the inputs to the format first
     std::uint64_t seed = 0;  ///< random words depend on the worker (inputs) or the addition (sums)
-    int threads = 1;         ///< 0: all of the machine's; the number changes no bit
+    int threads = 1;         ///< 0: all that the process may use; the number changes no bit
 };
 
 /// The sum of the workers' arrays, bit for bit as `apscope.allreduce` in Python.
@@ -47,9 +48,9 @@ APSCOPE_API void allreduce(std::span<const float> in, std::size_t workers, std::
 
 /// The same for separate arrays: one contiguous range of floats per worker.
 template <std::ranges::input_range Rows>
-    requires std::ranges::contiguous_range<std::ranges::range_reference_t<const Rows>>
-std::vector<double> allreduce(const Rows& rows, const FloatFormat& format,
-                              const AllreduceOptions& options = {});
+    requires std::ranges::range<std::ranges::range_reference_t<const Rows>>
+[[nodiscard]] std::vector<double> allreduce(const Rows& rows, const FloatFormat& format,
+                                            const AllreduceOptions& options = {});
 
 namespace detail {
 APSCOPE_API std::vector<double> allreduce_rows(std::span<const std::span<const float>> rows,
@@ -58,11 +59,17 @@ APSCOPE_API std::vector<double> allreduce_rows(std::span<const std::span<const f
 }
 
 template <std::ranges::input_range Rows>
-    requires std::ranges::contiguous_range<std::ranges::range_reference_t<const Rows>>
+    requires std::ranges::range<std::ranges::range_reference_t<const Rows>>
 std::vector<double> allreduce(const Rows& rows, const FloatFormat& format,
                               const AllreduceOptions& options) {
+    using Row = std::ranges::range_reference_t<const Rows>;
+    constexpr bool floats =
+        detail::is_contiguous<Row> && std::same_as<std::ranges::range_value_t<Row>, float>;
+    static_assert(floats, "each worker's array is a contiguous range of float");
     std::vector<std::span<const float>> spans;
-    for (const auto& row : rows) spans.emplace_back(row);
+    if constexpr (floats) {
+        for (const auto& row : rows) spans.emplace_back(row);
+    }
     return detail::allreduce_rows(spans, format, options);
 }
 

@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 
+#include "elements.h"
 #include "export.h"
 #include "formats.h"
 
@@ -25,7 +26,7 @@ struct Rounding {
     FloatFormat format = {};     ///< format of the results
     Projection projection = {};  ///< any except stochastic_exact, which is only for casts
     std::uint64_t seed = 0;      ///< seed of stochastic rounding: element i uses word i
-    int threads = 1;             ///< 0 uses all of the machine's; their number never changes a bit
+    int threads = 1;             ///< 0: all that the process may use; the number changes no bit
 };
 
 /// The computation of sums.
@@ -52,7 +53,7 @@ struct MatrixSizes {
 /// @param operation  `add`, `subtract`, `multiply`, `divide`, `sqrt` or `fma` (a b + c).
 /// @param a, b, c    One number, or as many as `out`; operands that the operation does not take
 ///                   are ignored. They need not be values of the format.
-/// @param out        May be one of the operands.
+/// @param out        May be one of the operands, but does not overlap one in part.
 /// @param how        The rounding.
 /// @throws std::invalid_argument  An unknown operation, lengths that differ, a format that does
 ///                                not support the projection, floats with a format whose values
@@ -65,68 +66,78 @@ APSCOPE_API void arithmetic(std::string_view operation, std::span<const double> 
                             std::span<double> out, const Rounding& how);
 
 /// out[j] = the sum over k of x[k][j]; x has `terms` rows of out.size() numbers.
-/// @throws std::invalid_argument  As arithmetic(); an unknown order.
+/// @throws std::invalid_argument  As arithmetic(); an unknown order; `out` overlaps `x`, except as
+///                                its first row.
 APSCOPE_API void sum(std::span<const float> x, std::size_t terms, std::span<float> out,
                      const Summation& how);
 APSCOPE_API void sum(std::span<const double> x, std::size_t terms, std::span<double> out,
                      const Summation& how);
 
 /// out = a b, matrices in C order.
-/// @throws std::invalid_argument  As sum(); lengths that do not match `sizes`.
+/// @throws std::invalid_argument  As sum(); lengths that do not match `sizes`; `out` overlaps `a`
+/// or
+///                                `b`.
 APSCOPE_API void matmul(std::span<const float> a, std::span<const float> b, std::span<float> out,
                         const MatrixSizes& sizes, const Summation& how);
 APSCOPE_API void matmul(std::span<const double> a, std::span<const double> b, std::span<double> out,
                         const MatrixSizes& sizes, const Summation& how);
 
 /// The sum of all numbers of a contiguous range of floats or doubles.
-template <std::ranges::contiguous_range Numbers>
-auto sum(const Numbers& x, const Summation& how) {
+template <std::ranges::range Numbers>
+[[nodiscard]] auto sum(const Numbers& x, const Summation& how) {
     using Real = std::ranges::range_value_t<Numbers>;
     Real result{};
-    sum(std::span<const Real>(x), std::ranges::size(x), std::span<Real>(&result, 1), how);
+    if constexpr (detail::takes_numbers<const Numbers>())
+        sum(std::span<const Real>(x), std::ranges::size(x), std::span<Real>(&result, 1), how);
     return result;
 }
-/// The sum of products of two contiguous ranges.
-template <std::ranges::contiguous_range Numbers>
-auto dot(const Numbers& a, const Numbers& b, const Summation& how) {
-    using Real = std::ranges::range_value_t<Numbers>;
+/// The sum of products of two contiguous ranges of one type of numbers.
+template <std::ranges::range A, std::ranges::range B>
+[[nodiscard]] auto dot(const A& a, const B& b, const Summation& how) {
+    using Real = std::ranges::range_value_t<A>;
+    constexpr bool same = std::same_as<Real, std::ranges::range_value_t<B>>;
+    static_assert(same, "both factors of a dot product are float, or both double");
     Real result{};
-    matmul(std::span<const Real>(a), std::span<const Real>(b), std::span<Real>(&result, 1),
-           {.terms = std::ranges::size(a)}, how);
+    if constexpr (detail::takes_numbers<const A>() && detail::takes_numbers<const B>() && same) {
+        matmul(std::span<const Real>(a), std::span<const Real>(b), std::span<Real>(&result, 1),
+               {.terms = std::ranges::size(a)}, how);
+    }
     return result;
 }
 
 /// One operation on numbers, rounded once.
-template <std::floating_point Real>
-Real apply(std::string_view operation, Real a, Real b, Real c, const Rounding& how) {
+template <class Real>
+[[nodiscard]] Real apply(std::string_view operation, Real a, Real b, Real c, const Rounding& how) {
     Real result{};
-    arithmetic(operation, std::span<const Real>(&a, 1), std::span<const Real>(&b, 1),
-               std::span<const Real>(&c, 1), std::span<Real>(&result, 1), how);
+    if constexpr (detail::takes_number<Real>()) {
+        arithmetic(operation, std::span<const Real>(&a, 1), std::span<const Real>(&b, 1),
+                   std::span<const Real>(&c, 1), std::span<Real>(&result, 1), how);
+    }
     return result;
 }
-template <std::floating_point Real>
-Real add(Real a, Real b, const Rounding& how) {
+template <class Real>
+[[nodiscard]] Real add(Real a, Real b, const Rounding& how) {
     return apply("add", a, b, Real{}, how);
 }
-template <std::floating_point Real>
-Real subtract(Real a, Real b, const Rounding& how) {
+template <class Real>
+[[nodiscard]] Real subtract(Real a, Real b, const Rounding& how) {
     return apply("subtract", a, b, Real{}, how);
 }
-template <std::floating_point Real>
-Real multiply(Real a, Real b, const Rounding& how) {
+template <class Real>
+[[nodiscard]] Real multiply(Real a, Real b, const Rounding& how) {
     return apply("multiply", a, b, Real{}, how);
 }
-template <std::floating_point Real>
-Real divide(Real a, Real b, const Rounding& how) {
+template <class Real>
+[[nodiscard]] Real divide(Real a, Real b, const Rounding& how) {
     return apply("divide", a, b, Real{}, how);
 }
-template <std::floating_point Real>
-Real sqrt(Real a, const Rounding& how) {
+template <class Real>
+[[nodiscard]] Real sqrt(Real a, const Rounding& how) {
     return apply("sqrt", a, Real{}, Real{}, how);
 }
 /// a b + c
-template <std::floating_point Real>
-Real fma(Real a, Real b, Real c, const Rounding& how) {
+template <class Real>
+[[nodiscard]] Real fma(Real a, Real b, Real c, const Rounding& how) {
     return apply("fma", a, b, c, how);
 }
 

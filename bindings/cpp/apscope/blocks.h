@@ -35,29 +35,29 @@ public:
     /// @param format      The block format to round to.
     /// @param projection  The projection of the elements; by default overflow saturates.
     /// @param seed        The seed of stochastic rounding; element i (C order) uses word i.
-    /// @param threads     0 uses all of the machine's. Their number never changes a bit.
+    /// @param threads     0 uses all that the process may use. Their number never changes a bit.
     /// @throws std::invalid_argument  The fields of the format contradict each other, or it does
     ///                                not support the projection.
     explicit BlockQuantizer(const BlockFormat& format, const Projection& projection = saturating,
                             std::uint64_t seed = 0, int threads = 1);
 
-    const BlockFormat& format() const { return format_; }
-    const Projection& projection() const { return projection_; }
+    [[nodiscard]] const BlockFormat& format() const { return format_; }
+    [[nodiscard]] const Projection& projection() const { return projection_; }
 
     /// @param in     An array of `shape` in C order.
     /// @param out    An array of the same shape: `in` itself, or one that does not overlap it.
     /// @param shape  Empty: one line of all elements.
     /// @param axis   The axis of the blocks; negative ones count from the last.
-    /// @throws std::invalid_argument  Lengths or the axis do not fit the shape; doubles for a
-    ///                                format whose scale is a ratio.
+    /// @throws std::invalid_argument  Lengths or the axis do not fit the shape; `out` overlaps `in`
+    ///                                in part; doubles for a format whose scale is a ratio.
     void operator()(std::span<const float> in, std::span<float> out,
                     std::span<const std::size_t> shape = {}, int axis = -1) const;
     void operator()(std::span<const double> in, std::span<double> out,
                     std::span<const std::size_t> shape = {}, int axis = -1) const;
 
     /// The codes of the elements and of the scales.
-    BlockCodes encode(std::span<const float> in, std::span<const std::size_t> shape = {},
-                      int axis = -1) const;
+    [[nodiscard]] BlockCodes encode(std::span<const float> in,
+                                    std::span<const std::size_t> shape = {}, int axis = -1) const;
     /// The values of the codes: bit for bit the result of operator() for the encoded array.
     void decode(const BlockCodes& codes, std::span<float> out,
                 std::span<const std::size_t> shape = {}, int axis = -1) const;

@@ -35,8 +35,8 @@ struct Network {
 ///                 per worker.
 /// @param nodes    The number of nodes.
 /// @throws std::invalid_argument  An unknown link.
-APSCOPE_API Network network_of(std::string_view inside, std::string_view between,
-                               std::optional<int> nodes = {});
+[[nodiscard]] APSCOPE_API Network network_of(std::string_view inside, std::string_view between,
+                                             std::optional<int> nodes = {});
 
 /// The work of one worker in a collective operation.
 struct CollectiveCost {
@@ -66,15 +66,15 @@ struct CollectiveCost {
 ///                 bytes that its node sends. None: every worker is a node, or every group.
 /// @throws std::invalid_argument  An unknown name, no worker; nodes that do not divide the workers,
 ///                                or are not the groups.
-APSCOPE_API CollectiveCost collective(std::string_view name, double sent, int workers,
-                                      std::optional<int> group = {},
-                                      std::optional<double> partial = {},
-                                      std::optional<double> result = {},
-                                      std::optional<int> nodes = {});
+[[nodiscard]] APSCOPE_API CollectiveCost collective(std::string_view name, double sent, int workers,
+                                                    std::optional<int> group = {},
+                                                    std::optional<double> partial = {},
+                                                    std::optional<double> result = {},
+                                                    std::optional<int> nodes = {});
 
 /// The modelled seconds: latencies and transfers, and the passes of the additions, but not encoding
 /// and decoding. The placement on nodes is that of `cost`; `network.nodes` is not used.
-APSCOPE_API double seconds(const CollectiveCost& cost, const Network& network = {});
+[[nodiscard]] APSCOPE_API double seconds(const CollectiveCost& cost, const Network& network = {});
 
 /// @}
 

@@ -88,8 +88,9 @@ struct TrainedStep {
 };
 
 /// The exchange of all tensors of a step, instead of a training loop's all-reduce: any scheme or
-/// hybrid, with its memory. Results equal those of `apscope.train.Workers`, bit for bit, on any
-/// number of threads.
+/// hybrid, with its memory. The gradients of all workers are in one process. Results equal those of
+/// `apscope.train.Workers`, bit for bit, on any number of threads. An object that was moved from
+/// throws std::invalid_argument, until another is assigned to it.
 class APSCOPE_API TrainingExchange {
 public:
     /// @param scheme    A spec, except of a scheme that chooses in hindsight (`scale=largest`,
@@ -109,18 +110,19 @@ public:
 
     /// Exchanges a step; fills `step.out`.
     /// @param step     The gradients of the step, and the rows that receive the sums.
-    /// @param threads  0 uses all of the machine's; their number changes no bit.
+    /// @param threads  0 uses all that the process may use; their number changes no bit.
     /// @returns for each tensor, true if the scheme dropped the step; the tensor's row of `out` is
     ///          then 0.
     /// @throws std::invalid_argument  Rows of other lengths, a missing input of the scheme.
     std::vector<bool> run(const TrainedStep& step, int threads = 0);
 
     /// The scheme's memory, by scheme and tensor; set_memory() continues from it.
-    std::map<std::string, Memory> memory() const;
+    [[nodiscard]] std::map<std::string, Memory> memory() const;
     void set_memory(const std::map<std::string, Memory>& memory);
 
 private:
     struct Data;
+    Data& data() const;
     std::unique_ptr<Data> data_;
 };
 

@@ -20,14 +20,16 @@ namespace apscope {
 ///              `e4m3fn` or `e5m10b20`.
 /// @throws std::invalid_argument  The name is unknown or ambiguous; the message names the
 ///                                candidates.
-inline FloatFormat format(std::string_view name) { return parse_format(name); }
+[[nodiscard]] inline FloatFormat format(std::string_view name) { return parse_format(name); }
 
 /// The block format with this name: `mxfp8_e4m3`, `nvfp4`, `bfp:<bits>:<block>` or
 /// `blocks:<element>`, each followed by any of
 /// `,scale=<format> ,block=<size> ,rule=<rule> ,tensor`.
 ///
 /// @throws std::invalid_argument  There is no such block format.
-inline BlockFormat block_format(std::string_view name) { return parse_block_format(name); }
+[[nodiscard]] inline BlockFormat block_format(std::string_view name) {
+    return parse_block_format(name);
+}
 
 /// @}
 

@@ -1,14 +1,17 @@
 // Quantizer: a prepared format and projection, applied to numbers and arrays.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <ranges>
 #include <span>
+#include <type_traits>
 #include <utility>
 
+#include "elements.h"
 #include "export.h"
 #include "formats.h"
 
@@ -18,7 +21,8 @@ namespace apscope {
 /// @{
 
 /// A view of an array of any layout: element (i, j, ...) is data[i * strides[0] + j * strides[1] +
-/// ...]. Strides count elements, not bytes, and may be negative or 0.
+/// ...]. Strides count elements, not bytes, and may be negative or 0. Without axes it is one
+/// element, but a view without data and axes, such as a default one, is empty.
 template <class Real>
 struct StridedView {
     Real* data = nullptr;
@@ -44,44 +48,57 @@ struct ExactNumber {
 ///
 /// Arrays are rounded in round-to-nearest with subnormals kept, whatever the calling thread has
 /// set.
+///
+/// Copies are cheap, and a move is a copy: no Quantizer is ever empty.
 class APSCOPE_API Quantizer {
 public:
     /// @param format      The format to round to.
     /// @param projection  Rounding, overflow, underflow, NaN payloads.
     /// @param seed        The seed of stochastic rounding.
-    /// @param threads     For arrays; 0 uses all of the machine's. Their number never changes a
-    ///                    bit.
+    /// @param threads     For arrays; 0 uses all processors that the process may use (its affinity
+    ///                    mask and control groups). Their number never changes a bit.
     /// @throws std::invalid_argument  The fields of the format contradict each other, or it does
     ///                                not support the projection.
     explicit Quantizer(const FloatFormat& format, const Projection& projection = {},
                        std::uint64_t seed = 0, int threads = 1);
 
-    const FloatFormat& format() const;
-    const Projection& projection() const;
-    std::uint64_t seed() const;
-    int threads() const;  ///< as passed: 0 uses all of the machine's
+    Quantizer(const Quantizer&) = default;
+    Quantizer& operator=(const Quantizer&) = default;
+
+    [[nodiscard]] const FloatFormat& format() const;
+    [[nodiscard]] const Projection& projection() const;
+    [[nodiscard]] std::uint64_t seed() const;
+    [[nodiscard]] int threads() const;  ///< as passed: 0 uses all that the process may use
 
     /// One number, rounded once.
     /// @param x        Any number.
     /// @param element  The index of x among the numbers that are rounded with the same seed.
     /// @throws std::invalid_argument  The number is a float and the format's values are not fp32
     ///                                numbers.
-    float operator()(float x, std::uint64_t element = 0) const {
+    [[nodiscard]] float operator()(float x, std::uint64_t element = 0) const {
         return round_float_(*prepared_, x, element);
     }
-    double operator()(double x, std::uint64_t element = 0) const {
+    [[nodiscard]] double operator()(double x, std::uint64_t element = 0) const {
         return round_double_(*prepared_, x, element);
+    }
+    /// Stops the compiler for a number of another type.
+    template <class Number>
+        requires std::is_arithmetic_v<Number>
+    Number operator()(Number x, std::uint64_t = 0) const {
+        static_assert(detail::is_real<Number>,
+                      "a Quantizer rounds a float or a double; convert the number first");
+        return x;
     }
     /// A number that need not be an fp64 number, rounded once; `<apscope/multiprecision.h>` makes
     /// such numbers from Boost's.
     /// @throws std::invalid_argument  An inexact number with fewer than 122 bits, or of more than
     ///                                126; the rounding is stochastic_exact, which needs all
     ///                                digits.
-    double operator()(const ExactNumber& x, std::uint64_t element = 0) const;
+    [[nodiscard]] double operator()(const ExactNumber& x, std::uint64_t element = 0) const;
 
     /// out[i] = in[i] rounded, at element first + i. `out` is `in`, or does not overlap it.
-    /// @throws std::invalid_argument  The lengths differ, or the numbers are floats and the
-    ///                                format's values are not fp32 numbers.
+    /// @throws std::invalid_argument  The lengths differ; `out` overlaps `in` in part; the numbers
+    ///                                are floats and the format's values are not fp32 numbers.
     void operator()(std::span<const float> in, std::span<float> out, std::uint64_t first = 0) const;
     void operator()(std::span<const double> in, std::span<double> out,
                     std::uint64_t first = 0) const;
@@ -96,10 +113,12 @@ public:
                 std::uint64_t first = 0) const;
     void scaled(double scale, std::span<const double> in, std::span<double> out,
                 std::uint64_t first = 0) const;
-    /// Rounds arrays of any layout, without a scale; elements count in C order. `out` is `in`, with
-    /// the same strides, or does not overlap it.
-    /// @throws std::invalid_argument  As above; shapes that differ; a shape and strides of
-    ///                                different length.
+    /// Rounds arrays of any layout, without a scale; elements count in C order. If `out` overlaps
+    /// `in`, the result is that for a copy of `in`. Views whose elements lie side by side in C
+    /// order are rounded as spans are.
+    /// @throws std::invalid_argument  Shapes that differ; a shape and strides of different length;
+    ///                                axes without data; floats, if the format's values are not
+    ///                                fp32 numbers.
     void operator()(const StridedView<const float>& in, const StridedView<float>& out) const;
     void operator()(const StridedView<const double>& in, const StridedView<double>& out) const;
 
@@ -112,26 +131,31 @@ public:
     /// @param first     The element of values[0].
     /// @throws std::invalid_argument  As operator() for arrays; codes that are too narrow; a NaN
     ///                                that has no code.
-    template <std::ranges::contiguous_range Values, std::ranges::contiguous_range Codes>
+    template <std::ranges::range Values, std::ranges::range Codes>
     void encode(const Values& values, Codes&& codes, std::optional<std::uint64_t> nan_code = {},
                 std::uint64_t first = 0) const {
-        using Real = std::ranges::range_value_t<Values>;
-        using Code = std::ranges::range_value_t<Codes>;
-        encode_span(std::span<const Real>(values), std::span<Code>(std::forward<Codes>(codes)),
-                    nan_code, first);
+        if constexpr (detail::takes_codes<const Values, Codes>() && detail::is_written<Codes>()) {
+            using Real = std::ranges::range_value_t<Values>;
+            using Code = std::ranges::range_value_t<Codes>;
+            encode_span(std::span<const Real>(values), std::span<Code>(std::forward<Codes>(codes)),
+                        nan_code, first);
+        }
     }
     /// values[i] = the value of codes[i]; types as for encode().
     /// @throws std::invalid_argument  As encode(); a code wider than the format.
-    template <std::ranges::contiguous_range Codes, std::ranges::contiguous_range Values>
+    template <std::ranges::range Codes, std::ranges::range Values>
     void decode(const Codes& codes, Values&& values) const {
-        using Real = std::ranges::range_value_t<Values>;
-        using Code = std::ranges::range_value_t<Codes>;
-        decode_span(std::span<const Code>(codes), std::span<Real>(std::forward<Values>(values)));
+        if constexpr (detail::takes_codes<Values, const Codes>() && detail::is_written<Values>()) {
+            using Real = std::ranges::range_value_t<Values>;
+            using Code = std::ranges::range_value_t<Codes>;
+            decode_span(std::span<const Code>(codes),
+                        std::span<Real>(std::forward<Values>(values)));
+        }
     }
     /// The code of one number, and the value of one code.
-    std::uint64_t encode(double x, std::optional<std::uint64_t> nan_code = {},
-                         std::uint64_t element = 0) const;
-    double decode(std::uint64_t code) const;
+    [[nodiscard]] std::uint64_t encode(double x, std::optional<std::uint64_t> nan_code = {},
+                                       std::uint64_t element = 0) const;
+    [[nodiscard]] double decode(std::uint64_t code) const;
 
 private:
     struct Prepared;

@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "export.h"
@@ -38,7 +39,7 @@ struct ReplayOptions {
     /// Empty: all.
     std::string tensors = {};
     std::uint64_t seed = 0;  ///< seed of all draws
-    int threads = 0;         ///< 0 uses all of the machine's; their number changes no bit
+    int threads = 0;         ///< 0 uses all that the process may use; their number changes no bit
     std::size_t memory = 0;  ///< limit on the bytes of tensors; 0: half of the machine's memory
     int draws = 1;           ///< 3 or more: moments without a closed form are estimated from draws
     /// True: errors and updates are also added up over consecutive steps, for
@@ -69,38 +70,46 @@ struct WriteOptions {
 };
 
 /// The results of a replay: one row per step, tensor, scheme, stage and topology, with the columns
-/// of docs/definitions.md, section 3. Copies are cheap.
+/// of docs/definitions.md, section 3. Copies are cheap, and a move is a copy: no Results are
+/// without rows that were replayed.
 class APSCOPE_API Results {
 public:
-    std::size_t size() const;  ///< number of rows
+    Results(const Results&) = default;
+    Results& operator=(const Results&) = default;
+
+    [[nodiscard]] std::size_t size() const;  ///< number of rows
     /// All columns, in the order of results.csv.
     static std::span<const Column> columns();
 
     /// One number; NaN for an empty cell, 1 and 0 for a flag.
     /// @throws std::out_of_range      There is no such row.
     /// @throws std::invalid_argument  There is no such column of numbers.
-    double number(std::size_t row, std::string_view column) const;
+    [[nodiscard]] double number(std::size_t row, std::string_view column) const;
     /// One text.
     /// @throws std::out_of_range      There is no such row.
     /// @throws std::invalid_argument  There is no such column of text.
-    std::string_view text(std::size_t row, std::string_view column) const;
-    /// A complete column of numbers, and one of texts.
+    [[nodiscard]] std::string_view text(std::size_t row, std::string_view column) const&;
+    std::string_view text(std::size_t row, std::string_view column) const&& = delete;
+    /// A complete column of numbers, and one of texts. Texts live as long as a copy of these
+    /// results, so they are not taken of a temporary object.
     /// @throws std::invalid_argument  There is no such column.
-    std::vector<double> numbers(std::string_view column) const;
-    std::vector<std::string_view> texts(std::string_view column) const;
+    [[nodiscard]] std::vector<double> numbers(std::string_view column) const;
+    [[nodiscard]] std::vector<std::string_view> texts(std::string_view column) const&;
+    std::vector<std::string_view> texts(std::string_view column) const&& = delete;
 
-    const std::string& trace() const;
-    std::vector<std::int64_t> steps() const;  ///< replayed steps
-    std::vector<std::string> tensors() const;
-    std::vector<std::string> schemes() const;  ///< canonical specs, in the order of the request
-    std::vector<std::string> topologies() const;
+    [[nodiscard]] const std::string& trace() const;
+    [[nodiscard]] std::vector<std::int64_t> steps() const;  ///< replayed steps
+    [[nodiscard]] std::vector<std::string> tensors() const;
+    [[nodiscard]] std::vector<std::string> schemes()
+        const;  ///< canonical specs, in the order of the request
+    [[nodiscard]] std::vector<std::string> topologies() const;
 
     /// Schemes ranked by error, one row per scheme and topology. `exact`, an ideal, comes last.
     /// Schemes without gaps in their memory come before others; among equals, schemes without
     /// overflow come first, then schemes without lost layers. Ties are broken by `step_nmse`, then
     /// by `error_over_noise`.
     /// @throws std::invalid_argument  An impossible option.
-    std::vector<SummaryRow> summary(const SummaryOptions& options = {}) const;
+    [[nodiscard]] std::vector<SummaryRow> summary(const SummaryOptions& options = {}) const;
     /// Scheme `a` against scheme `b`: a row for all layers, then one per layer. `a` and `b` are
     /// specs, or `SPEC@TOPOLOGY` to choose the reduction, such as `aps:e3m4@two_phase` against
     /// `aps:e3m4@ring`.
@@ -110,22 +119,25 @@ public:
     ///                  or `wire`, which compares the messages before any sum.
     /// @throws std::invalid_argument  A scheme or topology that the results do not have, or schemes
     ///                                without a common topology.
-    std::vector<ComparisonRow> compare(std::string_view a, std::string_view b,
-                                       std::optional<std::string_view> topology = {}) const;
+    [[nodiscard]] std::vector<ComparisonRow> compare(
+        std::string_view a, std::string_view b,
+        std::optional<std::string_view> topology = {}) const;
     /// Scheme `a` against scheme `b` of other results, such as those of another seed, recording or
     /// version. Layers and steps that only one of the results has are omitted.
     /// @throws std::invalid_argument  As above; no layer and step in common.
-    std::vector<ComparisonRow> compare(std::string_view a, std::string_view b, const Results& other,
-                                       std::optional<std::string_view> topology = {}) const;
+    [[nodiscard]] std::vector<ComparisonRow> compare(
+        std::string_view a, std::string_view b, const Results& other,
+        std::optional<std::string_view> topology = {}) const;
     /// Every scheme against itself in other results, in the order of these results, then the
     /// schemes that only the others have.
     /// @throws std::invalid_argument  No layer and step in common.
-    std::vector<AgainstRow> against(const Results& other,
-                                    std::optional<std::string_view> topology = {}) const;
+    [[nodiscard]] std::vector<AgainstRow> against(
+        const Results& other, std::optional<std::string_view> topology = {}) const;
     /// A summary by `layer`, `role` or `step`: schemes in the order of `summary`, layers in the
     /// trace's order, steps ascending.
     /// @throws std::invalid_argument  No such part or topology; an impossible option.
-    std::vector<BreakdownRow> by(std::string_view part, const BreakdownOptions& options = {}) const;
+    [[nodiscard]] std::vector<BreakdownRow> by(std::string_view part,
+                                               const BreakdownOptions& options = {}) const;
     /// The noise of the batch, independent of schemes; empty for one worker, or gradients that are
     /// not local.
     /// @param by  Some of trace, step, tensor, role.
@@ -137,10 +149,10 @@ public:
     ///            topology the pooled rows are those of the ranking; with it, the rows of all
     ///            topologies, each with all tensors. With stage or topology, wire rows are added.
     /// @throws std::invalid_argument  No such column; no `scheme` although there are several.
-    PooledTable pool(const std::vector<std::string>& by) const;
+    [[nodiscard]] PooledTable pool(const std::vector<std::string>& by) const;
     /// Modelled seconds per step of every scheme and topology.
     /// @throws std::invalid_argument  An impossible option.
-    std::vector<StepTime> step_times(const StepTimeOptions& options = {}) const;
+    [[nodiscard]] std::vector<StepTime> step_times(const StepTimeOptions& options = {}) const;
 
     /// Writes the folder of results that the commands `apscope report`, `summary`, `compare`,
     /// `merge` and `check` read, and `apscope.Results.open` in Python (docs/results_format.md).
@@ -158,9 +170,11 @@ public:
     void write_csv(std::ostream& out) const;
 
     struct Data;  // internal
-    explicit Results(std::shared_ptr<const Data> data) : data_(std::move(data)) {}
 
 private:
+    friend APSCOPE_API Results replay(const Trace& trace, const std::vector<std::string>& schemes,
+                                      const ReplayOptions& options);
+    explicit Results(std::shared_ptr<const Data> data) : data_(std::move(data)) {}
     std::shared_ptr<const Data> data_;
 };
 
@@ -173,8 +187,9 @@ private:
 /// @param options  The part of the trace, and the reduction orders.
 /// @throws std::invalid_argument  Unknown schemes, topologies, steps or tensors; more workers than
 ///                                recorded; a damaged trace.
-APSCOPE_API Results replay(const Trace& trace, const std::vector<std::string>& schemes,
-                           const ReplayOptions& options = {});
+[[nodiscard]] APSCOPE_API Results replay(const Trace& trace,
+                                         const std::vector<std::string>& schemes,
+                                         const ReplayOptions& options = {});
 
 /// @}
 

@@ -32,7 +32,7 @@ struct SchemeDefinition {
 };
 
 /// All registered schemes, family by family.
-APSCOPE_API std::vector<SchemeDefinition> scheme_definitions();
+[[nodiscard]] APSCOPE_API std::vector<SchemeDefinition> scheme_definitions();
 
 /// A spec, parsed and checked.
 struct Scheme {
@@ -47,11 +47,11 @@ struct Scheme {
 };
 
 /// @throws std::invalid_argument  An unknown name, key or value.
-APSCOPE_API Scheme scheme(std::string_view spec);
+[[nodiscard]] APSCOPE_API Scheme scheme(std::string_view spec);
 
 /// The specs of the lists `main`, for choosing formats and scales, and `all`.
-APSCOPE_API std::vector<std::string> main_schemes();
-APSCOPE_API std::vector<std::string> all_schemes();
+[[nodiscard]] APSCOPE_API std::vector<std::string> main_schemes();
+[[nodiscard]] APSCOPE_API std::vector<std::string> all_schemes();
 
 /// @}
 

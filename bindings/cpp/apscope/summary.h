@@ -95,7 +95,7 @@ struct NoiseFacts {
 };
 
 /// Student's t at 0.975, for intervals of 95 %; NaN below one degree of freedom.
-APSCOPE_API double student_t(double freedom);
+[[nodiscard]] APSCOPE_API double student_t(double freedom);
 
 /// One of the two schemes of a ComparisonRow.
 struct ComparedScheme {
@@ -137,11 +137,11 @@ struct APSCOPE_API PooledTable {
     std::vector<std::string> columns;  ///< columns of numbers: docs/definitions.md, section 14
     std::vector<std::vector<double>> values;  ///< per column, a number per row; NaN: empty
 
-    std::size_t size() const { return groups.size(); }  ///< number of rows
+    [[nodiscard]] std::size_t size() const { return groups.size(); }  ///< number of rows
     /// One number.
     /// @throws std::out_of_range      There is no such row.
     /// @throws std::invalid_argument  There is no such column.
-    double number(std::size_t row, std::string_view column) const;
+    [[nodiscard]] double number(std::size_t row, std::string_view column) const;
 };
 
 /// Options of modelled times.

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "export.h"
@@ -29,7 +30,8 @@ struct TraceTensor {
     std::vector<std::int64_t> shape;
 };
 
-/// Recorded fp32 numbers in C order. They stay valid as long as a copy of this object lives.
+/// Recorded fp32 numbers in C order. They stay valid as long as a copy of this object lives; those
+/// of an object that was moved from belong to the new one alone.
 struct TraceValues {
     std::span<const float> values;
     std::vector<std::int64_t> shape;
@@ -37,18 +39,21 @@ struct TraceValues {
 };
 
 /// A recorded trace: a folder with a manifest and safetensors files (docs/trace_format.md). Copies
-/// are cheap; several threads may read one.
+/// are cheap, and a move is a copy: every Trace is an open one. Several threads may read one.
 class APSCOPE_API Trace {
 public:
-    const std::string& name() const;  ///< the manifest's name, or else the folder's
-    const std::filesystem::path& path() const;
-    const std::string& model() const;
-    int workers() const;
-    const std::string& stage() const;  ///< `local`, `reduced` or `clipped`
+    Trace(const Trace&) = default;
+    Trace& operator=(const Trace&) = default;
+
+    [[nodiscard]] const std::string& name() const;  ///< the manifest's name, or else the folder's
+    [[nodiscard]] const std::filesystem::path& path() const;
+    [[nodiscard]] const std::string& model() const;
+    [[nodiscard]] int workers() const;
+    [[nodiscard]] const std::string& stage() const;  ///< `local`, `reduced` or `clipped`
     /// `sum` or `mean`: the way in which training combined the workers' gradients.
-    const std::string& reduction() const;
-    std::vector<std::int64_t> steps() const;   ///< recorded training steps, ascending
-    std::vector<TraceTensor> tensors() const;  ///< in the manifest's order
+    [[nodiscard]] const std::string& reduction() const;
+    [[nodiscard]] std::vector<std::int64_t> steps() const;   ///< recorded training steps, ascending
+    [[nodiscard]] std::vector<TraceTensor> tensors() const;  ///< in the manifest's order
 
     /// The recorded values, without a copy.
     /// @param step    A recorded step.
@@ -57,13 +62,14 @@ public:
     /// @param kind    `gradient`, `weights`, `full_batch`, `activation_gradient` or `layer_input`.
     /// @throws std::invalid_argument  Not recorded, or the file is damaged; the message names the
     ///                                file and the field.
-    TraceValues read(std::int64_t step, const std::string& tensor, int worker,
-                     std::string_view kind = "gradient") const;
+    [[nodiscard]] TraceValues read(std::int64_t step, const std::string& tensor, int worker,
+                                   std::string_view kind = "gradient") const;
 
 private:
     friend APSCOPE_API Trace open_trace(const std::filesystem::path& folder);
     friend APSCOPE_API Results replay(const Trace& trace, const std::vector<std::string>& schemes,
                                       const ReplayOptions& options);
+    explicit Trace(std::shared_ptr<const detail::Trace> trace) : trace_(std::move(trace)) {}
     std::shared_ptr<const detail::Trace> trace_;
 };
 
@@ -71,7 +77,7 @@ private:
 /// length.
 /// @throws std::invalid_argument  Not a trace, or a damaged one; the message names the file and the
 ///                                field.
-APSCOPE_API Trace open_trace(const std::filesystem::path& folder);
+[[nodiscard]] APSCOPE_API Trace open_trace(const std::filesystem::path& folder);
 
 /// @}
 

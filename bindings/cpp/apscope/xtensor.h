@@ -32,6 +32,7 @@
 
 #include "allreduce.h"
 #include "blocks.h"
+#include "elements.h"
 #include "quantizer.h"
 #include "replay.h"
 #include "statistics.h"
@@ -53,6 +54,9 @@ template <std::size_t... Lengths>
 inline constexpr std::size_t rank_of_shape<xt::fixed_shape<Lengths...>> = sizeof...(Lengths);
 template <class E>
 inline constexpr std::size_t rank_of = rank_of_shape<std::remove_cvref_t<typename E::shape_type>>;
+
+template <class E>
+inline constexpr bool has_reals = is_real<std::remove_const_t<typename E::value_type>>;
 
 // The container for an expression's shape, in C order: an xt::xtensor if the rank is fixed,
 // otherwise an xt::xarray.
@@ -116,8 +120,8 @@ inline AxisPlace place_of(const std::vector<std::size_t>& shape, std::ptrdiff_t 
 ///           order.
 /// @throws std::invalid_argument  Floats, if the format's values are not fp32 numbers.
 template <class E>
-    requires std::floating_point<typename E::value_type>
-auto quantize(const xt::xexpression<E>& x, const Quantizer& q) {
+[[nodiscard]] auto quantize(const xt::xexpression<E>& x, const Quantizer& q) {
+    static_assert(detail::has_reals<E>, "the numbers are float or double");
     auto result = detail::evaluated(x);
     q(detail::span_of(std::as_const(result)), detail::span_of(result));
     return result;
@@ -127,8 +131,8 @@ auto quantize(const xt::xexpression<E>& x, const Quantizer& q) {
 /// @throws std::invalid_argument  There is no such axis; doubles for a format whose scale is a
 ///                                ratio.
 template <class E>
-    requires std::floating_point<typename E::value_type>
-auto quantize(const xt::xexpression<E>& x, const BlockQuantizer& q, int axis = -1) {
+[[nodiscard]] auto quantize(const xt::xexpression<E>& x, const BlockQuantizer& q, int axis = -1) {
+    static_assert(detail::has_reals<E>, "the numbers are float or double");
     auto result = detail::evaluated(x);
     q(detail::span_of(std::as_const(result)), detail::span_of(result), detail::shape_of(result),
       axis);
@@ -141,9 +145,9 @@ auto quantize(const xt::xexpression<E>& x, const BlockQuantizer& q, int axis = -
 /// @param q         The format and how to round to it.
 /// @param nan_code  The code of a NaN in a format without NaN.
 /// @throws std::invalid_argument  Codes that are too narrow; a NaN that has no code.
-template <std::unsigned_integral Code, class E>
-auto encode(const xt::xexpression<E>& x, const Quantizer& q,
-            std::optional<std::uint64_t> nan_code = {}) {
+template <class Code, class E>
+[[nodiscard]] auto encode(const xt::xexpression<E>& x, const Quantizer& q,
+                          std::optional<std::uint64_t> nan_code = {}) {
     const auto values = detail::evaluated(x);
     auto codes = detail::empty_like<E, Code>(values);
     q.encode(detail::span_of(values), detail::span_of(codes), nan_code);
@@ -153,8 +157,8 @@ auto encode(const xt::xexpression<E>& x, const Quantizer& q,
 /// The values of codes, as `Real`.
 /// @throws std::invalid_argument  A code wider than the format; floats, if the format's values are
 ///                                not fp32 numbers.
-template <std::floating_point Real = float, class E>
-auto decode(const xt::xexpression<E>& codes, const Quantizer& q) {
+template <class Real = float, class E>
+[[nodiscard]] auto decode(const xt::xexpression<E>& codes, const Quantizer& q) {
     const auto given = detail::evaluated(codes);
     auto values = detail::empty_like<E, Real>(given);
     q.decode(detail::span_of(given), detail::span_of(values));
@@ -171,9 +175,11 @@ auto decode(const xt::xexpression<E>& codes, const Quantizer& q) {
 ///                 `exact`.
 /// @throws std::invalid_argument  As apscope::allreduce; there is no such axis.
 template <class E>
-    requires std::same_as<std::remove_const_t<typename E::value_type>, float>
-xt::xarray<double> allreduce(const xt::xexpression<E>& x, const FloatFormat& format,
-                             std::ptrdiff_t axis = 0, const AllreduceOptions& options = {}) {
+[[nodiscard]] xt::xarray<double> allreduce(const xt::xexpression<E>& x, const FloatFormat& format,
+                                           std::ptrdiff_t axis = 0,
+                                           const AllreduceOptions& options = {}) {
+    static_assert(std::same_as<std::remove_const_t<typename E::value_type>, float>,
+                  "each worker's array is a contiguous range of float");
     const auto values = detail::evaluated(x);
     const detail::AxisPlace place = detail::place_of(detail::shape_of(values), axis);
     std::vector<float> rows(values.size());  // the workers' axis first
@@ -199,8 +205,8 @@ using CastStatisticsArrays = BasicCastStatistics<xt::xarray<std::int64_t>, xt::x
 /// @param q  The format, whose values must be fp32 numbers, and how to round to it.
 /// @throws std::invalid_argument  As apscope::cast_statistics of a span.
 template <class E>
-    requires std::floating_point<typename E::value_type>
-CastStatistics cast_statistics(const xt::xexpression<E>& x, const Quantizer& q) {
+[[nodiscard]] CastStatistics cast_statistics(const xt::xexpression<E>& x, const Quantizer& q) {
+    static_assert(detail::has_reals<E>, "the numbers are float or double");
     const auto values = detail::evaluated(x);
     return cast_statistics(detail::span_of(values), q);
 }
@@ -214,9 +220,9 @@ CastStatistics cast_statistics(const xt::xexpression<E>& x, const Quantizer& q) 
 ///              row.
 /// @throws std::invalid_argument  As above; there is no such axis.
 template <class E>
-    requires std::floating_point<typename E::value_type>
-CastStatisticsArrays cast_statistics(const xt::xexpression<E>& x, const Quantizer& q,
-                                     std::ptrdiff_t axis) {
+[[nodiscard]] CastStatisticsArrays cast_statistics(const xt::xexpression<E>& x, const Quantizer& q,
+                                                   std::ptrdiff_t axis) {
+    static_assert(detail::has_reals<E>, "the numbers are float or double");
     const auto values = detail::evaluated(x);
     const detail::AxisPlace place = detail::place_of(detail::shape_of(values), axis);
     CastStatisticsArrays all;

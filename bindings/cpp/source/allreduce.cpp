@@ -9,6 +9,7 @@
 #include "core/float_environment.h"
 #include "core/float_format.h"
 #include "core/projection.h"
+#include "core/sizes.h"
 #include "emulation/allreduce/reduce.h"
 #include "emulation/allreduce/topology.h"
 
@@ -18,11 +19,11 @@ void allreduce(std::span<const float> in, std::size_t workers, std::span<double>
                const FloatFormat& format, const AllreduceOptions& options) {
     const detail::FloatEnvironment environment;
     if (workers == 0) throw std::invalid_argument("there is no worker; give at least one array");
-    if (in.size() != workers * out.size()) {
-        throw std::invalid_argument(std::to_string(workers) + " workers' arrays of " +
-                                    std::to_string(out.size()) + " numbers have " +
-                                    std::to_string(workers * out.size()) + " in all, not " +
-                                    std::to_string(in.size()));
+    const std::size_t all = detail::checked_size({workers, out.size()}, "the array of all workers");
+    if (in.size() != all) {
+        throw std::invalid_argument(
+            std::to_string(workers) + " workers' arrays of " + std::to_string(out.size()) +
+            " numbers have " + std::to_string(all) + " in all, not " + std::to_string(in.size()));
     }
     validate(format);
     validate(options.projection, format);

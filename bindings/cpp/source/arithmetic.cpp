@@ -1,14 +1,17 @@
 #include "bindings/cpp/apscope/arithmetic.h"
 
 #include <cstddef>
+#include <initializer_list>
 #include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 
+#include "bindings/cpp/source/overlap.h"
 #include "core/float_environment.h"
 #include "core/float_format.h"
+#include "core/sizes.h"
 #include "emulation/arithmetic/arithmetic.h"
 #include "emulation/arithmetic/ordered_sum.h"
 
@@ -19,6 +22,8 @@ template <class Real>
 void operate(std::string_view operation, std::span<const Real> a, std::span<const Real> b,
              std::span<const Real> c, std::span<Real> out, const Rounding& how) {
     const detail::FloatEnvironment environment;
+    for (const std::span<const Real> operand : {a, b, c})
+        if (operand.size() != 1) refuse_part(operand, out);
     validate(how.format);
     detail::arithmetic(detail::parse_operation(operation), a, b, c, out, how.format, how.projection,
                        how.seed, how.threads);
@@ -37,7 +42,8 @@ detail::SumOptions options_of(const Summation& how) {
             how.threads};
 }
 
-void check(std::string_view what, std::size_t length, std::size_t expected) {
+void check(std::string_view what, std::size_t length, std::initializer_list<std::size_t> sizes) {
+    const std::size_t expected = detail::checked_size(sizes, what);
     if (length == expected) return;
     throw std::invalid_argument(std::string(what) + " has " + std::to_string(length) +
                                 " numbers; the given sizes need " + std::to_string(expected));
@@ -46,7 +52,8 @@ void check(std::string_view what, std::size_t length, std::size_t expected) {
 template <class Real>
 void add_up(std::span<const Real> x, std::size_t terms, std::span<Real> out, const Summation& how) {
     const detail::FloatEnvironment environment;
-    check("x", x.size(), terms * out.size());
+    check("x", x.size(), {terms, out.size()});
+    refuse_part(x, out);
     detail::ordered_sum<Real>(x, terms, out, options_of(how));
 }
 
@@ -54,9 +61,11 @@ template <class Real>
 void multiply_matrices(std::span<const Real> a, std::span<const Real> b, std::span<Real> out,
                        const MatrixSizes& s, const Summation& how) {
     const detail::FloatEnvironment environment;
-    check("a", a.size(), s.batches * s.rows * s.terms);
-    check("b", b.size(), s.batches * s.terms * s.columns);
-    check("out", out.size(), s.batches * s.rows * s.columns);
+    check("a", a.size(), {s.batches, s.rows, s.terms});
+    check("b", b.size(), {s.batches, s.terms, s.columns});
+    check("out", out.size(), {s.batches, s.rows, s.columns});
+    if (overlap(a, out) || overlap(b, out))
+        throw std::invalid_argument("the product overlaps a factor; give another array");
     detail::ordered_matmul<Real>(a, b, s.batches, s.rows, s.terms, out, options_of(how));
 }
 

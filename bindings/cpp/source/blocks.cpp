@@ -6,9 +6,11 @@
 #include <stdexcept>
 #include <string>
 
+#include "bindings/cpp/source/overlap.h"
 #include "core/block_format.h"
 #include "core/float_environment.h"
 #include "core/projection.h"
+#include "core/sizes.h"
 #include "emulation/blocks/blocks.h"
 
 namespace apscope {
@@ -23,15 +25,13 @@ detail::BlockShape around(std::size_t size, std::span<const std::size_t> shape, 
         throw std::invalid_argument("axis=" + std::to_string(axis) +
                                     " is not an axis of an array of " + std::to_string(axes));
     }
-    const std::size_t along = static_cast<std::size_t>(axis < 0 ? axis + axes : axis);
-    detail::BlockShape result{1, shape[along], 1};
-    for (std::size_t i = 0; i < along; ++i) result.outer *= shape[i];
-    for (std::size_t i = along + 1; i < shape.size(); ++i) result.inner *= shape[i];
-    if (result.size() != size) {
+    if (const std::size_t all = detail::checked_size(shape); all != size) {
         throw std::invalid_argument("the array has " + std::to_string(size) +
-                                    " elements, its shape " + std::to_string(result.size()));
+                                    " elements, its shape " + std::to_string(all));
     }
-    return result;
+    const std::size_t along = static_cast<std::size_t>(axis < 0 ? axis + axes : axis);
+    return {detail::checked_size(shape.first(along)), shape[along],
+            detail::checked_size(shape.subspan(along + 1))};
 }
 
 }  // namespace
@@ -50,12 +50,14 @@ BlockQuantizer::BlockQuantizer(const BlockFormat& format, const Projection& proj
 
 void BlockQuantizer::operator()(std::span<const float> in, std::span<float> out,
                                 std::span<const std::size_t> shape, int axis) const {
+    refuse_part(in, out);
     const detail::FloatEnvironment environment;
     detail::quantize_blocks(in, out, around(in.size(), shape, axis), format_, projection_, seed_,
                             threads_);
 }
 void BlockQuantizer::operator()(std::span<const double> in, std::span<double> out,
                                 std::span<const std::size_t> shape, int axis) const {
+    refuse_part(in, out);
     const detail::FloatEnvironment environment;
     detail::quantize_blocks(in, out, around(in.size(), shape, axis), format_, projection_, seed_,
                             threads_);

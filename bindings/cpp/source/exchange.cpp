@@ -10,6 +10,7 @@
 #include "bindings/cpp/source/made_schemes.h"
 #include "bindings/cpp/source/memory_rows.h"
 #include "core/float_environment.h"
+#include "core/sizes.h"
 #include "emulation/schemes/definition.h"
 #include "emulation/schemes/exchange_run.h"
 #include "emulation/schemes/step_exchange.h"
@@ -57,8 +58,9 @@ ExchangeResult exchange(std::string_view scheme, std::span<const std::span<const
     step.role = inputs.role;
     step.shape = inputs.shape;
     if (step.shape.empty()) step.shape = {static_cast<std::int64_t>(gradients[0].size())};
-    if (detail::elements_of(step) != gradients[0].size())
-        throw std::invalid_argument("the shape has " + std::to_string(detail::elements_of(step)) +
+    const std::size_t elements = detail::checked_size(std::span<const std::int64_t>(step.shape));
+    if (elements != gradients[0].size())
+        throw std::invalid_argument("the shape has " + std::to_string(elements) +
                                     " elements, a gradient " + std::to_string(gradients[0].size()));
     step.number = inputs.step;
     step.index = inputs.index;
@@ -115,15 +117,22 @@ TrainingExchange::~TrainingExchange() = default;
 TrainingExchange::TrainingExchange(TrainingExchange&&) noexcept = default;
 TrainingExchange& TrainingExchange::operator=(TrainingExchange&&) noexcept = default;
 
+TrainingExchange::Data& TrainingExchange::data() const {
+    if (!data_)
+        throw std::invalid_argument("this TrainingExchange was moved from; use the object that it "
+                                    "was moved to, or assign another");
+    return *data_;
+}
+
 std::vector<bool> TrainingExchange::run(const TrainedStep& step, int threads) {
-    return data_->exchange.run({step.step, static_cast<std::size_t>(step.step), step.gradients,
+    return data().exchange.run({step.step, static_cast<std::size_t>(step.step), step.gradients,
                                 step.out, step.weights, step.loss, step.learning_rate},
                                threads);
 }
 
 std::map<std::string, Memory> TrainingExchange::memory() const {
     std::map<std::string, Memory> all;
-    for (auto& [name, state] : data_->exchange.states()) {
+    for (auto& [name, state] : data().exchange.states()) {
         Memory memory = memory_of(std::move(state).rows());
         if (!memory.empty()) all.emplace(name, std::move(memory));
     }
@@ -131,7 +140,7 @@ std::map<std::string, Memory> TrainingExchange::memory() const {
 }
 
 void TrainingExchange::set_memory(const std::map<std::string, Memory>& memory) {
-    std::map<std::string, detail::State>& states = data_->exchange.states();
+    std::map<std::string, detail::State>& states = data().exchange.states();
     states.clear();
     for (const auto& [name, rows] : memory) states.emplace(name, state_of(rows));
 }

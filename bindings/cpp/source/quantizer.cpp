@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "bindings/cpp/source/overlap.h"
 #include "core/float_environment.h"
 #include "core/float_format.h"
 #include "core/philox.h"
@@ -81,60 +82,6 @@ struct RoundOneNumber {
     }
 };
 
-// Visits the elements of an array of any layout in C order.
-template <class Real>
-class Places {
-public:
-    explicit Places(const StridedView<Real>& view)
-        : view_(view), index_(view.shape.size(), 0), at_(view.data) {}
-    Real& take() {
-        Real& here = *at_;
-        for (std::size_t axis = index_.size(); axis-- > 0;) {
-            at_ += view_.strides[axis];
-            if (++index_[axis] < view_.shape[axis]) break;
-            at_ -= static_cast<std::ptrdiff_t>(index_[axis]) * view_.strides[axis];
-            index_[axis] = 0;
-        }
-        return here;
-    }
-
-private:
-    StridedView<Real> view_;
-    std::vector<std::size_t> index_;
-    Real* at_;
-};
-
-template <class Real>
-std::size_t size_of(const StridedView<Real>& view) {
-    if (view.shape.size() != view.strides.size()) {
-        throw std::invalid_argument("a view has " + std::to_string(view.shape.size()) +
-                                    " sizes and " + std::to_string(view.strides.size()) +
-                                    " strides; give one stride per axis");
-    }
-    std::size_t size = 1;
-    for (const std::size_t length : view.shape) size *= length;
-    return size;
-}
-
-template <class Real>
-void quantize_view(const Quantizer& q, const StridedView<const Real>& in,
-                   const StridedView<Real>& out) {
-    const std::size_t size = size_of(in);
-    size_of(out);
-    if (!std::ranges::equal(in.shape, out.shape))
-        throw std::invalid_argument("the views have different shapes; they must agree");
-    constexpr std::size_t some = 4096;
-    std::vector<Real> values(std::min(size, some));
-    Places<const Real> from(in);
-    Places<Real> to(out);
-    for (std::size_t begin = 0; begin < size; begin += some) {
-        const std::span<Real> piece(values.data(), std::min(some, size - begin));
-        for (Real& value : piece) value = from.take();
-        q(piece, piece, begin);
-        for (const Real value : piece) to.take() = value;
-    }
-}
-
 // The 126 leading bits of x; the lowest one is set if any bit below it is.
 detail::WideNumber wide_number(const ExactNumber& x) {
     using Wide = unsigned __int128;
@@ -203,31 +150,26 @@ double Quantizer::operator()(const ExactNumber& x, std::uint64_t element) const 
 
 void Quantizer::operator()(std::span<const float> in, std::span<float> out,
                            std::uint64_t first) const {
+    refuse_part(in, out);
     prepared_->round(in, out, {prepared_->seed, first, {}});
 }
 void Quantizer::operator()(std::span<const double> in, std::span<double> out,
                            std::uint64_t first) const {
+    refuse_part(in, out);
     prepared_->round(in, out, {prepared_->seed, first, {}});
 }
 void Quantizer::scaled(double scale, std::span<const float> in, std::span<float> out,
                        std::uint64_t first) const {
+    refuse_part(in, out);
     const Prepared& p = *prepared_;
     detail::quantize_scaled(in, out, scale, p.format, p.projection, {p.seed, first, {}}, p.threads);
 }
 void Quantizer::scaled(double scale, std::span<const double> in, std::span<double> out,
                        std::uint64_t first) const {
+    refuse_part(in, out);
     const Prepared& p = *prepared_;
     detail::quantize_scaled(in, out, scale, p.format, p.projection, {p.seed, first, {}}, p.threads);
 }
-void Quantizer::operator()(const StridedView<const float>& in,
-                           const StridedView<float>& out) const {
-    quantize_view(*this, in, out);
-}
-void Quantizer::operator()(const StridedView<const double>& in,
-                           const StridedView<double>& out) const {
-    quantize_view(*this, in, out);
-}
-
 std::uint64_t Quantizer::encode(double x, std::optional<std::uint64_t> nan_code,
                                 std::uint64_t element) const {
     std::uint64_t code = 0;

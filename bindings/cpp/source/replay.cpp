@@ -249,7 +249,7 @@ std::span<const Column> Results::columns() {
 double Results::number(std::size_t row, std::string_view column) const {
     return reader(column, false).number(*data_, data_->rows.at(row));
 }
-std::string_view Results::text(std::size_t row, std::string_view column) const {
+std::string_view Results::text(std::size_t row, std::string_view column) const& {
     return reader(column, true).text(*data_, data_->rows.at(row));
 }
 
@@ -260,7 +260,7 @@ std::vector<double> Results::numbers(std::string_view column) const {
     for (const Row& row : data_->rows) values.push_back(r.number(*data_, row));
     return values;
 }
-std::vector<std::string_view> Results::texts(std::string_view column) const {
+std::vector<std::string_view> Results::texts(std::string_view column) const& {
     const Reader& r = reader(column, true);
     std::vector<std::string_view> values;
     values.reserve(size());

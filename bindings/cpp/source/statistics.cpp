@@ -3,7 +3,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -13,6 +12,7 @@
 #include "analysis/statistics/cast_statistics.h"
 #include "analysis/statistics/result_row.h"
 #include "bindings/cpp/apscope/quantizer.h"
+#include "bindings/cpp/source/overlap.h"
 #include "core/float_environment.h"
 #include "core/parse.h"
 
@@ -23,16 +23,6 @@ namespace {
 // some.
 void take(double& to, double from) { to = from; }
 void take(std::int64_t& to, const std::optional<std::int64_t>& from) { to = from.value_or(0); }
-
-// Refuses an output that overlaps the input, because the statistics read the input after the output
-// is written.
-void refuse_overlap(std::span<const float> x, std::span<const float> out) {
-    const std::less<const float*> before;
-    if (before(x.data(), out.data() + out.size()) && before(out.data(), x.data() + x.size())) {
-        throw std::invalid_argument("the output overlaps the input, which the statistics compare "
-                                    "it with; give another array");
-    }
-}
 
 float as_float(double value, std::size_t place) {
     const float narrow = static_cast<float>(value);
@@ -45,7 +35,10 @@ float as_float(double value, std::size_t place) {
 }  // namespace
 
 CastStatistics cast_statistics(std::span<const float> x, const Quantizer& q, std::span<float> out) {
-    refuse_overlap(x, out);
+    if (overlap(x, out)) {  // the statistics read the input after the output is written
+        throw std::invalid_argument("the output overlaps the input, which the statistics compare "
+                                    "it with; give another array");
+    }
     const detail::ResultRow row =
         detail::cast_statistics(x, out, q.format(), q.projection(), q.seed(), q.threads());
     CastStatistics statistics;

@@ -17,9 +17,7 @@ namespace apscope {
 
 Trace open_trace(const std::filesystem::path& folder) {
     const detail::FloatEnvironment environment;
-    Trace trace;
-    trace.trace_ = std::make_shared<const detail::Trace>(detail::Trace::open(folder));
-    return trace;
+    return Trace(std::make_shared<const detail::Trace>(detail::Trace::open(folder)));
 }
 
 const std::string& Trace::name() const { return trace_->manifest().name; }

@@ -24,7 +24,7 @@ void cpd_gemm(std::span<const float> a, std::span<const float> b, std::span<floa
               int threads) {
     const bool casts = exponent_bits != 8 || mantissa_bits != 23;
     const std::size_t strips = (n + width - 1) / width;
-    parallel_for(m * strips, threads, [&](std::size_t item) {
+    const auto multiply_strip = [&](std::size_t item) {
         const std::size_t row = item / strips, first = item % strips * width,
                           count = std::min(width, n - first);
         const auto cast = [&](float* x) {
@@ -50,7 +50,8 @@ void cpd_gemm(std::span<const float> a, std::span<const float> b, std::span<floa
             std::copy_n(l.next, count, l.sum);
         }
         std::copy_n(l.sum, count, out.begin() + static_cast<std::ptrdiff_t>(row * n + first));
-    });
+    };
+    parallel_pieces(m * strips, threads, multiply_strip, k * std::min(width, n));
 }
 
 }  // namespace apscope::detail

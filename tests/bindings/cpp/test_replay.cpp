@@ -33,10 +33,10 @@ TEST(CppTrace, SaysWhatItHolds) {
     for (const std::int64_t length : tensor.shape) size *= static_cast<std::size_t>(length);
     EXPECT_EQ(values.values.size(), size);
     EXPECT_TRUE(std::ranges::any_of(values.values, [](float x) { return x != 0; }));
-    EXPECT_THROW(trace.read(-1, tensor.name, 0), std::invalid_argument);
-    EXPECT_THROW(trace.read(trace.steps().front(), tensor.name, 0, "colour"),
+    EXPECT_THROW((void)trace.read(-1, tensor.name, 0), std::invalid_argument);
+    EXPECT_THROW((void)trace.read(trace.steps().front(), tensor.name, 0, "colour"),
                  std::invalid_argument);
-    EXPECT_THROW(open_trace(APSCOPE_ROOT "/docs"), std::invalid_argument);
+    EXPECT_THROW((void)open_trace(APSCOPE_ROOT "/docs"), std::invalid_argument);
 }
 
 TEST(CppReplay, RowsAndColumns) {
@@ -72,10 +72,10 @@ TEST(CppReplay, RowsAndColumns) {
                                        : results.numbers(column.name).size();
         EXPECT_EQ(length, results.size()) << column.name;
     }
-    EXPECT_THROW(results.number(0, "scheme"), std::invalid_argument);
-    EXPECT_THROW(results.text(0, "nmse"), std::invalid_argument);
-    EXPECT_THROW(results.numbers("colour"), std::invalid_argument);
-    EXPECT_THROW(results.number(results.size(), "nmse"), std::out_of_range);
+    EXPECT_THROW((void)results.number(0, "scheme"), std::invalid_argument);
+    EXPECT_THROW((void)results.text(0, "nmse"), std::invalid_argument);
+    EXPECT_THROW((void)results.numbers("colour"), std::invalid_argument);
+    EXPECT_THROW((void)results.number(results.size(), "nmse"), std::out_of_range);
 }
 
 TEST(CppReplay, ShardsAreTheWholeInParts) {
@@ -132,27 +132,27 @@ TEST(CppReplay, ComparesPoolsAndModels) {
     EXPECT_EQ(sides[0].b.topology, "ring");
     EXPECT_EQ(results.compare("none:e4m3@exact", "none:fp32", "ring")[0].b.topology, "ring");
     EXPECT_EQ(results.compare("none:e4m3@exact", "none:fp32")[0].b.topology, "exact");
-    EXPECT_THROW(results.compare("none:fp32", "aps:e4m3"), std::invalid_argument);
-    EXPECT_THROW(results.compare("none:fp32", "none:e4m3", "tree"), std::invalid_argument);
-    EXPECT_THROW(results.compare("none:fp32@tree", "none:e4m3"), std::invalid_argument);
-    EXPECT_THROW(results.compare("none:fp32@wire", "none:e4m3@ring"), std::invalid_argument);
+    EXPECT_THROW((void)results.compare("none:fp32", "aps:e4m3"), std::invalid_argument);
+    EXPECT_THROW((void)results.compare("none:fp32", "none:e4m3", "tree"), std::invalid_argument);
+    EXPECT_THROW((void)results.compare("none:fp32@tree", "none:e4m3"), std::invalid_argument);
+    EXPECT_THROW((void)results.compare("none:fp32@wire", "none:e4m3@ring"), std::invalid_argument);
 
     const PooledTable pooled = results.pool({"scheme", "stage"});
     ASSERT_EQ(pooled.size(), 6u);
     EXPECT_EQ(pooled.groups[0], (std::vector<std::string>{"none:e4m3", "wire"}));
     EXPECT_EQ(pooled.number(0, "steps"), 3);
-    EXPECT_THROW(pooled.number(0, "colour"), std::invalid_argument);
-    EXPECT_THROW(pooled.number(6, "steps"), std::out_of_range);
-    EXPECT_THROW(results.pool({"stage"}), std::invalid_argument);
-    EXPECT_THROW(results.pool({"scheme", "colour"}), std::invalid_argument);
+    EXPECT_THROW((void)pooled.number(0, "colour"), std::invalid_argument);
+    EXPECT_THROW((void)pooled.number(6, "steps"), std::out_of_range);
+    EXPECT_THROW((void)results.pool({"stage"}), std::invalid_argument);
+    EXPECT_THROW((void)results.pool({"scheme", "colour"}), std::invalid_argument);
 
     const std::vector<StepTime> times = results.step_times({.elements = 1e6});
     ASSERT_EQ(times.size(), 6u);
     for (const StepTime& time : times)
         EXPECT_EQ(time.topology == "exact", std::isnan(time.seconds));
-    EXPECT_THROW(results.step_times({.elements = -1.0}), std::invalid_argument);
-    EXPECT_THROW(results.step_times({.side = "never"}), std::invalid_argument);
-    EXPECT_THROW(results.summary({.batch_factor = 0}), std::invalid_argument);
+    EXPECT_THROW((void)results.step_times({.elements = -1.0}), std::invalid_argument);
+    EXPECT_THROW((void)results.step_times({.side = "never"}), std::invalid_argument);
+    EXPECT_THROW((void)results.summary({.batch_factor = 0}), std::invalid_argument);
     EXPECT_DOUBLE_EQ(results.summary({.batch_factor = 4})[0].error_over_noise,
                      4 * results.summary()[0].error_over_noise);
 }
@@ -173,9 +173,9 @@ TEST(CppReplay, BreaksDownByPart) {
         }
     }
     EXPECT_EQ(results.by("step", {.topology = "exact"})[0].summary.topology, "exact");
-    EXPECT_THROW(results.by("tensor"), std::invalid_argument);
-    EXPECT_THROW(results.by("layer", {.topology = "tree"}), std::invalid_argument);
-    EXPECT_THROW(results.by("layer", {.batch_factor = 0}), std::invalid_argument);
+    EXPECT_THROW((void)results.by("tensor"), std::invalid_argument);
+    EXPECT_THROW((void)results.by("layer", {.topology = "tree"}), std::invalid_argument);
+    EXPECT_THROW((void)results.by("layer", {.batch_factor = 0}), std::invalid_argument);
 }
 
 TEST(CppReplay, SaysHowWellTheNoiseIsKnown) {
@@ -189,8 +189,8 @@ TEST(CppReplay, SaysHowWellTheNoiseIsKnown) {
     EXPECT_EQ(row.error_over_noise_low, row.error_over_noise * all.low);
     EXPECT_EQ(row.error_over_noise_high, row.error_over_noise * all.high);
     EXPECT_EQ(results.noise_facts({"step", "tensor"}).size(), 3 * results.tensors().size());
-    EXPECT_THROW(results.noise_facts({"scheme"}), std::invalid_argument);
-    EXPECT_THROW(results.noise_facts({"trace"}, -1), std::invalid_argument);
+    EXPECT_THROW((void)results.noise_facts({"scheme"}), std::invalid_argument);
+    EXPECT_THROW((void)results.noise_facts({"trace"}, -1), std::invalid_argument);
     const Results two = replay(digits(), {"none:e3m4"}, {.workers = 2, .end_step = 1});
     EXPECT_TRUE(std::isnan(two.summary()[0].error_over_noise_low)) << "too few workers";
     EXPECT_TRUE(
@@ -233,8 +233,8 @@ TEST(CppReplay, ComparesTwoResults) {
     EXPECT_EQ(mixed.size(), 1 + first.tensors().size());
     EXPECT_EQ(mixed[0].b.topology, "gather");
     const Results later = replay(digits(), {"aps:e4m3"}, {.first_step = 5, .end_step = 6});
-    EXPECT_THROW(first.against(later), std::invalid_argument);
-    EXPECT_THROW(first.compare("none:e4m3", "none:e4m3", second), std::invalid_argument);
+    EXPECT_THROW((void)first.against(later), std::invalid_argument);
+    EXPECT_THROW((void)first.compare("none:e4m3", "none:e4m3", second), std::invalid_argument);
 }
 
 TEST(CppReplay, OverflowHasNoFiniteError) {
@@ -257,17 +257,20 @@ TEST(CppReplay, OverflowHasNoFiniteError) {
 
 TEST(CppReplay, WhatIsRefused) {
     const Trace trace = digits();
-    EXPECT_THROW(replay(trace, {}), std::invalid_argument);
-    EXPECT_THROW(replay(trace, {"magic"}), std::invalid_argument);
-    EXPECT_THROW(replay(trace, {"aps:e4m3"}, {.topologies = {"star"}}), std::invalid_argument);
-    EXPECT_THROW(replay(trace, {"aps:e4m3"}, {.workers = 1000}), std::invalid_argument);
-    EXPECT_THROW(replay(trace, {"aps:e4m3"}, {.first_step = 1 << 30}), std::invalid_argument);
-    EXPECT_THROW(replay(trace, {"aps:e4m3"}, {.tensors = "no such tensor"}), std::invalid_argument);
-    EXPECT_THROW(replay(trace, {"aps:e4m3"}, {.tensors = "("}), std::invalid_argument);
-    EXPECT_THROW(replay(trace, {"aps:e4m3"}, {.shard = 2, .shards = 2}), std::invalid_argument);
-    EXPECT_THROW(replay(trace, {"aps:e4m3"}, {.persistence = true, .optimizer = "adma"}),
+    EXPECT_THROW((void)replay(trace, {}), std::invalid_argument);
+    EXPECT_THROW((void)replay(trace, {"magic"}), std::invalid_argument);
+    EXPECT_THROW((void)replay(trace, {"aps:e4m3"}, {.topologies = {"star"}}),
                  std::invalid_argument);
-    EXPECT_THROW(replay(trace, {"aps:e4m3"}, {.optimizer = "adam"}), std::invalid_argument);
+    EXPECT_THROW((void)replay(trace, {"aps:e4m3"}, {.workers = 1000}), std::invalid_argument);
+    EXPECT_THROW((void)replay(trace, {"aps:e4m3"}, {.first_step = 1 << 30}), std::invalid_argument);
+    EXPECT_THROW((void)replay(trace, {"aps:e4m3"}, {.tensors = "no such tensor"}),
+                 std::invalid_argument);
+    EXPECT_THROW((void)replay(trace, {"aps:e4m3"}, {.tensors = "("}), std::invalid_argument);
+    EXPECT_THROW((void)replay(trace, {"aps:e4m3"}, {.shard = 2, .shards = 2}),
+                 std::invalid_argument);
+    EXPECT_THROW((void)replay(trace, {"aps:e4m3"}, {.persistence = true, .optimizer = "adma"}),
+                 std::invalid_argument);
+    EXPECT_THROW((void)replay(trace, {"aps:e4m3"}, {.optimizer = "adam"}), std::invalid_argument);
 }
 
 }  // namespace

@@ -1,0 +1,51 @@
+// The number of elements of an array, from lengths that a caller gives. Everything that takes a
+// count, a shape or a number of rows multiplies here, because a product that wraps around passes
+// every comparison with the size of an array.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <initializer_list>
+#include <limits>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace apscope::detail {
+
+// Throws with the message "WHAT (2, -3) REASON".
+template <std::integral Length>
+[[noreturn]] void refuse_lengths(std::string_view what, std::span<const Length> lengths,
+                                 std::string_view reason) {
+    std::string text(what);
+    for (std::size_t i = 0; i < lengths.size(); ++i)
+        text += (i == 0 ? " (" : ", ") + std::to_string(lengths[i]);
+    throw std::invalid_argument(text + ") " + std::string(reason));
+}
+
+// The product of the lengths; 1 without any. Throws std::invalid_argument for a negative length,
+// and if the product of the lengths other than 0 exceeds the largest std::size_t, so that the
+// product of any of them is one too. `what` names the lengths in the message.
+template <std::integral Length>
+std::size_t checked_size(std::span<const Length> lengths, std::string_view what = "the shape") {
+    std::size_t nonzero = 1;
+    bool empty = false;
+    for (const Length length : lengths) {
+        if (std::cmp_less(length, 0))
+            refuse_lengths(what, lengths, "has a negative length; lengths are 0 or more");
+        const auto factor = static_cast<std::size_t>(length);
+        empty |= factor == 0;
+        if (factor > std::numeric_limits<std::size_t>::max() / nonzero)
+            refuse_lengths(what, lengths, "has more elements than any array; give smaller lengths");
+        if (factor > 0) nonzero *= factor;
+    }
+    return empty ? 0 : nonzero;
+}
+inline std::size_t checked_size(std::initializer_list<std::size_t> lengths,
+                                std::string_view what = "the shape") {
+    return checked_size(std::span<const std::size_t>(lengths.begin(), lengths.size()), what);
+}
+
+}  // namespace apscope::detail
