@@ -65,6 +65,7 @@ struct TraceFile {
 class APSCOPE_API TraceWriter {
 public:
     /// @param folder   Made if it does not exist; must not have a trace.
+    /// @param options  What the trace says about itself.
     /// @throws std::invalid_argument  An impossible option, a text that is not UTF-8, a folder with
     ///                                a trace.
     /// @throws std::runtime_error     The folder cannot be made.
