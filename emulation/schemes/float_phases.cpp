@@ -81,7 +81,7 @@ Decision PhaseExchange::choose(const SchemeParts& parts, std::span<const float> 
     return choose_one(parts.choice.choose, step_, none, alone);
 }
 
-// Adds messages in the buffers, from their element `at` on, in fp32 and rank order.
+// Adds the workers' messages in the buffers, from element `at` of each on, in fp32 and rank order.
 void PhaseExchange::add_up(std::span<float> sum, const FloatBuffers& buffers,
                            std::size_t at) const {
     for (std::size_t w = 0; w < workers(); ++w) {
@@ -125,7 +125,7 @@ void PhaseExchange::sum_of(const Shard& shard, std::size_t first, std::size_t co
     }
 }
 
-// Appends the sum of shard s as all workers decode it.
+// Appends the sum of shard s to done_, with the values that all workers decode.
 void PhaseExchange::append_sum(std::size_t s, const Shard& shard) {
     const std::size_t at = done_.size();
     done_.resize(at + shard.count);

@@ -7,8 +7,9 @@
 //                  there is only one group.
 //
 // Each level therefore chooses its scales from its own rows. A level that adds codes has one scale
-// for all members of a group; in two phases each row and each shard has its own scale. Random
-// words: group g uses level_key(key, g), the exchange of the K groups' sums level_key(key, K).
+// for all members of a group; a scheme of two phases (two_phase.h) has one scale per row and per
+// shard. Random words: group g uses level_key(key, g), the exchange of the K groups' sums
+// level_key(key, K).
 #pragma once
 
 #include <memory>

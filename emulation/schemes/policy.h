@@ -27,7 +27,7 @@ struct Scheme;
 // The properties of a tensor that policies use.
 struct PolicyTensor {
     std::string name, role;
-    bool first = false, last = false;  // true: in the first, in the last layer
+    bool first = false, last = false;  // true if the tensor is in the first or the last layer
 };
 std::vector<PolicyTensor> policy_tensors(std::span<const std::string> names,
                                          std::span<const std::string> roles);
@@ -35,9 +35,10 @@ std::vector<PolicyTensor> policy_tensors(std::span<const std::string> names,
 // One or more of the conditions above, joined by &.
 class Condition {
 public:
-    explicit Condition(std::string_view text);  // throws std::invalid_argument
+    explicit Condition(
+        std::string_view text);  // throws std::invalid_argument for an unknown condition
     const std::string& text() const { return text_; }
-    bool holds(const PolicyTensor& tensor) const;  // ignores steps:A:B
+    bool holds(const PolicyTensor& tensor) const;  // the condition apart from steps:A:B
     bool names(std::int64_t step) const { return step >= begin_ && step < end_; }
 
 private:
@@ -55,13 +56,13 @@ struct Policy {
     std::vector<PolicyBranch> branches;
 
     std::string text() const;  // CONDITION=SPEC;...;else=SPEC
-    // For each step, the index of the branch that gives the tensor its scheme.
+    // For each step, the index of the first branch whose condition holds.
     std::vector<std::size_t> branches_for(const PolicyTensor& tensor,
                                           std::span<const std::int64_t> steps) const;
 };
 
-// "CONDITION=SPEC;...;else=SPEC", in the order given; `parse` makes the schemes. Throws
-// std::invalid_argument.
+// Parses "CONDITION=SPEC;...;else=SPEC"; `parse` makes the schemes. Throws std::invalid_argument
+// for an invalid text, such as one without a last branch `else`.
 Policy parse_policy(std::string_view body, const std::function<Scheme(std::string_view)>& parse);
 
 }  // namespace apscope::detail

@@ -24,11 +24,11 @@ APSCOPE_INLINE float cast_one(float x, int exponent_bits, int mantissa_bits) {
                        shift = kept_exponent - exponent;
     const std::uint32_t significand = (magnitude & 0x7fffff) | 0x800000;
     const std::uint32_t left =
-        significand >>
-        static_cast<std::uint32_t>(shift < 31 ? shift : 31);  // bits shifted out here are lost
+        significand >> static_cast<std::uint32_t>(
+                           shift < 31 ? shift : 31);  // the bits that are shifted out are lost
     const std::uint32_t one = 1, unit = one << static_cast<std::uint32_t>(23 - mantissa_bits),
                         rest = left & (unit - 1), below = left - rest;
-    // Rounds up above the middle, and in the middle if `below` is odd.
+    // Above the middle the number is rounded up; in the middle, only if `below` is odd.
     const std::uint32_t odd = (below & unit) != 0 ? 1 : 0, up = 2 * rest + odd > unit ? unit : 0;
     const double power =
         bits_cast<double>(static_cast<std::uint64_t>(kept_exponent - 23 + 1023) << 52);
@@ -64,7 +64,8 @@ float cpd_exponent(float x) {
     if (x == 0.0f) return -std::numeric_limits<float>::infinity();
     if (std::isinf(x)) return x;
     int k = 0;
-    const float fraction = std::frexp(x, &k);  // x = 2 fraction 2^(k-1)
+    const float fraction =
+        std::frexp(x, &k);  // x = 2 fraction 2^(k-1), and 2 fraction lies in [1, 2)
     --k;
     // With x = 2^k (1 + j 2^-23), log2 x = k + j 2^-23 / ln 2 - ... Above k, fp32 numbers are
     // 2^(e-23) apart, where e = floor(log2 |k|), or one less if k < 0 and |k| is a power of two. So

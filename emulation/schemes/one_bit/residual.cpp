@@ -1,4 +1,4 @@
-// residual(SPEC): the inner scheme encodes the row, then the error that is left, and so on,
+// residual(SPEC): the inner scheme encodes the row, then the remaining error, and so on, at most
 // `points` times in all (points.h). Three bf16 encodings with scale 1 represent an fp32 number.
 #include <stdexcept>
 

@@ -47,7 +47,7 @@ SchemeDefinition sign_vote_definition() {
                 scheme.grid = "sign";
                 scheme.topology = reductions::vote;
                 scheme.transport.code_bits = 1;
-                // The bits of the answer.
+                // The number of bits per element of the answer.
                 scheme.transport.sum_bits = [tie](int workers) {
                     return tie == 0.0 && workers % 2 == 0 ? 2 : 1;
                 };

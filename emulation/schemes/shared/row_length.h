@@ -1,5 +1,5 @@
-// The rows of a tensor: its slices along the first axis. A shard of a tensor has rows of the
-// same length.
+// The rows of a tensor are its slices along the first axis. A shard has rows of the tensor's
+// length.
 #pragma once
 
 #include <algorithm>
