@@ -159,7 +159,7 @@ Parameters choose_for(const Choose& choose, const Selection& selection,
             });
     }
     s.amax = fp32_bound(s.amax);
-    s.largest_sum = std::numeric_limits<double>::infinity();  // unknown
+    s.largest_sum = std::numeric_limits<double>::infinity();  // unknown: no upper bound
     const Decision d = choose_one(choose, step, state, s, ahead);
     Parameters theta;
     theta.scale = d.scale;

@@ -57,6 +57,7 @@ struct FloatEncoder;
 // The errors of a step's sums relative to the exact sums, over several tensors: section 14 of
 // docs/definitions.md. Elements whose sum or exact sum is not finite count only in `overflow`.
 struct StepErrors {
+    // Sums over the elements of (sum - exact sum)^2 and of (exact sum)^2.
     double squared_error = 0.0, squared_reference = 0.0;
     double log2_over_noise = 0.0;  // sum of log2 max(E / N, 2^-30) over the blocks with noise
     std::uint64_t noise_blocks = 0;

@@ -1,8 +1,8 @@
 // The definition of a scheme, the registry of all schemes, and the parser of specs.
 //
 // A file emulation/schemes/FAMILY/NAME.cpp with a function NAME_definition() defines a scheme:
-// CMakeLists.txt lists the files, and the registry takes the scheme's name and family from the
-// path. No other file must be changed.
+// CMakeLists.txt finds the file, and the registry takes the scheme's name and family from the path.
+// No other file must be changed.
 #pragma once
 
 #include <limits>
@@ -69,14 +69,13 @@ struct SchemeDefinition {
     // written.
     std::string_view note = {};
     SchemeParts (*build)(const SchemeArguments&) = nullptr;
-    // Gives the family if it depends on the arguments; if null, the family is the name of the
-    // folder.
+    // Gives the family if it depends on the arguments; if null, the folder determines the family.
     std::string_view (*family_of)(const SchemeArguments&) = nullptr;
 
     // The registry fills in the next two members.
     std::string_view name = {};  // the name in specs, such as aps
-    // APS, loss scaling, ...: a summary shows the best scheme of each family. Empty for
-    // combinators, which have the family of the inner scheme.
+    // The family, such as APS or loss scaling; a summary shows the best scheme of each family.
+    // Empty for combinators, whose schemes have the family of the inner scheme.
     std::string_view family = {};
 };
 
@@ -87,7 +86,8 @@ constexpr std::string_view body_name(SchemeDefinition::Body body) {
                                                     : "policy";
 }
 
-// All definitions, ordered by family and, in a family, by name; combinators and policies come last.
+// All definitions, ordered by family folder and, in a folder, by name; combinators and policies
+// come last in their folder.
 std::span<const SchemeDefinition> scheme_definitions();
 
 // Schemes made at run time in Python: their owner passes them to parse_scheme().

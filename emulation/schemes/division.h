@@ -41,6 +41,7 @@ struct Division {
     Place place = Place::after;
     double factor = 1.0;
 
+    // The divisors for this number of workers.
     Divisors of(int workers) const;
     friend bool operator==(const Division&, const Division&) = default;
 };

@@ -99,7 +99,8 @@ struct Message {
     std::vector<std::uint8_t> saturated;
     std::optional<BlockUse> block_use;  // set if blocks of a float grid have their own scales
     std::vector<std::uint8_t> payload;  // the packed bits; empty unless TrainingStep::packs is set
-    std::uint64_t payload_bits = 0,  // length of the payload, in the message of a piece the piece's
+    std::uint64_t payload_bits =
+                      0,  // number of bits of the payload, of the piece or of the complete tensor
         side_bits = 0;  // number of other bits, such as scales, of the complete tensor, even in the
                         // message of a piece
     std::uint64_t tensor_bits =

@@ -1,7 +1,8 @@
 // Runs one exchange of a scheme piece by piece, so that each piece stays in cache. A first pass
-// over the gradients computes the statistics of whole rows. If a row has several pieces, no buffer
-// is as long as the tensor, except the scheme's own memory. The complete row is the only piece if
-// the scheme's parts need complete rows (scheme.h) or if the tensor is no longer than a piece.
+// over the gradients computes the statistics of complete rows. If a row has several pieces, no
+// buffer is as long as the tensor, except the scheme's own memory. The complete row is the only
+// piece if the scheme's parts need complete rows (scheme.h) or if the tensor is no longer than a
+// piece.
 //
 //      ExchangeRun x(parts, step, state, gradients, topologies);      the totals of all workers,
 //                                                                      then parameters()
@@ -43,7 +44,9 @@ public:
     // The messages and sums of the current piece, drawn with this key; valid until the next call.
     // If `keeps`, the state is updated for the next step.
     Exchange& send(const PhiloxKey& key, bool keeps);
+    // The exchange of the current piece, as far as read() and send() have filled it in.
     const Exchange& at_hand() const { return e_; }
+    // Ends the step, after the last piece.
     void end();
 
 private:

@@ -37,6 +37,7 @@ struct Reduction {
     FloatFormat accumulate;  // the format of partial sums
     Projection projection;   // the rounding of partial sums
 
+    // The reduction of gathered codes, whose decoded values are added in fp32.
     static Reduction gathered();
     bool gathers() const { return collective == Collective::all_gather; }
     bool draws() const { return !gathers() && is_stochastic(projection.rounding); }
@@ -60,6 +61,7 @@ struct FloatEncoder {
     // Sums the codes, with partial sums rounded to reduction.accumulate, and divides each sum by
     // its scale.
     void reduce(const SentPieces& sent, Row& sum) const;
+    // The limits of the grid for statistics, after the division for this number of workers.
     GridLimits limits(int workers) const;
 };
 

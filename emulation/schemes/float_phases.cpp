@@ -76,7 +76,7 @@ PhaseExchange::PhaseExchange(const FloatPhases& phases, const TrainingStep& step
 
 Decision PhaseExchange::choose(const SchemeParts& parts, std::span<const float> row) const {
     AgreedStatistics alone = agreed_statistics(std::span(&row, 1));
-    alone.largest_sum = std::numeric_limits<double>::infinity();  // unknown
+    alone.largest_sum = std::numeric_limits<double>::infinity();  // unknown: no upper bound
     State none;
     return choose_one(parts.choice.choose, step_, none, alone);
 }
@@ -102,8 +102,8 @@ void PhaseExchange::exact_sum(std::span<double> y) const {
     }
 }
 
-// The sum of a shard. The messages of the current block, `count` elements from `first`, are in the
-// buffers; those of the shard's other elements are encoded here.
+// Computes the sum of a shard. The messages of the current block, `count` elements from `first`,
+// are in the buffers; those of the shard's other elements are encoded here.
 void PhaseExchange::sum_of(const Shard& shard, std::size_t first, std::size_t count) {
     sum_.resize(shard.count);
     const std::size_t end = shard.first + shard.count;

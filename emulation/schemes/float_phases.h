@@ -1,6 +1,7 @@
-// The fast path of two_phase.h for encodings that are float grids with one scale per row. It
-// computes the messages and sums of one tensor at one step, block by block. The results have the
-// same bits as those of two_phase.cpp; only sums of the shards that overlap a block are stored.
+// The fast path of the reduction in two phases (two_phase.h) if the encodings are float grids with
+// one scale per row. It computes the messages and sums of one tensor at one step, block by block.
+// The results have the same bits as those of two_phase.cpp; only sums of the shards that overlap a
+// block are stored.
 //
 //      wire(wire_of(w)).encode(...)   the messages of a block, for every worker
 //      reduce(...)                    the sums of that block; blocks in order
@@ -41,14 +42,14 @@ public:
     bool skipped() const { return skipped_; }
     std::optional<int> scale_exponent() const { return scale_exponent_; }
     // The FloatWires of phase 1. Workers with the same scale share one; wire_of(w) is the index of
-    // worker w's.
+    // the wire of worker w.
     std::size_t wires() const { return phase1_.wires.size(); }
     FloatWire& wire(std::size_t i) { return *phase1_.wires[i]; }
     std::size_t wire_of(std::size_t w) const { return wire_of_[w]; }
 
-    // Both write sums of the elements whose messages are in the buffers: exact_sum() adds the
-    // messages in fp64, reduce() gives the result of both phases for elements first .. first +
-    // y.size() - 1.
+    // exact_sum() and reduce() write sums of the elements whose messages are in the buffers:
+    // exact_sum() adds the messages in fp64, reduce() computes the result of both phases for
+    // elements first .. first + y.size() - 1.
     void exact_sum(std::span<double> y) const;
     void reduce(std::size_t first, std::span<double> y);
 
@@ -78,7 +79,7 @@ private:
     bool skipped_ = false;
     std::optional<int> scale_exponent_;
     Buffer<float> sum_;           // sum of the current shard, before phase 2
-    Buffer<double> done_;         // decoded sums of the current shards
+    Buffer<double> done_;         // decoded sums of the shards that overlap the block
     std::size_t done_first_ = 0,  // index in the tensor of the first element of done_
         next_ = 0;                // number of the next shard
 };

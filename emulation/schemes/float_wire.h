@@ -23,8 +23,9 @@ struct FloatBuffers {
         : narrow(static_cast<std::size_t>(workers)), codes(narrow.size()), decoded(narrow.size()),
           undivided(narrow.size()) {}
 
-    std::vector<Buffer<float>> narrow;           // one row per worker
-    std::vector<Buffer<double>> codes, decoded;  // one row per worker
+    std::vector<Buffer<float>> narrow;  // decoded values in fp32; one row per worker
+    std::vector<Buffer<double>> codes,
+        decoded;                            // fp64 codes and decoded values; one row per worker
     std::vector<Buffer<double>> undivided;  // codes before they are divided; one row per worker
     Buffer<float> narrow_sum;
     std::vector<const float*> narrow_rows;

@@ -38,7 +38,9 @@ public:
     explicit Condition(
         std::string_view text);  // throws std::invalid_argument for an unknown condition
     const std::string& text() const { return text_; }
-    bool holds(const PolicyTensor& tensor) const;  // the condition apart from steps:A:B
+    bool holds(const PolicyTensor& tensor)
+        const;  // true if all parts of the condition other than steps:A:B hold
+    // True if the step is in the range of steps:A:B; always true without this part.
     bool names(std::int64_t step) const { return step >= begin_ && step < end_; }
 
 private:

@@ -74,7 +74,8 @@ std::vector<ResolvedScheme> with_compositions(std::span<const Topology> topologi
         all.push_back(scheme);
         for (const Topology& topology : topologies) {
             if (!is_composed(topology, *scheme.scheme)) continue;
-            // Either all branches of a policy are composed with the topology, or none.
+            // A branch of a policy is composed with the topology only if the topology reduces every
+            // branch of the policy whose messages a topology can reduce.
             const bool covers = std::ranges::none_of(schemes, [&](const ResolvedScheme& other) {
                 return other.requested == scheme.requested &&
                        other.parts().encoding.crosses_topologies() &&

@@ -260,7 +260,7 @@ std::string canonical_spec(const SchemeDefinition& definition, const SchemeArgum
     if (definition.takes_format) {
         spec +=
             ":" + arguments.format
-                      ->name();  // NOLINT(bugprone-unchecked-optional-access): there is one, then
+                      ->name();  // NOLINT(bugprone-unchecked-optional-access): takes_format is set
         separator = ',';
     }
     if (!definition.grid_key.empty()) {

@@ -21,7 +21,7 @@ struct SpecialValue {
 // Copies gradients to `out`, with 0 in place of elements that are not finite. Returns false if
 // there was such an element.
 bool widen_finite(std::span<const float> gradients, std::span<double> out);
-// Copies as widen_finite() and appends the elements that are not finite to `special`. With
+// Works like widen_finite(), and appends the elements that are not finite to `special`. With
 // `sees_special`, copies all elements unchanged instead.
 void widen_gradients(std::span<const float> gradients, bool sees_special, std::size_t worker,
                      std::span<double> out, std::vector<SpecialValue>& special);

@@ -25,7 +25,7 @@ namespace {
 // The number of elements per task if the scheme streams: a multiple of sum_block.
 constexpr std::size_t chunk = 64 * sum_block;
 
-// Calls work() for a scheme, and for a policy's branches.
+// Calls work() for a scheme and, if it is a policy, for the schemes of its branches.
 void for_schemes(const Scheme& scheme, const auto& work) {
     work(scheme);
     for (const PolicyBranch& branch : scheme.policy.branches) for_schemes(*branch.scheme, work);

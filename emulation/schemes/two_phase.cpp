@@ -87,7 +87,8 @@ private:
     void add_moments(std::span<const double> sum);
 };
 
-// Encodes the sum of one shard in place. Elements that are not finite bypass the scheme.
+// Encodes the sum of one shard in place. Elements that are not finite bypass a scheme that does not
+// encode them.
 void Phase2Encoder::encode(State& state, std::size_t owner, std::span<double> sum) {
     std::uint64_t special = 0;
     for (const double x : sum) special += x - x == 0.0 ? 0 : 1;

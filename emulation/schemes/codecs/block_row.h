@@ -39,6 +39,7 @@ struct BlockLines {
 };
 
 struct BlockRow {
+    // The codes of the elements, one byte each, and the codes of the blocks' scales.
     std::vector<std::uint8_t> codes, scales;
     float tensor_scale;
     std::vector<float> values;  // the decoded elements

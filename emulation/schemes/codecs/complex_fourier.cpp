@@ -175,7 +175,8 @@ void transform_tile(const Passes& passes, Tile& t) {
     }
 }
 
-// Copies the first `count` numbers of rows of `lanes`, to or from rows `stride` apart.
+// LoadRows and StoreRows copy the first `count` numbers of each row between rows of `lanes` numbers
+// and rows that are `stride` apart in memory.
 struct LoadRows {
     static APSCOPE_INLINE void run(const double* from, std::size_t stride, std::size_t rows,
                                    std::size_t count, double* to) {

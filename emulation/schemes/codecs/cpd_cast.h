@@ -22,9 +22,9 @@ float cpd_cast(float x, int exponent_bits, int mantissa_bits);
 void cpd_cast(std::span<const float> in, std::span<float> out, int exponent_bits,
               int mantissa_bits);
 
-// CPD's exponent of a magnitude: ceil(fl32(log2 x)), the logarithm rounded once to fp32. It is
-// floor(log2 x), not one more, if x exceeds a power of two by less than the rounded logarithm can
-// represent. The result is -inf for 0, and x for infinity and NaN.
+// CPD's exponent of a magnitude: ceil(fl32(log2 x)), the logarithm rounded once to fp32. If x
+// exceeds a power of two by so little that the logarithm is rounded to an integer, the result is
+// floor(log2 x), not floor(log2 x) + 1. The result is -inf for 0, and x for infinity and NaN.
 float cpd_exponent(float x);
 
 }  // namespace apscope::detail

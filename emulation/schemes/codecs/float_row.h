@@ -8,10 +8,10 @@
 
 namespace apscope::detail {
 
-// codes = round(scale x), values = codes / scale. The product is exact if x are fp32 numbers or the
-// scale is a power of two; otherwise it is first rounded to fp64. An element uses the random word
-// of its index in the row. If the grid divides before the sum, codes = round(codes / divisor) and
-// values = divisor codes / scale.
+// codes = round(scale x), values = codes / scale. The product is exact if the x are fp32 numbers or
+// the scale is a power of two; otherwise the product is first rounded to fp64. An element uses the
+// random word of its index in the row. If the grid divides before the sum, codes = round(codes /
+// divisor) and values = divisor codes / scale.
 void encode_float_row(const RowPiece& p, double scale, const FloatGrid& grid, Message& m);
 // Encodes in this way with one scale for every `run` consecutive elements: the scale of element i
 // of the row is scales[(lead + i) / run].

@@ -81,7 +81,7 @@ struct ThreeLevels {
 // The number of fp64 numbers for which all levels are computed within the first-level cache.
 constexpr std::size_t near = 2048;
 
-// Computes the levels up to `length` of `count` numbers; count is a multiple of length.
+// Computes the levels with half < length of `count` numbers; count is a multiple of length.
 void levels_up_to(double* x, std::size_t count, std::size_t length) {
     if (length >= 8) simd::run<WithinEight>(x, count);
     for (std::size_t half = length >= 8 ? 8 : 1; half < length; half *= 2) {

@@ -10,7 +10,6 @@
 //      above      = N a - S
 //      bend       = S a - Q
 //      cost(i, j) = at[j] above[i] - at[i] above[j] + bend[j] - bend[i]
-//
 #pragma once
 
 #include <cstddef>

@@ -10,7 +10,7 @@
 namespace apscope::detail {
 
 // Returns at most k of the points, k >= 2, always with the first and the last point. every: tries
-// all i for every j, instead of divide and conquer.
+// all i < j for every j, not only those between the best i of two other points.
 Row choose_levels(LevelPoints& points, std::size_t k, bool every);
 
 }  // namespace apscope::detail

@@ -37,9 +37,9 @@ void encode_nearest_points(std::span<const double> r, std::span<const double> le
 
 // fl(k / largest) without a division, for k that is an integer or half of an odd integer, |k| <=
 // largest <= 2^16; reciprocal = fl(1 / largest). The product k reciprocal is off by at most two
-// units in its last place. The remainder k - q largest gives the correction. It is exact, because q
-// is split into two parts with so few bits that their products with `largest` are exact. No such
-// quotient lies near the middle of two fp64 numbers.
+// units in its last place. The correction is computed from the remainder k - q largest, whose two
+// products are exact, because q is split into two parts with few bits. No such quotient lies near
+// the middle of two fp64 numbers.
 APSCOPE_INLINE double quotient(double k, double largest, double reciprocal) {
     const double q = k * reciprocal;
     const double high =

@@ -63,7 +63,7 @@ struct Memory {
         long age = 0;  // number of steps since the choice; 0: the next step chooses again
         auto members() { return std::tie(exponent, age); }
     };
-    std::map<std::string, Chosen> scales;  // by the tensor's name
+    std::map<std::string, Chosen> scales;  // the key is the tensor's name
 
     void fields(Fields& f) { f.each("scale", scales); }
 };

@@ -11,8 +11,8 @@
 // v_w is padded to a multiple of W lcm(W, 8); the padding counts in every scale and has its own
 // errors. In the first `warmup` steps the momentum is sent in a float format, without error
 // feedback, and added exactly. Adam's variance, which is constant after the warm-up, belongs to the
-// optimizer. The payload is that of the first phase; the second phase has the same number of bits.
-// The columns own_nmse and own_cosine compare with m_w.
+// optimizer. The payload is that of phase 1; phase 2 has the same number of bits. The columns
+// own_nmse and own_cosine compare with m_w.
 #include <algorithm>
 #include <array>
 
@@ -45,7 +45,7 @@ struct Memory {
 
 struct Phases {
     bool warm = false;  // warm-up: the momentum is sent in a float format
-    Row scales;         // scale of each worker's v
+    Row scales;         // scale of each worker's v_w
     Row answers;        // scale of each chunk of V
     Row padding;        // elements of v_w after the end of the tensor, for one worker after another
 

@@ -20,7 +20,7 @@ namespace apscope::detail {
 namespace {
 
 struct Memory {
-    std::map<std::string, double> scale;  // by the tensor's name
+    std::map<std::string, double> scale;  // the key is the tensor's name
 
     void fields(Fields& f) { f.each("scale", scale); }
 };
@@ -45,7 +45,7 @@ SchemeDefinition fp8_allreduce_definition() {
             {headroom_key("sqrt_workers", "room left for the sum: sqrt_workers, workers or one")},
             {.overflow = "saturate"}),
         .build = [](const SchemeArguments& arguments) -> SchemeParts {
-            SchemeParts scheme = float_scheme(arguments, 32);  // the fp32 amax is agreed
+            SchemeParts scheme = float_scheme(arguments, 32);  // 32 bits for the agreed amax
             scheme.memory.keeps = true;
             scheme.choice.choose = choose_each([headroom = headroom_of(arguments),
                                                 largest = arguments.format->largest()](

@@ -7,11 +7,11 @@
 //      x' = fl32(c fl32(1 / S))         the decoded value
 //      y  = sum of the workers' x'      in fp32, in rank order; then encoded and decoded likewise
 //
-// With group=0, a group is the worker's tensor in the first phase, and a shard of ceil(n / W)
-// elements of the sum in the second phase (worker s owns shard s). With group=N, a group is N
-// consecutive elements of the tensor in both phases; with group=row, one of the tensor's slices
-// along the first axis. With a bucket, groups are counted in the bucket's array. Infinities and
-// NaNs do not bypass the scheme: with an infinite amax, S is 0 and the whole group becomes NaN.
+// With group=0, a group is the worker's tensor in phase 1, and a shard of ceil(n / W) elements of
+// the sum in phase 2 (worker s owns shard s). With group=N, a group is N consecutive elements of
+// the tensor in both phases; with group=row, one of the tensor's slices along the first axis. With
+// a bucket, groups are counted in the bucket's array. Infinities and NaNs do not bypass the scheme:
+// with an infinite amax, S is 0 and the whole group becomes NaN.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -69,7 +69,7 @@ public:
     void state_use(Message& m, std::span<const double> x, float scale, std::size_t first,
                    std::size_t count, GridUse& use) const {
         if (!(scale > 0.0f && std::isfinite(scale)))
-            return;  // there are no statistics without a scale
+            return;  // elements with a scale that is 0 or not finite do not count
         const Row scales(std::min(count, sum_block), scale);
         for (std::size_t begin = first; begin < first + count; begin += sum_block) {
             const std::size_t part = std::min(sum_block, first + count - begin);
@@ -84,8 +84,7 @@ private:
     GridLimits limits_;
 };
 
-// The groups of elements that share a scale. If `group` is 0, a group of the second phase is a
-// shard.
+// The groups of elements that share a scale. If `group` is 0, a group of phase 2 is a shard.
 struct Groups {
     std::size_t group = 0;
     bool by_rows = false;

@@ -134,7 +134,8 @@ struct Encoder {
 
 SchemeParts parts_of(const SchemeArguments& arguments) {
     constexpr std::array<std::string_view, 2> agreements{"max", "local"};
-    constexpr std::array<std::string_view, 3> metrics{"false", "mse", "mae"};  // as in FourOverSix
+    constexpr std::array<std::string_view, 3> metrics{"false", "mse",
+                                                      "mae"};  // in the order of enum FourOverSix
     const Projection projection{parse_rounding(arguments.text("rounding")), Overflow::saturate,
                                 static_cast<int>(arguments.integer("random_bits", 1, 64))};
     require_counted(projection.rounding, "schemes");

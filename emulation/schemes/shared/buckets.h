@@ -49,8 +49,8 @@ BlocksAround blocks_around(const TrainingStep& step, const RowReader& x, std::si
 // BlocksAround::lead, which is equal for all workers.
 std::size_t lead_of(const TrainingStep& step, std::size_t size, std::size_t block);
 
-// Removes from the rows of a message for BlocksAround::row all elements but the `count` elements of
-// the tensor, which begin at element `lead`.
+// Shortens the rows of a message that was made for BlocksAround::row to the tensor's `count`
+// elements, which begin at element `lead`.
 void crop(Message& m, std::size_t lead, std::size_t count);
 
 }  // namespace apscope::detail

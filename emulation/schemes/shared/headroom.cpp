@@ -67,7 +67,7 @@ int largest_shift_within(double amax, int workers, Headroom headroom, double lim
     int s =
         floor_half((bit_length(l.integer) + l.exponent) - (bit_length(a.integer) + a.exponent)) - 2;
     const auto fits = [&](int shift) {
-        // Compares a.integer 2^(a.exponent + 2 shift) <= l.integer 2^l.exponent. The integers stay
+        // Tests a.integer 2^(a.exponent + 2 shift) <= l.integer 2^l.exponent. The integers stay
         // within 128 bits, because the magnitudes are close.
         const int difference = a.exponent + 2 * shift - l.exponent;
         return difference >= 0 ? bit_length(a.integer) + difference <= 127 &&

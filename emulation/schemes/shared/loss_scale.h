@@ -34,8 +34,8 @@ using MinimumSchedule = std::map<std::int64_t, double>;
 // The keys init, growth, backoff and growth_interval.
 std::vector<SchemeKey> grad_scaler_keys();
 
-// A float scheme without choose(), whose choice, to be set by the caller, depends on the result of
-// a step's reduction.
+// A float scheme without choose(). The caller sets choose(), which depends on the result of a
+// step's reduction.
 SchemeParts dynamic_loss_scheme(const SchemeArguments& arguments);
 
 // The state machine of GradScaler on a float grid. The scale of a step is S before

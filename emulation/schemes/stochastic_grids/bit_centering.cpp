@@ -1,6 +1,6 @@
-// bit_centering: HALP's number format as a gradient codec. An element is sent as the small integer
-// multiple of delta that is its offset from a centre; all workers know the centre, and delta is
-// proportional to the centre's norm.
+// bit_centering: HALP's number format as a gradient codec. An element is sent as its offset from a
+// centre, which all workers know, rounded to a small integer times delta; delta is proportional to
+// the centre's norm.
 //
 //      every `period` steps    g is sent in fp32
 //                              c = mean of g, in fp32

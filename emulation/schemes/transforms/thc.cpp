@@ -7,9 +7,9 @@
 //      j    = z rounded stochastically to 2^bits of the points (2 j / g - 1) T, j = 0..g
 //      y    = D H ((2 (sum over w of j) / g - W) T norm / sqrt(2^p))
 //
-// 1/32 of a normal distribution lies outside of [-T, T]. Of all choices of 2^bits points, those are
-// taken with which rounding adds the least variance to a normal distribution
-// (codecs/normal_levels.h; the published table is not used).
+// 1/32 of a normal distribution lies outside of [-T, T]. The table has the 2^bits points for which
+// rounding adds the least variance to a normal distribution (codecs/normal_levels.h; the published
+// table is not used).
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -92,7 +92,8 @@ struct Thc {
         int exponent = 0;
         for (const RowReader& row : x) amax = std::max(amax, amax_of(row));
         std::frexp(amax,
-                   &exponent);  // so that squares of 2^-exponent x stay within the range of fp64
+                   &exponent);  // norms are those of 2^-exponent x, so that squares stay within the
+                                // range of fp64
         for (const RowReader& row : x) norm = std::max(norm, norm_of(row, exponent));
         Parameters theta;
         theta.scale =
