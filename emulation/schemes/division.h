@@ -3,9 +3,9 @@
 // then round to 0.
 //
 //      c    = round(S g)                    sent with divide=after: the caller divides
-//      c'   = round(c / before)             sent otherwise; `before` is at least 1
+//      c'   = round(c / before)             sent with other values; `before` is at least 1
 //      t    = sum of c'                     partial sums rounded as without division
-//      mean = round(t / after) / S          before * after = W, except for a rounding
+//      mean = round(t / after) / S          before * after = W, except for rounding
 //
 // A scheme's results are sums over the workers. Therefore a message is decoded as (before c') / S,
 // and the result of a reduction is W mean. If a division rounds stochastically, its random words

@@ -4,12 +4,12 @@
 // piece if the scheme's parts need complete rows (scheme.h) or if the tensor is no longer than a
 // piece.
 //
-//      ExchangeRun x(parts, step, state, gradients, topologies);      the totals of all workers,
-//                                                                      then parameters()
+//      ExchangeRun x(parts, step, state, gradients, topologies);   computes statistics of rows
+//                                                                  and chooses the parameters
 //      for (first = 0; first < elements; first += x.piece())
-//          x.read(first), x.send(step.key, true)                       that piece of the Exchange,
-//                                                                      and of the next state
-//      x.end()
+//          x.read(first), x.send(step.key, true);                  computes one piece of the
+//                                                                  Exchange and of the next state
+//      x.end();
 #pragma once
 
 #include <cstddef>

@@ -4,7 +4,7 @@
 // block are stored.
 //
 //      wire(wire_of(w)).encode(...)   the messages of a block, for every worker
-//      reduce(...)                    the sums of that block; blocks in order
+//      reduce(...)                    the sums of the block; call it for blocks in order
 #pragma once
 
 #include <cstddef>

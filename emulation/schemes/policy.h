@@ -1,10 +1,10 @@
 // A policy assigns a scheme to each tensor at each step (hybrid precision). Conditions:
 //
-//      first, last      the tensors of the first or the last layer
-//      role:R           the tensor's role in the trace
-//      name:REGEX       a part of its name
-//      steps:A:B        recorded step numbers, half open, either end may be missing
-//      else             always; the last branch must be this one
+//      first, last      the tensor is in the first or the last layer
+//      role:R           the tensor has the role R in the trace
+//      name:REGEX       the expression matches a part of the tensor's name
+//      steps:A:B        A <= recorded step number < B; A or B may be missing
+//      else             holds always; the last branch must have this condition
 //
 // Conditions joined by & must all hold. A layer is the part of a tensor's name before the last dot.
 // The first layer is the layer of the first tensor. The last layer is the layer of the last tensor

@@ -6,8 +6,8 @@
 // that the scheme needs, with the encodings of emulation/schemes/codecs. One exchange
 // (exchange_run.h):
 //
-//      intended = compensate(gradients)        memory      what the workers want to send, in place
-//      x        = forward(intended)            basis       what is encoded instead of it
+//      intended = compensate(gradients)        memory      the values that the workers want to send
+//      x        = forward(intended)            basis       the values that are encoded instead
 //      theta    = select(x) or choose, draw    choice      parameters for all workers
 //      sent_w   = encode(theta, x_w)           encoding    one message per worker
 //      y        = reduce(theta, sent)          encoding    the sum over the workers
@@ -62,8 +62,8 @@ struct SchemeParts {
     // True if, with a bucket, a tensor's result depends on all elements of the shards that the
     // tensor overlaps.
     bool whole_shards = false;
-    // The name of the scheme if its parts are functions of the caller, which get only gradients of
-    // the trace; otherwise empty.
+    // The name of the scheme if its parts are functions of the caller; otherwise empty. Such
+    // functions get only gradients of a run; the estimate of costs does not call them.
     std::string defined_as = {};
 
     SchemeChoice choice = {};

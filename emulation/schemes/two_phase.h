@@ -2,7 +2,7 @@
 //
 //      c_w = C(x_w)                      phase 1: every worker encodes its row alone
 //      S_s = c_0 + c_1 + ... + c_(W-1)   the owner of shard s adds decoded values in fp32
-//      y_s = C'(S_s)                     phase 2: it encodes the sum alone, all decode the same
+//      y_s = C'(S_s)                     phase 2: the owner encodes the sum alone, for all workers
 //
 // Keys of the topology (TwoPhase in emulation/allreduce/topology.h) change these rows: own=exact
 // the owner's c_w, sum= the format of S_s, phase2= the scheme C'. If C and C' are float grids and

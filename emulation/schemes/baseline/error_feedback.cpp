@@ -2,7 +2,7 @@
 // step.
 //
 //      p = g + decay e      C(p) is sent
-//      e = p - C(p)         one e per worker, fp64; 0 where this is not finite
+//      e = p - C(p)         one e per worker, fp64; 0 where p - C(p) is not finite
 //
 // A skipped step does not change e. With decay = 1, and without overflow, the sum of all sent
 // values is the sum of all gradients minus the last e.

@@ -2,9 +2,9 @@
 // of integers with these codes.
 //
 //      gamma    floor(log2 k) zeros, then k, high bit first
-//      delta    the length of k in gamma, then k without its high bit
-//      omega    the recursive one: groups, each the length less one of the next, high bit first;
-//               then a 0
+//      delta    the bit length of k in gamma, then k without its high bit
+//      omega    groups, high bit first, each of which is the length of the next group less one
+//               and the last of which is k; then a 0
 //
 // P. Elias, Universal codeword sets and representations of the integers, IEEE Trans. Inf. Theory 21
 // (1975).

@@ -9,11 +9,11 @@
 //
 //      T[j, t] = min over i < j of (T[i, t - 1] + cost(i, j))
 //
-//      exact         every i for every j: O(k n^2)
-//      fast          the best i rises with j, as the costs satisfy the quadrangle inequality:
-//                    divide and conquer, O(k n log n)
-//      candidates    points from a subset only: half of its elements evenly spaced in rank, half
-//                    in value, both ends among them. Costs still count every element.
+//      exact         tries every i for every j: O(k n^2)
+//      fast          divide and conquer, O(k n log n), because the best i rises with j, as the
+//                    costs satisfy the quadrangle inequality
+//      candidates    chooses points from a subset that has both ends: half of the subset is evenly
+//                    spaced in rank, half in value. Costs still count every element.
 //
 // The searches `fast` and `candidates` first try a programme without layers, in which every level
 // has a price (priced_levels.h). This programme finds the same points many times faster, or returns

@@ -6,8 +6,8 @@
 //                  if left = 1:  S = max(S / factor, min_scale)
 //                  else:         left = left - 1
 //                  last = i
-//      none        if the growth test holds:                 S = factor S
-//                  in that case, or consecutive_hysteresis:  left = hysteresis
+//      otherwise   if the growth test holds:                 S = factor S
+//                  if so, or with consecutive_hysteresis:    left = hysteresis
 //
 // The growth test depends on `version`. With version=2025 (the class since June 2025, the fused
 // optimizers since 2020), i - last - 1 must be a positive multiple of `window`. With version=2020

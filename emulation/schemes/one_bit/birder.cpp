@@ -3,10 +3,10 @@
 //
 //      m_w    = beta m_w + (1 - beta) g_w       in fp32
 //      b_w    = beta b_w + (1 - beta) |g_w|     in fp32, so |m_w| <= b_w
-//               max(that, the last b_w)         with amsgrad
+//      b_w    = max(b_w, b_w of the last step)  with amsgrad
 //      u_w    = m_w / b_w                       0 where b_w = 0
 //      sent_w = Q(u_w)                          Q(u) = +1 with probability (1 + u) / 2, else -1
-//      answer = Q(mean of sent_w)               chunk c of ceil(n / W) elements drawn by worker c
+//      answer = Q(mean of sent_w)               worker c rounds chunk c of ceil(n / W) elements
 //
 // Both roundings are unbiased: E[answer] = mean of u_w, Var[answer] = 1 - (mean of u_w)^2. An
 // element that is 0 for all workers becomes +1 or -1 with equal probability. With group = G > 1,

@@ -1,6 +1,6 @@
 // current_scaling: the scale is computed from the amax of the values to be sent.
 //
-//      S = fl32(largest / max(amax, eps))      at most FLT_MAX; 1 if that maximum is 0
+//      S = fl32(largest / max(amax, eps))      at most FLT_MAX; 1 if amax and eps are 0
 //          2^floor(log2 S)                     with pow2, so largest / 2 < amax S <= largest
 //      c = saturating round(S g)
 //

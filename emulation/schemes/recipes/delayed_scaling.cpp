@@ -2,8 +2,8 @@
 // the tensor is needed before the cast.
 //
 //      c_t     = saturating round(S_t g_t)                 S_0 = 1
-//      a_t     = amax of g_t over all workers              infinity, or as `nonfinite` says, with
-//                                                          elements that are not finite
+//      a_t     = amax of g_t over all workers              if elements are not finite, infinity or
+//                                                          the value that `nonfinite` gives
 //      A       = max of the last H of a_t, a_(t-1), ...    algo=max
 //                a_t                                       algo=most_recent
 //      S_(t+1) = fl32(fl32(largest 2^-margin) / A)         at most FLT_MAX; S_t unless 0 < A < inf

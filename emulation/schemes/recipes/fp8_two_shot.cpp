@@ -1,11 +1,11 @@
 // fp8_two_shot: two phases with an 8-bit float format and scales that are not powers of two; the
 // sum between the phases is in fp32.
 //
-//      a  = amax of the group           1 if that is 0 or NaN
+//      a  = amax of the group           1 if the amax is 0 or NaN
 //      S  = fl32(M fl32(1 / a))         M: the format's largest value
 //      c  = round(fl32(x S))            to nearest, ties to even
 //      x' = fl32(c fl32(1 / S))         the decoded value
-//      y  = sum of the workers' x'      in fp32, in rank order; then encoded and decoded likewise
+//      y  = sum of the workers' x'      in fp32, in rank order; y is then encoded in the same way
 //
 // With group=0, a group is the worker's tensor in phase 1, and a shard of ceil(n / W) elements of
 // the sum in phase 2 (worker s owns shard s). With group=N, a group is N consecutive elements of

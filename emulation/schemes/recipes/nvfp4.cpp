@@ -1,9 +1,10 @@
 // nvfp4: 4-bit elements (0, .5, 1, 1.5, 2, 3, 4, 6), an e4m3 scale for every 16 elements, and an
 // fp32 scale for the tensor.
 //
-//      S = min(fl32(6 * 448 / amax), FLT_MAX)    amax over the tensor, agree=max: and over all
-//                                                workers; tensor_scale=false: S = 1
-//      d = e4m3(fl32(amax of 16 * fl32(S / 6)))  scale: another format, its largest for 448
+//      S = min(fl32(6 * 448 / amax), FLT_MAX)    amax of the tensor, with agree=max over all
+//                                                workers; with tensor_scale=false, S = 1
+//      d = e4m3(fl32(amax of 16 * fl32(S / 6)))  the key `scale` gives another format instead of
+//                                                e4m3, whose largest number replaces 448
 //      q = e2m1(x / (d / S))                     in fp32, clipped to 6
 //      y = fl32(fl32(q d) / S)                   gathered, added in fp32
 //

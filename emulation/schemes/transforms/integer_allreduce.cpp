@@ -1,10 +1,10 @@
 // integer_allreduce: fixed-point numbers with one scale per chunk, on which the workers agree, so
 // that switches or integer additions can sum the codes exactly and in any order.
 //
-//      B = max over workers and elements of |x|      agreed by MAX, a chunk at a time
+//      B = max over workers and elements of |x|      agreed by MAX for each chunk
 //      F = (2^(b-1) - H) / (H B)
 //      f = the largest power of two at most F, or F itself
-//      q = round(f x)              at most 2^(b-1) - 1 either way
+//      q = round(f x)              |q| <= 2^(b-1) - 1
 //      y = (sum of q) / f          H = W: no sum overflows; smaller H: sums wrap or saturate
 //
 // With rounding to nearest, the error of a sum without overflow is at most W / (2 f). Sums that

@@ -1,6 +1,6 @@
 // powersgd: the matrix M_w of worker w is sent as two thin factors, which add up over the workers.
 //
-//      P_w    = M_w Q                              Q: of the step before; random if it is 0
+//      P_w    = M_w Q                              with Q of the last step; random if that is 0
 //      P      = orthonormal columns of sum of P_w  a column that vanishes becomes 0
 //      Q_w    = M_w^T P
 //      Q      = sum of Q_w / W                     for the next step

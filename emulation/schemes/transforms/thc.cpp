@@ -1,8 +1,8 @@
-// thc: all workers apply the same random rotation and round to the same table. The table entries of
-// codes are integers, which a network can add without decoding.
+// thc: all workers apply the same random rotation and round to the same table of integers, which a
+// network can add without decoding.
 //
 //      x'   = H D (x, zeros)           D: random signs; H: Walsh-Hadamard, of 2^p elements
-//      norm = max over w of |x_w|_2    as of x', so x' sqrt(2^p) / norm is about N(0, 1)
+//      norm = max over w of |x_w|_2    = max |x'_w|_2, so x' sqrt(2^p) / norm is about N(0, 1)
 //      z    = clamp(x' sqrt(2^p) / norm, -T, T)
 //      j    = z rounded stochastically to 2^bits of the points (2 j / g - 1) T, j = 0..g
 //      y    = D H ((2 (sum over w of j) / g - W) T norm / sqrt(2^p))
