@@ -60,6 +60,7 @@ struct StepErrors {
     // Sums over the elements of (sum - exact sum)^2 and of (exact sum)^2.
     double squared_error = 0.0, squared_reference = 0.0;
     double log2_over_noise = 0.0;  // sum of log2 max(E / N, 2^-30) over the blocks with noise
+    // The number of blocks with noise.
     std::uint64_t noise_blocks = 0;
     std::uint64_t overflow = 0;  // sums that are not finite although the exact sum is
 
@@ -96,6 +97,7 @@ struct SelectionInput {
     int workers = 0;
     std::vector<AgreedStatistics> statistics;
     std::vector<std::string> names;  // names of the tensors, used by states
+    // The recorded number of each step.
     std::vector<std::int64_t> step_numbers;
     // One flag per item, that is a tensor at a step. The flag is 0 if a policy assigns the item to
     // another scheme; the item's statistics are then those of a tensor of zeros. If the vector is

@@ -36,6 +36,7 @@ struct DefinedParts {
     bool compares_intended = false;  // results also compare sent values with the intended ones
     std::string grid = {};  // the column `format` of results; if empty, as in the base scheme
 
+    // True if a part is replaced.
     bool any() const {
         return compensate || forward || inverse || select || encode || reduce || update;
     }

@@ -30,7 +30,7 @@ struct SchemeArguments {
     std::optional<FloatFormat> format;
     std::shared_ptr<const Scheme> inner;      // the scheme inside a combinator
     Policy policy;                            // the branches, if the scheme is a policy
-    std::map<std::string, std::string> keys;  // every key of the definition
+    std::map<std::string, std::string> keys;  // value of every key of the definition
 
     // The value of a key, as it stands in the spec.
     const std::string& text(std::string_view key) const;
@@ -61,6 +61,7 @@ struct SchemeDefinition {
     std::string_view source = {};      // the origin of the algorithm
     std::string_view needs = {};       // records that a trace must have
     enum class Body { none, scheme, policy } body = Body::none;  // the content of the parentheses
+    // True if a spec must give a float format after the colon.
     bool takes_format = false;
     std::vector<SchemeKey> keys = {};
     // The key whose value may follow the colon without its name, as in canonical specs.
@@ -68,6 +69,7 @@ struct SchemeDefinition {
     // A note written in every result row; for a combinator, the note of its inner scheme is
     // written.
     std::string_view note = {};
+    // Makes the parts of a scheme with these arguments.
     SchemeParts (*build)(const SchemeArguments&) = nullptr;
     // Gives the family if it depends on the arguments; if null, the folder determines the family.
     std::string_view (*family_of)(const SchemeArguments&) = nullptr;

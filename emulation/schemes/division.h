@@ -31,12 +31,12 @@ struct Divisors {
 struct Division {
     enum class Place {
         after,   // the caller divides the sum by W
-        before,  // messages are divided by W: torch's compress hooks
+        before,  // messages are divided by W, as by torch's compress hooks
         sqrt,    // messages are divided by fl32(sqrt(W)), the sum by the remaining factor
         fsdp,    // messages are divided by a power of two near sqrt(W), the sum by the remaining
-                 // factor: FSDP
-        factor,  // messages are divided by `factor`, the sum by W / factor:
-                 // gradient_predivide_factor
+                 // factor, as by FSDP
+        factor,  // messages are divided by `factor`, the sum by W / factor, as with
+                 // gradient_predivide_factor of DeepSpeed and Apex
     };
     Place place = Place::after;
     double factor = 1.0;

@@ -40,6 +40,7 @@ struct Parameters {
     double common_scale() const;  // throws std::invalid_argument if `scale` is not set
     double scale_at(std::size_t element) const { return scales[(lead + element) / unit]; }
 
+    // Converts parameters to named rows, and named rows to parameters.
     NamedRows rows() const;
     static Parameters of_rows(NamedRows rows);
 };
@@ -57,6 +58,7 @@ struct TrainingStep {
     std::uint64_t nonfinite =
         0;  // number of NaNs and infinities of all workers that bypass the scheme
     std::vector<std::uint64_t> nonfinite_of;  // this number for each worker; empty if unknown
+    // NaN if not recorded.
     double loss = std::numeric_limits<double>::quiet_NaN(),
            learning_rate = std::numeric_limits<double>::quiet_NaN();
     std::span<const float> weights, full_batch;  // empty if not recorded
@@ -87,11 +89,12 @@ inline std::size_t elements_of(const TrainingStep& step) {
 
 // The message of one worker, for a complete tensor or for a piece of it.
 struct Message {
-    Row values;            // the decoded values, as long as the input
-    Row codes;             // the terms of the sum, if codes are added: scaled values or integers
-    Row bias, variance;    // E[value] - input and Var[value] over the draws, NaN where unknown;
-                           // empty if `certain`, or if all are unknown
-    bool certain = false;  // nothing was drawn for this message, although the scheme draws
+    Row values;          // the decoded values, as long as the input
+    Row codes;           // the terms of the sum, if codes are added: scaled values or integers
+    Row bias, variance;  // E[value] - input and Var[value] over the draws, NaN where unknown;
+                         // empty if `certain`, or if all are unknown
+    bool certain =
+        false;  // true: this message does not depend on random words, although the scheme draws
     // Counts of the rounding to a float grid, in the basis in which the values were rounded; not
     // set for other encodings.
     std::optional<GridUse> grid_use;
@@ -135,6 +138,7 @@ struct RowReader {
     // until the next call.
     std::function<std::span<const double>(std::size_t first, std::size_t count)> read;
 
+    // A reader of a row in memory.
     static RowReader of(std::span<const double> row) {
         return {row.size(),
                 [row](std::size_t first, std::size_t count) { return row.subspan(first, count); }};
@@ -170,6 +174,7 @@ struct Bucket {
     };
     std::vector<ArrayRow> rows;
     std::size_t first = 0;  // index in the array of the tensor's first element
+    // The totals that the exchanges of this bucket share.
     std::shared_ptr<ArrayTotals> totals;
 
     const ArrayRow& row(std::size_t worker) const { return rows.at(rows.size() == 1 ? 0 : worker); }

@@ -51,6 +51,7 @@ private:
     FloatWire wire_;
     RowCast accumulator_;
     std::optional<Fp32Sums> sums_;
+    // The fp32 arithmetic of other topologies, for sums_of().
     std::vector<std::pair<Topology, std::optional<Fp32Sums>>> others_;
     bool wide_ = true;
     FloatBuffers& buffers_;

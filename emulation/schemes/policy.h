@@ -36,7 +36,7 @@ std::vector<PolicyTensor> policy_tensors(std::span<const std::string> names,
 class Condition {
 public:
     explicit Condition(
-        std::string_view text);  // throws std::invalid_argument for an unknown condition
+        std::string_view text);  // throws std::invalid_argument for an invalid condition
     const std::string& text() const { return text_; }
     bool holds(const PolicyTensor& tensor)
         const;  // true if all parts of the condition other than steps:A:B hold

@@ -25,6 +25,7 @@ namespace apscope::detail {
 
 // The gradients of one rank at a step, in the order of the tensors.
 struct RankGradients {
+    // The number of the step.
     std::int64_t number = 0;
     std::vector<std::span<const float>> gradients = {};
     std::vector<std::span<const float>> weights = {};  // empty if no scheme needs them

@@ -98,7 +98,7 @@ struct Scheme {
     std::string family;  // family of the definition or, for a combinator, of the inner scheme
     std::string format;  // format name as given in the spec; empty for grids that take keys only
     std::string note;    // written into every result row
-    std::map<std::string, std::string> keys;  // every key, including defaults
+    std::map<std::string, std::string> keys;  // value of every key, including defaults
     SchemeParts parts;
     Policy policy;  // branches of a policy, used instead of `parts`; empty for other schemes
 

@@ -28,9 +28,11 @@ struct StepTensor {
 
 // The gradients of a step. The arrays are in the order of the tensors.
 struct StepGradients {
+    // The number of the step.
     std::int64_t number = 0;
     std::size_t index = 0;  // index among the steps of the training
     std::vector<std::vector<std::span<const float>>> gradients;  // one row per worker
+    // Receives the reduced gradient of each tensor.
     std::vector<std::span<float>> out;
     std::vector<std::span<const float>> weights = {};  // empty if no scheme needs them
     double loss = std::numeric_limits<double>::quiet_NaN(),

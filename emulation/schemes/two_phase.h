@@ -35,7 +35,7 @@ Shard shard_of(std::size_t s, std::size_t elements, std::size_t workers);
 bool has_two_phases(const SchemeParts& scheme);
 // True if the topology adds the scheme's codes, which needs one scale for all workers. Every
 // topology that is an order of additions adds codes. The topology two_phase without keys adds codes
-// if has_two_phases() is false; the fp32 sum is then rounded under the same scale.
+// if has_two_phases() is false; the fp32 sum is then rounded with the same scale.
 bool adds_codes(const Topology& topology, const SchemeParts& scheme);
 
 // The scheme with the reduction of a topology of Kind::two_phase. phase2: the scheme that encodes

@@ -20,6 +20,7 @@ struct BucketPhases {
     std::function<void(const TrainingStep& step, const RowReader& seen, std::span<const double> x,
                        std::size_t worker, Message& m)>
         phase1;
+    // Adds the messages of phase 1.
     std::function<void(const SentPieces& sent, Row& sum)> add_up;
     // Phase 2: encodes a shard of the sum, or blocks of it, in place.
     std::function<void(const TrainingStep& step, std::size_t owner, std::span<double> sum)> phase2;

@@ -33,6 +33,7 @@ struct BlockLines {
     // The shapes of the complete lines, as one array, and of the shorter last line.
     BlockShape complete(std::size_t elements) const { return {elements / line, line, 1}; }
     BlockShape last(std::size_t elements) const { return {1, elements % line, 1}; }
+    // The number of scales of a row of `elements` elements.
     std::size_t scales(std::size_t elements, const BlockFormat& format) const {
         return complete(elements).scales(format) + last(elements).scales(format);
     }

@@ -11,7 +11,7 @@ namespace apscope::detail {
 
 namespace {
 
-constexpr std::size_t lanes = 16;  // rows that are transformed at the same time
+constexpr std::size_t lanes = 16;  // number of rows that are transformed at the same time
 constexpr std::size_t gap = 8;     // unused numbers between rows in memory; without them, rows at
                                    // distances of a power of two would compete for few cache lines
 
@@ -48,8 +48,8 @@ std::size_t divisor_near_root(std::size_t n) {
     return best;
 }
 
-// The input of one of Stockham's passes, which has `groups` groups of radix times `run` consecutive
-// numbers.
+// The arguments of one of Stockham's passes, which computes y = (to_re, to_im) from x = (re, im),
+// in `groups` groups of radix times `run` consecutive numbers.
 struct Pass {
     std::size_t radix, groups, run,
         step;  // step: distance in the table of roots from one group to the next

@@ -24,8 +24,9 @@ APSCOPE_INLINE float cast_one(float x, int exponent_bits, int mantissa_bits) {
                        shift = kept_exponent - exponent;
     const std::uint32_t significand = (magnitude & 0x7fffff) | 0x800000;
     const std::uint32_t left =
-        significand >> static_cast<std::uint32_t>(
-                           shift < 31 ? shift : 31);  // the bits that are shifted out are lost
+        significand >>
+        static_cast<std::uint32_t>(
+            shift < 31 ? shift : 31);  // the bits that are shifted out are lost, as in CPD
     const std::uint32_t one = 1, unit = one << static_cast<std::uint32_t>(23 - mantissa_bits),
                         rest = left & (unit - 1), below = left - rest;
     // Above the middle the number is rounded up; in the middle, only if `below` is odd.

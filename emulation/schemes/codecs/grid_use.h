@@ -33,6 +33,7 @@ inline double in_ulps(double x, double error, double scale, double units, const 
                    ulp_scale(grid.emin, grid.mantissa_bits, scale, units / grid.divisor));
 }
 
+// The numbers of subnormal and saturated elements, and the largest error in ulps.
 struct GridUse {
     std::uint64_t subnormal = 0, saturated = 0;
     double max_ulp = 0.0;

@@ -35,7 +35,8 @@ RootsOfUnity::RootsOfUnity(std::size_t n)
     const auto turn = [n](std::size_t steps) {
         const Pair x = product(quarter_of_pi,
                                quotient({static_cast<double>(steps), 0.0}, static_cast<double>(n)));
-        // Adds Taylor's series of cosine and sine, whose terms alternate.
+        // Sums the Taylor series of cosine and sine; the powers of x alternate between the two
+        // series.
         Pair power{1.0, 0.0};
         Turn sum{{1.0, 0.0}, {0.0, 0.0}};
         for (int t = 1; t <= terms; ++t) {

@@ -104,8 +104,8 @@ void for_groups(std::size_t n, std::size_t length, Work&& work) {
         work(first, std::min(length, n - first));
 }
 
-// With a bucket, m.codes is finally replaced by the decoded values of complete groups, which
-// add_groups() adds.
+// Makes the message of a row. With a bucket, m.codes finally has the decoded values of complete
+// groups, which add_groups() adds.
 void encode(const RowPiece& p, const ScaledCast& cast, const Groups& groups, Message& m) {
     const std::size_t n = p.place.size, workers = static_cast<std::size_t>(p.step.workers),
                       length = groups.length(p.step, n, false);

@@ -1,5 +1,5 @@
-// The scale of recipes whose scale of a tensor or block is not a power of two: the largest number
-// of the format divided by amax, in fp32.
+// The scale of recipes that divide the largest number of the format by the amax of a tensor or
+// block, in fp32.
 #pragma once
 
 namespace apscope::detail {

@@ -16,6 +16,7 @@ namespace apscope::detail {
 struct ShiftRule {
     FloatFormat format;
     Headroom headroom = Headroom::workers;
+    // True for rule=tight, false for rule=ceil.
     bool tight = false;
     // After this number of equal consecutive shifts, the shift stays constant; 0: the shift may
     // always change.

@@ -6,7 +6,7 @@
 //                 fl32(x)                        with scale=false
 //      y        = v with probability k / n, else 0
 //      E[y] - x = v k / n - x
-//      Var y    = v^2 (k / n) (1 - k / n)        x^2 (n / k - 1) with scale=true, before fl32
+//      Var y    = v^2 (k / n) (1 - k / n)        with scale=true about x^2 (n / k - 1)
 #include <algorithm>
 #include <limits>
 
