@@ -55,8 +55,8 @@ struct TrainingStep {
     std::size_t index = 0;    // index among the replayed steps
     int workers = 1;
     PhiloxKey key{};  // key of all random words of this tensor at this step
-    std::uint64_t nonfinite =
-        0;  // number of NaNs and infinities of all workers that bypass the scheme
+    // The number of NaNs and infinities of all workers that bypass the scheme.
+    std::uint64_t nonfinite = 0;
     std::vector<std::uint64_t> nonfinite_of;  // this number for each worker; empty if unknown
     // NaN if not recorded.
     double loss = std::numeric_limits<double>::quiet_NaN(),
@@ -89,12 +89,11 @@ inline std::size_t elements_of(const TrainingStep& step) {
 
 // The message of one worker, for a complete tensor or for a piece of it.
 struct Message {
-    Row values;          // the decoded values, as long as the input
-    Row codes;           // the terms of the sum, if codes are added: scaled values or integers
-    Row bias, variance;  // E[value] - input and Var[value] over the draws, NaN where unknown;
-                         // empty if `certain`, or if all are unknown
-    bool certain =
-        false;  // true: this message does not depend on random words, although the scheme draws
+    Row values;            // the decoded values, as long as the input
+    Row codes;             // the terms of the sum, if codes are added: scaled values or integers
+    Row bias, variance;    // E[value] - input and Var[value] over the draws, NaN where unknown;
+                           // empty if `certain`, or if all are unknown
+    bool certain = false;  // true: random words did not affect the message of a scheme that draws
     // Counts of the rounding to a float grid, in the basis in which the values were rounded; not
     // set for other encodings.
     std::optional<GridUse> grid_use;
@@ -102,12 +101,10 @@ struct Message {
     std::vector<std::uint8_t> saturated;
     std::optional<BlockUse> block_use;  // set if blocks of a float grid have their own scales
     std::vector<std::uint8_t> payload;  // the packed bits; empty unless TrainingStep::packs is set
-    std::uint64_t payload_bits =
-                      0,  // number of bits of the payload, of the piece or of the complete tensor
+    std::uint64_t payload_bits = 0,     // number of bits of the payload
         side_bits = 0;  // number of other bits, such as scales, of the complete tensor, even in the
                         // message of a piece
-    std::uint64_t tensor_bits =
-        0;  // the part of side_bits that does not depend on the tensor's length
+    std::uint64_t tensor_bits = 0;  // part of side_bits that is independent of the tensor's length
 
     // Prepares a message for n elements: `values` and the requested rows get n elements of
     // unspecified value, the other rows are emptied.

@@ -24,8 +24,8 @@ struct FloatBuffers {
           undivided(narrow.size()) {}
 
     std::vector<Buffer<float>> narrow;  // decoded values in fp32; one row per worker
-    std::vector<Buffer<double>> codes,
-        decoded;                            // fp64 codes and decoded values; one row per worker
+    // Codes and decoded values in fp64; one row per worker.
+    std::vector<Buffer<double>> codes, decoded;
     std::vector<Buffer<double>> undivided;  // codes before they are divided; one row per worker
     Buffer<float> narrow_sum;
     std::vector<const float*> narrow_rows;

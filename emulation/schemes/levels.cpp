@@ -146,8 +146,8 @@ std::string refusal_of_levels(const Topology& topology, const Scheme& scheme) {
         try {
             const std::string reason = refusal_of_level(level, *at_level(scheme, level));
             if (!reason.empty()) return reason;
-        } catch (const std::invalid_argument&
-                     error) {  // at_level() throws if the scheme cannot use the level's format
+        } catch (const std::invalid_argument& error) {
+            // at_level() throws if the scheme cannot use the level's format.
             return error.what();
         }
     }

@@ -22,8 +22,7 @@ namespace apscope::detail {
 struct GradientRows {
     std::vector<std::span<const float>> rows;
     PhiloxKey key{};
-    std::shared_ptr<const void> holder =
-        nullptr;  // keeps the memory of `rows` alive, such as a mapped file
+    std::shared_ptr<const void> holder = nullptr;  // keeps the memory of `rows` alive
 };
 
 class SumsAhead final : public Lookahead {

@@ -109,8 +109,8 @@ std::vector<std::size_t> Policy::branches_for(const PolicyTensor& tensor,
         if (branches[i].condition.holds(tensor)) holding.push_back(i);
     }
     std::vector<std::size_t> chosen;
-    for (const std::int64_t step :
-         steps) {  // a branch exists for every step, because the last branch is else
+    // A branch exists for every step, because the last branch is else.
+    for (const std::int64_t step : steps) {
         chosen.push_back(*std::find_if(holding.begin(), holding.end(), [&](std::size_t i) {
             return branches[i].condition.names(step);
         }));

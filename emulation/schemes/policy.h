@@ -35,11 +35,11 @@ std::vector<PolicyTensor> policy_tensors(std::span<const std::string> names,
 // One or more of the conditions above, joined by &.
 class Condition {
 public:
-    explicit Condition(
-        std::string_view text);  // throws std::invalid_argument for an invalid condition
+    // Throws std::invalid_argument for an invalid condition.
+    explicit Condition(std::string_view text);
     const std::string& text() const { return text_; }
-    bool holds(const PolicyTensor& tensor)
-        const;  // true if all parts of the condition other than steps:A:B hold
+    // True if all parts of the condition other than steps:A:B hold.
+    bool holds(const PolicyTensor& tensor) const;
     // True if the step is in the range of steps:A:B; always true without this part.
     bool names(std::int64_t step) const { return step >= begin_ && step < end_; }
 

@@ -112,8 +112,8 @@ RankExchange::RankExchange(Scheme scheme, std::vector<StepTensor> tensors, int r
                            const Topology& topology, std::uint64_t seed, bool divide)
     : scheme_(std::move(scheme)), tensors_(std::move(tensors)), rank_(rank), workers_(workers),
       divide_(divide), seed_(seed), states_(tensors_.size()) {
-    StepExchange(scheme_, tensors_, workers, topology, seed,
-                 divide);  // throws for arguments that StepExchange refuses
+    // StepExchange throws for arguments that it refuses.
+    StepExchange(scheme_, tensors_, workers, topology, seed, divide);
     if (rank < 0 || rank >= workers)
         refuse("rank=" + std::to_string(rank) + " must be from 0 to " +
                std::to_string(workers - 1));
@@ -142,8 +142,7 @@ TrainingStep RankExchange::step_of(std::size_t tensor) const {
     step.shape = about.shape;
     step.number = step_.number;
     step.index = static_cast<std::size_t>(step_.number);
-    step.workers =
-        phased_ ? 1 : workers_;  // in two phases a row is encoded as in a step of one worker
+    step.workers = phased_ ? 1 : workers_;  // in two phases each row is encoded alone
     step.key = replay_key(seed_, about.name, step_.number);
     step.loss = step_.loss;
     step.learning_rate = step_.learning_rate;

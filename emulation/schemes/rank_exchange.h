@@ -68,14 +68,13 @@ private:
     SchemeParts row_parts(Row& sent) const;
 
     Scheme scheme_;
-    std::shared_ptr<const Scheme>
-        second_;  // encodes the sums; null: sums are sent without a second encoding
+    std::shared_ptr<const Scheme> second_;  // encodes the sums; null if sums are not encoded
     std::vector<StepTensor> tensors_;
     int rank_, workers_;
     bool phased_ = false, own_exact_ = false, divide_;
     std::uint64_t seed_;
-    RankGradients
-        step_;  // the current step; its gradients and weights are cleared when send() returns
+    // The current step. send() clears its gradients and weights at the end.
+    RankGradients step_;
     std::vector<States> states_;
 };
 

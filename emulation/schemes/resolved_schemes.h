@@ -25,8 +25,7 @@ struct ResolvedScheme {
     std::string name;  // name of the state: SPEC, for a branch POLICY/SPEC; |TOPOLOGY is appended
                        // if composed
     std::vector<char> assigned;  // 1 for each item of this scheme; empty: all items
-    bool composed =
-        false;  // true: `scheme` is the composition of the requested scheme with a topology
+    bool composed = false;       // true: `scheme` is a composition with a topology
 
     bool has_item(std::size_t item) const { return assigned.empty() || assigned[item] != 0; }
     const SchemeParts& parts() const { return scheme->parts; }

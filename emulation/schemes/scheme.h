@@ -46,8 +46,8 @@ struct SchemeParts {
     std::string topology{reductions::gather};  // the column `topology` of results, if the scheme
                                                // has its own reduction
     Transport transport = {};                  // cost properties of the scheme's messages
-    std::vector<std::string> needs =
-        {};  // inputs besides gradients: weights, full_batch, loss, learning_rate
+    // Inputs besides gradients: some of weights, full_batch, loss, learning_rate.
+    std::vector<std::string> needs = {};
     // The number of consecutive elements that must be in one piece, or whole_row. Totals over
     // longer runs come from measure(). Pieces begin at multiples of `run` and of sum_block
     // (core/fixed_shape_sum.h).

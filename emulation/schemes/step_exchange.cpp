@@ -272,8 +272,7 @@ std::vector<bool> StepExchange::run(const StepGradients& step, int threads) {
     const FloatEnvironment environment;
     check(step);
     const std::vector<Task> tasks = this->tasks(step, threads);
-    std::vector<char> dropped(
-        tasks.size());  // not a vector<bool>, in which threads would share bytes
+    std::vector<char> dropped(tasks.size());  // threads would share bytes of a vector<bool>
     // A scheme takes about ten operations per element. The size of the second largest task decides
     // whether a second thread starts at once.
     const std::size_t operations =

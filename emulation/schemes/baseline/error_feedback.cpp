@@ -24,8 +24,7 @@ void keep_errors(const Exchange& e, std::size_t worker, std::span<double> errors
     const Row &intended = e.intended[worker], &sent = e.sent[worker].values;
     for (std::size_t i = 0; i < errors.size(); ++i) {
         const double left = intended[i] - sent[i];
-        errors[i] =
-            left - left == 0.0 ? left : 0.0;  // an overflow is not compensated in the next step
+        errors[i] = left - left == 0.0 ? left : 0.0;  // overflows are not compensated
     }
 }
 

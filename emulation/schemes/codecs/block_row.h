@@ -73,8 +73,7 @@ BlockRow encode_block_row(std::span<const double> x, const BlockGrid& grid,
 // row complete the first and the last block of this part.
 struct OwnPart {
     std::size_t first, count;
-    std::uint64_t
-        scales;  // number of blocks that begin in the tensor, whose scales its message has
+    std::uint64_t scales;  // number of scales in the message: the blocks that begin in the tensor
     bool tensor_scale = true;  // true: the message also has the tensor scale, if the format has one
 };
 

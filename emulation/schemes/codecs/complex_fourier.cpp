@@ -51,8 +51,8 @@ std::size_t divisor_near_root(std::size_t n) {
 // The arguments of one of Stockham's passes, which computes y = (to_re, to_im) from x = (re, im),
 // in `groups` groups of radix times `run` consecutive numbers.
 struct Pass {
-    std::size_t radix, groups, run,
-        step;  // step: distance in the table of roots from one group to the next
+    // step: the distance in the table of roots from one group to the next.
+    std::size_t radix, groups, run, step;
     const double *root_re, *root_im;
     std::size_t roots;
     const double *re, *im;

@@ -23,10 +23,8 @@ APSCOPE_INLINE float cast_one(float x, int exponent_bits, int mantissa_bits) {
     const std::int32_t kept_exponent = exponent > 1 - bias ? exponent : 1 - bias,
                        shift = kept_exponent - exponent;
     const std::uint32_t significand = (magnitude & 0x7fffff) | 0x800000;
-    const std::uint32_t left =
-        significand >>
-        static_cast<std::uint32_t>(
-            shift < 31 ? shift : 31);  // the bits that are shifted out are lost, as in CPD
+    // The bits that are shifted out here are lost, as in CPD.
+    const std::uint32_t left = significand >> static_cast<std::uint32_t>(shift < 31 ? shift : 31);
     const std::uint32_t one = 1, unit = one << static_cast<std::uint32_t>(23 - mantissa_bits),
                         rest = left & (unit - 1), below = left - rest;
     // Above the middle the number is rounded up; in the middle, only if `below` is odd.
@@ -65,8 +63,7 @@ float cpd_exponent(float x) {
     if (x == 0.0f) return -std::numeric_limits<float>::infinity();
     if (std::isinf(x)) return x;
     int k = 0;
-    const float fraction =
-        std::frexp(x, &k);  // x = 2 fraction 2^(k-1), and 2 fraction lies in [1, 2)
+    const float fraction = std::frexp(x, &k);  // x = 2 fraction 2^(k-1)
     --k;
     // With x = 2^k (1 + j 2^-23), log2 x = k + j 2^-23 / ln 2 - ... Above k, fp32 numbers are
     // 2^(e-23) apart, where e = floor(log2 |k|), or one less if k < 0 and |k| is a power of two. So

@@ -227,8 +227,7 @@ private:
         return exact_[t];
     }
     double exact_total(std::size_t j, std::size_t t) {
-        std::vector<std::size_t>
-            way;  // the j of each layer above the first layer whose total is known
+        std::vector<std::size_t> way;  // the j of the layers above the first known total
         while (j > 0 && t > 1 && std::isnan(exact_at(t)[j])) {
             way.push_back(j);
             j = from_[t - 2][j];

@@ -36,8 +36,7 @@ struct Levels {
     // True if the place is so near to the middle of two levels that the result depends on the
     // rounding errors in encode_levels().
     static APSCOPE_INLINE bool is_doubtful(double place, double k) {
-        constexpr double doubt =
-            0x1p-30;  // larger than the rounding errors, which are about 2^-52 largest
+        constexpr double doubt = 0x1p-30;  // above the rounding errors of about 2^-52 largest
         return std::abs(place - k) > 0.5 - doubt;
     }
     APSCOPE_INLINE double level(double k) const { return quotient(k, largest, reciprocal); }

@@ -34,8 +34,8 @@
 namespace apscope::detail {
 
 enum class LevelSearch { exact, fast, candidates };
-LevelSearch parse_level_search(
-    std::string_view name);  // throws std::invalid_argument for another name
+// Throws std::invalid_argument for any other name.
+LevelSearch parse_level_search(std::string_view name);
 
 struct OptimalLevels {
     Row levels;             // ascending, at most k

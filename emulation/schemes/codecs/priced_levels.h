@@ -28,8 +28,8 @@ public:
     // errors leave open whether these levels are the only best ones, or if no price gives k levels.
     std::optional<Row> find(const LevelPoints& points, std::size_t k);
 
-    static constexpr std::size_t most_points =
-        4096;  // from this number of points on, the search with layers is faster
+    // From this number of points on, the search with layers is faster.
+    static constexpr std::size_t most_points = 4096;
 
 private:
     Row before_;

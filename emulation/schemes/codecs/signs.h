@@ -8,11 +8,8 @@
 
 namespace apscope::detail {
 
-enum class SignScale {
-    l1,
-    l2,
-    one
-};  // l1: sum of abs / length; l2: sqrt(sum of squares / length); one: 1
+// l1: sum of abs / length; l2: sqrt(sum of squares / length); one: 1.
+enum class SignScale { l1, l2, one };
 
 // The scale, rounded to a finite fp32 number; with l1 and l2, 0 for a row of zeros. Sums are added
 // in the order of core/fixed_shape_sum.h. `length` is the length of the row plus padding, which

@@ -40,8 +40,7 @@ Cutoff cutoff_of(std::size_t n, std::size_t count, Visit&& visit) {
     // Copies of up to this number of sizes take about one byte per element.
     const std::size_t few = n / 16 + (std::size_t{1} << 12);
     Buffer<std::size_t> counts;
-    std::uint64_t leading =
-        0;  // the bits from bit `shift` on, which all searched sizes have in common
+    std::uint64_t leading = 0;  // the bits from bit `shift` on, equal in all searched sizes
     int shift = 64;
     std::size_t searched = n,  // number of sizes that are searched
         left = count;          // rank, among the searched sizes, of the last chosen size

@@ -47,9 +47,8 @@ struct RoundUnderNorm {
 #pragma GCC ivdep  // the results do not overlap the inputs
         for (std::size_t i = 0; i < count; ++i) {
             const double g = in[i], size = std::abs(g), unclipped = levels * size / norm;
-            const double u = levels < unclipped
-                                 ? levels
-                                 : unclipped;  // u is clipped, because the norm may be rounded down
+            // The norm may be rounded down, so u is clipped.
+            const double u = levels < unclipped ? levels : unclipped;
             const double level = std::floor(u);
             // Of 2^N possible random words, this number rounds up.
             const double up = std::floor((u - level) * words_count);

@@ -25,8 +25,8 @@ SchemeDefinition sign_definition() {
                       "none, or workers: zeros up to a multiple of W lcm(W, 8), sent and counted "
                       "in the scale"}},
             .build = [](const SchemeArguments& arguments) -> SchemeParts {
-                constexpr std::array<std::string_view, 3> scales{
-                    "l1", "l2", "one"};  // in the order of enum SignScale
+                // The texts have the order of enum SignScale.
+                constexpr std::array<std::string_view, 3> scales{"l1", "l2", "one"};
                 constexpr std::array<std::string_view, 2> paddings{"none", "workers"};
                 const auto rule = arguments.one_of<SignScale>("scale", scales);
                 const bool pads = arguments.choice("padding", paddings) == "workers";

@@ -80,8 +80,8 @@ SchemeDefinition delayed_scaling_definition() {
         .build = [](const SchemeArguments& arguments) -> SchemeParts {
             constexpr std::array<std::string_view, 2> algos{"max", "most_recent"},
                 zeros{"enter", "skip"};
-            constexpr std::array<std::string_view, 3> specials{
-                "infinity", "nan", "finite"};                  // in the order of enum Nonfinite
+            // The texts have the order of enum Nonfinite.
+            constexpr std::array<std::string_view, 3> specials{"infinity", "nan", "finite"};
             SchemeParts scheme = float_scheme(arguments, 32);  // 32 bits for the agreed amax
             const Delayed rule{static_cast<std::size_t>(arguments.integer("history", 1, 1 << 20)),
                                arguments.choice("algo", algos) == "most_recent",

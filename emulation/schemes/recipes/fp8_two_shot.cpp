@@ -68,8 +68,8 @@ public:
     // group.
     void state_use(Message& m, std::span<const double> x, float scale, std::size_t first,
                    std::size_t count, GridUse& use) const {
-        if (!(scale > 0.0f && std::isfinite(scale)))
-            return;  // elements with a scale that is 0 or not finite do not count
+        // Elements with a scale that is 0 or not finite do not count.
+        if (!(scale > 0.0f && std::isfinite(scale))) return;
         const Row scales(std::min(count, sum_block), scale);
         for (std::size_t begin = first; begin < first + count; begin += sum_block) {
             const std::size_t part = std::min(sum_block, first + count - begin);

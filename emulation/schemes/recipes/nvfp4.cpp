@@ -135,8 +135,8 @@ struct Encoder {
 
 SchemeParts parts_of(const SchemeArguments& arguments) {
     constexpr std::array<std::string_view, 2> agreements{"max", "local"};
-    constexpr std::array<std::string_view, 3> metrics{"false", "mse",
-                                                      "mae"};  // in the order of enum FourOverSix
+    // The texts have the order of enum FourOverSix.
+    constexpr std::array<std::string_view, 3> metrics{"false", "mse", "mae"};
     const Projection projection{parse_rounding(arguments.text("rounding")), Overflow::saturate,
                                 static_cast<int>(arguments.integer("random_bits", 1, 64))};
     require_counted(projection.rounding, "schemes");

@@ -60,8 +60,8 @@ public:
             const int next = values_.rbegin()->first + 1;
             evaluate(next, next + together - 1);
         }
-        const auto before = [&](int a,
-                                int b) {  // of equal figures, the exponent nearest to `start`
+        // Of equal figures, the exponent nearest to `start` comes first.
+        const auto before = [&](int a, int b) {
             if (values_[a] != values_[b]) return values_[a] < values_[b];
             return std::abs(a - start) < std::abs(b - start);
         };

@@ -36,12 +36,11 @@ Bucket bucket_around(const SchemeParts& scheme, std::size_t tensor, std::size_t 
 // A row x of a tensor of `size` elements, or a piece of such a row, with the elements of
 // neighbouring tensors that lie in the same blocks.
 struct BlocksAround {
-    RowReader row;         // begins with a block
-    std::size_t lead = 0;  // how many elements of the first block precede the tensor
-    std::size_t begun =
-        0;               // number of blocks that begin in the tensor, whose scales its message has
-    bool starts = true,  // true: the array starts in the tensor
-        ends = true;     // true: the array ends in the tensor
+    RowReader row;          // begins with a block
+    std::size_t lead = 0;   // how many elements of the first block precede the tensor
+    std::size_t begun = 0;  // number of scales in the message: the blocks that begin in the tensor
+    bool starts = true,     // true: the array starts in the tensor
+        ends = true;        // true: the array ends in the tensor
 };
 BlocksAround blocks_around(const TrainingStep& step, const RowReader& x, std::size_t size,
                            std::size_t worker, std::size_t block);

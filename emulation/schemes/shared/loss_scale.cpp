@@ -64,8 +64,7 @@ bool FoundInf::could_overflow(const AgreedStatistics& s, double scale, int worke
     const RoundingBound wire(grid), hops(by);
     // A format without a sign has no codes for negative numbers.
     if (!grid.is_signed || !by.narrow.format.is_signed) return true;
-    if (encoder_.grid.division != Division{})
-        return true;  // there is no bound for two successive roundings
+    if (encoder_.grid.division != Division{}) return true;  // no bound is known for two roundings
     if (wire.rounded(scale * s.amax) > grid.largest()) return true;
     if (topology.kind == Topology::Kind::exact || encoder_.reduction.exact) return false;
     if (topology.kahan) return true;  // the bound below ignores the compensation

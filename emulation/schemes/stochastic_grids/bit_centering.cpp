@@ -42,8 +42,8 @@ void row_field(Fields& f, const char* name, SharedRow& row) {
 }
 
 struct Memory {
-    long age =
-        0;  // number of steps since the centre was computed; 0: this step computes a new centre
+    // The number of steps since the centre was computed; 0: this step computes a new centre.
+    long age = 0;
     SharedRow centre;
 
     void fields(Fields& f) {
@@ -82,8 +82,8 @@ void encode_offsets(const RowPiece& p, const LevelTable& box, int random_bits, M
                   p.place.first);
     for (std::size_t i = 0; i < n; ++i) {
         m.values[i] += centre[i];
-        m.bias[i] += centre[i] + z[i] -
-                     x[i];  // the added term is 0, except for rounding errors, unless delta = 0
+        // The added term is 0, except for rounding errors, unless delta = 0.
+        m.bias[i] += centre[i] + z[i] - x[i];
     }
 }
 

@@ -60,8 +60,8 @@ SchemeDefinition qsgd_definition() {
              {"code", "fixed",
               "bits of a level: fixed, or sparse in Elias' codes: elias (omega), gamma, delta"}},
         .build = [](const SchemeArguments& arguments) -> SchemeParts {
-            constexpr std::array<std::string_view, 2> norms{
-                "l2", "max"};  // in the order of enum BucketNorm
+            // The texts have the order of enum BucketNorm.
+            constexpr std::array<std::string_view, 2> norms{"l2", "max"};
             constexpr std::array<std::string_view, 4> codes{"fixed", "elias", "gamma", "delta"};
             const UniformGrid grid{
                 static_cast<int>(arguments.integer("levels", 1, 1 << 20)),

@@ -46,8 +46,7 @@ struct Memory {
 struct Factors {
     Rows p_of_worker, q_of_worker;  // the factors that each worker sends
     Row p;
-    int exponent =
-        0;  // factors are those of 2^-exponent M, so products are multiplied by 2^exponent
+    int exponent = 0;  // the factors are those of 2^-exponent M
 
     void fields(Fields& f) {
         f.rows("p", p_of_worker);

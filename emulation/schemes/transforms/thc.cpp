@@ -91,9 +91,8 @@ struct Thc {
         double norm = 0.0, amax = 0.0;
         int exponent = 0;
         for (const RowReader& row : x) amax = std::max(amax, amax_of(row));
-        std::frexp(amax,
-                   &exponent);  // norms are those of 2^-exponent x, so that squares stay within the
-                                // range of fp64
+        // The norms are those of 2^-exponent x, so that squares stay within the range of fp64.
+        std::frexp(amax, &exponent);
         for (const RowReader& row : x) norm = std::max(norm, norm_of(row, exponent));
         Parameters theta;
         theta.scale =
