@@ -57,7 +57,7 @@ struct TrainingStep {
     PhiloxKey key{};  // key of all random words of this tensor at this step
     // The number of NaNs and infinities of all workers that bypass the scheme.
     std::uint64_t nonfinite = 0;
-    std::vector<std::uint64_t> nonfinite_of;  // this number for each worker; empty if unknown
+    std::vector<std::uint64_t> nonfinite_of;  // nonfinite of each worker; empty if unknown
     // NaN if not recorded.
     double loss = std::numeric_limits<double>::quiet_NaN(),
            learning_rate = std::numeric_limits<double>::quiet_NaN();

@@ -87,8 +87,8 @@ private:
 
 // One exchange of complete rows. gradients: one row of fp32 values per worker, equally long. If
 // crosses_topologies() is true, each of `topologies` reduces the messages; otherwise the scheme's
-// own reduce() runs once. Throws std::invalid_argument if a part of the scheme returns a row of the
-// wrong length.
+// own reduction runs once. Throws std::invalid_argument if a part of the scheme returns a row of
+// the wrong length.
 Exchange exchange(const SchemeParts& parts, const TrainingStep& step, State& state,
                   std::span<const std::span<const float>> gradients,
                   std::span<const Topology> topologies = {});

@@ -1,7 +1,7 @@
-// RankExchange divides the work of StepExchange among processes, one per worker. It makes the
-// messages of a rank to the owners of shards, and the messages of a rank, as owner of its shard, to
-// all ranks. The caller transfers the bytes. The results have the same bits as those of
-// StepExchange in one process.
+// RankExchange divides the work of StepExchange among processes, one per worker. A rank first sends
+// one message to the owner of each shard and then, as the owner of a shard, one message to all
+// ranks. The caller transfers the bytes. The results have the same bits as those of StepExchange in
+// one process.
 //
 //      to_owners = exchange.send(step)          shard s of the rank's messages, to rank s
 //      to_all    = exchange.add(from_ranks)     the sums of the rank's own shards, to every rank

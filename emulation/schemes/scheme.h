@@ -17,8 +17,8 @@
 // Each part is called with one piece of the rows, and the piece's place. If a scheme works element
 // by element, except for totals (sums, maxima) that select and measure compute, its results do not
 // depend on the division into pieces, and a replay needs no buffer of the tensor's length. For any
-// other scheme, the piece is the whole row. The caller of the parts has the loop over pieces, not
-// the scheme.
+// other scheme, the piece is the complete row. The caller of the parts has the loop over pieces,
+// not the scheme.
 //
 // Elements that are not finite bypass a scheme unless `sees_special` is set: the scheme gets 0 in
 // their place, and they are sent unchanged. With `rounds_special`, encode() gets them and rounds

@@ -338,7 +338,7 @@ std::shared_ptr<const Scheme> reduced_by(const Topology& topology,
                                          std::shared_ptr<const Scheme> scheme) {
     if (topology.is_order() || scheme->is_policy()) return scheme;
     if (topology.kind == Topology::Kind::levels) {
-        // A scheme that has only its own reduction keeps it.
+        // A scheme that supports only its own reduction is not composed with the levels.
         if (!has_two_phases(scheme->parts) && !scheme->parts.encoding.crosses_topologies())
             return scheme;
         Scheme made = *scheme;

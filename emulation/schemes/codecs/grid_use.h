@@ -13,7 +13,7 @@
 
 namespace apscope::detail {
 
-// The limits of a format from which these columns are computed.
+// The limits of a format that the columns subnormal, saturated and max_ulp depend on.
 struct GridLimits {
     int emin = 0, mantissa_bits = 0;
     double smallest_normal = 0.0,  // 0: the format has no normal number
