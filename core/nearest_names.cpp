@@ -37,7 +37,7 @@ std::string lower(std::string_view word) {
 }  // namespace
 
 std::string did_you_mean(std::string_view word, std::span<const std::string_view> known) {
-    if (word.size() > 64) return "";  // longer than any name, and the work grows with its length
+    if (word.size() > 64) return "";  // longer than any name, and the time grows with the length
     std::size_t fewest = std::max<std::size_t>(1, word.size() / 3);
     std::vector<std::string_view> near;
     for (const std::string_view name : known) {

@@ -19,12 +19,12 @@ APSCOPE_HD Real absolute(Real x) {
 // alone; `none` computes nothing.
 enum class Ulps { none, shifted, scaled };
 
-// The constants from which 2^-q is formed in place: `top` minus the exponent field of U S |x|,
-// which is at least `min`. The format must be one of fp32 numbers.
+// The constants of the conversion. The bits of 2^-q are `top` minus the larger of `min` and the
+// exponent field of U S |x|. All values of the format must be fp32 numbers.
 struct UlpScale {
     std::int64_t min;
-    std::uint64_t top;  // unsigned, because it is beyond the range of a signed number
-    double scale, units;
+    std::uint64_t top;    // unsigned, because it is beyond the range of a signed number
+    double scale, units;  // S and U
 };
 template <Ulps How = Ulps::scaled>
 constexpr APSCOPE_HD UlpScale ulp_scale(int emin, int mantissa_bits, double scale, double units) {
@@ -55,8 +55,8 @@ APSCOPE_HD bool is_saturated(Real size, Real rounded, Real largest) {
     return (size > largest) & (size < bits_cast<Real>(infinity_bits<Real>)) & (rounded == largest);
 }
 
-// Adds 1 to `subnormal` for a nonzero number below the smallest normal one, and 1 to `saturated`
-// for one that saturated.
+// Adds 1 to `subnormal` if the number is not zero and below the smallest normal number, and 1 to
+// `saturated` if it saturated.
 template <class Real, class Count>
 APSCOPE_HD void count_limits(Real size, Real rounded, Real smallest_normal, Real largest,
                              Count& subnormal, Count& saturated) {

@@ -21,7 +21,7 @@ template <class Real>
 const BitsOf<Real> infinity_bits =
     std::bit_cast<BitsOf<Real>>(std::numeric_limits<Real>::infinity());
 
-// The value of a magnitude code; codes continue above the format's last one.
+// The value of a magnitude code, which may be above the format's last code.
 double value(const FloatFormat& f, std::uint64_t code) {
     const double hidden = std::ldexp(1.0, f.mantissa_bits);
     const auto field = static_cast<int>(code >> f.mantissa_bits);
@@ -66,7 +66,8 @@ public:
 
 private:
     void exactly_if_number(Bits bits, int step) {
-        const Bits place = bits + static_cast<Bits>(step);  // wraps below 0 to more than infinity
+        const Bits place = bits + static_cast<Bits>(step);  // below 0, `place` wraps around to more
+                                                            // than infinity's bits
         if (place <= infinity_bits<Real>) bits_.push_back(place);
     }
 

@@ -137,8 +137,8 @@ Real BasicRationalOracle<Real>::out_of_range(bool negative, bool infinite_input)
         return infinite_input && has_infinity ? signed_infinity : bound;
     if (projection_.overflow == Overflow::nan) return nan;
 
-    // If the mode rounds towards the bound, IEEE 754's overflow gives the bound: it lies above a
-    // negative number and below a positive one.
+    // If the mode rounds towards the bound, IEEE 754's overflow gives the bound: the bound lies
+    // above a negative number and below a positive one.
     if (projection_.overflow == Overflow::ieee && !infinite_input &&
         stays_finite(projection_.rounding, negative))
         return bound;
