@@ -24,7 +24,7 @@ template <class Real>
 struct MovableFormat {
     using Bits = BitsOf<Real>;
     GridConstants<Real> grid;
-    Bits largest;  // largest finite magnitude
+    Bits largest;      // largest finite magnitude
     Bits code_offset;  // subtracted from shifted bits to get the code of a normal number
     int code_shift;    // f - m, the number of discarded bits
 };
