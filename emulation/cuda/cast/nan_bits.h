@@ -1,5 +1,5 @@
-// Conversions between fp32 and fp64 that preserve a NaN's sign and payload, as those of x86 do. A
-// GPU's conversions give one NaN, with all bits of its payload set.
+// Conversions between fp32 and fp64 that preserve a NaN's sign and payload, like the conversions of
+// x86. A GPU's own conversions turn every NaN into one, with all bits of the payload set.
 #pragma once
 
 #include "core/bits.h"
