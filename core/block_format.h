@@ -25,12 +25,12 @@ enum class ScaleRule {
     rceil,    // the least k with largest 2^k >= amax, so that no element overflows
     even,     // k = floor(log2 r) - emax, r = amax rounded to nearest at the element's precision
     nearest,  // k = log2(amax / largest), rounded to the nearest integer (MLX)
-    ratio,    // amax / largest, rounded to a value of the scale's format (NVFP4)
+    ratio,    // not a power of two: amax / largest, rounded to the scale's format (NVFP4)
 };
 inline constexpr int scale_rule_count = 6;
 
-// The effect of an infinity or a NaN on its block. OCP leaves it open, and libraries differ;
-// docs/definitions.md, section 11, cites the sources.
+// The effect of an infinity or a NaN on its block. OCP does not define the effect, and libraries
+// differ; docs/definitions.md, section 11, cites the sources.
 enum class BlockNonfinite {
     apart,    // infinities and NaNs do not count in amax; a NaN makes its element NaN, or makes the
               // scale NaN if the element format has no NaN
@@ -49,13 +49,15 @@ struct BlockFormat {
                           // shorter
     ScaleRule rule = ScaleRule::floor;
     bool tensor_scale = false;  // one additional fp32 scale for the whole array (rule ratio only)
-    BlockNonfinite nonfinite = BlockNonfinite::apart;  // no torchao rule if rule is ratio
+    BlockNonfinite nonfinite = BlockNonfinite::apart;  // not torchao or torchao_0_18 if rule is
+                                                       // ratio
 
     friend bool operator==(const BlockFormat&, const BlockFormat&) = default;
 
     // The number of significand bits after the leading bit, for elements of the largest binade.
     int top_mantissa_bits() const;
-    // Storage per element, in bits: the element's code and its share of a full block's scale.
+    // Storage per element, in bits: the bits of its code and its share of the scale's bits in a
+    // full block.
     double bits_per_element() const;
     // The shortest name that parse_block_format reads as this format.
     std::string name() const;

@@ -1,6 +1,6 @@
 // Conversion between the values of a format and their codes (bit patterns). encode_one() takes a
-// value of the format, so callers round first; decode_one() takes any code whose reserved high bits
-// are zero.
+// value of the format, so callers round first; decode_one() takes any code that is not wider than
+// the format.
 #pragma once
 
 #include <cstdint>

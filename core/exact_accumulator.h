@@ -2,8 +2,8 @@
 // exact, independent of order, and rounded once at its end.
 //
 // Bit 0 weighs 2^-Origin. Digits of 32 bits lie in signed 64-bit limbs, whose upper halves collect
-// carries. There are two widths: products of fp32 numbers reach from 2^-298 to 2^256, products of
-// fp64 numbers from 2^-2148 to 2^2048; both leave room for a sum of 2^111 products.
+// carries. There are two widths: products of fp32 numbers lie between 2^-298 and 2^256, products of
+// fp64 numbers between 2^-2148 and 2^2048; both leave room for a sum of 2^111 products.
 #pragma once
 
 #include <cstdint>

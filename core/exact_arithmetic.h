@@ -3,8 +3,9 @@
 // For fp32 operands (stored in fp64), a function returns the exact result (a product has 48 bits),
 // or the exact result rounded to odd in fp64's 53 bits, which is enough for every later rounding
 // that needs at most 51 bits (Boldo and Melquiond, IEEE TC 57(4), 2008). For any fp64 operands, and
-// for roundings that need more bits, it returns a wide number. Infinities, NaN and signs of zero
-// are those of IEEE 754's operations on fp64; the final cast projects them.
+// for roundings that need more bits, other functions return a wide number. Infinities, NaN and
+// signs of zero are those of IEEE 754's operations on fp64; the final cast converts them to the
+// format.
 #pragma once
 
 #include "core/exact_sum.h"

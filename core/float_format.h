@@ -20,7 +20,8 @@ namespace apscope {
 // The codes that are zero.
 enum class Zero {
     both_signs,  // +0 and -0 (IEEE 754)
-    single,      // +0 only; the code of -0 is free (FNUZ, P3109) or does not exist (unsigned)
+    single,      // +0 only; the code of -0 is a NaN (FNUZ, P3109), a second +0 or does not exist
+                 // (unsigned)
     none,        // code 0 is an ordinary value (E8M0)
 };
 
@@ -82,8 +83,8 @@ struct FloatFormat {
 // Families of special values: the usual settings of the fields above.
 enum class Specials {
     ieee,            // top exponent field: infinity and NaNs; both zeros
-    fn,              // finite + NaN: the top code of each sign is NaN, no infinity (OCP E4M3)
-    fnuz,            // finite, NaN at the code of -0, one zero
+    fn,              // no infinity; the top code of each sign is NaN (OCP E4M3)
+    fnuz,            // no infinity, NaN at the code of -0, one zero
     finite,          // no NaN, no infinity (OCP FP4 and FP6 elements)
     e8m0,            // unsigned powers of two, top code NaN, no zero (OCP scale)
     p3109_extended,  // IEEE P3109: one zero, one NaN, infinities
@@ -103,8 +104,8 @@ constexpr FloatFormat with_bias(FloatFormat f, int bias);
 Specials parse_specials(std::string_view name);
 std::string_view specials_names();  // the names of Specials for messages, "ieee, fn, ..."
 
-// Throws std::invalid_argument with one sentence if the fields contradict each other or the format
-// has a finite value that fp64 does not.
+// Throws std::invalid_argument with one sentence if the fields contradict each other or fp64 cannot
+// represent a finite value of the format.
 void validate(const FloatFormat& format);
 // Throws std::invalid_argument if the format is not stored in fp32. `what` (say, "a scheme") names
 // the part that works on fp32 numbers.

@@ -1,5 +1,5 @@
-// Parses numbers in names, specs and their keys, and writes them in messages. The spelling is that
-// of std::from_chars: no blanks, no plus sign, whatever the locale.
+// Parses numbers in names, specs and their keys, and writes them in messages. The syntax is that of
+// std::from_chars: no blanks, no plus sign, the same in every locale.
 #pragma once
 
 #include <algorithm>

@@ -29,8 +29,9 @@ constexpr bool clamps(Overflow overflow) {
 // magnitudes round to zero or to the smallest number if the format has no subnormals.
 enum class Underflow {
     gradual,       // subnormal numbers, if the format has them
-    flush_result,  // a rounded result below that number becomes a zero of its sign
-    flush_input,   // an input below that number counts as a zero of its sign, before rounding
+    flush_result,  // a rounded result below the smallest normal number becomes a zero of its sign
+    flush_input,   // an input below the smallest normal number becomes a zero of its sign before
+                   // rounding
     flush_both,    // flushes inputs and results; for a cast, the same as flush_input
 };
 inline constexpr int underflow_count = 4;

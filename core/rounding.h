@@ -1,8 +1,7 @@
-// The one rounding rule.
-// All rounding code in apscope (the scalar reference, the vector loops, the CUDA kernels and the
-// tests) calls round_to_format() or is proved equal to it for all inputs. The format is data (a
-// Cast, derived from a FloatFormat and a Projection), the rounding mode a template argument, so
-// that a loop over elements has no branch on it.
+// The rounding rule. All rounding code in apscope (the scalar reference, the vector loops, the CUDA
+// kernels and the tests) calls round_to_format() or is proved equal to it for all inputs. The
+// format is data (a Cast, derived from a FloatFormat and a Projection), the rounding mode a
+// template argument, so that a loop over elements has no branch on it.
 //
 //      x = (-1)^sign * significand * 2^ulp_exponent
 //
@@ -32,7 +31,7 @@ template <class Real>
 struct Cast {
     using Bits = BitsOf<Real>;
     RoundingMode rounding;
-    bool saturates;       // finite numbers beyond the largest become the largest
+    bool saturates;       // finite numbers beyond the largest value become the largest value
     int mantissa_bits;    // stored significand bits of the target
     int emin;             // exponent below which the quantum no longer shrinks
     int bias;             // exponent bias, for the parity of codes at precision 1
@@ -164,8 +163,8 @@ APSCOPE_HD BitsOf<Real> round_magnitude(BitsOf<Real> magnitude, bool negative,
     return select(capped <= fraction_bits, rounded, select(up, cast.quantum, Bits{0}));
 }
 
-// Overflow, zero and sign: the last steps, common to casts and sums. Every step is a selection,
-// never a branch, so that compilers vectorise loops over the rule.
+// Applies the overflow, the zeros and the sign: the last steps of casts and sums. Every step is a
+// selection, never a branch, so that compilers vectorise loops over the rule.
 template <class Real>
 APSCOPE_HD BitsOf<Real> finish(BitsOf<Real> rounded, BitsOf<Real> magnitude, BitsOf<Real> sign,
                                const Cast<Real>& cast) {

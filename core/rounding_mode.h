@@ -78,7 +78,7 @@ static_assert([] {
     return static_cast<int>(RoundingMode::stochastic_exact) + 1 == rounding_mode_count;
 }());
 
-// True for modes that take the nearer neighbour, which differ only at a tie.
+// True for modes that take the nearer neighbour; these modes differ only at ties.
 APSCOPE_HD constexpr bool is_nearest(RoundingMode mode) {
     return mode <= RoundingMode::ties_to_zero;
 }

@@ -13,7 +13,7 @@ APSCOPE_HD Real absolute(Real x) {
     return bits_cast<Real>(bits_cast<BitsOf<Real>>(x) & ~sign_bit<Real>);
 }
 
-// How an error e of a number x is converted to ulps. x and e are in units of U, and the format
+// The way to convert an error e of a number x to ulps. x and e are in units of U, and the format
 // rounds S times the number. `scaled` gives |e| U S 2^-q, multiplied in this order, with q =
 // max(floor(log2(U S |x|)), emin) - m; `shifted` gives the same for U = 1 and S = 2^k, by exponents
 // alone; `none` computes nothing.
@@ -48,8 +48,8 @@ APSCOPE_HD double in_ulps(double size, double error, const UlpScale& s) {
 }
 
 // Returns whether a number saturated: it is finite, beyond the largest value, and was rounded to
-// that value. `size` is its magnitude and `rounded` that of the result, both in the units of
-// `largest`.
+// that value. `size` is the magnitude of the number and `rounded` the magnitude of the result, both
+// in the units of `largest`.
 template <class Real>
 APSCOPE_HD bool is_saturated(Real size, Real rounded, Real largest) {
     return (size > largest) & (size < bits_cast<Real>(infinity_bits<Real>)) & (rounded == largest);

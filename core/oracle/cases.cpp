@@ -37,7 +37,7 @@ class Collector {
 public:
     using Bits = BitsOf<Real>;
 
-    // Adds the numbers from `steps` below the one nearest to x to `steps` above it.
+    // Adds the number nearest to x, and the `steps` numbers below and above that number.
     void around(double x, int steps) {
         const auto bits = std::bit_cast<Bits>(static_cast<Real>(x));
         for (int i = -steps; i <= steps; ++i) exactly_if_number(bits, i);
@@ -136,7 +136,7 @@ std::vector<Real> cases(const FloatFormat& format, std::size_t random_cases, std
         for (const std::uint64_t code : boundary_codes(format)) add_code(inputs, format, code);
     }
     // The limits of the format, with more neighbours: near zero, at the largest value, and in the
-    // binades above it.
+    // binades above the largest value.
     const double smallest = value(format, format.zero == Zero::none ? 0 : 1);
     const double largest = value(format, format.top_finite_code());
     const double next = value(format, format.top_finite_code() + 1);

@@ -51,7 +51,7 @@ MpfrOracle::MpfrOracle(const FloatFormat& format, const Projection& projection)
     else mpfr_set(smallest_normal_, smallest_, MPFR_RNDN);
 
     const int m = format.mantissa_bits;
-    if (!format.subnormals) {  // there is no value between 0 and the smallest
+    if (!format.subnormals) {  // there is no value between 0 and the smallest one
         has_gap_ = true;
         mpfr_set_zero(gap_lower_, +1);
         mpfr_set(gap_upper_, smallest_, MPFR_RNDN);

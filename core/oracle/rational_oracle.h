@@ -1,10 +1,10 @@
 // The second reference: a cast to any format by search among the format's values.
 //
-// Every fp32 number is an integer multiple of 2^-149, and every fp64 number is one of 2^-1074, so
-// integers in that unit represent x and the values of the format exactly. Values increase with
-// their codes, so a bisection of the codes gives the two neighbours of x, and one of the two is
-// chosen. This code uses no exponents, quanta or kept bits, so it cannot share a mistake of the
-// MPFR oracle.
+// Every fp32 number is an integer multiple of 2^-149, and every fp64 number is a multiple of
+// 2^-1074, so integers in these units represent x and the values of the format exactly. Values
+// increase with their codes, so a bisection of the codes gives the two neighbours of x, and one of
+// the two is chosen. This code uses no exponents, quanta or kept bits, so it cannot share a mistake
+// of the MPFR oracle.
 #pragma once
 
 #include <boost/multiprecision/cpp_int.hpp>
@@ -19,7 +19,8 @@
 namespace apscope::detail::oracle {
 
 // A magnitude as an integer, in units of Real's smallest number. The type is wide enough for a
-// product with 2^64, as stochastic rounding needs; a result that does not fit throws.
+// product with 2^64, as stochastic rounding needs; an operation throws an exception if the type
+// cannot represent its result.
 namespace mp = boost::multiprecision;
 template <unsigned bits>
 using CheckedInteger =

@@ -47,8 +47,8 @@ Additions to_nearest(const SumRounding& narrow);
 // one, with fp32 sums before it.
 Additions as_nccl(const SumRounding& narrow);
 Additions as_nccl_symmetric(const SumRounding& narrow);
-// The NVLink switch: fp32 sums, or fp16 sums of formats of at most 8 bits, rounded at the end. The
-// sum of fp32 numbers is exact, rounded once.
+// The NVLink switch: fp32 sums, or fp16 sums of formats of at most 8 bits, rounded at the end. For
+// an fp32 accumulator, the exact sum is rounded once.
 Additions as_nvls(const SumRounding& narrow);
 }  // namespace adding
 

@@ -11,8 +11,8 @@ namespace apscope::detail {
 
 namespace {
 
-// Computes the sum of (y - x)^2 over every noise block of at most 4096 elements. Differences that
-// are not finite count as 0.
+// Computes the sum of (y - x)^2 over each noise block in a block of at most 4096 elements.
+// Differences that are not finite count as 0.
 struct SquaredDifferences {
     template <class Real>
     static APSCOPE_INLINE void run(const Real* x, const double* y, std::size_t count, double* out) {

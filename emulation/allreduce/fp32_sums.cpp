@@ -46,8 +46,8 @@ std::optional<Fp32Sums> fp32_sums(const FloatFormat& sent, const FloatFormat& ac
     const int finest = std::min(quantum_exponent(*terms), quantum_exponent(*grid));
     const bool exact = std::max(terms->emax(), grid->emax()) + 2 - finest <= 24;
     const bool nearest = is_nearest(projection.rounding);
-    // An fp32 sum that overflows becomes an infinity. If this is true, the rounding of the exact
-    // sum would also give that infinity.
+    // An fp32 sum that overflows becomes an infinity. If same_overflow is true, the rounding of the
+    // exact sum would also give that infinity.
     const bool same_overflow =
         nearest && job.plan.cast.overflow_positive == infinity_bits<float> &&
         job.plan.cast.overflow_negative == (infinity_bits<float> | sign_bit<float>) &&

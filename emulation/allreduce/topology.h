@@ -76,7 +76,7 @@ std::vector<std::string> order_names();
 std::vector<std::string> level_names();
 // The collective operation of a topology, as docs/definitions.md, section 12, names it. Empty for
 // `exact`, `gather` and `nccl:nvls`, for reductions that only one scheme has, and for the empty
-// name, which rows of results about the wire have.
+// name, which result rows about the wire have.
 std::string_view collective_name(std::string_view topology);
 // True for two_phase and reduce_scatter, with any keys.
 bool is_two_phase(std::string_view topology);

@@ -202,8 +202,7 @@ bool with_kernels(const SumOptions& options, bool products, std::span<const floa
     const std::size_t lanes = side_by_side <= few_lanes ? few_lanes : many_lanes;
     if (path == SumPath::fp32) {
         const auto fp32 = make_steps<float>(options);
-        // NOLINTNEXTLINE(bugprone-unchecked-optional-access): sums_run_in_fp32() has tested for a
-        // value
+        // NOLINTNEXTLINE(bugprone-unchecked-optional-access): sums_run_in_fp32() has tested fp32
         compute(sum_kernels(fp32->sum, fp32->product, false, lanes));
     } else {
         compute(sum_kernels(fp64->sum, fp64->product, path == SumPath::fp64_odd, lanes));

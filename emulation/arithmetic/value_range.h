@@ -34,8 +34,9 @@ inline constexpr Hardware fp32_hardware{24, -149, 127}, fp64_hardware{53, -1074,
 // Returns whether the type can represent every number of the set.
 bool holds(const Hardware& hardware, const ValueRange& values);
 // Returns whether the type can represent every sum of two numbers of the set. Sums are multiples of
-// the set's quantum below 2^(top + 2). In the definition, a formula, parameters have names of one
-// letter. NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name)
+// the set's quantum below 2^(top + 2).
+// The parameters of the definition have names of one letter, because it is a formula.
+// NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name)
 bool sums_are_exact(const Hardware& hardware, const ValueRange& terms);
 // Returns whether RN_p(RN_hardware(x + y)) = RN_p(x + y) for numbers x, y of the set, with any rule
 // for ties of RN_p, where RN_p rounds to nearest with `precision` bits and `quantum`. The equation

@@ -26,12 +26,12 @@ struct SpreadScales {
 // A thread's buffers for its current batch.
 template <class Real>
 struct BatchRoom {
-    BitsOf<Real> maxima[batch_blocks], shift[batch_blocks];  // largest magnitudes of blocks; see
-                                                             // BlockScales
+    BitsOf<Real> maxima[batch_blocks], shift[batch_blocks];  // maxima: largest magnitudes of
+                                                             // blocks; shift: see BlockScales
     std::int32_t exponents[batch_blocks];                    // k of the scales 2^k
     Real multiply[batch_blocks], value[batch_blocks];        // see BlockScales
-    std::uint8_t codes[batch_blocks], served[batch_blocks];  // codes of scales; 1: the loops
-                                                             // support the block
+    std::uint8_t codes[batch_blocks], served[batch_blocks];  // codes: of the scales; served: 1 if
+                                                             // the loops support the block
     SpreadScales<Real> spread;                               // the scales of a run of elements
     std::uint32_t drawn[batch_elements];                     // random integers
     alignas(64) Real rounded[batch_elements];                // results that are copied to the

@@ -30,7 +30,7 @@ struct BlockEncoder {
     BlockSettings settings;
     Cast<double> element, scale;
     Codec element_codec, scale_codec;
-    float largest, tensor_scale, tensor_scale_inverse;  // `largest` is the largest element value.
+    float largest, tensor_scale, tensor_scale_inverse;  // largest: the largest element
 
     BlockEncoder(const BlockFormat& f, const Projection& p, const BlockSettings& given);
     // `amax` is the largest magnitude of the array's finite elements, or of all elements but NaNs

@@ -42,8 +42,8 @@ struct BlockBatch {
 // is the block size of the format.
 inline void take_batch(BlockBatch& batch, BlockShape shape, std::size_t size, std::size_t b,
                        std::size_t end) {
-    const std::size_t line = shape.length / size + (shape.length % size != 0);  // blocks per line
-                                                                                // along the axis
+    const std::size_t line = shape.length / size + (shape.length % size != 0);  // blocks along the
+                                                                                // axis
     const std::size_t block = b / shape.inner % line;
     const auto count = [&](std::size_t k) { return std::min(size, shape.length - k * size); };
     batch.scale = b;

@@ -17,7 +17,7 @@ struct alignas(64) BufferPool::Block {
 namespace {
 
 constexpr std::size_t shortest = std::size_t{1} << 14;  // shortest buffer from a pool, in bytes
-constexpr std::size_t kept = std::size_t{1} << 23;      // bytes that a pool may have at any time
+constexpr std::size_t kept = std::size_t{1} << 23;      // bytes that a pool may have in any case
 constexpr std::size_t page = std::size_t{1} << 12, huge_page = std::size_t{1} << 21;
 
 // Rounds a size up to one of four sizes per power of two, so that tensors of different lengths can

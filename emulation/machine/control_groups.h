@@ -1,4 +1,4 @@
-// The control groups of this process, whose files have its limits of memory and processor time.
+// The control groups of this process. Their files state the limits of memory and processor time.
 #pragma once
 
 #include <filesystem>

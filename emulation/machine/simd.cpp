@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::array<std::string_view, 4> names = {"portable", "sse4", "avx2", "avx512"};
 
-// Computes x x - 1. For x = 1 + 2^-30 the result is 2^-29, or slightly more if the compiler has
+// Computes x * x - 1. For x = 1 + 2^-30 the result is 2^-29, or slightly more if the compiler has
 // fused the two operations.
 struct ProductsLessOne {
     static APSCOPE_INLINE void run(const double* x, double* out, std::size_t count) {

@@ -76,9 +76,10 @@ struct OperationResult {
 };
 
 // Verifies all operands for roots in formats of up to 19 bits, for sums, products and quotients in
-// formats of up to 8 bits, and for fma in formats of up to 4 bits; in other formats, verifies all
-// combinations of boundary values. Then verifies the random samples. Throws std::invalid_argument
-// if arithmetic() refuses the format or the projection.
+// formats of up to 8 bits, and for fma in formats of up to 4 bits (6 if
+// OperationOptions::exhaustive); in other formats, verifies all combinations of boundary values.
+// Then verifies the random samples. Throws std::invalid_argument if arithmetic() refuses the format
+// or the projection.
 OperationResult verify_operation(const FloatFormat& format, Operation operation,
                                  const Projection& projection, const OperationOptions& options = {},
                                  const Progress& progress = {});

@@ -23,7 +23,7 @@ BitsOfReal<Real> bits_of(Real x) {
 inline constexpr std::uint64_t first_code_place = std::uint64_t{1} << 40;
 inline constexpr std::uint64_t first_exhaustive_place = std::uint64_t{1} << 41;
 
-// The result of some of the comparisons; `first` is the mismatch at the lowest place, first_place.
+// The counts of some of the comparisons; `first` is the mismatch at the lowest place, first_place.
 struct Tally {
     std::uint64_t cases = 0, mismatches = 0,
                   first_place = std::numeric_limits<std::uint64_t>::max();

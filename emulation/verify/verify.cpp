@@ -198,7 +198,7 @@ private:
         return tally;
     }
 
-    // The code that encode() gives to the NaN that `code` decodes to.
+    // The code into which encode() converts the decoded NaN of `code`.
     std::uint64_t nan_code_again(std::uint64_t code) const {
         const std::uint64_t canonical = format_.nan_code(),
                             sign = std::uint64_t{1} << (format_.storage_bits() - 1);

@@ -15,7 +15,7 @@
 #include "core/float_format.h"
 #include "core/projection.h"
 
-struct CUstream_st;  // cudaStream_t is CUstream_st*: so callers need no CUDA header
+struct CUstream_st;  // cudaStream_t is CUstream_st*, so callers need no CUDA header
 
 namespace apscope::detail {
 

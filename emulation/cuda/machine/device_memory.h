@@ -46,7 +46,7 @@ public:
     DeviceMemory(const std::vector<T>& values, cudaStream_t stream)
         : DeviceMemory(values.size(), stream) {
         // CUDA copies pageable memory to a buffer before the call returns, so `values` may be
-        // destroyed after it.
+        // destroyed after the call.
         if (size_ != 0)
             APSCOPE_CUDA(
                 cudaMemcpyAsync(data_, values.data(), bytes(), cudaMemcpyHostToDevice, stream_));

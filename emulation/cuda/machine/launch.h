@@ -1,6 +1,6 @@
 // The only kernel. It runs a step: a function object for host and device with count() items of
-// work, of which operator()(i) does item i. Because a CPU can run the same items in any order,
-// tests/emulation/cuda/test_cuda_rule.cpp runs steps on a CPU.
+// work, of which operator()(i) does item i. A CPU that runs the items one by one, in any order,
+// computes the same results; tests/emulation/cuda/test_cuda_rule.cpp runs steps in this way.
 //
 // The grid has one thread per item, up to 32 blocks per multiprocessor; if there are more items,
 // the threads stride through the rest. Neighbouring threads take neighbouring items.
