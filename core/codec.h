@@ -24,7 +24,7 @@ struct BasicCodec {
     bool has_negative_zero;  // false: the code of -0 is NaN or a second code of 0
     bool nan_has_sign;       // every NaN code exists with either sign
     bool nan_has_payload;    // all significands but 0 of the top exponent field are NaN (IEEE 754)
-    bool keep_payload;       // decode_one() keeps the sign and payload of a NaN's code
+    bool keep_payload;       // decode_one() preserves the sign and payload of a NaN code
 };
 using Codec = BasicCodec<float>;
 

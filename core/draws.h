@@ -91,8 +91,8 @@ APSCOPE_HD bool eta_rounds_up(Eta eta, bool odd, bool negative, int random_bits,
     return up.all | (up.count + random < up.count);
 }
 
-// The binary digits of a random number U in [0, 1), 64 at a time. A single word is followed by
-// zeros; a stream (core/philox.h) has any number of digits.
+// Returns digits 64 index .. 64 index + 63 of a random number U in [0, 1). A single word has only
+// zeros after its 64 digits; the overload for streams (core/philox.h) has any number of digits.
 APSCOPE_HD std::uint64_t random_digits(std::uint64_t word, int index) {
     return index == 0 ? word : 0;
 }

@@ -3,9 +3,8 @@
 // For fp32 operands (stored in fp64), a function returns the exact result (a product has 48 bits),
 // or the exact result rounded to odd in fp64's 53 bits, which is enough for every later rounding
 // that needs at most 51 bits (Boldo and Melquiond, IEEE TC 57(4), 2008). For any fp64 operands, and
-// for roundings that need more bits, other functions return a wide number. Infinities, NaN and
-// signs of zero are those of IEEE 754's operations on fp64; the final cast converts them to the
-// format.
+// for roundings that need more bits, other functions return a wide number. Infinities, NaNs and
+// signs of zeros follow IEEE 754's operations on fp64; the final cast converts them to the format.
 #pragma once
 
 #include "core/exact_sum.h"
@@ -25,7 +24,8 @@ APSCOPE_HD double step_to_odd(double x, bool farther, bool nearer) {
     return bits_cast<double>(farther ? bits + ulp : bits - ulp);
 }
 
-// x without its last `bits` significand bits, so that products of such parts are exact.
+// Returns x with its last `bits` significand bits cleared, so that products of such numbers are
+// exact.
 APSCOPE_HD double high_part(double x, int bits) {
     return bits_cast<double>(bits_cast<std::uint64_t>(x) & ~std::uint64_t{0} << bits);
 }

@@ -36,7 +36,8 @@ APSCOPE_HD double sum_to_odd(double a, double b, bool down) {
 }
 
 // Returns whether the 53 bits of a round-to-odd number suffice for the cast's rounding. The
-// boundaries of a step in the irregular gap have up to two bits more than those of other steps.
+// boundaries of a step in the irregular gap have up to two bits more than the boundaries of other
+// steps.
 APSCOPE_HD bool odd_suffices(const Cast<double>& cast) {
     return cast.mantissa_bits + 1 + (is_stochastic(cast.rounding) ? cast.random_bits : 0) + 2 +
                (cast.gap_high != 0 ? 2 : 0) <=

@@ -70,8 +70,8 @@ struct FloatFormat {
     constexpr double largest() const { return magnitude(top_finite_code()); }
     constexpr double smallest_normal() const;    // 0 if the format has no normal number
     constexpr double smallest_positive() const;  // the smallest subnormal if there is one
-    // True if every finite value is an fp32 number. Such formats are stored in fp32, the others in
-    // fp64.
+    // True if every finite value is an fp32 number. The values of such formats are stored in fp32,
+    // the values of other formats in fp64.
     constexpr bool fits_fp32() const;
 
     // Text --------------------------------------------------------------------------------------
@@ -107,8 +107,8 @@ std::string_view specials_names();  // the names of Specials for messages, "ieee
 // Throws std::invalid_argument with one sentence if the fields contradict each other or fp64 cannot
 // represent a finite value of the format.
 void validate(const FloatFormat& format);
-// Throws std::invalid_argument if the format is not stored in fp32. `what` (say, "a scheme") names
-// the part that works on fp32 numbers.
+// Throws std::invalid_argument unless format.fits_fp32(). `what`, such as "a scheme", names the
+// part of apscope that needs fp32 numbers.
 void require_fp32(const FloatFormat& format, std::string_view what);
 
 // Derived from the fields ---------------------------------------------------------------------

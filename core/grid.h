@@ -27,7 +27,7 @@ template <class Real>
 struct GridConstants {
     using Bits = BitsOf<Real>;
     Bits least = 0;  // 2^emin
-    Bits lift = 0;   // difference between the bits of a binade and those of its c
+    Bits lift = 0;   // the bits of c minus the bits of 2^max(exponent(x), emin)
 };
 
 // The fraction field of 1.5.

@@ -8,8 +8,8 @@
 namespace apscope::detail {
 namespace {
 
-// The optimal string alignment distance, by a table over the prefixes of both words, of which three
-// rows are stored.
+// Returns the optimal string alignment distance of two words, from a table over the prefixes of
+// both, of which three rows are stored.
 std::size_t distance(std::string_view a, std::string_view b) {
     std::vector<std::size_t> before, last(b.size() + 1), row(b.size() + 1);
     std::iota(last.begin(), last.end(), std::size_t{0});

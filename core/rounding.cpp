@@ -61,8 +61,8 @@ Cast<Real> make_cast(const FloatFormat& f, const Projection& p) {
     c.input_floor = p.flushes_input() ? bits_of<Real>(f.smallest_normal()) : 0;
     c.result_floor = p.flushes_result() ? bits_of<Real>(f.smallest_normal()) : 0;
     if (p.keep_payload && f.is_signed && f.nan_codes > 0 && !f.nan_at_negative_zero) {
-        // With one NaN per sign, the sign is kept; with IEEE 754's NaNs, also as many payload bits
-        // as codes have.
+        // If the format has one NaN per sign, a NaN keeps its sign. If it has IEEE 754's NaNs, a
+        // NaN also keeps as many payload bits as the codes have.
         const bool has_payloads = f.has_infinity && f.nan_codes + 1 == std::uint64_t{1}
                                                                            << f.mantissa_bits;
         const int lost = Layout<Real>::fraction_bits - f.mantissa_bits;

@@ -148,7 +148,7 @@ APSCOPE_HD BitsOf<Real> round_magnitude(BitsOf<Real> magnitude, bool negative,
     const int exponent = exponent_of<Real>(magnitude);
     const int quantum_exponent = (exponent > cast.emin ? exponent : cast.emin) - cast.mantissa_bits;
     const int shift = quantum_exponent > ulp_exponent ? quantum_exponent - ulp_exponent : 0;
-    // For shifts of fraction_bits + 2 and more, nothing is kept and the rest is less than half a
+    // For shifts of fraction_bits + 2 and more, the kept part is 0 and the rest is less than half a
     // unit. `capped` has the width of the shifted value, as vector shifts require.
     const Bits capped = static_cast<Bits>(shift < fraction_bits + 2 ? shift : fraction_bits + 2);
     const Bits kept = significand >> capped;

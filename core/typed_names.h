@@ -21,8 +21,8 @@ struct Words {
 std::string_view meant_by(std::span<const Words> rows, std::string_view word);
 
 // The name in the table of formats for another spelling, such as bf16 for BF16 and e5m2 for
-// FP8E5M2; empty if the word is no such spelling or has two meanings. (E4M3 has two: its largest
-// value is 448 in OCP's format and 240 in the IEEE one.)
+// FP8E5M2; empty if the word is not a spelling of one format. (E4M3 has two: its largest value is
+// 448 in OCP's format and 240 in the IEEE one.)
 std::string format_spelling(std::string_view word);
 
 // The formats that an ambiguous word, such as FP8, may mean.

@@ -112,8 +112,8 @@ void add_nans(Collector<Real>& inputs) {
     for (const int divisor : {1, 3, 5, 7, 255}) inputs.exactly(infinity | ones / divisor);
 }
 
-// A random number whose exponent lies between those of the smallest and the largest value, or some
-// binades outside.
+// A random number whose exponent is in the range of the format's exponents, or a few binades
+// outside.
 double near_the_range(const FloatFormat& f, std::uint64_t draw, std::uint64_t fraction) {
     const int low = std::ilogb(value(f, f.zero == Zero::none ? 0 : 1)) - f.mantissa_bits - 4;
     const int count = std::max(std::ilogb(value(f, f.top_finite_code())) + 4 - low, 1);
@@ -155,7 +155,7 @@ std::vector<Real> cases(const FloatFormat& format, std::size_t random_cases, std
         inputs.beside(low + step / 65536);
     }
     // The powers of two of Real with their neighbours, subnormals included; in fp64, only every
-    // 16th of those far from the format's range.
+    // 16th of the powers far from the format's range.
     const int low = std::ilogb(smallest) - 64, high = std::ilogb(largest) + 64;
     for (int exponent = narrow ? -149 : -1074; exponent <= (narrow ? 127 : 1023); ++exponent) {
         const bool far = !narrow && (exponent < low || exponent > high);

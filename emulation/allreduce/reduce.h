@@ -42,7 +42,7 @@ void reduce(const Topology& topology, std::span<const double* const> rows, std::
             std::span<double> out, ReduceScratch<double>& scratch, HopMoments* moments = nullptr);
 
 // Does the same in fp32 by the sums that fp32_sums() prepares; does not support Kind::exact. The
-// moments are those of the unscaled sums.
+// moments are in units of the unscaled sums.
 void reduce(const Topology& topology, std::span<const float* const> rows, std::size_t first,
             std::size_t count, std::size_t n, Fp32Sums& sums, PhiloxKey key, std::span<float> out,
             ReduceScratch<float>& scratch, HopMoments* moments = nullptr);

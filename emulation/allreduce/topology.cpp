@@ -179,7 +179,7 @@ void pat(ReductionProgram& program, int workers, int) { Pat(program.hops, worker
 int ranks_before(int row, int chunk, int workers) { return (chunk - row + workers) % workers; }
 
 // NCCL's double binary tree (src/graph/trees.cc) with one rank in each node. A rank adds the values
-// of its lower child to its own, then the values of its upper child.
+// of its lower child to its values, then the values of its upper child.
 void add_children(std::vector<Hop>& hops, std::int64_t row, std::int64_t bit,
                   std::int64_t workers) {
     const std::int64_t half = bit / 2;

@@ -22,7 +22,7 @@ struct TopologyForm;  // an entry of the table in topology.cpp
 // The keys of a reduction in two phases.
 struct TwoPhase {
     std::string sum = "fp32";  // format of the owner's additions: fp32, exact or a format's name
-    bool own_exact = false;    // the owner of a shard does not encode its own values
+    bool own_exact = false;    // the owner of a shard adds its values without encoding them
     std::string phase2;        // the spec of the scheme that encodes the sums; empty: the scheme of
                                // phase 1
     bool has_phase2 = true;    // false: the sums stay with their owners (reduce_scatter)
@@ -42,7 +42,7 @@ struct Topology {
     enum class Kind { exact, gather, ring, ordered, two_phase, levels };
     Kind kind = Kind::exact;
     int group = 0;                       // ranks in a group, if the form has groups
-    bool kahan = false;                  // compensated sums, if the form keeps an accumulator
+    bool kahan = false;                  // compensated sums (NAME+kahan)
     const TopologyForm* form = nullptr;  // null for exact and gather
     TwoPhase phases = {};                // keys of two_phase and reduce_scatter
     Channels channels = {};              // keys of nccl:ring and nccl:tree

@@ -17,7 +17,7 @@ namespace apscope::detail {
 template <class Real>
 struct SumKernels {
     StepCast<Real> sum, product;
-    std::size_t lanes = 0;
+    std::size_t lanes = 0;  // number of sums side by side
     void (*accumulate)(Real* sum, const Real* terms, std::size_t stride, std::size_t count,
                        const StepCast<Real>* step) = nullptr;
     void (*accumulate_products)(Real* sum, const Real* a, const Real* b, std::size_t stride,
@@ -153,9 +153,11 @@ private:
     const SumKernels<Real>* kernels_;
     std::size_t lanes_;
     Kind kind_;
+    // Numbers of terms: per chunk, in the current chunk, and in all; depth_ is the number of sums
+    // on the stack of add_pairwise().
     std::size_t chunk_, in_chunk_ = 0, taken_ = 0, depth_ = 0;
-    bool begun_ = false;
-    Real nothing_;
+    bool begun_ = false;  // the first term of Kahan's sums was added
+    Real nothing_;        // the zero that leaves every addend unchanged
     std::vector<Real> sum_, total_, lost_, stack_, run_;
 };
 

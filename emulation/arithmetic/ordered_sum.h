@@ -39,7 +39,8 @@ struct SumOptions {
     Projection projection;                  // for all roundings
     std::uint64_t seed = 0;
     int threads = 1;
-    bool registers = true;  // false: use the general path even if a faster one gives the same bits
+    bool registers = true;  // false: the general path is used even if a faster path gives the same
+                            // bits
 };
 
 // Stochastic roundings for the output with flat index i draw words of element i: product k at stage

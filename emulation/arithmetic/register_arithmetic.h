@@ -1,5 +1,6 @@
 // Operations on fp32 arrays that compute and round every number in registers, without intermediate
-// rows. The bits are those of the general path in emulation/arithmetic/arithmetic.cpp.
+// rows. The results have the same bits as in the general path in
+// emulation/arithmetic/arithmetic.cpp.
 #pragma once
 
 #include <cstddef>

@@ -138,7 +138,8 @@ void multiply_matrices(const SumKernels<Real>& kernels, std::span<const float> a
                        std::span<const float> b, std::size_t batches, std::size_t rows,
                        std::size_t columns, std::size_t terms, std::span<float> out,
                        const SumOptions& options) {
-    // If there are few columns, the lanes hold rows instead, because most lanes would be empty.
+    // With few columns, one lane computes one row instead of one column, because most lanes would
+    // be empty.
     const bool by_rows = columns < many_lanes && rows > columns;
     const std::size_t lanes = kernels.lanes;
     const std::size_t narrow = by_rows ? columns : rows, wide = by_rows ? rows : columns;

@@ -1,6 +1,6 @@
 // Sums, dot and matrix products of fp32 arrays whose partial sums stay in fp32 or fp64 registers.
-// These functions run only if a theorem (value_range.h) shows that the bits are those of the
-// general path in emulation/arithmetic/ordered_sum.cpp.
+// These functions run only if a theorem (value_range.h) shows that the results have the same bits
+// as in the general path in emulation/arithmetic/ordered_sum.cpp.
 #pragma once
 
 #include <cstddef>

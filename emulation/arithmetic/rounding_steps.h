@@ -1,8 +1,8 @@
 // The rounding of one computed number as a few operations on registers, without shifts by counts
 // that differ from lane to lane. Sums and matrix products round in this way after every operation.
-// The bits are those of round_to_format() (core/rounding.h), except for two things that no later
-// step depends on and that canonicalize_nan_and_zero() corrects at the end: the sign and payload of
-// a NaN, and the sign of a zero in formats without -0.
+// The results have the same bits as those of round_to_format() (core/rounding.h), with two
+// exceptions, on which no later step depends and which canonicalize_nan_and_zero() corrects at the
+// end: the sign and payload of a NaN, and the sign of a zero in formats without -0.
 //
 // Numbers are rounded to nearest by the addition of core/grid.h; the other deterministic modes
 // correct the result by one quantum, depending on the difference, which is exact.

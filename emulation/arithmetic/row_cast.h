@@ -1,6 +1,6 @@
 // Rounds rows of fp64 numbers, and sums of two rows, to a format, for the messages of schemes and
-// for the hops of an all-reduce that fp32 sums do not support. The bits are those of
-// round_to_format() and add_rounded(). There are three paths:
+// for the hops of an all-reduce that fp32 sums do not support. The results have the same bits as
+// those of round_to_format() and add_rounded(). There are three paths:
 //
 //      steps    deterministic: the few operations of rounding_steps.h
 //      drawn    stochastic: the addition of core/grid.h truncates x, and the rest is compared with

@@ -230,7 +230,8 @@ template <class Real>
 struct PowerScaleRule {
     using Bits = BitsOf<Real>;
     std::int64_t offset;           // k = exponent field of amax - offset, plus 0 or 1
-    Bits more_from;                // k is larger by 1 if the fraction of amax is at least this
+    Bits more_from;                // k is larger by 1 if the fraction bits of amax are at least
+                                   // this
     std::int64_t min, max;         // the smallest and the largest exponent of the scale format
     std::int64_t lowest, highest;  // the supported k
     Bits limit;                    // the first unsupported amax

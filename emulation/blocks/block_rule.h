@@ -28,6 +28,7 @@ struct BlockEncoder {
     BlockFormat format;
     Projection projection;
     BlockSettings settings;
+    // The casts and the codecs of the two formats.
     Cast<double> element, scale;
     Codec element_codec, scale_codec;
     float largest, tensor_scale, tensor_scale_inverse;  // largest: the largest element

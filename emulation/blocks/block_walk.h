@@ -24,9 +24,9 @@ struct BlockBatch {
     std::size_t scale;  // index of the first block's scale
     std::size_t blocks;
     std::size_t elements;  // number of elements in all blocks
-    bool columns;
-    std::size_t stride;  // distance between the elements of a block
-    bool uniform;        // every block has counts[0] elements; the other counts are not set
+    bool columns;          // true: the blocks are side by side, false: consecutive
+    std::size_t stride;    // distance between the elements of a block
+    bool uniform;          // every block has counts[0] elements; the other counts are not set
     std::array<std::uint32_t, batch_blocks> counts;
 
     BlockPlace place(std::size_t block) const {

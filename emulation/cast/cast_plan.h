@@ -1,6 +1,6 @@
-// Chooses the path of a cast to a format, on the CPU and on a GPU, and states why its bits are
-// those of the rounding rule (core/rounding.h). emulation/arithmetic/row_cast.h chooses the path
-// for rows of fp64 numbers in arithmetic.
+// Chooses the path of a cast to a format, on the CPU and on a GPU, and states why it gives the same
+// bits as the rounding rule (core/rounding.h). emulation/arithmetic/row_cast.h chooses the path for
+// rows of fp64 numbers in arithmetic.
 #pragma once
 
 #include <optional>
@@ -40,7 +40,8 @@ struct CastPlan {
     bool words_in_bulk = false;
 
     std::string_view how() const;     // describes the loops of the path
-    std::string_view reason() const;  // says why every result is the exact number, rounded once
+    std::string_view reason() const;  // the reason why every result is the exact number, rounded
+                                      // once
 };
 
 // Chooses the path and prepares its data. Host only; the projection must have been validated.

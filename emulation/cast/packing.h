@@ -13,7 +13,7 @@ namespace apscope::detail {
 // The number of bytes for `count` codes of `bits` bits.
 std::size_t packed_size(std::size_t count, int bits);
 
-// Packs `lines` equally long runs of codes, each of which starts at a whole byte. Throws
+// Packs `lines` equally long lines of codes, each of which starts at a new byte. Throws
 // std::invalid_argument for a code of more than `bits` bits; then nothing has been written.
 void pack(std::span<const std::uint8_t> codes, std::span<std::uint8_t> bytes, std::size_t lines,
           int bits);

@@ -18,7 +18,8 @@ namespace apscope::detail {
 
 namespace {
 
-// The number of elements in a piece of work: a whole number of Philox blocks for any random_bits.
+// The number of elements in a piece of work: a multiple of the elements per Philox block for any
+// random_bits.
 constexpr std::size_t piece = std::size_t{1} << 16;
 
 template <class Work>

@@ -38,8 +38,8 @@ void stream_lines(const void* from, void* to, std::size_t bytes) {
 
 }  // namespace
 
-// Random words are drawn for whole Philox blocks, so a step ends at the end of a block; numbers
-// that do not fill a cache line wait for the next step.
+// Random words are drawn for complete Philox blocks, so a step ends at the end of a block. Rounded
+// numbers that do not fill a cache line are stored in the next step.
 template <class Real>
 void streamed_piece(const QuantizeJob<Real>& job, const Real* in, Real* out, std::size_t begin,
                     std::size_t count) {

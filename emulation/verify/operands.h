@@ -23,8 +23,8 @@ public:
     // values). These are the first cases.
     std::uint64_t listed() const { return listed_; }
     // The operands of a case. From case listed() on, they are random and depend only on the seed,
-    // the case and, in some cases, on `word`, the random word that the rounding will draw: then the
-    // exact result is near the point from which on this word rounds up.
+    // the case and, in some cases, on `word`, the random word that the rounding will draw: in these
+    // cases, the exact result is near the point from which on `word` rounds up.
     std::array<Real, 3> at(std::uint64_t number, std::uint64_t word) const;
 
 private:

@@ -1,7 +1,7 @@
 // The hops of a reduction (emulation/allreduce/topology.h) as instructions that a GPU thread runs
 // element by element. Every addition has the hop number, which selects the random stream, and the
 // order of operands that it has in emulation/allreduce/reduce.h. So a sum has the same bits as
-// there, in whatever order the hops run.
+// there, in any order of the hops.
 //
 //      target = round(target + source)          operand:  w >= 0   worker w's value
 //                                                         -1       the previous result

@@ -1,5 +1,6 @@
-// all_reduce() for arrays in a GPU's memory. The bits are those of emulation/allreduce/reduce.h on
-// the host, except for the sign and payload of a NaN in the unrounded sums of the topology `exact`.
+// all_reduce() for arrays in a GPU's memory. The results have the same bits as those of
+// emulation/allreduce/reduce.h on the host, except for the sign and payload of a NaN in the
+// unrounded sums of the topology `exact`.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // Block formats on a GPU: one thread rounds one block. It reads the block twice, the second time
-// from a cache. The results are those of emulation/blocks/blocks.h; the scale is computed from the
-// bits of amax, without the C library.
+// from a cache. The results have the same bits as those of emulation/blocks/blocks.h; the scale is
+// computed from the bits of amax, without the C library.
 #pragma once
 
 #include <cfloat>
@@ -27,7 +27,7 @@ struct BlockRounding {
     double round_up_from;
     // k is clamped to min_exponent .. max_exponent, and is infinite_exponent if amax is infinite.
     int min_exponent, max_exponent, infinite_exponent;
-    // largest: the largest element. range: the largest element times the largest scale.
+    // largest: the largest element value. range: the largest element value times the largest scale.
     float largest, range;
     RandomStream stream;
 };

@@ -1,6 +1,6 @@
-// Block formats for fp32 arrays in a GPU's memory. The bits are those of emulation/blocks/blocks.h
-// on the host. Pointers are device pointers of the current device; calls throw as
-// quantize_on_device() does.
+// Block formats for fp32 arrays in a GPU's memory. The results have the same bits as those of
+// emulation/blocks/blocks.h on the host. Pointers are device pointers of the current device; calls
+// throw as quantize_on_device() does.
 #pragma once
 
 #include "emulation/blocks/blocks.h"

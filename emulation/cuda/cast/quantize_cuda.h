@@ -1,5 +1,5 @@
-// quantize(), encode() and decode() for arrays in a GPU's memory. The bits are those of
-// emulation/cast/quantize.h on the host.
+// quantize(), encode() and decode() for arrays in a GPU's memory. The results have the same bits as
+// those of emulation/cast/quantize.h on the host.
 //
 // Arrays are device pointers to n elements of the current device. The work is put on `stream`
 // (null: the legacy default stream), and functions return without waiting for it unless their
