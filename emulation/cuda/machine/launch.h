@@ -1,9 +1,9 @@
-// The only kernel. A step is a host-device function object with count() items of work, of which
-// operator()(i) does the i-th. So a GPU computes the same results as the object does item by item
-// on a CPU, in any order; tests/emulation/cuda/test_cuda_rule.cpp runs it in this way.
+// The only kernel. It runs a step: a function object for host and device with count() items of
+// work, of which operator()(i) does item i. A CPU that runs the items one by one, in any order,
+// computes the same results; tests/emulation/cuda/test_cuda_rule.cpp runs steps in this way.
 //
-// The grid is as large as the work, up to 32 blocks per multiprocessor, whose threads then stride
-// through the rest: neighbouring threads take neighbouring items.
+// The grid has one thread per item, up to 32 blocks per multiprocessor; if there are more items,
+// the threads stride through the rest. Neighbouring threads take neighbouring items.
 #pragma once
 
 #include <algorithm>
