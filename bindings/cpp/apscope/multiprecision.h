@@ -35,7 +35,8 @@ inline boost::multiprecision::cpp_rational exact_value(const FloatFormat& format
 
 namespace detail {
 
-// The 124 leading bits of numerator / denominator, both positive, and a flag for further bits.
+// The leading 124 or 125 bits of numerator / denominator, both positive, and a flag that is set if
+// the quotient has further bits.
 inline ExactNumber leading_bits(const boost::multiprecision::cpp_int& numerator,
                                 const boost::multiprecision::cpp_int& denominator) {
     using boost::multiprecision::cpp_int;
@@ -73,8 +74,8 @@ ExactNumber exact_number(const boost::multiprecision::number<Backend, Option>& v
     return x;
 }
 
-// The leading bits of a finite binary number, 62 bits at a time; every step is exact in the
-// number's precision.
+// Takes the leading bits of a finite binary number, 62 bits at a time; every operation is exact in
+// the number's precision.
 template <OfKind<boost::multiprecision::number_kind_floating_point> Backend,
           boost::multiprecision::expression_template_option Option>
 ExactNumber exact_number(const boost::multiprecision::number<Backend, Option>& value) {

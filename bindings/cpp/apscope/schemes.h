@@ -46,6 +46,7 @@ struct Scheme {
     bool keeps_state = false;        ///< true: the scheme has a memory from step to step
 };
 
+/// Parses and checks a spec, such as `aps:e4m3`.
 /// @throws std::invalid_argument  An unknown name, key or value.
 [[nodiscard]] APSCOPE_API Scheme scheme(std::string_view spec);
 
