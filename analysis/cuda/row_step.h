@@ -12,8 +12,8 @@
 //      errors       a noise block     the squared errors of a result, added up from its lanes
 //      ratios       a block           their ratios to the noise, multiplied
 //                                     (emulation/allreduce/batch_noise.h)
-//      draws        a lane            the same hops, the result kept; then the statistics of all K
-//                                     draws together
+//      draws        a lane            the same hops, whose result is stored; then the statistics of
+//                                     all K draws together
 //      join         a quantity        the 16 lanes of a block, added
 //
 // A lane is a place of the fixed-shape sums (core/fixed_shape_sum.h): place p adds the elements of
@@ -119,7 +119,7 @@ struct WireStep {
     Rounding rounding;  // its stream differs per worker
     WireCast cast;
     PhiloxKey key;
-    // whether to sum the moments of the roundings, for the result row of the messages
+    // True: the moments of the roundings are added up, for the result row of the messages.
     bool moments;
     float* rounded;  // in the layout of `rows`
     double* lanes;   // worker w's place p at w * places + p; null: only values are stored

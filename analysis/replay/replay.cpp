@@ -327,7 +327,7 @@ void Replay::select(std::vector<AgreedStatistics> statistics) {
         const ResolvedScheme& resolved = schemes_[s];
         if (!resolved.streams()) continue;
         // The first decisions are for the exact sum. A scheme that looks ahead may decide
-        // differently for each topology, so those follow.
+        // differently for each topology, so the decisions for all topologies follow.
         std::vector<Topology> paths{Topology{}};
         if (resolved.parts().choice.looks_ahead && manifest_.stage == "local")
             paths.insert(paths.end(), common_.begin(), common_.end());

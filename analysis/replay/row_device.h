@@ -19,8 +19,8 @@
 
 namespace apscope::detail {
 
-// One scheme that rounds to a format of fp32 numbers. Every worker sends round(scale x); decoding
-// multiplies it by `inverse` or divides it by the scale.
+// One scheme that rounds to a format of fp32 numbers. Every worker sends the code round(scale x);
+// decoding multiplies the code by `inverse` or divides it by the scale.
 struct RowTask {
     FloatScale wire;        // the cast and the scale
     Projection projection;  // the projection of the cast

@@ -20,7 +20,7 @@ struct WorkItem {
     // With ReplayOptions::persistence every scheme has such an item, and the items of single steps
     // compute only the noise.
     std::optional<std::size_t> step;
-    std::size_t requested = 0;
+    std::size_t requested = 0;  // index into ReplayOptions::schemes, if `step` is empty
 };
 
 class WorkList {
@@ -37,6 +37,7 @@ public:
     // All pairs step * tensors + tensor, in the order of pass 1.
     const std::vector<std::size_t>& order() const { return order_; }
 
+    // True if the item computes the scheme's rows at this step.
     bool includes(const WorkItem& item, const ResolvedScheme& scheme, std::size_t step) const;
     // The number of values that all schemes together visit in the item.
     std::size_t visits(const WorkItem& item) const;

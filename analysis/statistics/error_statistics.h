@@ -17,7 +17,7 @@ namespace apscope::detail {
 // Inputs of the columns about a float format's limits; absent for other grids.
 struct FloatScale {
     Cast<double> cast;
-    double scale = 1.0;  // S
+    double scale = 1.0;  // the scheme's scale
     // The number in the format is units * scale * x. units is W / D if x was divided by W and the
     // scheme divides by D before it rounds; W or D is 1 without such a division.
     double units = 1.0;

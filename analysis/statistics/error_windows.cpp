@@ -10,7 +10,8 @@ namespace apscope::detail {
 
 namespace {
 
-// Errors and references, and the sums of their squares; all are 0 where a pair is not finite.
+// Computes the errors and the references, and adds the squares of x and y to their sums. A pair
+// that is not finite counts as two zeros.
 struct FinitePairs {
     static APSCOPE_INLINE void run(const double* x, const double* y, std::size_t count,
                                    double* error, double* reference, double* squares_of_x,
@@ -26,7 +27,7 @@ struct FinitePairs {
     }
 };
 
-// The updates of SGD: the reference, and the result.
+// Computes the two updates of SGD, which are the reference and the result.
 struct Updates {
     static APSCOPE_INLINE void run(const double* reference, const double* error, std::size_t count,
                                    double* of_reference, double* of_result) {

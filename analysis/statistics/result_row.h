@@ -62,7 +62,7 @@ void fill_noise(ResultRow& row, const OverNoise& over_noise, double noise);
 // the sample. Columns of bits do not change.
 void stand_for_whole(ResultRow& row, double elements);
 
-// Fills the columns of the comparison with what the workers meant to send.
+// Fills the columns that compare the result with the values that the workers intended to send.
 void fill_own(ResultRow& row, const ErrorStatistics& statistics);
 
 }  // namespace apscope::detail

@@ -20,6 +20,8 @@ namespace apscope::detail {
 // The numbers of one scheme in one layer at one step, which add up over layers and steps.
 struct Cell {
     Loss loss;
+    // `layers` is 1 if the cell has a cosine. The squared errors are 0 for a skipped row; that of
+    // the `exact` row, which is without the error of the additions, is NaN if it is unknown.
     double cosine = 0, layers = 0, sent_error = 0, exact_error = missing;
     double underflow_wire = missing, nonzero_wire = missing;
     double underflow_reduced = missing, nonzero_reduced = missing;

@@ -16,8 +16,8 @@
 
 namespace apscope::detail {
 
-// When the values that workers agree on before they encode are sent: in one message for all
-// tensors, in one per bucket, or during the step before, at no cost.
+// The messages with the values that workers agree on before they encode: one for all tensors, one
+// per bucket, or one for all tensors that is sent during the step before, at no cost.
 enum class SideMessages { fused, bucket, delayed };
 // Throws std::invalid_argument for another name.
 SideMessages parse_side_messages(std::string_view name);
@@ -32,7 +32,7 @@ struct TimeOptions {
     SideMessages side = SideMessages::fused;
     CollectiveAlgorithm side_collective = CollectiveAlgorithm::ring;
     std::string baseline = "ring";  // topology of the fp32 all-reduce
-    // How the note of a row begins that has no numbers because the trace lacks an input.
+    // The beginning of the note of a row that has no numbers because the trace lacks an input.
     std::string not_measurable;
 };
 
@@ -51,7 +51,8 @@ private:
 };
 
 // Tensors of one scheme and topology that share messages. The numbers are means over the steps:
-// `values` and `buckets` are counts, all others bytes.
+// `values` and `buckets` are counts, all others bytes. `agreed` is the side information that the
+// workers agree on beforehand, `travelling` that of the messages themselves.
 struct TimedPart {
     double values = 0, payload = 0, agreed = 0, travelling = 0, buckets = 0;
     std::string reduction, grid;

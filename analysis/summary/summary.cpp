@@ -108,12 +108,11 @@ struct Sums {
     }
 };
 
-// Totals of one row of the summary over its steps: of the steps' NMSE and the number of steps that
-// have one, of their error over noise and the number that have that, and further numbers of steps.
+// Totals of one row of the summary over its steps.
 struct StepTotals {
-    double nmse = 0, with_nmse = 0;
-    double over_noise = 0, with_noise = 0;
-    double skipped = 0, overflowed = 0, gaps = 0;
+    double nmse = 0, with_nmse = 0;         // sum of the steps' NMSE; number of steps with one
+    double over_noise = 0, with_noise = 0;  // the same for the steps' error over noise
+    double skipped = 0, overflowed = 0, gaps = 0;  // numbers of steps
 };
 
 // The lost gains (Loss::lost_gain) of the layers of a summary's row, each over all steps, added up.
@@ -144,7 +143,7 @@ struct Group {
     }
 };
 
-// Marks the steps of the summary's rows with a note that the scheme's memory is of an earlier step.
+// Marks the steps at which a row has the note that the scheme's memory is of an earlier step.
 std::vector<std::uint8_t> steps_after_gaps(const RowTable& table, const ChosenRows& rows,
                                            const Groups& steps) {
     std::vector<std::uint8_t> result(steps.size(), 0), such;

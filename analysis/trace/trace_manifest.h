@@ -59,7 +59,8 @@ enum class Kind { gradient, weights, full_batch, activation_gradient, layer_inpu
 std::string_view to_string(Kind kind);
 Kind parse_kind(std::string_view name);  // throws std::invalid_argument
 
-// "step_00000100", "worker_0003.safetensors" and so on.
+// The names of a step's folder and of its files, such as "step_00000100" and
+// "worker_0003.safetensors".
 std::string step_folder(std::int64_t number);
 std::string file_name(Kind kind, int worker);
 

@@ -47,7 +47,7 @@ struct CollectiveCost {
     double added = 0, decoded = 0;  ///< bytes that the worker adds up, and bytes that it decodes
     double busiest = 0;             ///< bytes that the busiest worker sends between nodes
     double node_bytes = 0;          ///< bytes that the busiest node sends to the others
-    int workers_of_node = 1;        ///< workers of one node; 1 if every worker is a node
+    int workers_of_node = 1;        ///< workers per node if they are placed on nodes, otherwise 1
     /// Bytes between nodes and bytes inside a node, for each of the stages that follow each other.
     /// In a stage both kinds of links work at once, and the slower kind determines the time.
     std::vector<std::pair<double, double>> stages = {};
