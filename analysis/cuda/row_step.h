@@ -75,7 +75,7 @@ struct WireCast {
         return narrow ? rounded * scale.scale : rounded;
     }
     APSCOPE_HD double value_of(float rounded) const { return narrow ? rounded : decode(rounded); }
-    // The error of x, given the number stored for it.
+    // The error of x, from the number `rounded` that is stored for x.
     APSCOPE_HD SentError error(double x, float rounded) const {
         return sent_error(
             x, value_of(rounded),

@@ -81,8 +81,8 @@ public:
     void take_draw(std::size_t d, std::size_t first, std::size_t count);
     void add_draws(std::size_t first);
 
+    // Takes the totals that a device computed, in place of add() and of draws.
     void take(RowTotals totals);
-
     std::vector<ResultRow> rows(const SentItem& sent) const;
 
 private:
@@ -106,9 +106,10 @@ private:
     ItemContext item_;
     AccountBuffers& buffers_;
     std::unique_ptr<BlockSource> source_;
-    std::vector<RowSums> reduced_;           // one per reduced row
-    std::vector<ErrorStatistics> sent_;      // one per worker
-    std::vector<ErrorStatistics> own_sent_;  // one per worker, or empty
+    std::vector<RowSums> reduced_;       // one per reduced row
+    std::vector<ErrorStatistics> sent_;  // one per worker
+    // The comparisons with the intended values: one per worker, or empty.
+    std::vector<ErrorStatistics> own_sent_;
     std::vector<DrawSamples> sent_samples_;  // one per worker, or empty
     // The current block.
     std::size_t first_ = 0;

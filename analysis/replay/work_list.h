@@ -66,8 +66,8 @@ private:
         return manifest_.tensors[options_.tensors[k]].size();
     }
     // The number of elements that scheme s needs at once for tensor k at step t. If the scheme's
-    // blocks cross tensors and it encodes sums of the bucket as a whole, these are the elements of
-    // the tensor's complete bucket.
+    // blocks cross tensors and the scheme encodes sums of complete buckets, these are the elements
+    // of the tensor's bucket.
     std::size_t at_once(std::size_t s, std::size_t t, std::size_t k) const;
     std::size_t most_at_once() const;  // an upper bound of at_once()
     template <class Visit>

@@ -25,8 +25,8 @@ struct FloatScale {
     double largest = 0.0;          // largest number of the format
 };
 
-// The results of add_block() that depend only on x, for callers that compare several results with
-// it. They are not finite if x is not.
+// The sums of add_block() that depend only on x, for callers that compare several results with the
+// same x. They are not finite if an element of x is not.
 struct ReferenceSums {
     double squared = 0.0, absolute = 0.0;
     std::uint64_t zeros = 0;
@@ -63,10 +63,11 @@ struct ErrorStatistics {
     void add_block(std::span<const Real> x, std::span<const Real> y, const FloatScale* scale,
                    std::span<const double> bias, std::span<const double> variance,
                    const ReferenceSums* known = nullptr);
-    // For the wire only; `codes` are the scaled, rounded values.
+    // Counts subnormal and saturated elements of a wire row; `codes` are the scaled, rounded
+    // values.
     void count_limits(std::span<const double> x, std::span<const double> codes,
                       const FloatScale& scale);
-    // The same counts for values y and limits in the units of x.
+    // Counts subnormal and saturated elements, for values y and limits in the units of x.
     void count_limits(std::span<const float> x, std::span<const float> y, float smallest_normal,
                       float largest);
     // Adds the statistics of the next worker, in rank order.

@@ -21,7 +21,7 @@ struct ResultRow {
     bool wire = false;
 
     using Count = std::optional<std::int64_t>;
-    // The numeric columns. NaN means that the cell is empty: no column has NaN as a value.
+    // The numeric columns. A count without a value and a real number NaN are empty cells.
 #define APSCOPE_COUNT(name, unit, section, pools) Count name;
 #define APSCOPE_BITS(name, unit, section, pools) std::int64_t name = 0;
 #define APSCOPE_REAL(name, unit, section, pools) \
@@ -45,8 +45,8 @@ enum class Moments {
 void fill_columns(ResultRow& row, const ErrorStatistics& statistics, Moments moments,
                   bool float_grid);
 
-// Fills the columns of a dropped step that depend only on the reference, which is compared with
-// itself.
+// Fills the columns of a dropped step that depend only on the reference; `reference` compares the
+// reference with itself.
 void fill_skipped(ResultRow& row, const ErrorStatistics& reference);
 
 // Fills the parts of the squared error for a row whose statistics have them; the cells stay empty

@@ -63,7 +63,7 @@ std::string name_of(HeldBy held_by);
 struct Against {
     std::string trace, scheme;
     HeldBy held_by;
-    std::optional<Pair> pair;  // if both tables contain it
+    std::optional<Pair> pair;  // none unless both tables contain the scheme
 };
 
 // The reductions that the caller names for the two sides of a comparison. `both` is for a side
@@ -92,9 +92,9 @@ public:
     // of two tables are matched by name, or if each table has only one trace; layers and steps that
     // occur in only one table are omitted. By default the reduction is the first topology that both
     // have and that is not `exact`. If only one side names a reduction, the other side takes the
-    // same, or its first topology if it lacks that one. `wire`, for both sides, compares the
-    // messages before any sum. Throws std::invalid_argument if no trace has both schemes, and for
-    // an unknown topology.
+    // same one, or its first topology if it does not have that reduction. `wire`, for both sides,
+    // compares the messages before any sum. Throws std::invalid_argument if no trace has both
+    // schemes, and for an unknown topology.
     std::vector<Pair> pairs(std::string_view a, std::string_view b,
                             const Reductions& reductions = {}) const;
 

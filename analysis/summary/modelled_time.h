@@ -36,8 +36,8 @@ struct TimeOptions {
     std::string not_measurable;
 };
 
-// The side information of tensors that share messages. If it is one number per tensor, or for
-// several tensors, it does not grow with their size.
+// The side information of tensors that share messages. It does not grow with the size of the
+// tensors if it is one number for each tensor or for several.
 class SideBits {
 public:
     void add(double bits);
@@ -58,6 +58,8 @@ struct TimedPart {
     std::string reduction, grid;
 };
 
+// Numbers of one step: messages, the bytes that one worker sends, `node_bytes` of the busiest node,
+// and seconds; `side_share` is side_seconds / seconds.
 struct StepTime {
     double messages, payload_bytes, intra_bytes, node_bytes, side_bytes, side_seconds, pass_seconds,
         seconds, side_share;
@@ -72,7 +74,7 @@ std::optional<StepTime> time_of(std::span<const TimedPart> parts, const std::str
 // without numbers. Throws std::invalid_argument for an impossible option, also for nodes that do
 // not divide the workers of a trace.
 struct StepTimes {
-    std::vector<std::uint32_t> first;  // for each row, a row of the table that it includes
+    std::vector<std::uint32_t> first;  // for each row, one of the table's rows that it combines
     std::vector<std::string> topology;
     Figures figures;
 };

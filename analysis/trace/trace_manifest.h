@@ -20,10 +20,9 @@ struct TensorInfo {
     std::string role;  // conv, linear, attention, norm, bias, embedding, head or other
     // Number of elements of the sampled tensor; empty: not a sample.
     std::optional<std::int64_t> sampled_from;
-    std::size_t size() const;
-    std::size_t whole_size() const;
-    // The number of elements of the complete tensor per element of this one.
-    double stands_for() const;
+    std::size_t size() const;        // number of recorded elements
+    std::size_t whole_size() const;  // number of elements of the complete tensor
+    double stands_for() const;       // whole_size() / size()
 };
 
 struct FileInfo {

@@ -1,4 +1,5 @@
-// Summaries, pools, comparisons and modelled times of a table of results, given as columns.
+// Summaries, pools, comparisons and modelled times of a table of results, whose columns are NumPy
+// arrays.
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>

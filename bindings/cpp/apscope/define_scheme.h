@@ -112,7 +112,7 @@ struct SchemeFunctions {
     int bits = 32;  ///< bits per value of a message without a payload, 0 to 64
     /// False: `encode` uses no random words, so that its messages are exact and not draws.
     bool draws = true;
-    /// True: steps must come in order. By default as the base, or true with `update`.
+    /// True: steps must come in order. By default the base's value, or true with `update`.
     std::optional<bool> keeps_state = {};
     bool compares_intended = false;  ///< results also compare what was sent with what was intended
     std::string grid = {};           ///< the column `format`; empty: the base's

@@ -131,8 +131,7 @@ double round(const boost::multiprecision::number<Backend, Option>& value, const 
     }
     return q(detail::exact_number(value), element);
 }
-/// The same for an expression, such as a / b, which Boost first evaluates to its type and
-/// precision.
+/// Rounds an expression, such as a / b, which Boost first evaluates to its type and precision.
 template <class Tag, class A, class B, class C, class D>
 double round(const boost::multiprecision::detail::expression<Tag, A, B, C, D>& value,
              const Quantizer& q, std::uint64_t element = 0) {
@@ -141,7 +140,7 @@ double round(const boost::multiprecision::detail::expression<Tag, A, B, C, D>& v
         element);
 }
 
-/// The same with a format and a projection; stochastic rounding uses word 0 of seed 0.
+/// Rounds a number to a format; stochastic rounding uses word 0 of seed 0.
 template <class Backend, boost::multiprecision::expression_template_option Option>
 double round(const boost::multiprecision::number<Backend, Option>& value, const FloatFormat& format,
              const Projection& projection = {}) {

@@ -46,8 +46,8 @@ struct ExactNumber {
 /// of a number as a second argument: element i uses word i of the stream with key `seed`, whether
 /// it is rounded alone or in an array.
 ///
-/// Arrays are rounded in round-to-nearest with subnormals kept, whatever the calling thread has
-/// set.
+/// Arrays are rounded in a floating-point environment with rounding to nearest and without flushing
+/// of subnormals, whatever the calling thread has set.
 ///
 /// Copies are cheap, and a move is a copy: no Quantizer is ever empty.
 class APSCOPE_API Quantizer {

@@ -69,7 +69,7 @@ using CastStatistics = BasicCastStatistics<std::int64_t, double>;
 ///                                overlaps it.
 APSCOPE_API CastStatistics cast_statistics(std::span<const float> x, const Quantizer& q,
                                            std::span<float> out = {});
-/// The same for doubles that are float values, such as results of decode().
+/// The errors of rounding doubles that are fp32 numbers, such as results of decode().
 /// @param x  The numbers; may be empty.
 /// @param q  The format and the rounding.
 /// @throws std::invalid_argument  As above; a double that is not an fp32 number: statistics need

@@ -127,7 +127,8 @@ template <class E>
     return result;
 }
 
-/// The same for a block format, whose blocks run along `axis`; negative axes count from the last.
+/// Rounds every element to a block format, whose blocks run along `axis`; negative axes count from
+/// the last.
 /// @throws std::invalid_argument  There is no such axis; doubles for a format whose scale is a
 ///                                ratio.
 template <class E>
