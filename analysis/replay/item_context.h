@@ -25,7 +25,7 @@ struct ItemContext {
     std::uint64_t seed = 0;
     // K >= 3: moments without a closed form are estimated from K draws.
     int draws = 1;
-    std::span<const Topology> topologies;               // the requested ones, without exact
+    std::span<const Topology> topologies;               // the requested topologies, without exact
     std::span<const std::span<const float>> gradients;  // one row per worker, as recorded
     // True if only the last topology's row and the wire row are computed; the wire row then has the
     // topology's name, too.

@@ -70,8 +70,8 @@ private:
     // The result of an item of pass 2.
     struct Made {
         std::vector<std::vector<ResultRow>> rows;  // per step of the item
-        std::optional<ItemNoise> noise;            // if the item is one step
-        std::vector<ItemWindow> windows;           // if the item is all steps
+        std::optional<ItemNoise> noise;            // only of an item of one step
+        std::vector<ItemWindow> windows;           // only of an item of all steps
         std::map<std::string, State> states;
     };
 

@@ -103,8 +103,8 @@ void ErrorWindows::end_step() {
         length.sums.noise_blocks = static_cast<std::int64_t>(length.over.blocks);
         length.sums.log2_over_noise = length.overflows ? infinity : length.over.sum_log2;
         if (length.overflows) length.sums.squared_error = infinity;
-        // Adam divides by the root of the mean of the squares, and add_updates() by the root of
-        // their sum.
+        // Adam divides by the root of the mean of the squares, but add_updates() divided by the
+        // root of their sum; the products of two updates are corrected by the number of steps.
         length.sums.adam.multiply(static_cast<double>(steps_));
         length.finished.push_back(length.sums);
         length.done = 0;

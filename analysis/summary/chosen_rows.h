@@ -54,8 +54,8 @@ ChosenRows whole_sums(const RowTable& table);
 // The rows for comparing schemes: `whole_sums`, and the wire's rows of traces without reduced rows.
 ChosenRows compared_rows(const RowTable& table);
 // One row per trace, scheme, tensor and step: the row of the scheme's own reduction if there is
-// one, otherwise that of `headline_topology`, of another topology, or of `exact`; for traces
-// without reduced rows the wire's.
+// one, otherwise that of `headline_topology`, of another topology, or of `exact`; in traces without
+// reduced rows the wire row.
 ChosenRows headline_rows(const RowTable& table);
 // The rows for pooling by some columns. If by_topology, these are the reduced rows of all
 // topologies, each with all tensors; otherwise those of `headline_rows`. If by_topology or

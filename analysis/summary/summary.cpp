@@ -110,15 +110,16 @@ struct Sums {
 
 // Totals of one row of the summary over its steps.
 struct StepTotals {
-    double nmse = 0, with_nmse = 0;         // sum of the steps' NMSE; number of steps with one
-    double over_noise = 0, with_noise = 0;  // the same for the steps' error over noise
+    double nmse = 0, with_nmse = 0;  // sum of the steps' NMSE; number of steps with one
+    double over_noise = 0,
+           with_noise = 0;  // sum of their error over noise; number of steps with one
     double skipped = 0, overflowed = 0, gaps = 0;  // numbers of steps
 };
 
 // The lost gains (Loss::lost_gain) of the layers of a summary's row, each over all steps, added up.
 struct LostGain {
     double sum = 0, layers = 0,
-           lost = 0;  // lost: the number of layers with a gain below one half
+           lost = 0;  // number of layers with a gain below one half
     double mean() const { return quotient(sum, layers); }
 };
 

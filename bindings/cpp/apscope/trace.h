@@ -59,7 +59,7 @@ public:
     /// The recorded values, without a copy.
     /// @param step    A recorded step.
     /// @param tensor  A tensor's name; for activations a layer's name.
-    /// @param worker  A rank; ignored if the kind exists once per step.
+    /// @param worker  A rank, from 0; has no effect if the kind exists once per step.
     /// @param kind    `gradient`, `weights`, `full_batch`, `activation_gradient` or `layer_input`.
     /// @throws std::invalid_argument  The trace does not have these values, or the file is damaged;
     ///                                the message names the file and the field.

@@ -53,8 +53,8 @@ struct TraceFile {
 };
 
 /// Writes a trace (docs/trace_format.md), which `open_trace` and the Python package read. The bytes
-/// are those of `apscope.record.TraceWriter` in Python for the same fp32 arrays; metadata have the
-/// order of their keys.
+/// are those of `apscope.record.TraceWriter` in Python for the same fp32 arrays, if Python gets the
+/// metadata in ascending order of their keys.
 ///
 /// A step is in the trace once end_step() returns: its files and then the manifest are on the disk.
 /// A program that is killed leaves a readable trace of every complete step. One writer at a time
@@ -82,8 +82,8 @@ public:
     /// Copies one tensor of the current step. The first step fixes names, shapes and their order.
     /// @param step    The training step's number: larger than every committed one, and the same in
     ///                all calls until end_step() or write_files().
-    /// @param worker  The rank, from 0; has no effect for `weights` and `full_batch`, which exist
-    ///                once per step.
+    /// @param worker  The rank, from 0; for `weights` and `full_batch`, which exist once per step,
+    ///                all ranks have the same effect.
     /// @param name    The parameter's dotted name, UTF-8, at most 4096 bytes; for activations the
     ///                layer's.
     /// @param values  The numbers in C order.
@@ -109,7 +109,10 @@ public:
     /// @throws std::invalid_argument  Nothing was added, or other tensors or shapes than before.
     /// @throws std::runtime_error     A file cannot be written.
     std::vector<TraceFile> write_files(std::int64_t step);
-    /// Adds a step to the trace, of files that write_files() of all processes returned.
+    /// Adds a step to the trace.
+    /// @param step   The step's number.
+    /// @param files  The files that write_files() returned in all processes.
+    /// @param facts  Facts about the step.
     /// @throws std::invalid_argument  As end_step(); a file that is not in the folder.
     void commit(std::int64_t step, std::vector<TraceFile> files, const StepFacts& facts = {});
 
