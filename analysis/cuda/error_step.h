@@ -93,8 +93,8 @@ struct ErrorLane {
     }
 };
 
-// Rounding: a class of emulation/cuda/cast/group_rounding.h, applied to scaled numbers. Draws:
-// whether it is stochastic and its moments are added up.
+// Rounding: a class of emulation/cuda/cast/group_rounding.h, applied to scaled numbers. Draws: true
+// if the rounding is stochastic and its moments are added up.
 template <class Rounding, bool Draws>
 struct ErrorLaneStep {
     using Real = typename Rounding::Number;

@@ -179,7 +179,8 @@ struct MomentsStep {
     }
 };
 
-// The inputs of ErrorSplit other than a result: rows of piece.count numbers.
+// The inputs of ErrorSplit other than a result: the exact sums of the messages, and the errors of
+// these sums due to underflow (`lost`) and saturation (`clipped`); rows of piece.count numbers.
 struct SplitRows {
     double *exact, *lost, *clipped;
 };
@@ -209,7 +210,7 @@ struct SplitStep {
     }
 };
 
-// One reduced row: how the workers' codes become a result.
+// A reduced row: the way in which the workers' codes become a result.
 struct ReducedRow {
     enum class Kind : std::int32_t { exact, gather, hops };
     Kind kind;

@@ -83,6 +83,7 @@ public:
 
     // Takes the totals that a device computed, in place of add() and of draws.
     void take(RowTotals totals);
+
     std::vector<ResultRow> rows(const SentItem& sent) const;
 
 private:

@@ -15,10 +15,10 @@ namespace apscope::detail {
 
 struct WorkItem {
     std::size_t tensor = 0;  // index into ReplayOptions::tensors
-    // If given, an index into ReplayOptions::steps: the item is that step, for all schemes without
-    // memory of elements. If empty, the item is the scheme `requested` through all steps in order.
-    // With ReplayOptions::persistence every scheme has such an item, and the items of single steps
-    // compute only the noise.
+    // An index into ReplayOptions::steps if the item is one step, for all schemes without memory of
+    // elements. None if the item is the scheme `requested` through all steps in order. With
+    // ReplayOptions::persistence every scheme has an item of all steps, and the items of single
+    // steps compute only the noise.
     std::optional<std::size_t> step;
     std::size_t requested = 0;  // index into ReplayOptions::schemes, if `step` is empty
 };

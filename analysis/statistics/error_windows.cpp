@@ -64,7 +64,7 @@ void WindowSums::stand_for_whole(double elements) {
     adam.multiply(elements);
     const auto of_sample = static_cast<double>(noise_blocks);
     noise_blocks = std::llround(of_sample * elements);
-    // The mean over the blocks does not change.
+    // The sum is scaled so that the mean over the blocks does not change.
     if (of_sample > 0.0) log2_over_noise *= static_cast<double>(noise_blocks) / of_sample;
 }
 

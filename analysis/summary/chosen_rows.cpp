@@ -48,7 +48,7 @@ public:
         const std::vector<std::uint32_t> pair_of = tensors_.owners(pairs_);
         std::vector<std::vector<std::int32_t>> alone(pairs_.size()), crossing(pairs_.size()),
             own_of_tensor(tensors_.size());
-        // At first, each element has the topologies for which the tensor has rows.
+        // At first, each element of covering_ has the topologies for which the tensor has rows.
         covering_.resize(tensors_.size());
         const auto note = [](std::vector<std::int32_t>& known, std::int32_t code) {
             if (std::ranges::find(known, code) == known.end()) known.push_back(code);

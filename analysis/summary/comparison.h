@@ -66,8 +66,8 @@ struct Against {
     std::optional<Pair> pair;  // none unless both tables contain the scheme
 };
 
-// The reductions that the caller names for the two sides of a comparison. `both` is for a side
-// without `a` or `b`; a scheme that has only its own reduction keeps that reduction.
+// The reductions that the caller names for the two sides of a comparison. `both` applies to a side
+// for which `a` or `b` is absent; a scheme that has only its own reduction keeps that reduction.
 struct Reductions {
     using Name = std::optional<std::string_view>;
     Name both, a, b;

@@ -52,8 +52,8 @@ public:
     Interval typical() const;
 
     // The 95 % interval of a `pooled_error_over_noise`, by the jackknife over the workers, from the
-    // squared error divided by the noise of every step. NaN for fewer than three workers, or if a
-    // step has no noise here.
+    // squared error divided by the noise of every step. NaN for fewer than three workers, or if
+    // these rows have no noise of a step.
     Interval pooled(std::vector<std::pair<std::int64_t, double>> ratio_of_step) const;
 
 private:

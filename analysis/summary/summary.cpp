@@ -310,8 +310,8 @@ Summary summarized(const RowTable& table, const ChosenRows& rows, std::optional<
         out.topology.push_back(rows.topology_of(i));
     }
     std::vector<StepTotals> totals(count);
-    // For each row of the summary and each of its steps: the number of the step and the error over
-    // noise; the terms of the gain.
+    // For each row of the summary and each of its steps, `ratios` has the number of the step and
+    // the error over noise, and `products` the terms of the gain.
     std::vector<std::vector<std::pair<std::int64_t, double>>> ratios(count);
     std::vector<std::vector<Ratio>> products(count);
     const std::vector<std::uint32_t> owner = steps.owners(groups);

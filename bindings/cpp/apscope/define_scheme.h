@@ -69,18 +69,18 @@ struct SchemeMessage {
     std::vector<double> bias = {}, variance = {};
 };
 
-/// The functions of a defined scheme, in the order of their calls, and facts about them. A function
-/// that is left out is the base's. A function gets one tensor at one step, with complete rows, one
-/// per worker, whose elements are all finite: infinities and NaNs bypass the scheme. Several
-/// threads call the functions at once, for different tensors or steps. An exception of a function
-/// ends the replay or exchange, whose caller receives it unchanged.
+/// The functions of a defined scheme, in the order of their calls, and facts about them. In place
+/// of a function that is left out, the base's runs. A function gets one tensor at one step, with
+/// complete rows, one per worker, whose elements are all finite: infinities and NaNs bypass the
+/// scheme. Several threads call the functions at once, for different tensors or steps. An exception
+/// of a function ends the replay or exchange, whose caller receives it unchanged.
 struct SchemeFunctions {
     using Row = std::vector<double>;
     using Rows = std::vector<Row>;
 
     std::string base = "none:fp32";  ///< the spec of the scheme that has all other parts
 
-    /// Converts gradients to the values that the workers want to send, in place.
+    /// Converts gradients to the values that the workers intend to send, in place.
     std::function<void(const SchemeStep&, Memory&, Rows&)> compensate = {};
     /// Converts the rows that `compensate` returned to those that are encoded, which may have
     /// another length, the same for all workers.
@@ -114,7 +114,7 @@ struct SchemeFunctions {
     bool draws = true;
     /// True: steps must come in order. By default the base's value, or true with `update`.
     std::optional<bool> keeps_state = {};
-    bool compares_intended = false;  ///< results also compare what was sent with what was intended
+    bool compares_intended = false;  ///< results also compare sent values with the intended ones
     std::string grid = {};           ///< the column `format`; empty: the base's
 };
 

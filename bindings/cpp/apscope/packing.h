@@ -31,8 +31,8 @@ APSCOPE_API std::vector<std::uint8_t> pack(std::span<const std::uint8_t> codes, 
 /// @param bits   The width of a code, 1 to 8.
 /// @param count  The number of codes of a line.
 /// @param lines  The number of lines.
-/// @throws std::invalid_argument  Another number of bytes than these lines take, or `bits` outside
-///                                1 to 8.
+/// @throws std::invalid_argument  A number of bytes that is not that of the lines; `bits` outside 1
+///                                to 8.
 APSCOPE_API std::vector<std::uint8_t> unpack(std::span<const std::uint8_t> bytes, int bits,
                                              std::size_t count, std::size_t lines = 1);
 

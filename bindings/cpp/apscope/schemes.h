@@ -50,7 +50,7 @@ struct Scheme {
 /// @throws std::invalid_argument  An unknown name, key or value.
 [[nodiscard]] APSCOPE_API Scheme scheme(std::string_view spec);
 
-/// The specs of the lists `main`, for choosing formats and scales, and `all`.
+/// The specs of the list `main`, with which to choose formats and scales, and of the list `all`.
 [[nodiscard]] APSCOPE_API std::vector<std::string> main_schemes();
 [[nodiscard]] APSCOPE_API std::vector<std::string> all_schemes();
 

@@ -21,8 +21,8 @@ namespace apscope {
 /// Options of a summary.
 struct SummaryOptions {
     Network network = {};  ///< network of the modelled times
-    /// Number of parameters of the model for the modelled times; one factor scales all tensors of
-    /// the trace to it. None: sizes as recorded.
+    /// The modelled times are those of a model with this many parameters: one factor scales all
+    /// tensors of the trace. None: sizes as recorded.
     std::optional<double> elements = 25.6e6;
     double batch_factor = 1;  ///< the noise is that of a batch larger by this factor
     /// The optimizer of `SummaryRow::update_loss`: `sgd`, `adam` or `lars`; by default that of the
@@ -150,7 +150,8 @@ struct APSCOPE_API PooledTable {
 /// Options of modelled times.
 struct StepTimeOptions {
     Network network = {};
-    /// Number of parameters of the model; one factor scales all tensors to it.
+    /// Number of parameters of the model; one factor scales all tensors of the trace. None: sizes
+    /// as recorded.
     std::optional<double> elements = {};
     std::optional<double> bucket_bytes = {};  ///< fp32 bytes per message; 0: one message per tensor
     /// The way in which the values that workers agree on before encoding are sent: fused, bucket or

@@ -99,8 +99,8 @@ public:
 
     /// Writes the step and adds it to the trace.
     /// @throws std::invalid_argument  The gradients of a worker are missing, tensors or shapes
-    ///                                differ from the first ones, or another process records into
-    ///                                the folder; nothing is committed then.
+    ///                                differ from those of the first step, or another process
+    ///                                records into the folder; nothing is committed then.
     /// @throws std::runtime_error     A file cannot be written.
     void end_step(std::int64_t step, const StepFacts& facts = {});
 

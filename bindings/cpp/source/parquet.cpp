@@ -120,7 +120,6 @@ struct Pages {
 };
 
 // Encodes the cells of the rows first to first + count - 1 of a column.
-
 struct Collect {
     std::size_t first, count;
 
