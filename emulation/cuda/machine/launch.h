@@ -31,9 +31,9 @@ void launch(const Step& step, cudaStream_t stream) {
     int device = 0, processors = 0;
     APSCOPE_CUDA(cudaGetDevice(&device));
     APSCOPE_CUDA(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device));
-    const std::uint64_t blocks = (items + threads_per_block - 1) / threads_per_block;
+    const std::uint64_t most = (items + threads_per_block - 1) / threads_per_block;
     const auto blocks = static_cast<unsigned>(
-        std::min<std::uint64_t>(blocks, std::uint64_t{32} * static_cast<unsigned>(processors)));
+        std::min<std::uint64_t>(most, std::uint64_t{32} * static_cast<unsigned>(processors)));
     run_steps<<<blocks, threads_per_block, 0, stream>>>(step);
     APSCOPE_CUDA(cudaGetLastError());
 }
