@@ -131,7 +131,7 @@ RankExchange::RankExchange(Scheme scheme, std::vector<StepTensor> tensors, int r
                            : std::make_shared<const Scheme>(parse_scheme(phases.phase2));
     in_two_phases(scheme_, topology, other);  // throws for schemes that two phases do not support
     own_exact_ = phases.own_exact;
-    if (phases.finishes) second_ = other ? other : leaf;
+    if (phases.has_phase2) phase2_ = other ? other : leaf;
 }
 
 TrainingStep RankExchange::step_of(std::size_t tensor) const {
@@ -156,7 +156,7 @@ SchemeParts RankExchange::row_parts(Row& sent) const {
     const std::size_t rank = static_cast<std::size_t>(rank_),
                       workers = static_cast<std::size_t>(workers_);
     parts.encoding.encode = [this, rank, workers, &sent](const RowPiece& p, Message& m) {
-        scheme_.parts.encoding.make({p.step, p.theta, p.own, p.place, p.x, rank}, m);
+        scheme_.parts.encoding.make({p.step, p.theta, p.measured, p.place, p.x, rank}, m);
         if (own_exact_) {
             const Shard own = shard_of(rank, p.x.size(), workers);
             for (std::size_t i = own.first; i < own.first + own.count; ++i)
@@ -235,9 +235,9 @@ Bytes RankExchange::add(std::span<const Bytes> received) {
         }
         Row sum;
         gathered_sum(rows, sum);
-        if (second_ && own.count > 0) {
+        if (phase2_ && own.count > 0) {
             TrainingStep step = step_of(k);
-            encode_shard(second_->parts, step, states_[k].shard, rank + received.size(),
+            encode_shard(phase2_->parts, step, states_[k].shard, rank + received.size(),
                          tensors_[k].elements(), sum);
         }
         for (const ShardMessage& m : messages)

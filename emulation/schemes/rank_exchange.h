@@ -68,7 +68,7 @@ private:
     SchemeParts row_parts(Row& sent) const;
 
     Scheme scheme_;
-    std::shared_ptr<const Scheme> second_;  // encodes the sums; null if sums are not encoded
+    std::shared_ptr<const Scheme> phase2_;  // encodes the sums; null if sums are not encoded
     std::vector<StepTensor> tensors_;
     int rank_, workers_;
     bool phased_ = false, own_exact_ = false, divide_;

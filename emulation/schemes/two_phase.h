@@ -45,10 +45,10 @@ bool adds_codes(const Topology& topology, const SchemeParts& scheme);
 SchemeParts in_two_phases(const Scheme& scheme, const Topology& topology,
                           std::shared_ptr<const Scheme> phase2 = nullptr);
 
-// Phase 2 of a shard: encodes the sum in place with the parts of the second scheme. step: the
+// Phase 2 of a shard: encodes the sum in place with the parts of the scheme of phase 2. step: the
 // tensor and step; worker: the worker whose random words are used; elements: the length of the
 // complete tensor.
-void encode_shard(const SchemeParts& second, const TrainingStep& step, State& state,
+void encode_shard(const SchemeParts& parts, const TrainingStep& step, State& state,
                   std::size_t worker, std::size_t elements, std::span<double> sum);
 
 // The scheme for a run with this topology: the scheme itself if the topology adds codes, or if the
