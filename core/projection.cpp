@@ -68,7 +68,7 @@ void require_counted(RoundingMode mode, std::string_view what) {
 void validate(const Projection& projection, const FloatFormat& format) {
     const bool integer_count = projection.rounding == RoundingMode::stochastic_b ||
                                projection.rounding == RoundingMode::stochastic_c;
-    const int most = integer_count ? 62 : 64;  // the count is rounded, which needs two bits more
+    const int most = integer_count ? 62 : 64;  // rounding the count needs two bits more
     if (projection.random_bits < 1 || projection.random_bits > most) {
         throw std::invalid_argument(
             "random_bits=" + std::to_string(projection.random_bits) + " is not between 1 and " +
@@ -84,7 +84,7 @@ void validate(const Projection& projection, const FloatFormat& format) {
         throw std::invalid_argument("overflow='nan' needs a format with NaN, which " +
                                     format.name() + " is not; use 'saturate' or 'ieee'");
     }
-    // Compared as bits: a caller may flush subnormal numbers.
+    // The bits are compared, because the caller's environment may flush subnormal numbers.
     const bool has_normal = std::bit_cast<std::uint64_t>(format.smallest_normal()) != 0;
     if (projection.underflow != Underflow::gradual && !has_normal) {
         throw std::invalid_argument("underflow='" + std::string(to_string(projection.underflow)) +

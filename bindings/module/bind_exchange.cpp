@@ -1,4 +1,5 @@
-// One exchange of a scheme on arrays, and schemes whose parts are Python functions.
+// Binds the function that runs one exchange (a scheme's messages and their sum) on NumPy arrays,
+// and schemes whose parts are Python functions.
 #include <memory>
 
 #include "bindings/module/exchange_types.h"
@@ -14,7 +15,7 @@ using namespace apscope::python;
 
 namespace {
 
-// A Python function that C++ keeps and any thread may release.
+// A Python function that C++ objects own; any thread may destroy the last owner.
 using Function = std::shared_ptr<py::object>;
 Function keep(py::object f) {
     return {new py::object(std::move(f)), [](py::object* held) {
@@ -48,7 +49,7 @@ Rows rows_of(std::span<const RowReader> readers) {
     return rows;
 }
 
-// The functions that Python gives, as those of a scheme's parts.
+// Converts functions of Python to the parts of a scheme.
 DefinedParts parts_of(const py::dict& functions) {
     const auto part = [&](const char* name) -> Function {
         return functions.contains(name) ? keep(functions[name]) : nullptr;

@@ -1,4 +1,4 @@
-// Folders of results: docs/results_format.md.
+// Writes folders of results, which docs/results_format.md describes.
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
@@ -25,7 +25,7 @@ namespace {
 
 using Data = Results::Data;
 
-constexpr std::size_t rows_with_csv = 200'000;
+constexpr std::size_t rows_with_csv = 200'000;  // the most for which results.csv is the default
 constexpr const char* mark = "provenance.json";
 
 // Tables
@@ -63,7 +63,7 @@ WrittenTable results_table(const Data& d) {
     return t;
 }
 
-// A bin of a histogram that is not empty.
+// A bin of a histogram with at least one value.
 struct Bin {
     const detail::ItemHistogram* item;
     const char* kind;
@@ -182,7 +182,7 @@ WrittenTable window_table(const Data& d) {
 // Provenance
 // ------------------------------------------------------------------------------------------
 
-// A word of a shell's command line.
+// A word, in quotes if a shell's command line needs them.
 std::string quoted(const std::string& word) {
     constexpr std::string_view safe =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./-_";
@@ -205,7 +205,8 @@ std::string steps_text(const ReplayOptions& o) {
     return text;
 }
 
-// The options of `apscope replay` that select a part of the trace, and the seed.
+// The options of `apscope replay` that select a part of the trace, the seed and the number of
+// draws.
 std::vector<std::string> selection_of(const ReplayOptions& o) {
     std::vector<std::string> words;
     const auto add = [&](const char* option, const std::string& value) {
@@ -298,7 +299,8 @@ bool is_half_written(const std::filesystem::path& folder) {
     });
 }
 
-// Refuses a folder in which results must not be written; returns true if it has files.
+// Throws std::invalid_argument if results must not be written into a folder; otherwise returns true
+// if the folder has files.
 bool has_files(const std::filesystem::path& folder, bool replace) {
     namespace fs = std::filesystem;
     const auto refuse = [&](const std::string& why) {
