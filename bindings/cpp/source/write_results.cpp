@@ -288,16 +288,6 @@ std::string provenance(const Data& d, Json::Object files) {
            "\n";
 }
 
-// True if a write of results into the folder was interrupted: its hidden folder is still there.
-bool is_half_written(const std::filesystem::path& folder) {
-    namespace fs = std::filesystem;
-    const std::string name = fs::canonical(folder).filename().string(),
-                      hidden = "." + name + ".apscope-";
-    return std::ranges::any_of(fs::directory_iterator(folder), [&](const fs::directory_entry& e) {
-        return e.is_directory() && e.path().filename().string().starts_with(hidden);
-    });
-}
-
 // Throws std::invalid_argument if results must not be written into a folder; otherwise returns true
 // if the folder has files.
 bool has_files(const std::filesystem::path& folder, bool replace) {

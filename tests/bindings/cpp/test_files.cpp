@@ -4,8 +4,10 @@
 #include <apscope/apscope.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -197,6 +199,23 @@ TEST(CppResults, AreWrittenWholeOrNotAtAll) {
     EXPECT_TRUE(fs::exists(place / "empty/provenance.json"));
 }
 
+TEST(CppResults, AnInterruptedWriteIsRepeated) {
+    const Place place;
+    const fs::path with_long_name = place / std::string(120, 'x').c_str();
+    const std::pair<fs::path, std::string> folders[] = {
+        {with_long_name, "." + std::string(100, 'x') + ".apscope-01234567"},
+        {place / "link", ".link.apscope-01234567"},
+        {place / "folder/../plain/", ".plain.apscope-01234567"}};
+    fs::create_directory(place / "folder");
+    fs::create_directory(place / "plain");
+    fs::create_directory(with_long_name);
+    fs::create_directory_symlink(place / "folder", place / "link");
+    for (const auto& [folder, hidden] : folders) {
+        fs::create_directory(folder / hidden);
+        EXPECT_EQ(error_of([&] { some_results().write(folder); }), "no error") << folder;
+    }
+}
+
 TEST(CppResults, ReplaceNothingElse) {
     const Place place;
     const Results& results = some_results();
@@ -226,6 +245,20 @@ TEST(CppResults, AFullDiskLeavesNothing) {
             for (int i = 0; i < 100; ++i) some_results().write_csv(full);
         },
         std::runtime_error);
+}
+
+TEST(CppResults, AnEarlyErrorLeavesNothing) {
+    const Place place;
+    rlimit before{};
+    ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+    const rlimit none{0, before.rlim_max};  // no file may have a byte, as on a full disk
+    const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &none), 0);
+    const std::string error = error_of([&] { some_results().write(place / "results"); });
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+    std::signal(SIGXFSZ, handler);
+    EXPECT_NE(error.find("results cannot be written"), std::string::npos) << error;
+    EXPECT_EQ(place.names(), std::vector<std::string>{});
 }
 
 }  // namespace
