@@ -14,6 +14,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <system_error>
+#include <tuple>
 #include <utility>
 
 #include "analysis/trace/guess_role.h"
@@ -45,9 +46,11 @@ std::string text_of(const Shape& shape) {
 
 // True if a shape has this number of elements.
 bool fills(std::size_t count, const Shape& shape) {
+    const auto is_negative = [](std::int64_t axis) { return axis < 0; };
+    if (std::ranges::any_of(shape, is_negative)) return false;
     if (count == 0) return std::ranges::count(shape, 0) > 0;
     for (const std::int64_t axis : shape) {
-        if (axis < 1 || count % static_cast<std::size_t>(axis) != 0) return false;
+        if (axis == 0 || count % static_cast<std::size_t>(axis) != 0) return false;
         count /= static_cast<std::size_t>(axis);
     }
     return count == 1;
@@ -135,33 +138,43 @@ struct Content {
 class Lock {
 public:
     explicit Lock(const fs::path& folder) : path_(folder / ".manifest.json.apscope-lock") {
-        file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
-        if (file_ < 0)
-            throw std::runtime_error(folder.string() +
-                                     " cannot be written: " + std::strerror(errno));
-        if (::flock(file_, LOCK_EX | LOCK_NB) != 0) {
-            ::close(std::exchange(file_, -1));
-            refuse("another process writes " + folder.string() +
-                   "; wait for it, or record into a new folder");
-        }
-        const std::string who =
-            Json(Json::Object{{"doing", "apscope::TraceWriter"}, {"process", ::getpid()}}).line();
+        while (!try_lock(folder)) {}
+        const std::string who = Json(this_process("apscope::TraceWriter")).line();
         if (::ftruncate(file_, 0) != 0 || ::write(file_, who.data(), who.size()) < 0)
             errno = 0;  // the file is locked even if its text cannot be written
     }
     ~Lock() {
-        struct stat mine{}, there{};
-        if (::fstat(file_, &mine) == 0 && ::lstat(path_.c_str(), &there) == 0 &&
-            mine.st_ino == there.st_ino && mine.st_dev == there.st_dev)
-            ::unlink(path_.c_str());
+        if (is_held()) ::unlink(path_.c_str());
         ::close(file_);
+    }
+    // True if the path still names the locked file. If it names another, another process may have
+    // locked that one.
+    bool is_held() const {
+        struct stat mine{}, there{};
+        return ::fstat(file_, &mine) == 0 && ::lstat(path_.c_str(), &there) == 0 &&
+               mine.st_ino == there.st_ino && mine.st_dev == there.st_dev;
     }
     Lock(const Lock&) = delete;
     Lock& operator=(const Lock&) = delete;
 
 private:
+    // Opens and locks the file. Returns false if its last holder removed it between these two.
+    bool try_lock(const fs::path& folder) {
+        file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
+        if (file_ < 0)
+            throw std::runtime_error(folder.string() +
+                                     " cannot be written: " + std::strerror(errno));
+        const bool is_locked = ::flock(file_, LOCK_EX | LOCK_NB) == 0;
+        if (is_locked && is_held()) return true;
+        ::close(file_);
+        if (!is_locked)
+            refuse("another process writes " + folder.string() +
+                   "; wait for it, or record into a new folder");
+        return false;
+    }
+
     fs::path path_;
-    int file_;
+    int file_ = -1;
 };
 
 std::string waiting_name(const TraceFile& file) {
@@ -186,6 +199,9 @@ struct TraceWriter::Data {
     std::int64_t last() const { return committed.empty() ? -1 : committed.back().first; }
 
     void hold() {
+        if (lock && !lock->is_held())
+            refuse(folder.string() + " was removed, or another process uses it now; record into a "
+                                     "new folder");
         if (lock) return;
         lock.emplace(folder);
         std::ostringstream there;
@@ -203,6 +219,10 @@ struct TraceWriter::Data {
                        std::to_string(worker) + " of " + std::to_string(options.workers));
     }
     std::vector<TraceFile> write(std::int64_t number, bool at_once);
+    void drop_step() {
+        pending.clear();
+        step.reset();
+    }
     std::string text() const;
     std::vector<Content> contents(std::int64_t number) const;
 };
@@ -256,8 +276,6 @@ std::vector<TraceFile> TraceWriter::Data::write(std::int64_t number, bool at_onc
         if (!at_once) fs::rename(first, place(number) / waiting_name(files.back()));
     }
     if (shapes.empty()) shapes = found;
-    pending.clear();
-    step.reset();
     return files;
 }
 
@@ -399,7 +417,9 @@ void TraceWriter::add(std::int64_t step, int worker, std::string_view name,
 }
 
 std::vector<TraceFile> TraceWriter::write_files(std::int64_t step) {
-    return data().write(step, false);
+    std::vector<TraceFile> files = data().write(step, false);
+    data().drop_step();
+    return files;
 }
 
 void TraceWriter::commit(std::int64_t step, std::vector<TraceFile> files, const StepFacts& facts) {
@@ -412,7 +432,18 @@ void TraceWriter::commit(std::int64_t step, std::vector<TraceFile> files, const 
     if (step <= d.last())
         refuse("step " + std::to_string(step) + " is not above step " + std::to_string(d.last()) +
                ", the last committed one");
-    std::ranges::sort(files, {}, &TraceFile::name);
+    if (d.shapes.empty())
+        refuse("this process wrote no gradients into " + d.folder.string() +
+               "; call commit in a process that called write_files for a worker");
+    // Every rank may write weights and full_batch: equal files are one.
+    const auto content = [](const TraceFile& f) { return std::tie(f.name, f.bytes, f.sha256); };
+    std::ranges::sort(files, {}, content);
+    const auto repeated = std::ranges::unique(files, {}, content);
+    files.erase(repeated.begin(), repeated.end());
+    const auto differs = std::ranges::adjacent_find(files, {}, &TraceFile::name);
+    if (differs != files.end())
+        refuse("two processes wrote different " + in_quotes(differs->name) + " of step " +
+               std::to_string(step) + "; let one process write it, or all the same values");
     Json::Object listed, entry{{"number", step}};
     for (const TraceFile& file : files) {
         const fs::path path = d.place(step) / file.name;
@@ -455,6 +486,7 @@ void TraceWriter::end_step(std::int64_t step, const StepFacts& facts) {
     });
     d.hold();
     commit(step, d.write(step, true), facts);
+    d.drop_step();
 }
 
 std::vector<std::int64_t> TraceWriter::committed() const {
@@ -464,8 +496,7 @@ std::vector<std::int64_t> TraceWriter::committed() const {
 }
 
 void TraceWriter::close() {
-    data().pending.clear();
-    data().step.reset();
+    data().drop_step();
     data().lock.reset();
 }
 
