@@ -119,7 +119,7 @@ std::string hidden_name(const std::string& name) {
     return stem(name) + digits;
 }
 
-Json::Object this_process(const std::string& doing) {
+Json this_process(const std::string& doing) {
     char host[256] = "";
     ::gethostname(host, sizeof host - 1);
     char since[32] = "";
@@ -166,10 +166,9 @@ NewFolder::NewFolder(const fs::path& destination, const std::string& doing)
         hidden_.path = hidden;
         fs::permissions(hidden, fs::perms::owner_all);
         fs::create_directory(hidden / "new");
-        Json::Object about = this_process(doing);
-        about.emplace_back("writes", name);
-        const std::string text = Json(std::move(about)).line();
-        write_new(hidden / mark_of_hidden, [&](std::ostream& out) { out << text; });
+        Json about = this_process(doing);
+        about["writes"] = name;
+        write_new(hidden / mark_of_hidden, [&](std::ostream& out) { out << one_line(about); });
     });
 }
 

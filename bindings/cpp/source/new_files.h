@@ -57,7 +57,7 @@ bool is_half_written(const std::filesystem::path& folder);
 std::string hidden_name(const std::string& name);
 
 // The description of this process for others, as the Python package writes it.
-Json::Object this_process(const std::string& doing);
+Json this_process(const std::string& doing);
 
 // Waits until a file's bytes, or the names in a folder, are on the disk. Throws std::system_error.
 void sync(const std::filesystem::path& path);

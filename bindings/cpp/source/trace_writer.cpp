@@ -102,19 +102,19 @@ void append_little(float value, std::string& out) {
 // A safetensors file: the length of its header, the header, padded to 8 bytes, and the values.
 struct Content {
     std::string name;
-    Json::Object about;
+    Json about;
     std::vector<std::pair<std::string, const Tensor*>> tensors = {};
 
     void write(std::ostream& out) const {
-        Json::Object header{{"__metadata__", about}};
+        Json::object_t header{{"__metadata__", about}};
         std::uint64_t end = 0;
         for (const auto& [key, tensor] : tensors) {
             const std::uint64_t begin = std::exchange(end, end + 4 * tensor->values.size());
-            header.emplace_back(key, Json::Object{{"dtype", "F32"},
-                                                  {"shape", Json::list(tensor->shape)},
-                                                  {"data_offsets", Json::List{begin, end}}});
+            header.emplace_back(
+                key,
+                Json{{"dtype", "F32"}, {"shape", tensor->shape}, {"data_offsets", {begin, end}}});
         }
-        std::string text = Json(std::move(header)).compact();
+        std::string text = Json(std::move(header)).dump(-1, ' ', true);
         text.append((8 - text.size() % 8) % 8, ' ');
         std::string bytes;
         for (int shift = 0; shift < 64; shift += 8)
@@ -139,7 +139,7 @@ class Lock {
 public:
     explicit Lock(const fs::path& folder) : path_(folder / ".manifest.json.apscope-lock") {
         while (!try_lock(folder)) {}
-        const std::string who = Json(this_process("apscope::TraceWriter")).line();
+        const std::string who = one_line(this_process("apscope::TraceWriter"));
         if (::ftruncate(file_, 0) != 0 || ::write(file_, who.data(), who.size()) < 0)
             errno = 0;  // the file is locked even if its text cannot be written
     }
@@ -233,9 +233,8 @@ std::vector<Content> TraceWriter::Data::contents(std::int64_t number) const {
         const std::string name = detail::file_name(group.kind, group.worker);
         auto at = std::ranges::find(all, name, &Content::name);
         if (at == all.end()) {
-            Json::Object about{{"step", std::to_string(number)}, {"stage", options.stage}};
-            if (!is_per_step(group.kind))
-                about.emplace_back("worker", std::to_string(group.worker));
+            Json about{{"step", std::to_string(number)}, {"stage", options.stage}};
+            if (!is_per_step(group.kind)) about["worker"] = std::to_string(group.worker);
             at = all.insert(all.end(), {name, std::move(about)});
         }
         const bool is_layer =
@@ -286,16 +285,16 @@ std::string TraceWriter::Data::text() const {
         const auto given = options.roles.find(name);
         const bool guesses = given == options.roles.end();
         if (guesses) guessed.push_back(name);
-        Json::Object about{{"name", name},
-                           {"shape", Json::list(shape)},
-                           {"role", guesses ? std::string(detail::guess_role(name, shape.size()))
-                                            : given->second}};
+        Json about{{"name", name},
+                   {"shape", shape},
+                   {"role",
+                    guesses ? std::string(detail::guess_role(name, shape.size())) : given->second}};
         const auto whole = options.sampled_from.find(name);
-        if (whole != options.sampled_from.end()) about.emplace_back("sampled_from", whole->second);
-        tensors.push_back(Json(std::move(about)).line());
+        if (whole != options.sampled_from.end()) about["sampled_from"] = whole->second;
+        tensors.push_back(one_line(about));
     }
     for (const auto& [number, line] : committed) steps.push_back(line);
-    Json::Object metadata(options.metadata.begin(), options.metadata.end());
+    Json metadata = options.metadata;
     if (!guessed.empty()) {
         std::string which = "all";
         if (guessed.size() != shapes.size()) {
@@ -305,20 +304,18 @@ std::string TraceWriter::Data::text() const {
                 which += (i == 0 ? "" : ", ") + guessed[i];
             if (guessed.size() > shown) which += ", ...";
         }
-        std::erase_if(metadata, [](const auto& item) {
-            return item.first == "roles_guessed_by_name_and_shape";
-        });
-        metadata.emplace_back("roles_guessed_by_name_and_shape", which);
+        metadata.erase("roles_guessed_by_name_and_shape");  // the new entry is the last one
+        metadata["roles_guessed_by_name_and_shape"] = which;
     }
-    Json::Object head{{"schema_version", detail::trace_schema_version}};
-    if (!options.name.empty()) head.emplace_back("name", options.name);
-    head.emplace_back("model", options.model);
-    head.emplace_back("stage", options.stage);
-    head.emplace_back("reduction", options.reduction);
-    head.emplace_back("loss_divided_by_workers", options.loss_divided_by_workers);
-    head.emplace_back("workers", options.workers);
-    head.emplace_back("metadata", std::move(metadata));
-    std::string out = Json(std::move(head)).indented();
+    Json head{{"schema_version", detail::trace_schema_version}};
+    if (!options.name.empty()) head["name"] = options.name;
+    head["model"] = options.model;
+    head["stage"] = options.stage;
+    head["reduction"] = options.reduction;
+    head["loss_divided_by_workers"] = options.loss_divided_by_workers;
+    head["workers"] = options.workers;
+    head["metadata"] = std::move(metadata);
+    std::string out = indented(head);
     out.resize(out.size() - 2);  // without the end of the object
     const auto list = [&](const char* key, const std::vector<std::string>& rows) {
         out += std::string(",\n \"") + key + "\": [\n  ";
@@ -444,7 +441,7 @@ void TraceWriter::commit(std::int64_t step, std::vector<TraceFile> files, const 
     if (differs != files.end())
         refuse("two processes wrote different " + in_quotes(differs->name) + " of step " +
                std::to_string(step) + "; let one process write it, or all the same values");
-    Json::Object listed, entry{{"number", step}};
+    Json listed, entry{{"number", step}};
     for (const TraceFile& file : files) {
         const fs::path path = d.place(step) / file.name;
         std::error_code error;
@@ -453,17 +450,16 @@ void TraceWriter::commit(std::int64_t step, std::vector<TraceFile> files, const 
         if (fs::file_size(path, error) != file.bytes || error)
             refuse(path.string() + " of " + std::to_string(file.bytes) +
                    " bytes is missing; write_files writes it, into the same folder");
-        listed.emplace_back(file.name,
-                            Json::Object{{"bytes", file.bytes}, {"sha256", file.sha256}});
+        listed[file.name] = {{"bytes", file.bytes}, {"sha256", file.sha256}};
     }
     const std::pair<const char*, std::optional<double>> numbers[] = {
         {"loss", facts.loss},
         {"learning_rate", facts.learning_rate},
         {"loss_scale", facts.loss_scale}};
     for (const auto& [key, value] : numbers)
-        if (value) entry.emplace_back(key, *value);
-    entry.emplace_back("files", std::move(listed));
-    d.committed.emplace_back(step, Json(std::move(entry)).line());
+        if (value) entry[key] = *value;
+    entry["files"] = std::move(listed);
+    d.committed.emplace_back(step, one_line(entry));
     try {
         sync(d.place(step));
         sync(d.folder);
