@@ -118,7 +118,7 @@ struct SchemeEncoding {
     // elements are selected, or transformed together (factors, a Fourier transform).
     bool mixes_elements = false;
 
-    // True if any topology can reduce the messages; the reduction does not change the state.
+    // True if every topology can reduce the messages. Such a reduction never changes the state.
     bool crosses_topologies() const {
         return float_encoder && !float_encoder->reduction.gathers() && !reduce && !decode_sum;
     }

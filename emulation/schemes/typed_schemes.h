@@ -30,8 +30,8 @@ std::string key_hint(const SchemeDefinition& definition, std::string_view key,
 std::string bare_hint(const SchemeDefinition& definition, std::string_view word);
 
 // The canonical spelling of a value of the keys unit, block_format and accumulate, such as mxfp4
-// for MXFP4; other texts are returned unchanged. Throws std::invalid_argument, with the right
-// spelling, for a word that specs do not have, such as unit=layer.
+// for MXFP4; unknown texts are returned unchanged. Throws std::invalid_argument for a known wrong
+// word, such as unit=layer; the message names the value to use instead.
 std::string value_word(std::string_view key, std::string_view value);
 
 }  // namespace apscope::detail

@@ -1,7 +1,8 @@
-// For each j, the search finds the first i with the smallest exact total T[i, t - 1] + cost(i, j):
-// a cost has about 100 bits, and the total is rounded once. Usually totals in fp64 suffice, because
-// no other total is within rounding errors of the smallest. Exact totals are computed, and stored,
-// only if another total is so near.
+// The search computes T[j, t] of optimal_levels.h. For each j, it finds the first i with the
+// smallest exact total T[i, t - 1] + cost(i, j): a cost has about 100 bits, and the total is
+// rounded once. Usually totals in fp64 suffice, because no other total is within rounding errors of
+// the smallest. Exact totals are computed, and stored, only if another total is that near the
+// smallest.
 #include "emulation/schemes/codecs/level_search.h"
 
 #include <algorithm>

@@ -53,7 +53,8 @@ struct Paths {
     std::uint32_t* lowest;
 };
 
-// The totals for F[j] - bend[j] - price with i, i + 1, ...
+// Sets lane r of `total` to the value whose minimum over i is F[j] - bend[j] - price (formula
+// below), for i + r in place of i.
 APSCOPE_INLINE void totals(const Paths& p, std::size_t i, std::size_t j, Lanes& total) {
     Lanes before, at, above;
     load(p.before + i, before);
