@@ -129,7 +129,7 @@ RankExchange::RankExchange(Scheme scheme, std::vector<StepTensor> tensors, int r
                            : std::make_shared<const Scheme>(parse_scheme(phases.phase2));
     in_two_phases(scheme_, topology, other);  // refuses what cannot finish
     own_exact_ = phases.own_exact;
-    if (phases.finishes) second_ = other ? other : leaf;
+    if (phases.has_phase2) second_ = other ? other : leaf;
 }
 
 TrainingStep RankExchange::step_of(std::size_t tensor) const {
@@ -154,7 +154,7 @@ SchemeParts RankExchange::row_parts(Row& sent) const {
     const std::size_t rank = static_cast<std::size_t>(rank_),
                       workers = static_cast<std::size_t>(workers_);
     parts.encoding.encode = [this, rank, workers, &sent](const RowPiece& p, Message& m) {
-        scheme_.parts.encoding.make({p.step, p.theta, p.own, p.place, p.x, rank}, m);
+        scheme_.parts.encoding.make({p.step, p.theta, p.measured, p.place, p.x, rank}, m);
         if (own_exact_) {
             const Shard own = shard_of(rank, p.x.size(), workers);
             for (std::size_t i = own.first; i < own.first + own.count; ++i)
