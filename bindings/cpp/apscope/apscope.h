@@ -2,6 +2,8 @@
 // <apscope/multiprecision.h> are separate, for users of xtensor or Boost.
 #pragma once
 
+#include <apscope/version.h>
+
 #include "allreduce.h"
 #include "arithmetic.h"
 #include "blocks.h"

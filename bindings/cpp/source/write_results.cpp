@@ -1,4 +1,6 @@
 // Folders of results: docs/results_format.md.
+#include <apscope/version.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
