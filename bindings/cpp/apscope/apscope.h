@@ -9,6 +9,7 @@
 #include "blocks.h"
 #include "cost.h"
 #include "define_scheme.h"
+#include "error.h"
 #include "exchange.h"
 #include "formats.h"
 #include "packing.h"

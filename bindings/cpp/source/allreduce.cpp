@@ -2,10 +2,11 @@
 
 #include <cstddef>
 #include <span>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "bindings/cpp/source/edge.h"
+#include "core/error.h"
 #include "core/float_environment.h"
 #include "core/float_format.h"
 #include "core/projection.h"
@@ -16,14 +17,14 @@
 namespace apscope {
 
 void allreduce(std::span<const float> in, std::size_t workers, std::span<double> out,
-               const FloatFormat& format, const AllreduceOptions& options) {
+               const FloatFormat& format, const AllreduceOptions& options) try {
     const detail::FloatEnvironment environment;
-    if (workers == 0) throw std::invalid_argument("there is no worker; give at least one array");
+    if (workers == 0) throw error("there is no worker; give at least one array");
     const std::size_t all = detail::checked_size({workers, out.size()}, "the array of all workers");
     if (in.size() != all) {
-        throw std::invalid_argument(
-            std::to_string(workers) + " workers' arrays of " + std::to_string(out.size()) +
-            " numbers have " + std::to_string(all) + " in all, not " + std::to_string(in.size()));
+        throw error(std::to_string(workers) + " workers' arrays of " + std::to_string(out.size()) +
+                    " numbers have " + std::to_string(all) + " in all, not " +
+                    std::to_string(in.size()));
     }
     validate(format);
     validate(options.projection, format);
@@ -41,25 +42,28 @@ void allreduce(std::span<const float> in, std::size_t workers, std::span<double>
     o.seed = options.seed;
     o.threads = options.threads;
     detail::all_reduce(in, workers, out, format, o);
+} catch (...) {
+    detail::throw_error();
 }
 
 std::vector<double> detail::allreduce_rows(std::span<const std::span<const float>> rows,
                                            const FloatFormat& format,
-                                           const AllreduceOptions& options) {
+                                           const AllreduceOptions& options) try {
     const std::size_t length = rows.empty() ? 0 : rows.front().size();
     std::vector<float> all;
     all.reserve(rows.size() * length);
     for (std::size_t w = 0; w < rows.size(); ++w) {
         if (rows[w].size() != length) {
-            throw std::invalid_argument("worker " + std::to_string(w) + " has " +
-                                        std::to_string(rows[w].size()) + " numbers, worker 0 has " +
-                                        std::to_string(length) + "; they must agree");
+            throw error("worker " + std::to_string(w) + " has " + std::to_string(rows[w].size()) +
+                        " numbers, worker 0 has " + std::to_string(length) + "; they must agree");
         }
         all.insert(all.end(), rows[w].begin(), rows[w].end());
     }
     std::vector<double> result(length);
     allreduce(all, rows.size(), result, format, options);
     return result;
+} catch (...) {
+    detail::throw_error();
 }
 
 }  // namespace apscope

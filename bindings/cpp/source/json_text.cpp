@@ -3,8 +3,8 @@
 #include <charconv>
 #include <cmath>
 #include <cstddef>
-#include <stdexcept>
 
+#include "core/error.h"
 #include "core/limits.h"
 
 namespace apscope {
@@ -143,8 +143,8 @@ void check_utf8(std::string_view text, std::string_view what) {
     std::string_view rest = text;
     while (!rest.empty()) {
         if (take_point(rest) < 0)
-            throw std::invalid_argument(std::string(what) + " '" + detail::limits::clipped(text) +
-                                        "' is not UTF-8; give a text in UTF-8");
+            throw error(std::string(what) + " '" + detail::limits::clipped(text) +
+                        "' is not UTF-8; give a text in UTF-8");
     }
 }
 

@@ -256,6 +256,7 @@ def test_nothing_internal_is_seen(place, outside):
     public = {f"include/apscope/{p.name}" for p in (ROOT / "bindings/cpp/apscope").glob("*.h")}
     values = {
         "version.h",
+        "core/error.h",
         "core/float_format.h",
         "core/named_formats.h",
         "core/block_format.h",
