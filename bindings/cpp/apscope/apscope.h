@@ -12,6 +12,7 @@
 #include "error.h"
 #include "exchange.h"
 #include "formats.h"
+#include "names.h"
 #include "packing.h"
 #include "quantizer.h"
 #include "rank_exchange.h"
