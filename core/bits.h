@@ -30,13 +30,14 @@ APSCOPE_HD To bits_cast(From from) {
     return __builtin_bit_cast(To, from);
 }
 
-// Returns condition ? a : b, computed with masks: compilers turn chains of these into vector code,
-// which they do not always do with chains of branches.
+// Returns a if the condition is true, else b. The selection uses masks, because compilers vectorise
+// chains of masks more reliably than chains of branches.
 template <class Bits>
 APSCOPE_HD Bits select(bool condition, Bits a, Bits b) {
     return b ^ ((a ^ b) & (Bits{0} - static_cast<Bits>(condition)));
 }
 
+// The bit patterns of -0, +infinity and the canonical quiet NaN.
 template <class Real>
 inline constexpr BitsOf<Real> sign_bit = BitsOf<Real>{1} << (sizeof(Real) * 8 - 1);
 template <class Real>

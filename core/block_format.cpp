@@ -162,8 +162,8 @@ ScaleStep scale_step(const BlockFormat& f) {
         // The midpoint between the last value of a binade and the next binade rounds up, because
         // the last significand is odd.
         case ScaleRule::even: return {0, 2 - std::ldexp(1.0, -f.top_mantissa_bits() - 1)};
-        // k increases where fraction / top reaches 2^(1/2), or 2^(-1/2) if that would need a
-        // fraction of 2 or more.
+        // k increases by one at fraction / top = 2^(1/2). If the fraction would be 2 or more there,
+        // k increases already at fraction / top = 2^(-1/2), and the base is lower by one.
         case ScaleRule::nearest:
             return top * top > 2 ? ScaleStep{-1, root_upward(top * top / 2)}
                                  : ScaleStep{0, root_upward(top * top * 2)};

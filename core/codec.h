@@ -1,6 +1,6 @@
 // Conversion between the values of a format and their codes (bit patterns). encode_one() takes a
-// value of the format, so callers round first; decode_one() takes any code whose reserved high bits
-// are zero.
+// value of the format, so callers round first; decode_one() takes any code that is not wider than
+// the format.
 #pragma once
 
 #include <cstdint>
@@ -19,20 +19,20 @@ struct BasicCodec {
     bool subnormals, is_signed, code_zero_is_zero;
     Bits sign_code;                // the sign bit of a code; 0 if unsigned
     Bits top_finite;               // magnitude code of the largest finite value
-    Bits infinity_code, nan_code;  // meaningless if the format has none
+    Bits infinity_code, nan_code;  // unspecified if the format has no such code
     bool has_infinity, has_nan, nan_at_negative_zero;
-    bool has_negative_zero;  // otherwise the code of -0 is NaN or a second code of 0
+    bool has_negative_zero;  // false: the code of -0 is NaN or a second code of 0
     bool nan_has_sign;       // every NaN code exists with either sign
     bool nan_has_payload;    // all significands but 0 of the top exponent field are NaN (IEEE 754)
-    bool keep_payload;       // decode_one() keeps the sign and payload of a NaN's code
+    bool keep_payload;       // decode_one() preserves the sign and payload of a NaN code
 };
 using Codec = BasicCodec<float>;
 
-// Every value of the format must be representable in Real.
+// Derives the constants. Real must be able to represent every value of the format.
 template <class Real = float>
 BasicCodec<Real> make_codec(const FloatFormat& format);
 
-// `value` must be a value of the format. If the format has no infinity, `value` must not be one. If
+// `value` must be a value of the format. It must not be infinite if the format has no infinity. If
 // the format has no NaN, a NaN gives codec.nan_code, which the caller must have set.
 template <class Real>
 APSCOPE_HD BitsOf<Real> encode_one(Real value, const BasicCodec<Real>& codec) {

@@ -10,8 +10,8 @@
 
 namespace apscope::detail {
 
-// eta = rest / 2^shift, truncated to 64 binary digits, as a fraction of 2^64; `below` says whether
-// any digit cut off was not zero.
+// eta = rest / 2^shift: `digits` has the first 64 binary digits, as the integer floor(eta 2^64),
+// and `below` says whether any later digit is not zero.
 struct Eta {
     std::uint64_t digits;
     bool below;
@@ -27,7 +27,7 @@ APSCOPE_HD Eta eta_of(Word rest, int shift) {
 }
 
 // The number of the 2^N random integers that round up (see RoundingMode), left-aligned in 64 bits;
-// `all` means that all 2^N do.
+// `all` means that all 2^N of them round up.
 struct UpCount {
     std::uint64_t count;
     bool all;
@@ -43,7 +43,8 @@ APSCOPE_HD UpCount up_count(Eta eta, int random_bits) {
                    : UpCount{eta.digits + (eta.below ? 1 : 0), false};
     } else if constexpr (M == RoundingMode::stochastic_b || M == RoundingMode::stochastic_c) {
         const std::uint64_t half = std::uint64_t{1} << (63 - random_bits);
-        // `below` is a sticky bit: because N is at most 62, it is less than half a unit.
+        // The last digit becomes a sticky bit. Because N is at most 62, it weighs less than half a
+        // unit of the count.
         const std::uint64_t digits = eta.digits | (eta.below ? 1 : 0);
         const std::uint64_t odd = digits >> (64 - random_bits) & 1;
         const std::uint64_t sum =
@@ -68,9 +69,10 @@ APSCOPE_HD UpCount up_count(RoundingMode mode, Eta eta, int random_bits) {
     }
 }
 
-// Returns whether a magnitude that is eta steps above its lower neighbour rounds up. It is for
-// numbers whose eta is not a field of the bits of a Real: numbers inside an irregular gap, and
-// exact results wider than fp64. (stochastic_exact needs more digits than eta has.)
+// Returns whether a magnitude that is eta steps above its lower neighbour rounds up. The function
+// is for numbers whose eta is not a field of the bits of a Real: numbers inside an irregular gap,
+// and exact results wider than fp64. It does not support stochastic_exact, which may need more than
+// 64 digits of eta.
 template <RoundingMode M>
 APSCOPE_HD bool eta_rounds_up(Eta eta, bool odd, bool negative, int random_bits,
                               std::uint64_t random) {
@@ -89,13 +91,14 @@ APSCOPE_HD bool eta_rounds_up(Eta eta, bool odd, bool negative, int random_bits,
     return up.all | (up.count + random < up.count);
 }
 
-// The binary digits of a random number U in [0, 1), 64 at a time. A single word is followed by
-// zeros; a stream (core/philox.h) has any number of digits.
+// Returns digits 64 index .. 64 index + 63 of a random number U in [0, 1). A single word has only
+// zeros after its 64 digits; the overload for streams (core/philox.h) has any number of digits.
 APSCOPE_HD std::uint64_t random_digits(std::uint64_t word, int index) {
     return index == 0 ? word : 0;
 }
 
-// Returns whether U < rest / 2^shift; compares as many digits as needed.
+// Returns whether U, whose digits are random_digits(random, 0), random_digits(random, 1), ..., is
+// less than rest / 2^shift. The function compares as many digits as it needs.
 template <class Word, class Random>
 APSCOPE_HD bool drawn_below(Word rest, int shift, const Random& random) {
     for (int index = 0; rest != 0; ++index, shift -= 64) {

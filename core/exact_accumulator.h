@@ -2,8 +2,8 @@
 // exact, independent of order, and rounded once at its end.
 //
 // Bit 0 weighs 2^-Origin. Digits of 32 bits lie in signed 64-bit limbs, whose upper halves collect
-// carries. There are two widths: products of fp32 numbers reach from 2^-298 to 2^256, products of
-// fp64 numbers from 2^-2148 to 2^2048; both leave room for a sum of 2^111 products.
+// carries. There are two widths: products of fp32 numbers lie between 2^-298 and 2^256, products of
+// fp64 numbers between 2^-2148 and 2^2048; both leave room for a sum of 2^111 products.
 #pragma once
 
 #include <cstdint>
@@ -30,6 +30,7 @@ public:
                       (x ^ y) >> 63 != 0);
     }
 
+    // True if no infinity and no NaN was added; otherwise special() is the sum.
     bool finite() const { return !not_finite_; }
     double special() const { return special_; }
     // The sum. The highest 1 of its significand is bit 125, and its last bit is sticky (see
@@ -62,16 +63,16 @@ public:
         if (negative) negate();
         return sum;
     }
-    // An exact zero with the sign of IEEE 754 6.3: that of the addends if all are zeros of one
-    // sign, else by the rounding direction.
+    // The zero to return if the sum is exactly 0, with the sign of IEEE 754 6.3: the sign of the
+    // addends if all are zeros of one sign, else the sign for the rounding direction.
     double zero(bool toward_negative) const {
         if (!nonzero_ && plus_zero_ != minus_zero_) return minus_zero_ ? -0.0 : 0.0;
         return toward_negative && (nonzero_ || minus_zero_) ? -0.0 : 0.0;
     }
 
 private:
-    // Adds significand * 2^unit. Digits is the number of digits that a significand of 53 or 106
-    // bits can touch.
+    // Adds significand * 2^unit. `Digits` is the largest number of 32-bit digits that the
+    // significand overlaps: 3 for 53 bits, 5 for 106 bits.
     template <int Digits>
     void add_digits(unsigned __int128 significand, int unit, bool negative) {
         const int bit = unit + Origin, offset = bit & 31;
@@ -104,7 +105,7 @@ private:
         for (std::int64_t& limb : limbs_) limb = -limb;
         carry();
     }
-    // Leaves every digit in [0, 2^32); the last limb carries the sign.
+    // Propagates the carries, so that every digit is in [0, 2^32); the last limb has the sign.
     void carry() {
         for (int i = 0; i + 1 < LimbCount; ++i) {
             const std::int64_t over = limbs_[i] >> 32;

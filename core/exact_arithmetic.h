@@ -2,9 +2,9 @@
 //
 // For fp32 operands (stored in fp64), a function returns the exact result (a product has 48 bits),
 // or the exact result rounded to odd in fp64's 53 bits, which is enough for every later rounding
-// that needs at most 51 of them (Boldo and Melquiond, IEEE TC 57(4), 2008). For any fp64 operands,
-// and for roundings that need more bits, it returns a wide number. Infinities, NaN and signs of
-// zero are those of IEEE 754's operations on fp64; the final cast projects them.
+// that needs at most 51 bits (Boldo and Melquiond, IEEE TC 57(4), 2008). For any fp64 operands, and
+// for roundings that need more bits, other functions return a wide number. Infinities, NaNs and
+// signs of zeros follow IEEE 754's operations on fp64; the final cast converts them to the format.
 #pragma once
 
 #include "core/exact_sum.h"
@@ -24,18 +24,20 @@ APSCOPE_HD double step_to_odd(double x, bool farther, bool nearer) {
     return bits_cast<double>(farther ? bits + ulp : bits - ulp);
 }
 
-// x without its last `bits` significand bits, so that products of such parts are exact.
+// Returns x with its last `bits` significand bits cleared, so that products of such numbers are
+// exact.
 APSCOPE_HD double high_part(double x, int bits) {
     return bits_cast<double>(bits_cast<std::uint64_t>(x) & ~std::uint64_t{0} << bits);
 }
 
-// The remainder a - q b is exact without a fused multiply-add, because q is split into 29 and 24
-// bits and b has 24.
+// The remainder a - q b is exact without a fused multiply-add, because q is split into parts of 29
+// and 24 bits, and b has 24 bits.
 APSCOPE_HD double divide_to_odd(double a, double b) {
     const double q = a / b;
     const double high = high_part(q, 24);
     const double remainder = (a - high * b) - (q - high) * b;
-    // The exact quotient is farther from zero if the remainder has a's sign. (NaN compares false.)
+    // The exact quotient is farther from zero if the remainder has a's sign. (Comparisons with NaN
+    // are false.)
     const bool positive = remainder > 0, negative = remainder < 0;
     return step_to_odd(q, a > 0 ? positive : negative, a > 0 ? negative : positive);
 }
@@ -66,7 +68,7 @@ APSCOPE_HD double to_odd(double a, double b, double c, bool down) {
 
 // Wide results of finite fp64 operands ---------------------------------------------------------
 
-// The product in all its 106 bits.
+// Returns the exact product, which has up to 106 bits.
 APSCOPE_HD WideNumber multiply_wide(double a, double b) {
     const WideNumber x = wide(a), y = wide(b);
     const bool negative = x.negative != y.negative;
@@ -115,9 +117,9 @@ APSCOPE_HD WideNumber sqrt_wide(double x) {
     using Wide = unsigned __int128;
     const Significand53 s = significand53(bits_cast<std::uint64_t>(x));
     const int parity = s.unit & 1;
-    const std::uint64_t radicand = s.bits << parity;  // x is this times an even power of two
-    // fp64's root is at least 2^26, so its last place is at least 2^-26, and it is at most one unit
-    // too large.
+    const std::uint64_t radicand = s.bits << parity;  // x is radicand times an even power of two
+    // fp64's root is at least 2^26, so the last place of the root is at least 2^-26, and `rounded`
+    // is at most one unit too large.
     const auto rounded =
         static_cast<std::uint64_t>(__builtin_sqrt(static_cast<double>(radicand)) * 0x1p26);
     Root root{rounded, static_cast<__int128>(static_cast<Wide>(radicand) << 52) -
@@ -144,8 +146,8 @@ APSCOPE_HD bool is_finite(double x) {
     return (bits_cast<std::uint64_t>(x) & ~sign_bit<double>) < infinity_bits<double>;
 }
 
-// Returns whether the operands are special (infinite, NaN, or zeros that make the result zero or
-// infinite), so that fp64's result is correct.
+// Returns whether the operands are special (infinite, NaN, a negative radicand, or zeros that make
+// the result zero or infinite). Then fp64's own result is correct.
 template <Operation Op>
 APSCOPE_HD bool is_special(double a, double b, double c) {
     if constexpr (Op == Operation::sqrt) return !(is_finite(a) && a > 0);
@@ -166,7 +168,7 @@ APSCOPE_HD double special_result(double a, double b, double c, bool down) {
     return to_odd<Op>(a, b, c, down);
 }
 
-// Arithmetic on any fp64 numbers: one operation, one rounding.
+// Computes one operation on any fp64 numbers and rounds the exact result once to the cast's format.
 template <Operation Op, RoundingMode M>
 APSCOPE_HD double operate_wide(double a, double b, double c, const Cast<double>& cast,
                                std::uint64_t random) {

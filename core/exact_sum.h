@@ -1,19 +1,19 @@
 // a + b, rounded once: the hop of an all-reduce.
 //
-// Fast path: the fp64 sum rounded to odd. TwoSum gives the rounded sum and its exact error; if the
-// error is not zero and the sum's last bit is even, the sum moves one ulp towards the error. A
-// second rounding of the round-to-odd sum equals one rounding of the exact sum if fp64 has 2 bits
+// The fast path is the fp64 sum rounded to odd. TwoSum gives the rounded sum and its exact error;
+// if the error is not zero and the sum's last bit is even, the sum moves one ulp towards the error.
+// A second rounding of the round-to-odd sum equals one rounding of the exact sum if fp64 has 2 bits
 // more than the format (N + 2 for stochastic rounding with N bits) (Boldo and Melquiond, IEEE TC
-// 57(4), 2008). General path: a wide number, for the stochastic roundings that need more bits than
-// fp64 has.
+// 57(4), 2008). The general path is a wide number (core/wide_number.h), for the stochastic
+// roundings that need more bits than fp64 has.
 #pragma once
 
 #include "core/wide_number.h"
 
 namespace apscope::detail {
 
-// Returns a + b rounded to odd. The operands must come from fp32 (at most 53 significant bits,
-// exponents far inside fp64's range).
+// Returns a + b rounded to odd. The operands must be fp32 numbers, or products of two of them, so
+// that their exponents are far inside fp64's range.
 APSCOPE_HD double add_to_odd(double a, double b) {
     const double sum = a + b;
     const double b_seen = sum - a;
@@ -35,8 +35,9 @@ APSCOPE_HD double sum_to_odd(double a, double b, bool down) {
     return down & opposite & (odd == 0.0) ? -0.0 : odd;
 }
 
-// Returns whether the 53 bits of a round-to-odd number suffice for this rounding. The boundaries of
-// a step in the irregular gap have up to two bits more than those of other steps.
+// Returns whether the 53 bits of a round-to-odd number suffice for the cast's rounding. The
+// boundaries of a step in the irregular gap have up to two bits more than the boundaries of other
+// steps.
 APSCOPE_HD bool odd_suffices(const Cast<double>& cast) {
     return cast.mantissa_bits + 1 + (is_stochastic(cast.rounding) ? cast.random_bits : 0) + 2 +
                (cast.gap_high != 0 ? 2 : 0) <=

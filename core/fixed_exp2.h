@@ -6,7 +6,7 @@
 
 namespace apscope::detail {
 
-// Computes 2^x, where x is within the range of fp64's exponents, infinite or NaN.
+// Returns 2^x; x must be within the range of fp64's exponents, infinite or NaN.
 inline double fixed_exp2(double x) {
     if (!std::isfinite(x)) return x < 0.0 ? 0.0 : x;
     const double k = std::floor(x + 0.5), z = (x - k) * 0.6931471805599453;  // ln 2

@@ -6,7 +6,7 @@
 //      join       lane j += lane j+8, then j+4, j+2, j+1
 //      total      blocks in block order, then workers in rank order
 //
-// Elements past the end of the last block add nothing. This code is compiled without FMA
+// If the last block is shorter, the missing elements add nothing. This code is compiled without FMA
 // contraction.
 #pragma once
 
@@ -39,11 +39,12 @@ APSCOPE_HD double block_sum(std::size_t count, Term&& term) {
     return join_lanes(lane);
 }
 
-// Several sums over the same elements of a block: element i adds to lane[k][i % sum_lanes].
+// K sums over the same elements of a block: in sum k, element i adds to lane[k][i % sum_lanes].
 template <std::size_t K>
 struct LaneSums {
     double lane[K][sum_lanes] = {};
 
+    // Returns sum k; the lanes are not changed.
     APSCOPE_HD double join(std::size_t k) const {
         double l[sum_lanes];
         for (std::size_t j = 0; j < sum_lanes; ++j) l[j] = lane[k][j];

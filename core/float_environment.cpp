@@ -10,8 +10,9 @@ namespace apscope::detail {
 #if defined(__SSE2__)
 // Sets both control words to the values with which a process starts. MXCSR: bits 13-14 are the
 // rounding, 15 flushes results to zero, 6 reads subnormals as zero, 7-12 mask the exceptions, 0-5
-// record them. The x87's: bits 10-11 are the rounding, 0-5 the masks; we do not compute with the
-// x87, but the C library uses its rounding mode when it reads decimals.
+// record them. In the x87's control word, bits 10-11 are the rounding and bits 0-5 the masks.
+// apscope does not compute with the x87, but the C library uses the x87's rounding when it reads
+// decimals.
 FloatEnvironment::FloatEnvironment() {
     std::uint16_t x87 = 0;
     asm volatile("fnstcw %0" : "=m"(x87));

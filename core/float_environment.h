@@ -1,6 +1,6 @@
 // FloatEnvironment sets the floating-point environment of a scope: round to nearest, no subnormal
-// flushed, no exception trapped. Every entry point and every worker thread opens one; the caller's
-// control words are restored at its end.
+// flushed, no exception trapped. Every entry point and every worker thread constructs one; its
+// destructor restores the caller's control words.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ public:
     FloatEnvironment& operator=(const FloatEnvironment&) = delete;
 
 private:
-    std::uint64_t saved_control_ = 0;
+    std::uint64_t saved_control_ = 0;  // the caller's control words, or rounding mode
 };
 
 }  // namespace apscope::detail

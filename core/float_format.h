@@ -1,6 +1,5 @@
-// FloatFormat: a floating-point number system as a value.
-// A format is defined by its fields: limits are derived from them, never stored. A code has the
-// bits
+// FloatFormat: a floating-point number system as a value. The fields define the format; its limits
+// are derived from the fields, never stored. A code has the bits
 //
 //      s eeee mmm        sign (if is_signed), exponent field, stored significand bits
 //
@@ -21,7 +20,8 @@ namespace apscope {
 // The codes that are zero.
 enum class Zero {
     both_signs,  // +0 and -0 (IEEE 754)
-    single,      // +0 only; the code of -0 is free (FNUZ, P3109) or does not exist (unsigned)
+    single,      // +0 only; the code of -0 is a NaN (FNUZ, P3109), a second +0 or does not exist
+                 // (unsigned)
     none,        // code 0 is an ordinary value (E8M0)
 };
 
@@ -46,15 +46,17 @@ struct FloatFormat {
         return (is_signed ? 1 : 0) + exponent_bits + mantissa_bits;
     }
     constexpr int precision() const { return mantissa_bits + 1; }
-    // Exponent of the smallest quantum: that of the subnormals or of the lowest binade.
+    // Exponent of the smallest quantum, which is the quantum of the subnormals or of the lowest
+    // binade.
     constexpr int finest_exponent() const {
         return (subnormals ? subnormal_exponent : emin()) - mantissa_bits;
     }
     // Exponent of the smallest normal number.
     constexpr int emin() const { return subnormals ? 1 - bias : -bias; }
-    // floor(log2(largest finite value)); the "emax" of scale rules.
+    // floor(log2(largest finite value)), which the rules for scales call emax.
     constexpr int emax() const;
     constexpr bool has_nan() const { return nan_codes > 0 || nan_at_negative_zero; }
+    // The number of codes per sign, and the code of the largest finite value.
     constexpr std::uint64_t magnitude_codes() const {
         return std::uint64_t{1} << (exponent_bits + mantissa_bits);
     }
@@ -68,8 +70,8 @@ struct FloatFormat {
     constexpr double largest() const { return magnitude(top_finite_code()); }
     constexpr double smallest_normal() const;    // 0 if the format has no normal number
     constexpr double smallest_positive() const;  // the smallest subnormal if there is one
-    // True if every finite value is an fp32 number. Such formats are stored in fp32, the others in
-    // fp64.
+    // True if every finite value is an fp32 number. The values of such formats are stored in fp32,
+    // the values of other formats in fp64.
     constexpr bool fits_fp32() const;
 
     // Text --------------------------------------------------------------------------------------
@@ -81,8 +83,8 @@ struct FloatFormat {
 // Families of special values: the usual settings of the fields above.
 enum class Specials {
     ieee,            // top exponent field: infinity and NaNs; both zeros
-    fn,              // finite + NaN: the top code of each sign is NaN, no infinity (OCP E4M3)
-    fnuz,            // finite, NaN at the code of -0, one zero
+    fn,              // no infinity; the top code of each sign is NaN (OCP E4M3)
+    fnuz,            // no infinity, NaN at the code of -0, one zero
     finite,          // no NaN, no infinity (OCP FP4 and FP6 elements)
     e8m0,            // unsigned powers of two, top code NaN, no zero (OCP scale)
     p3109_extended,  // IEEE P3109: one zero, one NaN, infinities
@@ -100,13 +102,13 @@ constexpr FloatFormat make_p3109(int storage_bits, int precision, bool is_signed
 constexpr FloatFormat with_bias(FloatFormat f, int bias);
 
 Specials parse_specials(std::string_view name);
-std::string_view specials_names();  // "ieee, fn, ..." for messages
+std::string_view specials_names();  // the names of Specials for messages, "ieee, fn, ..."
 
-// Throws std::invalid_argument with one sentence if the fields contradict each other or the format
-// has a finite value that fp64 does not.
+// Throws std::invalid_argument with one sentence if the fields contradict each other or fp64 cannot
+// represent a finite value of the format.
 void validate(const FloatFormat& format);
-// Throws std::invalid_argument if the format is not stored in fp32. `what` (say, "a scheme") names
-// the part that works on fp32 numbers.
+// Throws std::invalid_argument unless format.fits_fp32(). `what`, such as "a scheme", names the
+// part of apscope that needs fp32 numbers.
 void require_fp32(const FloatFormat& format, std::string_view what);
 
 // Derived from the fields ---------------------------------------------------------------------
@@ -114,8 +116,8 @@ void require_fp32(const FloatFormat& format, std::string_view what);
 namespace detail {
 
 // Returns integer * 2^exponent, for an integer of at most 53 bits. The result is exact if fp64 can
-// represent it, otherwise infinite or cut off. It is assembled from bits, so that a caller who
-// flushes subnormal numbers gets the same.
+// represent it, otherwise it is infinite or truncated. The function assembles the bits of the
+// result, so a processor that flushes subnormal numbers does not change it.
 constexpr double times_power_of_two(std::uint64_t integer, int exponent) {
     if (integer == 0) return 0.0;
     const int width = 64 - std::countl_zero(integer),
@@ -142,7 +144,7 @@ constexpr int floor_log2(double x) {
 
 // Throws with the message "the format NAME has no WHAT".
 [[noreturn]] void refuse_format(const FloatFormat& f, std::string_view what);
-// Returns whether a bias can be used: with any other, every value is outside fp64's range.
+// Returns whether a bias is allowed: with any other bias, every value is outside fp64's range.
 constexpr bool is_bias(int bias) { return bias >= -2200 && bias <= 2200; }
 [[noreturn]] void refuse_bias(int bias);
 [[noreturn]] void refuse_p3109(int storage_bits, int precision, bool is_signed);
@@ -180,8 +182,8 @@ constexpr std::uint64_t FloatFormat::infinity_code() const {
 constexpr std::uint64_t FloatFormat::nan_code() const {
     if (nan_at_negative_zero) return magnitude_codes();
     if (nan_codes == 0) detail::refuse_format(*this, "NaN");
-    // The canonical one of IEEE 754's NaNs has only the quiet bit set. A format with one NaN per
-    // sign has no other.
+    // Of the NaN codes of an IEEE 754 format, the canonical one has only the quiet bit set in its
+    // significand. A format with one NaN code per sign has no other choice.
     return has_infinity ? infinity_code() + (nan_codes + 1) / 2 : magnitude_codes() - 1;
 }
 

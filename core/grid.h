@@ -4,8 +4,8 @@
 //      lifted = x + c                                         to nearest, ties to even, in quanta
 //      r      = lifted - c                                    exact (Sterbenz)
 //
-// The sum has the format's quantum as its last place, subnormal numbers of the format included, so
-// that the hardware rounds to it; c is in the middle of its binade, so x may have either sign; and
+// The last place of the sum is the format's quantum, also where the format is subnormal, so the
+// hardware rounds to that quantum; c is in the middle of its binade, so x may have either sign; and
 // as an integer the sum's bits count quanta, so the other roundings add or subtract one:
 //
 //      up (down)      lifted + 1 (- 1) where r < x (r > x)
@@ -27,11 +27,11 @@ template <class Real>
 struct GridConstants {
     using Bits = BitsOf<Real>;
     Bits least = 0;  // 2^emin
-    Bits lift = 0;   // difference between the bits of a binade and those of its c
+    Bits lift = 0;   // the bits of c minus the bits of 2^max(exponent(x), emin)
 };
 
-template <class Real>
 // The fraction field of 1.5.
+template <class Real>
 inline constexpr BitsOf<Real> grid_half = BitsOf<Real>{1} << (Layout<Real>::fraction_bits - 1);
 
 // Differences of bit patterns: c - c_above_quantum is the quantum, c_times_inverse - c its inverse.
@@ -53,9 +53,10 @@ constexpr GridConstants<Real> make_grid(int emin, int mantissa_bits) {
                 grid_half<Real>};
 }
 
-// Returns whether the addition rounds to this format. The format must have regular spacing down to
-// a zero, ties decided by the significand's parity if the mode uses a parity, two significand bits
-// less than Real has, a c that does not overflow, and quanta that are normal numbers.
+// Returns whether this addition rounds to the format f. The format must be signed, have regular
+// spacing down to a zero, at least two significand bits fewer than Real, a c that does not
+// overflow, and quanta that are normal numbers of Real. If the mode uses a parity, the format must
+// decide ties by the parity of the significand; with to_odd it needs a precision of 2 or more.
 template <class Real>
 bool grid_serves(const FloatFormat& f, const Cast<Real>& cast) {
     constexpr int fraction_bits = Layout<Real>::fraction_bits, bias = Layout<Real>::bias;
@@ -73,7 +74,7 @@ APSCOPE_HD BitsOf<Real> grid_c(BitsOf<Real> field, const GridConstants<Real>& g)
 }
 
 // The smallest magnitude that ties_to_even rounds beyond the largest value: largest + half a
-// quantum if the largest is odd, else the next number of Real.
+// quantum if the significand of `largest` is odd, else the next number of Real above that sum.
 template <class Real>
 APSCOPE_HD BitsOf<Real> first_overflow(const Cast<Real>& cast) {
     using Bits = BitsOf<Real>;
@@ -86,7 +87,8 @@ APSCOPE_HD BitsOf<Real> first_overflow(const Cast<Real>& cast) {
                              (largest_odd ? 0 : 1));
 }
 
-// x rounded to nearest, ties to even, and the sum x + c from which it is computed.
+// `even` is x rounded to nearest, ties to even; `lifted` is the sum x + c from which it is
+// computed.
 template <class Real>
 struct OnGrid {
     Real lifted, even;
@@ -98,8 +100,8 @@ APSCOPE_HD OnGrid<Real> to_grid(Real x, Real c) {
 }
 
 // Rounds x in a deterministic mode, without an upper limit. The sign of a zero result is
-// unspecified. The code uses results of comparisons as numbers, because vectorisers convert these
-// to masks.
+// unspecified. The code uses results of comparisons as numbers, because vectorisers convert such
+// numbers to masks.
 template <RoundingMode M, class Real>
 APSCOPE_HD Real round_to_grid(Real x, Real c) {
     using Bits = BitsOf<Real>;
@@ -133,8 +135,8 @@ APSCOPE_HD Real round_to_grid(Real x, Real c) {
     }
 }
 
-// The bits of a rounding with the sign of x, whose bits are `bits`; a zero has no sign in formats
-// without -0 (zero_sign = 0).
+// Returns the bits of `rounded` with the sign of x; `bits` are the bits of x. In formats without
+// -0, zero_sign is 0, and a zero becomes +0; in others, zero_sign is the sign bit.
 template <RoundingMode M, class Real>
 APSCOPE_HD BitsOf<Real> with_zero_sign(Real rounded, BitsOf<Real> bits, BitsOf<Real> zero_sign) {
     if constexpr (M == RoundingMode::toward_zero || M == RoundingMode::away_from_zero) {

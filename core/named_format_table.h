@@ -8,15 +8,16 @@
 
 namespace apscope {
 
-// IBM's 1-4-3 forward format has no infinity and no NaN; field 0 is an ordinary binade, but code 0
-// is zero.
+// IBM's forward format (1 sign bit, 4 exponent bits, 3 fraction bits) has no infinity and no NaN;
+// exponent field 0 is an ordinary binade, but code 0 is zero.
 constexpr FloatFormat hfp8_forward() {
     FloatFormat f = with_bias(make_format(4, 3, Specials::finite), 11);
     f.subnormals = false;
     return f;
 }
 
-// DLFloat16 is 1-6-9; field 0 is an ordinary binade, and the top code is one merged NaN-infinity.
+// DLFloat16 has 1 sign bit, 6 exponent bits and 9 fraction bits; exponent field 0 is an ordinary
+// binade, and the top code stands for both NaN and infinity.
 constexpr FloatFormat dlfloat16() {
     FloatFormat f = make_format(6, 9, Specials::fn);
     f.subnormals = false;

@@ -17,7 +17,7 @@ namespace apscope {
 
 namespace {
 
-// Names and aliases of the table, in its order; each format's name precedes its aliases.
+// The names and aliases of the formats in the table, in its order; each name precedes its aliases.
 std::vector<std::string_view> all_names() {
     std::vector<std::string_view> names;
     for (const NamedFormat& row : named_formats()) {
@@ -160,8 +160,8 @@ bool means_another(std::string_view name, const FloatFormat& f) {
     return false;
 }
 
-// Refuses a name such as e3m2fnb3. A reader takes it for e3m2fn, because 3 is the usual bias, but
-// the table gives that name to a format with other special values.
+// Refuses a name such as e3m2fnb3. A reader may expect e3m2fn, because 3 is the usual bias, but in
+// the table e3m2fn is a format with other special values.
 void refuse_usual_bias(std::string_view name, const FloatFormat& f) {
     const std::size_t at = name.rfind('b');
     if (at == std::string_view::npos || name.find_first_not_of("0123456789", at + 1) != name.npos)

@@ -8,8 +8,8 @@
 namespace apscope::detail {
 namespace {
 
-// The optimal string alignment distance, by a table over the prefixes of both words, of which three
-// rows are stored.
+// Returns the optimal string alignment distance of two words, from a table over the prefixes of
+// both, of which three rows are stored.
 std::size_t distance(std::string_view a, std::string_view b) {
     std::vector<std::size_t> before, last(b.size() + 1), row(b.size() + 1);
     std::iota(last.begin(), last.end(), std::size_t{0});
@@ -37,7 +37,7 @@ std::string lower(std::string_view word) {
 }  // namespace
 
 std::string did_you_mean(std::string_view word, std::span<const std::string_view> known) {
-    if (word.size() > 64) return "";  // longer than any name, and the work grows with its length
+    if (word.size() > 64) return "";  // longer than any name, and the time grows with the length
     std::size_t fewest = std::max<std::size_t>(1, word.size() / 3);
     std::vector<std::string_view> near;
     for (const std::string_view name : known) {

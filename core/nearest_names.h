@@ -7,8 +7,9 @@
 
 namespace apscope::detail {
 
-// "; did you mean e4m3 or e4m3fn?": the known names with the fewest letters to insert, omit, change
-// or swap with their neighbour, at most three; empty if none is near.
+// Returns a suggestion such as "; did you mean e4m3 or e4m3fn?", with the known names that need the
+// fewest insertions, deletions, replacements and swaps of neighbouring letters, at most three;
+// empty if no name is near.
 std::string did_you_mean(std::string_view word, std::span<const std::string_view> known);
 
 }  // namespace apscope::detail

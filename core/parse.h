@@ -1,5 +1,5 @@
-// Parses numbers in names, specs and their keys, and writes them in messages. The spelling is that
-// of std::from_chars: no blanks, no plus sign, whatever the locale.
+// Parses numbers in names, specs and their keys, and writes them in messages. The syntax is that of
+// std::from_chars: no blanks, no plus sign, the same in every locale.
 #pragma once
 
 #include <algorithm>
@@ -15,11 +15,11 @@
 
 namespace apscope::detail {
 
-// Replaces std::from_chars of double, which libc++ has only since version 20, by the C library.
+// Replaces std::from_chars of double, which libc++ has only since version 20; uses the C library.
 std::from_chars_result read_real(const char* begin, const char* end, double& number);
 
-// Reads a number from the front of a text. Returns nothing, and takes nothing from the text, if
-// there is no number or the type cannot represent it.
+// Reads a number from the front of a text. Removes the number from the text. If there is no number,
+// or the type cannot represent it, returns nothing and leaves the text unchanged.
 template <class Number>
 std::optional<Number> take_number(std::string_view& text) {
     Number number{};
@@ -43,8 +43,8 @@ std::optional<Number> parse_number(std::string_view text) {
     return text.empty() ? number : std::nullopt;
 }
 
-// The value of a key. Throws std::invalid_argument, "KEY=TEXT must be WANTED", unless it is a
-// number for which accept() returns true.
+// Returns the value of a key, read from `text`. Throws std::invalid_argument, "KEY=TEXT must be
+// WANTED", unless the text is a number for which accept() returns true.
 template <class Number, class Accept>
 Number parse_value(std::string_view key, std::string_view text, const Accept& accept,
                    const std::string& wanted) {
@@ -53,14 +53,16 @@ Number parse_value(std::string_view key, std::string_view text, const Accept& ac
     throw std::invalid_argument(std::string(key) + "=" + limits::clipped(text) + " must be " +
                                 wanted);
 }
-// The most elements, bytes or steps that a key takes: 2^40, or 2^30 if long has 32 bits.
+// The largest number of elements, bytes or steps that a key accepts: 2^40, or 2^30 if long has 32
+// bits.
 inline constexpr long largest_count = 1L << std::min(40, std::numeric_limits<long>::digits - 1);
 // The shortest decimal that reads back as the number.
 std::string shortest(double number);
-// The text "auto or " for a key that also takes the word auto; empty without a word.
+// The word and " or ", for the message about a key that also accepts this word ("auto or "); empty
+// if the word is empty.
 std::string word_or(std::string_view word);
 // Parse an integer and a finite number from min to max, inclusive; both throw std::invalid_argument
-// for any other text.
+// for any other text. The message also names `word`, if it is not empty, as a possible value.
 long parse_integer(std::string_view key, std::string_view text, long min, long max,
                    std::string_view word = {});
 double parse_real(std::string_view key, std::string_view text, double min,

@@ -17,7 +17,7 @@ struct PhiloxKey {
     std::uint32_t low, high;
 };
 
-// Applies the ten rounds to a counter's words.
+// Applies the ten rounds of Philox4x32 to a counter.
 APSCOPE_HD PhiloxBlock philox(PhiloxBlock counter, PhiloxKey key) {
     for (int round = 0; round < 10; ++round) {
         const std::uint64_t product0 = std::uint64_t{0xD2511F53} * counter.word[0];
@@ -35,14 +35,16 @@ APSCOPE_HD PhiloxBlock philox(PhiloxBlock counter, PhiloxKey key) {
 //
 //      counter word   3              2        1                0
 //                     stage | hop    worker   element block (64 bits)
-// A block has words for 8 elements with up to 16 bits each, 4 with up to 32, 2 with up to 64: slot
-// j of a block is its j-th run of 16, 32 or 64 bits, least significant word first.
+// A block has 128 random bits: for 8 elements if an element needs at most 16 bits, for 4 if it
+// needs at most 32, else for 2. Slot j of a block is its j-th run of 16, 32 or 64 bits, least
+// significant word first.
 struct RandomStream {
     PhiloxKey key;
     std::uint32_t worker;
-    std::uint32_t stage_and_hop;
-    int random_bits;
+    std::uint32_t stage_and_hop;  // see stage_and_hop() below
+    int random_bits;              // bits per random word, 1 to 64
 
+    // The number of slots of a block.
     APSCOPE_HD static int slots(int random_bits) {
         return random_bits <= 16 ? 8 : random_bits <= 32 ? 4 : 2;
     }
@@ -67,14 +69,15 @@ struct RandomStream {
         return value & ~std::uint64_t{0} << (64 - random_bits);
     }
 
+    // The random word of an element, left-aligned in 64 bits.
     APSCOPE_HD std::uint64_t at(std::uint64_t element) const {
         const int n = slots(random_bits);
         return slot(block(element / n), static_cast<int>(element % n));
     }
 };
 
-// The random words of one element: word 0 is the stream's, and word k > 0 that of the stream with
-// stage `deeper` and hop k, which a rounding needs once in 2^(64 k) times.
+// The random words of one element. Word 0 comes from `stream`, and word k > 0 from the same stream
+// with stage `deeper` and hop k; a rounding needs word k with probability 2^(-64 k).
 inline constexpr std::uint32_t deeper_stage = 3u << 28;  // Stage::deeper
 struct StreamWord {
     const RandomStream* stream;  // a stream of 64 random bits
@@ -86,27 +89,27 @@ APSCOPE_HD std::uint64_t random_digits(const StreamWord& word, int index) {
     return stream.at(word.element);
 }
 
-// The stage of a replay at which a word is drawn.
+// The stage of a computation at which a random word is drawn.
 enum class Stage : std::uint32_t {
     quantize = 0,  // apscope.quantize on an array
     wire = 1,      // a worker rounds its message
     reduce = 2,    // a hop rounds a partial sum; hops are counted from 0
-    deeper = 3,    // further digits, where 64 bits do not decide a rounding
-    level = 4,     // the key with which a part of a hierarchy draws its words
+    deeper = 3,    // further digits, if 64 bits do not decide a rounding
+    level = 4,     // the key for the random words of a part of a hierarchy
 };
 APSCOPE_HD std::uint32_t stage_and_hop(Stage stage, std::uint32_t hop) {
     return static_cast<std::uint32_t>(stage) << 28 | hop;
 }
 
-// The key of part `number` of a hierarchy: the first two words of this block.
+// The key of part `number` of a hierarchy: the first two words of a block with stage `level`.
 APSCOPE_HD PhiloxKey level_key(PhiloxKey key, std::uint32_t number) {
     const PhiloxBlock b = philox({{number, 0, 0, stage_and_hop(Stage::level, 0)}}, key);
     return {b.word[0], b.word[1]};
 }
 
-// Keys. apscope.quantize uses the seed as its key. A replay computes the block philox(counter =
-// (FNV-1a 64 of the tensor's name, step), key = seed). Words 0 and 1 of the block are the key of
-// draw 0; word 2 plus d, and word 3, are the key of draw d > 0.
+// apscope.quantize uses the seed as its key. A replay computes the block philox(counter = (FNV-1a
+// 64 of the tensor's name, step), key = seed). Words 0 and 1 of the block are the key of draw 0;
+// word 2 plus d, and word 3, are the key of draw d > 0.
 APSCOPE_HD PhiloxKey seed_key(std::uint64_t seed) {
     return {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)};
 }

@@ -68,7 +68,7 @@ void require_counted(RoundingMode mode, std::string_view what) {
 void validate(const Projection& projection, const FloatFormat& format) {
     const bool integer_count = projection.rounding == RoundingMode::stochastic_b ||
                                projection.rounding == RoundingMode::stochastic_c;
-    const int most = integer_count ? 62 : 64;  // the count is rounded, which needs two bits more
+    const int most = integer_count ? 62 : 64;  // rounding the count needs two bits more
     if (projection.random_bits < 1 || projection.random_bits > most) {
         throw error("random_bits=" + std::to_string(projection.random_bits) +
                     " is not between 1 and " + std::to_string(most) +
@@ -86,7 +86,7 @@ void validate(const Projection& projection, const FloatFormat& format) {
                         " is not; use 'saturate' or 'ieee'",
                     ErrorKind::unsupported);
     }
-    // Compared as bits: a caller may flush subnormal numbers.
+    // The bits are compared, because the caller's environment may flush subnormal numbers.
     const bool has_normal = std::bit_cast<std::uint64_t>(format.smallest_normal()) != 0;
     if (projection.underflow != Underflow::gradual && !has_normal) {
         throw error("underflow='" + std::string(to_string(projection.underflow)) +

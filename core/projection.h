@@ -25,12 +25,13 @@ constexpr bool clamps(Overflow overflow) {
     return overflow == Overflow::saturate || overflow == Overflow::propagate;
 }
 
-// The result for magnitudes below the format's smallest normal number. With `gradual`, a format
-// without subnormals rounds them to zero or to its smallest number.
+// The result for magnitudes below the format's smallest normal number. With `gradual`, these
+// magnitudes round to zero or to the smallest number if the format has no subnormals.
 enum class Underflow {
     gradual,       // subnormal numbers, if the format has them
-    flush_result,  // a rounded result below that number becomes a zero of its sign
-    flush_input,   // an input below that number counts as a zero of its sign, before rounding
+    flush_result,  // a rounded result below the smallest normal number becomes a zero of its sign
+    flush_input,   // an input below the smallest normal number becomes a zero of its sign before
+                   // rounding
     flush_both,    // flushes inputs and results; for a cast, the same as flush_input
 };
 inline constexpr int underflow_count = 4;
@@ -62,13 +63,14 @@ std::string_view to_string(Underflow underflow);
 // Parse the names that to_string() returns, and synonyms: for rounding those of rounding_mode.h, in
 // upper or lower case and with or without _ and -, as in specs; `saturate_finite` for `saturate`,
 // `saturate_propagate` for `propagate`. Any other text throws std::invalid_argument, also
-// `nearest`, which does not say where ties go.
+// `nearest`, which does not define the rounding of ties.
 RoundingMode parse_rounding(std::string_view name);
 Overflow parse_overflow(std::string_view name);
 Underflow parse_underflow(std::string_view name);
 
-// Throws std::invalid_argument if the mode is stochastic_exact, which only a cast can apply,
-// because a quotient or a root has no last digit. `what` names the operation.
+// Throws std::invalid_argument if the mode is stochastic_exact. Only casts support this mode,
+// because it needs all digits of a number, and a quotient or a root has no last digit. `what` names
+// the operation.
 void require_counted(RoundingMode mode, std::string_view what);
 
 struct FloatFormat;

@@ -11,7 +11,7 @@ BitsOf<Real> bits_of(double value) {
     return bits_cast<BitsOf<Real>>(static_cast<Real>(value));
 }
 
-// Returns whether this mode rounds an overflow of this sign to the largest finite magnitude.
+// Returns whether the mode rounds an overflow of the given sign to the largest finite magnitude.
 bool shrinks(RoundingMode mode, bool negative) {
     switch (mode) {
         case RoundingMode::toward_zero:
@@ -22,8 +22,8 @@ bool shrinks(RoundingMode mode, bool negative) {
     }
 }
 
-// The first magnitude inside the irregular gap that rounds up, or the gap's upper end. It is
-// searched by bisection, because rounding is monotone.
+// The smallest magnitude inside the irregular gap that rounds up, or the gap's upper end if none
+// does. Rounding is monotone, so bisection finds this magnitude.
 template <class Real>
 BitsOf<Real> gap_up(const Cast<Real>& cast, bool negative) {
     BitsOf<Real> low = cast.gap_low, high = cast.gap_high;
@@ -61,8 +61,8 @@ Cast<Real> make_cast(const FloatFormat& f, const Projection& p) {
     c.input_floor = p.flushes_input() ? bits_of<Real>(f.smallest_normal()) : 0;
     c.result_floor = p.flushes_result() ? bits_of<Real>(f.smallest_normal()) : 0;
     if (p.keep_payload && f.is_signed && f.nan_codes > 0 && !f.nan_at_negative_zero) {
-        // With one NaN per sign, the sign is kept; with IEEE 754's NaNs, also as many payload bits
-        // as codes have.
+        // If the format has one NaN per sign, a NaN keeps its sign. If it has IEEE 754's NaNs, a
+        // NaN also keeps as many payload bits as the codes have.
         const bool has_payloads = f.has_infinity && f.nan_codes + 1 == std::uint64_t{1}
                                                                            << f.mantissa_bits;
         const int lost = Layout<Real>::fraction_bits - f.mantissa_bits;
@@ -79,8 +79,9 @@ Cast<Real> make_cast(const FloatFormat& f, const Projection& p) {
         c.gap_high = bits_of<Real>(f.magnitude(first_normal));
         c.gap_low_odd = (first_normal - 1) & 1;
     } else if (!f.subnormals && (f.zero != Zero::none || f.mantissa_bits > 0)) {
-        // There is no value between 0 and the smallest one, although the quantum there is finer.
-        // (At precision 1 without a zero the two coincide: E8M0.)
+        // There is no value between 0 and the smallest one, although the quantum there is finer. (A
+        // format of precision 1 without a zero, such as E8M0, is excluded: its quantum equals its
+        // smallest value.)
         c.gap_high = bits_of<Real>(f.smallest_positive());
     }
     if (c.gap_high != 0 && !is_stochastic(p.rounding)) {

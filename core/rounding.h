@@ -1,16 +1,15 @@
-// The one rounding rule.
-// All rounding code in apscope (the scalar reference, the vector loops, the CUDA kernels and the
-// tests) calls round_to_format() or is proved equal to it for all inputs. The format is data (a
-// Cast, derived from a FloatFormat and a Projection), the rounding mode a template argument, so
-// that a loop over elements has no branch on it.
+// The rounding rule. All rounding code in apscope (the scalar reference, the vector loops, the CUDA
+// kernels and the tests) calls round_to_format() or is proved equal to it for all inputs. The
+// format is data (a Cast, derived from a FloatFormat and a Projection), the rounding mode a
+// template argument, so that a loop over elements has no branch on it.
 //
 //      x = (-1)^sign * significand * 2^ulp_exponent
 //
 //      significand   1xxxxxxxx|rrrrrrrrrrrrrr      kept | discarded ("rest"), `shift` bits wide
 //
 // The quantum of the result is 2^(max(floor(log2|x|), emin) - mantissa_bits). The kept part grows
-// by one unit if round_up() says so; a carry runs into the exponent field automatically, because
-// the result is formed in place in the bits of x.
+// by one unit if round_up() returns true; a carry runs into the exponent field automatically,
+// because the result is formed in place in the bits of x.
 #pragma once
 
 #include <cassert>
@@ -32,7 +31,7 @@ template <class Real>
 struct Cast {
     using Bits = BitsOf<Real>;
     RoundingMode rounding;
-    bool saturates;       // finite numbers beyond the largest become the largest
+    bool saturates;       // finite numbers beyond the largest value become the largest value
     int mantissa_bits;    // stored significand bits of the target
     int emin;             // exponent below which the quantum no longer shrinks
     int bias;             // exponent bias, for the parity of codes at precision 1
@@ -47,7 +46,7 @@ struct Cast {
     Bits gap_up_positive, gap_up_negative;  // deterministic modes: the smallest magnitude in the
                                             // gap that rounds up, per sign
     Bits exact_zero;     // result for a zero, without the sign of -0; 0 if the format has zero
-    Bits rounded_zero;   // the same, for a magnitude that rounds to zero
+    Bits rounded_zero;   // result for a magnitude that rounds to zero, without the sign of -0
     Bits negative_zero;  // the sign bit if the format has a -0, else 0
     Bits overflow_positive, overflow_negative;  // result of a finite overflow, per sign
     Bits infinite_positive, infinite_negative;  // result for an infinity, per sign
@@ -62,8 +61,8 @@ struct Cast {
 };
 
 // Most casts have no irregular gap, flush nothing and keep no payload. For such a Cast,
-// assume_plain<true>() tells the compiler that these fields are 0, so the vector code omits these
-// steps.
+// assume_plain<true>() tells the compiler that the fields for these cases are 0, so the vector code
+// omits the steps for them.
 template <class Real>
 APSCOPE_HD bool is_plain(const Cast<Real>& c) {
     return c.gap_high == 0 && c.input_floor == 0 && c.result_floor == 0 && c.nan_kept == 0;
@@ -76,8 +75,8 @@ APSCOPE_HD Cast<Real> assume_plain(Cast<Real> c) {
 
 // Returns whether the magnitude `kept + rest / 2^shift` units rounds to kept + 1. `odd` is the
 // parity of kept (or of its code, depending on the format): 0 or 1 as a number, because vectorisers
-// support no conversion to bool except a comparison. `one` is 1 (see Cast); `random` has N bits,
-// left-aligned.
+// support no conversion to bool except a comparison. `one` is 1 (see Cast). `capped_shift` is the
+// shift, limited to the width of Word. `random` has N bits, left-aligned.
 template <RoundingMode M, class Word, class Random>
 APSCOPE_HD bool round_up(Word one, Word rest, int shift, Word capped_shift, Word odd, bool negative,
                          int random_bits, const Random& random) {
@@ -106,7 +105,7 @@ APSCOPE_HD bool round_up(Word one, Word rest, int shift, Word capped_shift, Word
     }
 }
 
-// floor(log2(magnitude)) of nonzero, finite bits.
+// Returns floor(log2(magnitude)); the magnitude, given as its bits, is finite and not zero.
 template <class Real>
 APSCOPE_HD int exponent_of(BitsOf<Real> magnitude) {
     using L = Layout<Real>;
@@ -130,12 +129,12 @@ APSCOPE_HD int exponent_of(BitsOf<Real> magnitude) {
     }
 }
 
-// The neighbours of a magnitude strictly inside the irregular gap are its two ends.
+// Rounds a magnitude strictly inside the irregular gap to one of the two ends of the gap.
 template <RoundingMode M, class Real, class Random>
 APSCOPE_HD BitsOf<Real> round_in_gap(BitsOf<Real> magnitude, bool negative, const Cast<Real>& cast,
                                      const Random& random);
 
-// The magnitude rounded with an unbounded exponent range above, as bits of Real.
+// Returns the rounded magnitude, as bits of Real, without an upper limit of the exponent.
 template <RoundingMode M, class Real, class Random>
 APSCOPE_HD BitsOf<Real> round_magnitude(BitsOf<Real> magnitude, bool negative,
                                         const Cast<Real>& cast, const Random& random) {
@@ -149,7 +148,7 @@ APSCOPE_HD BitsOf<Real> round_magnitude(BitsOf<Real> magnitude, bool negative,
     const int exponent = exponent_of<Real>(magnitude);
     const int quantum_exponent = (exponent > cast.emin ? exponent : cast.emin) - cast.mantissa_bits;
     const int shift = quantum_exponent > ulp_exponent ? quantum_exponent - ulp_exponent : 0;
-    // For shifts of fraction_bits + 2 and more, nothing is kept and the rest is less than half a
+    // For shifts of fraction_bits + 2 and more, the kept part is 0 and the rest is less than half a
     // unit. `capped` has the width of the shifted value, as vector shifts require.
     const Bits capped = static_cast<Bits>(shift < fraction_bits + 2 ? shift : fraction_bits + 2);
     const Bits kept = significand >> capped;
@@ -164,8 +163,8 @@ APSCOPE_HD BitsOf<Real> round_magnitude(BitsOf<Real> magnitude, bool negative,
     return select(capped <= fraction_bits, rounded, select(up, cast.quantum, Bits{0}));
 }
 
-// Overflow, zero and sign: the last steps, common to casts and sums. Every step is a selection,
-// never a branch, so that loops over the rule become vector code.
+// Applies the overflow, the zeros and the sign: the last steps of casts and sums. Every step is a
+// selection, never a branch, so that compilers vectorise loops over the rule.
 template <class Real>
 APSCOPE_HD BitsOf<Real> finish(BitsOf<Real> rounded, BitsOf<Real> magnitude, BitsOf<Real> sign,
                                const Cast<Real>& cast) {
@@ -188,8 +187,8 @@ APSCOPE_HD BitsOf<Real> finish(BitsOf<Real> rounded, BitsOf<Real> magnitude, Bit
                   nan_bits<Real> | ((magnitude | sign) & cast.nan_kept), result);
 }
 
-// The rounding rule. Only stochastic modes use `random`: N bits, left-aligned in 64, or for
-// stochastic_exact a StreamWord (core/philox.h).
+// Rounds x to the cast's format: the rounding rule. Only stochastic modes use `random`, which has N
+// bits, left-aligned in 64; for stochastic_exact it is a StreamWord (core/philox.h).
 template <RoundingMode M, class Real, class Random>
 APSCOPE_HD Real round_to_format(Real x, const Cast<Real>& cast, const Random& random) {
     using Bits = BitsOf<Real>;
@@ -244,7 +243,8 @@ APSCOPE_HD GapPlace gap_place(BitsOf<Real> magnitude, const Cast<Real>& cast) {
 // Removes the next 64 binary digits from the position and returns them; `below` says whether any
 // digit after them is not zero.
 APSCOPE_HD Eta next_digits(GapPlace& place) {
-    if (place.drop > 64) {  // below 2^-64, because the numerator is less than two denominators
+    if (place.drop > 64) {  // the position is below 2^-64, because the numerator is less than twice
+                            // the denominator
         place.drop -= 64;
         return {0, place.numerator != 0};
     }
@@ -274,7 +274,7 @@ APSCOPE_HD BitsOf<Real> round_in_gap(BitsOf<Real> magnitude, bool negative, cons
     return up ? cast.gap_high : cast.gap_low;
 }
 
-// Host only: derives a Cast; the arguments must have been validated.
+// Derives a Cast, on the host only. The arguments must have been validated.
 template <class Real>
 Cast<Real> make_cast(const FloatFormat& format, const Projection& projection);
 

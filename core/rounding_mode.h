@@ -1,5 +1,5 @@
 // The rounding modes: their names and synonyms, and the direction in which each rounds. This file
-// is the only list of them. A new mode that rounds to nearest needs lines in this file only,
+// is the only list of the modes. A new mode that rounds to nearest needs lines in this file only,
 // because every loop takes the direction of a tie from tie_goes_up().
 #pragma once
 
@@ -20,13 +20,13 @@ enum class RoundingMode {
     away_from_zero,   // inexact: the neighbour with the larger magnitude
     to_odd,           // inexact: the neighbour with the odd significand
     // Stochastic modes take the larger magnitude with a probability that depends on eta, the
-    // discarded fraction. With a random integer R of N bits they take it if count + R >= 2^N, where
-    // count is
+    // discarded fraction. With a random integer R of N bits, the larger magnitude is taken if count
+    // + R >= 2^N; count is
     stochastic,        //   floor(eta 2^N)                    P3109 StochasticA
     stochastic_b,      //   floor(eta 2^N + 1/2)              P3109 StochasticB
     stochastic_c,      //   eta 2^N to nearest, ties to even  P3109 StochasticC
     stochastic_equal,  //   2^(N-1) if eta is not 0: both neighbours equally likely
-    stochastic_exact,  // the probability is eta: if U < eta, with as many bits of U as needed
+    stochastic_exact,  // taken if U < eta, U uniform in [0, 1) with as many bits as needed
 };
 
 APSCOPE_HD constexpr bool is_stochastic(RoundingMode mode) {
@@ -38,8 +38,8 @@ namespace detail {
 struct RoundingName {
     RoundingMode mode;
     std::string_view name;
-    // Other names, folded (lower case, without _ and -), each between spaces: those of RISC-V, IEEE
-    // 754, P3109, MPFR, C and NumPy, and common ones.
+    // Other names, folded (lower case, without _ and -), each between spaces: the names in RISC-V,
+    // IEEE 754, P3109, MPFR, C and NumPy, and other common names.
     std::string_view synonyms = "";
 };
 
@@ -78,7 +78,7 @@ static_assert([] {
     return static_cast<int>(RoundingMode::stochastic_exact) + 1 == rounding_mode_count;
 }());
 
-// True for modes that take the nearer neighbour, which differ only at a tie.
+// True for modes that take the nearer neighbour; these modes differ only at ties.
 APSCOPE_HD constexpr bool is_nearest(RoundingMode mode) {
     return mode <= RoundingMode::ties_to_zero;
 }
@@ -105,8 +105,8 @@ APSCOPE_HD constexpr bool asks_sign(RoundingMode mode) {
     return mode == RoundingMode::toward_positive || mode == RoundingMode::toward_negative;
 }
 
-// Calls f.template operator()<M>() with the run-time mode as the compile-time M; on the device too,
-// if f may run there.
+// Calls f.template operator()<M>() with the run-time mode as the compile-time M. It may be called
+// on the device if f can run there.
 #if defined(__CUDACC__)
 #pragma nv_exec_check_disable
 #endif

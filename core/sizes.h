@@ -1,6 +1,6 @@
-// The number of elements of an array, from lengths that a caller gives. Everything that takes a
-// count, a shape or a number of rows multiplies here, because a product that wraps around passes
-// every comparison with the size of an array.
+// The number of elements of an array, from lengths that a caller gives. Every function that accepts
+// a count, a shape or a number of rows multiplies with checked_size(), because a product that wraps
+// around could equal the size of an array by mistake.
 #pragma once
 
 #include <concepts>
@@ -25,9 +25,10 @@ template <std::integral Length>
     throw std::invalid_argument(text + ") " + std::string(reason));
 }
 
-// The product of the lengths; 1 without any. Throws std::invalid_argument for a negative length,
-// and if the product of the lengths other than 0 exceeds the largest std::size_t, so that the
-// product of any of them is one too. `what` names the lengths in the message.
+// The product of the lengths; 1 if there are no lengths. Throws std::invalid_argument for a
+// negative length, and if the product of the lengths other than 0 exceeds the largest std::size_t,
+// so that the product of any subset of the lengths fits too. `what` names the lengths in the
+// message.
 template <std::integral Length>
 std::size_t checked_size(std::span<const Length> lengths, std::string_view what = "the shape") {
     std::size_t nonzero = 1;

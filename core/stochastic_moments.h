@@ -13,6 +13,7 @@ struct RoundingMoments {
     bool defined;     // false if a draw can overflow, or v is not finite
 };
 
+// The moments of one stochastic rounding of v to the cast's format.
 APSCOPE_HD RoundingMoments stochastic_moments(double v, const Cast<double>& cast) {
     const std::uint64_t magnitude = bits_cast<std::uint64_t>(v) & ~sign_bit<double>;
     const double size = bits_cast<double>(magnitude);
@@ -33,7 +34,7 @@ APSCOPE_HD RoundingMoments stochastic_moments(double v, const Cast<double>& cast
         const int quantum_exponent =
             (exponent > cast.emin ? exponent : cast.emin) - cast.mantissa_bits;
         gap = bits_cast<double>(static_cast<std::uint64_t>(quantum_exponent + 1023) << 52);
-        // `rest`, as in core/rounding.h: the bits of v below the quantum.
+        // `rest` has the significand bits of v below the quantum, as in core/rounding.h.
         const int shift = quantum_exponent - (exponent - 52);
         const std::uint64_t significand =
             (magnitude & ((std::uint64_t{1} << 52) - 1)) | std::uint64_t{1} << 52;

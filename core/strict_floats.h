@@ -1,6 +1,6 @@
-// Refuses compiler options that change results. core/bits.h includes this file, and so does all
-// computing code. The fusing of products into sums (-ffp-contract) has no macro;
-// emulation/machine/simd.cpp tests the machine code when the program starts.
+// Refuses compiler options that change results. core/bits.h includes this file, so all code that
+// computes includes it. No macro tells whether the compiler fuses products into sums
+// (-ffp-contract); emulation/machine/simd.cpp tests the machine code when the program starts.
 // core/float_environment.h sets the processor's control words.
 #pragma once
 

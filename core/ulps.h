@@ -13,18 +13,18 @@ APSCOPE_HD Real absolute(Real x) {
     return bits_cast<Real>(bits_cast<BitsOf<Real>>(x) & ~sign_bit<Real>);
 }
 
-// How an error e of a number x is converted to ulps. x and e are in units of U, and the format
+// The way to convert an error e of a number x to ulps. x and e are in units of U, and the format
 // rounds S times the number. `scaled` gives |e| U S 2^-q, multiplied in this order, with q =
 // max(floor(log2(U S |x|)), emin) - m; `shifted` gives the same for U = 1 and S = 2^k, by exponents
 // alone; `none` computes nothing.
 enum class Ulps { none, shifted, scaled };
 
-// The constants from which 2^-q is formed in place: `top` minus the exponent field of U S |x|,
-// which is at least `min`. The format must be one of fp32 numbers.
+// The constants of the conversion. The bits of 2^-q are `top` minus the larger of `min` and the
+// exponent field of U S |x|. All values of the format must be fp32 numbers.
 struct UlpScale {
     std::int64_t min;
-    std::uint64_t top;  // unsigned, because it is beyond the range of a signed number
-    double scale, units;
+    std::uint64_t top;    // unsigned, because it is beyond the range of a signed number
+    double scale, units;  // S and U
 };
 template <Ulps How = Ulps::scaled>
 constexpr APSCOPE_HD UlpScale ulp_scale(int emin, int mantissa_bits, double scale, double units) {
@@ -48,15 +48,15 @@ APSCOPE_HD double in_ulps(double size, double error, const UlpScale& s) {
 }
 
 // Returns whether a number saturated: it is finite, beyond the largest value, and was rounded to
-// that value. `size` is its magnitude and `rounded` that of the result, both in the units of
-// `largest`.
+// that value. `size` is the magnitude of the number and `rounded` the magnitude of the result, both
+// in the units of `largest`.
 template <class Real>
 APSCOPE_HD bool is_saturated(Real size, Real rounded, Real largest) {
     return (size > largest) & (size < bits_cast<Real>(infinity_bits<Real>)) & (rounded == largest);
 }
 
-// Adds 1 to `subnormal` for a nonzero number below the smallest normal one, and 1 to `saturated`
-// for one that saturated.
+// Adds 1 to `subnormal` if the number is not zero and below the smallest normal number, and 1 to
+// `saturated` if it saturated.
 template <class Real, class Count>
 APSCOPE_HD void count_limits(Real size, Real rounded, Real smallest_normal, Real largest,
                              Count& subnormal, Count& saturated) {

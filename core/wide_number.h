@@ -3,12 +3,13 @@
 //
 //      (-1)^negative * significand * 2^unit         significand   0|0|1xxxxxxxxxxxx...xxxs
 //                                                   bit           127 125               0
-// s = 1 means that nonzero bits below it were cut off: the exact number is strictly between the two
-// neighbouring wide numbers, both even. A rounding to precision p with N random bits compares it
-// with the values of the format, their midpoints and the multiples of 2^-N of a step, which have at
-// most p + N + 2 <= 53 + 64 + 2 = 119 bits. A wide number has at least 122 (a root; a quotient has
-// 124, the others 125), so an odd one equals none of those and lies on the same side of each as the
-// exact number: both are rounded to the same value (Boldo and Melquiond, IEEE TC 57(4), 2008).
+// s = 1 means that nonzero bits below bit 0 were cut off: the exact number is strictly between the
+// two neighbouring wide numbers, both even. A rounding to precision p with N random bits compares
+// the number with the values of the format, their midpoints and the multiples of 2^-N of a step,
+// which have at most p + N + 2 <= 53 + 64 + 2 = 119 bits. A wide number has at least 122 (a root; a
+// quotient has 124, the others 125), so an odd wide number equals none of these numbers and lies on
+// the same side of each as the exact number: both are rounded to the same value (Boldo and
+// Melquiond, IEEE TC 57(4), 2008).
 #pragma once
 
 #include "core/rounding.h"
@@ -41,8 +42,8 @@ APSCOPE_HD Significand53 significand53(std::uint64_t magnitude) {
     return {fraction << up, -1074 - up};
 }
 
-// The wide number with its leading one moved to bit 125. A carry of a sum may have put it at bit
-// 126; then the bit shifted out goes into the sticky bit.
+// Returns the wide number with its leading one moved to bit 125. The leading one may be at bit 126
+// after a carry; then the bit that is shifted out is combined with the sticky bit.
 APSCOPE_HD WideNumber aligned(unsigned __int128 significand, int unit, bool negative) {
     const int up = 125 - leading_bit(significand);
     if (up < 0) return {significand >> 1 | (significand & 1), unit + 1, negative};
@@ -59,8 +60,8 @@ APSCOPE_HD WideNumber wide(double x) {
 // The sum of two aligned numbers, or of one and zero. A product has 106 of the 126 bits, an fp64
 // number 53, so the lowest 20 bits of both are zeros. If the smaller one loses bits, it was
 // therefore shifted down by more than 20 places, is below 2^-20 of the larger, and cancels at most
-// one bit: the leading bit of the sum is at 124 or above. Its last bit is sticky, because that of
-// the larger one is 0 and `low` is made odd.
+// one bit: the leading bit of the sum is at 124 or above. The last bit of the sum is sticky,
+// because the last bit of the larger number is 0 and `low` is made odd.
 APSCOPE_HD WideNumber add_aligned(WideNumber x, WideNumber y) {
     using Wide = unsigned __int128;
     if (y.significand == 0) return x;
@@ -87,7 +88,7 @@ APSCOPE_HD int compare_magnitude(const WideNumber& w, std::uint64_t magnitude) {
     return x.significand < y.significand ? -1 : x.significand > y.significand;
 }
 
-// The position of a wide number in the irregular gap, as eta.
+// The position of a wide number in the irregular gap, as a fraction of the gap (eta).
 APSCOPE_HD Eta gap_eta(const WideNumber& w, const Cast<double>& cast) {
     using Wide = unsigned __int128;
     const Significand53 high = significand53(cast.gap_high);
@@ -102,15 +103,15 @@ APSCOPE_HD Eta gap_eta(const WideNumber& w, const Cast<double>& cast) {
     }
     // eta 2^64 = (quotient + rest / denominator) 2^-down
     const Wide quotient = numerator / denominator, rest = numerator % denominator;
-    // At least 7, because w has 125 bits below its leading one.
+    // `down` is at least 7, because w has 125 bits below its leading one.
     const int down = unit - w.unit - 64;
     if (down >= 128) return {0, true};
     return {static_cast<std::uint64_t>(quotient >> down),
             (quotient & ((Wide{1} << down) - 1)) != 0 || rest != 0};
 }
 
-// The bits of k 2^unit as an fp64 magnitude, or of infinity if it is too large. It must not need
-// rounding.
+// The bits of k 2^unit as an fp64 magnitude, or of infinity if the number is too large. The number
+// must be representable without rounding.
 APSCOPE_HD std::uint64_t assemble(std::uint64_t k, int unit) {
     if (k == 0) return 0;
     const int leading = leading_bit(k), exponent = leading + unit;

@@ -1,8 +1,8 @@
 // The jobs of `apscope bench`: every kernel and its reference ("floor"), in one interleaved run.
 //
-// A visit to a job repeats it until `visit_seconds` have passed and notes the mean time of one
-// call; every round runs all jobs once, so that a slower machine slows all of them. Times are
-// returned; the caller computes medians and ratios.
+// A visit to a job repeats the job until `visit_seconds` have passed, and records the mean time of
+// one call. Every round visits all jobs once, so that a slower machine slows all of them. The
+// functions return times; the caller computes medians and ratios.
 #pragma once
 
 #include <cstddef>
@@ -19,9 +19,9 @@ struct BenchJob {
     // reference.
     std::string floor;
     int threads = 1;
-    double elements = 0;    // per call
-    double bytes = 0;       // read and written per element; 0 if the job counts operations
-    double operations = 0;  // per element: multiply-adds, additions
+    double elements = 0;    // number of elements per call
+    double bytes = 0;       // bytes read and written per element; 0 if the job counts operations
+    double operations = 0;  // multiply-adds or additions per element
     std::function<void()> run;
 };
 
@@ -40,7 +40,8 @@ struct BenchSizes {
 // Makes the jobs whose name contains `only`, their reference jobs, and the arrays of both.
 std::vector<BenchJob> bench_jobs(const BenchSizes& sizes, const std::string& only);
 
-// Calls progress(done, total), both in numbers of visits; an exception from it ends the run.
+// Runs the jobs. progress(done, total) receives numbers of visits; an exception of `progress` ends
+// the run.
 std::vector<BenchTimes> run_bench(std::vector<BenchJob> jobs, int rounds, double visit_seconds,
                                   const std::function<void(std::size_t, std::size_t)>& progress);
 

@@ -38,7 +38,7 @@ __attribute__((target("avx2,fma"))) void chains_avx2(float* sink, int count) {
 }
 #endif
 
-// The same chains for instruction sets without FMA: separate multiplications and additions.
+// The chains for instruction sets without FMA, as separate multiplications and additions.
 void chains_portable(float* sink, int count) {
     float chain[48];
     std::copy_n(sink, 48, chain);

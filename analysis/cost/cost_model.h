@@ -25,6 +25,8 @@ struct CostStage {
     double inter = 0.0, intra = 0.0;
 };
 
+// The cost of one collective operation. Bytes and messages are those of one worker, unless a
+// comment names others.
 struct Cost {
     // The traffic between nodes and, for hierarchies and for collectives placed on nodes (nodes.h),
     // inside a node. Otherwise every worker counts as a node.
@@ -38,7 +40,7 @@ struct Cost {
     // Bytes that the busiest worker of a hierarchy sends inside a node.
     double busiest_inside = 0.0;
     double node = 0.0;        // bytes that the busiest node sends to the others
-    int workers_of_node = 1;  // more than 1 if workers are placed on nodes
+    int workers_of_node = 1;  // workers per node if they are placed on nodes, otherwise 1
 };
 
 // The bytes of one worker's message, of a partial sum and of the result. The side information has
@@ -84,7 +86,7 @@ std::optional<std::pair<CollectiveAlgorithm, int>> collective_of(std::string_vie
 // How a scheme's messages are sent: by which algorithm, and how many bytes.
 struct Way {
     CollectiveAlgorithm collective = CollectiveAlgorithm::ring;
-    int group = 1, rounds = 1;
+    int group = 1, rounds = 1;  // workers in a group; messages in sequence, as in Transport
     MessageBytes bytes;
     // For a hierarchy of two levels: how the groups' complete sums are sent, while the other fields
     // describe the exchange inside `group` workers. With one group, `inside` is true and there is
@@ -94,6 +96,8 @@ struct Way {
 
     Way without_side() const;
 };
+// The way of the messages of a row with this many values, and bytes of payload, side information
+// and statistics on which the workers agree beforehand. None if no algorithm computes the sum.
 std::optional<Way> way_of(const Transport& transport, std::string_view topology, double values,
                           double payload, double side, double agreed, int workers);
 // The cost of a way, by collective_cost().

@@ -5,7 +5,7 @@
 //
 //      lanes     a lane: 16 threads add the 4096 elements of a block, thread j those with
 //                i mod 16 = j, in order of i, so neighbouring threads read neighbouring elements
-//      blocks    a block: adds its 16 lanes, j += j+8, then j+4, j+2, j+1
+//      blocks    a block: adds its 16 lanes, lane j + 8 to lane j, then j + 4, j + 2 and j + 1
 //      total     a quantity: adds the blocks in block order
 //
 // The first two steps store the results quantity by quantity: quantity k of place p is at k *
@@ -93,8 +93,8 @@ struct ErrorLane {
     }
 };
 
-// Rounding: a class of emulation/cuda/cast/group_rounding.h, applied to scaled numbers. Draws:
-// whether it is stochastic and its moments are added up.
+// Rounding: a class of emulation/cuda/cast/group_rounding.h, applied to scaled numbers. Draws: true
+// if the rounding is stochastic and its moments are added up.
 template <class Rounding, bool Draws>
 struct ErrorLaneStep {
     using Real = typename Rounding::Number;

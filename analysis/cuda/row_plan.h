@@ -48,7 +48,7 @@ public:
     double divisor() const { return divisor_; }
     bool has_noise() const { return has_noise_; }
 
-    // The largest need of any task, per block of elements.
+    // The numbers that the task with the largest need stores per block of elements.
     std::uint64_t lane_doubles() const { return lane_doubles_; }
     std::uint64_t slots() const { return slots_; }
     std::uint64_t draw_doubles() const { return draw_doubles_; }
@@ -61,7 +61,7 @@ public:
     std::uint64_t row_floats() const { return static_cast<std::uint64_t>(workers_) * sum_block; }
     std::uint64_t bytes() const;
 
-    // Sums of zero; add() then adds the results of a piece to them, block by block.
+    // Returns totals of zero, to which add() adds the results of a piece, block by block.
     std::vector<RowTotals> no_totals(std::uint64_t elements) const;
     void add(const std::vector<double>& results, std::uint64_t blocks,
              std::vector<RowTotals>& totals) const;

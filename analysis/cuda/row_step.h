@@ -12,8 +12,8 @@
 //      errors       a noise block     the squared errors of a result, added up from its lanes
 //      ratios       a block           their ratios to the noise, multiplied
 //                                     (emulation/allreduce/batch_noise.h)
-//      draws        a lane            the same hops, the result kept; then the statistics of all K
-//                                     draws together
+//      draws        a lane            the same hops, whose result is stored; then the statistics of
+//                                     all K draws together
 //      join         a quantity        the 16 lanes of a block, added
 //
 // A lane is a place of the fixed-shape sums (core/fixed_shape_sum.h): place p adds the elements of
@@ -75,7 +75,7 @@ struct WireCast {
         return narrow ? rounded * scale.scale : rounded;
     }
     APSCOPE_HD double value_of(float rounded) const { return narrow ? rounded : decode(rounded); }
-    // The error of x, given the number stored for it.
+    // The error of x, from the number `rounded` that is stored for x.
     APSCOPE_HD SentError error(double x, float rounded) const {
         return sent_error(
             x, value_of(rounded),
@@ -119,7 +119,7 @@ struct WireStep {
     Rounding rounding;  // its stream differs per worker
     WireCast cast;
     PhiloxKey key;
-    // whether to sum the moments of the roundings, for the result row of the messages
+    // True: the moments of the roundings are added up, for the result row of the messages.
     bool moments;
     float* rounded;  // in the layout of `rows`
     double* lanes;   // worker w's place p at w * places + p; null: only values are stored
@@ -179,7 +179,8 @@ struct MomentsStep {
     }
 };
 
-// The inputs of ErrorSplit other than a result: rows of piece.count numbers.
+// The inputs of ErrorSplit other than a result: the exact sums of the messages, and the errors of
+// these sums due to underflow (`lost`) and saturation (`clipped`); rows of piece.count numbers.
 struct SplitRows {
     double *exact, *lost, *clipped;
 };
@@ -209,7 +210,7 @@ struct SplitStep {
     }
 };
 
-// One reduced row: how the workers' codes become a result.
+// A reduced row: the way in which the workers' codes become a result.
 struct ReducedRow {
     enum class Kind : std::int32_t { exact, gather, hops };
     Kind kind;

@@ -37,14 +37,14 @@ struct SourceFacts {
     RowFacts wire;
     std::vector<RowFacts> reduced;  // the exact one first; empty if the item has no reduced rows
     bool skipped = false;           // the step sends nothing
-    // The message is the gradient, rounded element by element to a float grid, so its error can be
-    // split by cause (error_split.h).
+    // True if a message is the gradient, rounded element by element to a float grid, so that its
+    // error can be split by cause (error_split.h).
     bool splits = false;
-    // The workers mean to send something other than the gradient, such as a momentum. Results are
-    // also compared with the values that they mean to send (SentBlock::meant).
+    // True if the workers intend to send values other than the gradient, such as a momentum.
+    // Results are then also compared with the intended values (SentBlock::meant).
     bool compares_intended = false;
-    // The scale for errors in units in the last place, if all elements of a result share one on a
-    // float grid.
+    // The scale for errors in units in the last place, if all elements of a result have the same
+    // scale and are on a float grid.
     std::optional<FloatScale> ulps;
 };
 
@@ -63,8 +63,8 @@ struct SentBlock {
     std::variant<Floats, Doubles, MarkedDoubles> values;
     bool saturates = false;
     std::span<const double> bias, variance;  // moments of each element's rounding; may be empty
-    // Only used if SourceFacts::compares_intended: the values that the worker meant to send, and
-    // those sent.
+    // Only used if SourceFacts::compares_intended: the values that the worker intended to send, and
+    // those that it sent.
     std::span<const double> meant, sent;
 };
 

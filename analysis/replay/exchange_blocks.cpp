@@ -124,8 +124,8 @@ void ExchangeBlocks::look_at(const Exchange& e, std::size_t first) {
         facts_.ulps = scale_on(*limits_, e.scales[0], item_.divisor());
 }
 
-// A message's bias is relative to the value that the worker meant to send; result rows compare with
-// the gradient, so the bias is converted.
+// A message's bias is relative to the value that the worker intended to send; result rows compare
+// with the gradient, so the bias is converted.
 SentBlock ExchangeBlocks::send(std::size_t w, std::size_t first, std::size_t count) {
     const std::size_t at = first - first_;
     const Message& m = e_->sent[w];
@@ -174,8 +174,8 @@ void ExchangeBlocks::read_sent(std::size_t w, std::size_t first, std::span<doubl
     std::copy_n(e_->sent[w].values.data() + (first - first_), y.size(), y.begin());
 }
 
-// The moments of the reduction's own draws if the messages are given: the variance of the result,
-// and its expected value minus the sum of the messages.
+// Adds the moments of the reduction's own draws, conditional on the messages: the variance of the
+// result, and its expected value minus the sum of the messages.
 void ExchangeBlocks::add_sum_moments(std::size_t first, HopMoments& moments) {
     const std::size_t n = moments.bias.size(), at = first - first_;
     const SumMoments& of_exchange = e_->moments;

@@ -22,7 +22,8 @@ public:
     void read_sent(std::size_t w, std::size_t first, std::span<double> y) override;
     void reduce(std::size_t r, std::size_t first, std::span<double> y, HopMoments* hops) override;
 
-    // The same work as a task for a device; only for formats of fp32 numbers and plain topologies.
+    // The work of this source as a task for a device, if the device can do it: only for formats of
+    // fp32 numbers and plain topologies.
     bool supports_device() const;
     RowTask task() const;
     // The facts about the messages of `scheme`, which is this scheme or another with the same sums.

@@ -47,9 +47,10 @@ private:
     bool find_moments(const FloatWire& wire, std::size_t w, std::span<const float> x,
                       BlockBuffers& buffers) const;
 
-    bool draws_,   // rounding is stochastic
-        divides_,  // the scheme divides, which rounds once more, so moments are unknown
-        finds_moments_, wide_;
+    bool draws_,         // rounding is stochastic
+        divides_,        // the scheme divides, which rounds once more, so moments are unknown
+        finds_moments_,  // messages have the moments of their rounding
+        wide_;           // codes are stored even if the decoded values are fp32 numbers
     FloatScale scale_;
     // The cast fused with its statistics, if decoded values are fp32 numbers.
     std::optional<NearestCast> nearest_;

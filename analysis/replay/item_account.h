@@ -1,10 +1,10 @@
 // ItemAccount: computes the result rows of one scheme on one item, block by block. It compares the
 // messages with the gradients and every result with the gradients' sum. Every column of a replay is
 // computed here: the error (error_statistics.h), its parts by cause (error_split.h), its
-// expectation and variance, its ratio to the noise (batch_noise.h), the comparison with what the
-// workers meant to send, and the estimates from K draws (draw_samples.h). The account owns a
-// BlockSource (block_source.h), which supplies messages and sums. A GPU computes the same totals
-// (analysis/cuda/row_step.h); take() takes them in place of blocks.
+// expectation and variance, its ratio to the noise (batch_noise.h), the comparison with the values
+// that the workers intended to send, and the estimates from K draws (draw_samples.h). The account
+// owns a BlockSource (block_source.h), which supplies messages and sums. A GPU computes the same
+// totals (analysis/cuda/row_step.h); take() takes them in place of blocks.
 //
 //      add(first, reference)       adds a block; blocks come in order
 //      take_draw(d, first, count)  for draws that the caller makes: K times, then add_draws()
@@ -45,7 +45,7 @@ struct SentItem {
 // The sums of one row.
 struct RowSums {
     ErrorStatistics statistics;
-    ErrorStatistics intended;  // compares with the values that the workers meant to send
+    ErrorStatistics intended;  // compares with the values that the workers intended to send
     DrawSamples samples;       // empty if the row is not sampled
 };
 
@@ -54,7 +54,7 @@ struct AccountBuffers {
     Buffer<double> lost,            // the exact sum's error due to underflow
         clipped;                    // the exact sum's error due to saturation
     Buffer<double> bias, variance;  // sums over the workers of their messages' moments
-    Buffer<double> intended;        // the divided sum of the values that the workers meant to send
+    Buffer<double> intended;        // the divided sum of the values that workers intended to send
     Buffer<double> exact,           // the result of the exact row
         y;                          // the result of another row
     Buffer<double> result_bias, result_variance;  // the moments of a result
@@ -81,6 +81,7 @@ public:
     void take_draw(std::size_t d, std::size_t first, std::size_t count);
     void add_draws(std::size_t first);
 
+    // Takes the totals that a device computed, in place of add() and of draws.
     void take(RowTotals totals);
 
     std::vector<ResultRow> rows(const SentItem& sent) const;
@@ -95,7 +96,7 @@ private:
     void add_sent(std::size_t w);
     void split(SentBlock& sent);
     void sum_moments(std::size_t w, std::span<const double> bias, std::span<const double> variance);
-    // False for a row other than the last if only the last row is wanted.
+    // False if ItemContext::last_alone excludes reduced row r.
     bool is_wanted(std::size_t r) const { return !item_.last_alone || r + 1 == reduced_.size(); }
     void end_sent();
     void add_result(std::size_t r);
@@ -106,9 +107,10 @@ private:
     ItemContext item_;
     AccountBuffers& buffers_;
     std::unique_ptr<BlockSource> source_;
-    std::vector<RowSums> reduced_;           // one per reduced row
-    std::vector<ErrorStatistics> sent_;      // one per worker
-    std::vector<ErrorStatistics> own_sent_;  // one per worker, or empty
+    std::vector<RowSums> reduced_;       // one per reduced row
+    std::vector<ErrorStatistics> sent_;  // one per worker
+    // The comparisons with the intended values: one per worker, or empty.
+    std::vector<ErrorStatistics> own_sent_;
     std::vector<DrawSamples> sent_samples_;  // one per worker, or empty
     // The current block.
     std::size_t first_ = 0;

@@ -25,12 +25,12 @@ struct ItemContext {
     std::uint64_t seed = 0;
     // K >= 3: moments without a closed form are estimated from K draws.
     int draws = 1;
-    std::span<const Topology> topologies;               // the requested ones, without exact
+    std::span<const Topology> topologies;               // the requested topologies, without exact
     std::span<const std::span<const float>> gradients;  // one row per worker, as recorded
-    // True if only the last topology's row and the wire row are wanted; the wire row then has the
+    // True if only the last topology's row and the wire row are computed; the wire row then has the
     // topology's name, too.
     bool last_alone = false;
-    double stands_for = 1.0;  // elements of the whole tensor per element of a sample
+    double stands_for = 1.0;  // elements of the complete tensor per element of a sample
     // The noise of these gradients; null if the rows have no columns about noise.
     const BatchNoise* noise = nullptr;
     ReductionWindows* windows = nullptr;  // receives the errors for windows of steps, or null

@@ -17,8 +17,9 @@ std::size_t ItemQueue::first_that_fits() {
     return needs_.size();
 }
 
-// Workspaces keep their memory for the next item while half of the budget is free: the kept buffers
-// may have other lengths than the next item needs, and an item also allocates outside of them.
+// Idle workspaces keep their memory for the next item while half of the budget is free. The limit
+// is necessary because the next item may need buffers of other lengths, and because an item also
+// allocates memory outside of its workspace.
 std::unique_ptr<Workspace> ItemQueue::workspace_for(std::size_t need) {
     std::unique_ptr<Workspace> mine;
     if (idle_.empty()) {

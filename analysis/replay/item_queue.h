@@ -36,8 +36,8 @@ private:
     std::size_t budget_;
     std::mutex mutex_;
     std::condition_variable changed_;
-    std::vector<char> taken_;
-    std::size_t first_ = 0;    // all items before this one are taken
+    std::vector<char> taken_;  // per item, 1 once a thread has it
+    std::size_t first_ = 0;    // threads have all items before this one
     std::size_t open_;         // items before this one may begin
     bool failed_ = false;      // `work` threw
     std::size_t running_ = 0;  // number of items

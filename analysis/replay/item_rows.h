@@ -24,8 +24,8 @@ struct Streamed {
     const SchemeParts* scheme;
     const Decision* decision;
     std::span<const Topology> topologies;
-    // The decision is only for the last of `topologies`, or for `exact` if `topologies` is empty;
-    // only that topology's row and the wire row are wanted.
+    // True if the decision is only for the last of `topologies`, or for `exact` if `topologies` is
+    // empty; only the row of this topology and the wire row are then computed.
     bool for_last = false;
 
     const FloatEncoder& encoder() const { return scheme->encoding.float_encoder.value(); }

@@ -70,8 +70,8 @@ private:
     // The result of an item of pass 2.
     struct Made {
         std::vector<std::vector<ResultRow>> rows;  // per step of the item
-        std::optional<ItemNoise> noise;            // if the item is one step
-        std::vector<ItemWindow> windows;           // if the item is all steps
+        std::optional<ItemNoise> noise;            // only of an item of one step
+        std::vector<ItemWindow> windows;           // only of an item of all steps
         std::map<std::string, State> states;
     };
 
@@ -327,7 +327,7 @@ void Replay::select(std::vector<AgreedStatistics> statistics) {
         const ResolvedScheme& resolved = schemes_[s];
         if (!resolved.streams()) continue;
         // The first decisions are for the exact sum. A scheme that looks ahead may decide
-        // differently for each topology, so those follow.
+        // differently for each topology, so the decisions for all topologies follow.
         std::vector<Topology> paths{Topology{}};
         if (resolved.parts().choice.looks_ahead && manifest_.stage == "local")
             paths.insert(paths.end(), common_.begin(), common_.end());

@@ -35,8 +35,10 @@ struct ReplayOptions {
     std::vector<Scheme> schemes;
     std::vector<Topology> topologies;
     std::uint64_t seed = 0;
-    int threads = 0;
-    std::size_t shard = 0, shards = 1;  // this shard has items shard, shard + shards, ...
+    int threads = 0;  // 0: all processors of the process; the number of threads changes no bit
+    // The replay has every `shards`-th item, beginning with item `shard`. The items are those of
+    // work_list.h in an order that does not depend on the shard.
+    std::size_t shard = 0, shards = 1;
     // The items to process, as positions in the list that work_costs() returns; by default all.
     std::optional<std::vector<std::size_t>> items;
     // The results of read_statistics() for the whole selection: pass 1 is left out, and no
@@ -45,8 +47,8 @@ struct ReplayOptions {
     std::size_t memory = 0;  // bytes that tensors may take at once; 0: half of the machine's memory
     // The schemes' memory from an earlier replay, as in ReplayResult::states.
     std::map<std::string, State> states;
-    // True if ReplayResult::states is wanted; otherwise a tensor's memory is freed after its last
-    // step.
+    // True: the schemes' memory is returned in ReplayResult::states. False: a tensor's memory is
+    // freed after its last step.
     bool keeps_states = false;
     int draws = 1;  // K >= 3: moments without a closed form are estimated from K draws
     // True if errors are to be added up over consecutive steps, in ReplayResult::windows. Each
@@ -103,8 +105,8 @@ struct ReplayResult {
 // Throws std::invalid_argument for options that the trace or the memory does not allow.
 ReplayResult replay(const Trace& trace, ReplayOptions options);
 
-// Throws the errors of replay() before anything is read: std::invalid_argument if the memory is too
-// small for one item.
+// Throws the errors that replay() throws before it reads gradients, such as std::invalid_argument
+// if the memory is too small for one item.
 void check_memory(const Trace& trace, ReplayOptions options);
 
 // The results of pass 1 for some (step, tensor) pairs of the selection.

@@ -19,15 +19,15 @@
 
 namespace apscope::detail {
 
-// One scheme that rounds to a format of fp32 numbers. Every worker sends round(scale x); decoding
-// multiplies it by `inverse` or divides it by the scale.
+// One scheme that rounds to a format of fp32 numbers. Every worker sends the code round(scale x);
+// decoding multiplies the code by `inverse` or divides it by the scale.
 struct RowTask {
     FloatScale wire;        // the cast and the scale
     Projection projection;  // the projection of the cast
     // The format of the decoded values if they are fp32 numbers; its cast includes the scale.
     std::optional<FloatFormat> narrow;
-    // If the decoded values can also be added in fp32: the step that rounds each partial sum
-    // (emulation/allreduce/fp32_sums.h).
+    // The step that rounds each partial sum (emulation/allreduce/fp32_sums.h), if the decoded
+    // values can be added in fp32.
     std::optional<StepCast<float>> step;
     double inverse = 1.0;        // 1 / scale for a power of two; 0 for other scales
     Cast<double> accumulator;    // the cast of the hops' sums, also if `step` is given

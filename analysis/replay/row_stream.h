@@ -38,8 +38,8 @@ private:
     std::vector<std::vector<std::vector<ResultRow>>> parts_;  // per step, in any order
     std::vector<std::size_t> left_;  // per step, the number of items whose rows are missing
     std::size_t next_ = 0;           // the first step that was not passed on
-    bool giving_ = false;            // a thread passes on steps, or failed to
-    std::vector<ResultRow> ready_;   // rows for the next call of `take`; for that thread alone
+    bool giving_ = false;            // a thread passes on steps, or `take` threw
+    std::vector<ResultRow> ready_;   // rows for the next call of `take`; only its thread uses them
     bool taken_ = false;             // `take` was called
 };
 

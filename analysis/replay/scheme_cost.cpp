@@ -18,14 +18,14 @@ namespace apscope::detail {
 
 namespace {
 
-// Rows just above a power of two, because transforms are padded to the next one; tensors are
-// matrices, because some schemes compute factors.
+// Tensors are matrices, because some schemes compute factors. Their numbers of rows are just above
+// a power of two, because transforms pad a row to the next power.
 constexpr std::int64_t columns = 64;
 // A scheme that is not streamed works in pieces of up to a megabyte, which stay in cache, so the
 // growth of its memory shows only on larger tensors: many_rows.
 constexpr std::int64_t small_rows = 65, more_rows = 129, many_rows = 2049;
 constexpr std::array<int, 2> workers{2, 4};
-constexpr std::int64_t steps = 2;  // the second step starts with the state that the first one left
+constexpr std::int64_t steps = 2;  // the second step starts with the state after the first
 constexpr int max_draws = 8;       // more draws cost proportionally more
 
 // Random numbers of both signs with magnitudes from 2^-24 to 1.
@@ -136,7 +136,7 @@ SchemeCost cost_of(const ResolvedScheme& scheme, std::span<const Topology> topol
     SchemeCost cost;
     const SchemeParts& parts = scheme.parts();
     if (!parts.defined_as.empty()) {
-        // Rows and messages, and a copy of each in an array of the caller.
+        // The bytes of the rows and messages, and of copies of both in arrays of the caller.
         cost.state.a_value = parts.keeps_state() ? number : 0.0;
         cost.most = {0.0, number * 2.0 * static_cast<double>(topologies.size() + 1), 0.0,
                      number * (10.0 + draws) + 4.0 * cost.state.a_value};
@@ -152,8 +152,8 @@ SchemeCost cost_of(const ResolvedScheme& scheme, std::span<const Topology> topol
     for (const std::size_t r : {0, 1}) {
         for (const std::size_t w : {0, 1}) {
             const auto n = static_cast<std::size_t>(rows[r] * columns);
-            // In a new thread, so that memory that a thread keeps from one tensor to the next is
-            // measured, too.
+            // The probe runs in a new thread, so that buffers that a thread keeps from one tensor
+            // to the next are measured, too.
             const Probe probed = std::async(std::launch::async, probe, n, workers[w], run).get();
             const std::size_t tables = parts.encoding.tables ? parts.encoding.tables(n) : 0;
             most[r][w] =

@@ -10,7 +10,8 @@
 
 namespace apscope::detail {
 
-// A number of bytes that is linear in the elements n and in the workers W.
+// The number of bytes constant + an_element n + a_worker W + a_value n W, for n elements and W
+// workers; at least 0.
 struct Bytes {
     double constant = 0.0, an_element = 0.0, a_worker = 0.0, a_value = 0.0;
 

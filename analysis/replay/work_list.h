@@ -15,12 +15,12 @@ namespace apscope::detail {
 
 struct WorkItem {
     std::size_t tensor = 0;  // index into ReplayOptions::tensors
-    // If given, an index into ReplayOptions::steps: the item is that step, for all schemes without
-    // memory of elements. If empty, the item is the scheme `requested` through all steps in order.
-    // With ReplayOptions::persistence every scheme has such an item, and the items of single steps
-    // compute only the noise.
+    // An index into ReplayOptions::steps if the item is one step, for all schemes without memory of
+    // elements. None if the item is the scheme `requested` through all steps in order. With
+    // ReplayOptions::persistence every scheme has an item of all steps, and the items of single
+    // steps compute only the noise.
     std::optional<std::size_t> step;
-    std::size_t requested = 0;
+    std::size_t requested = 0;  // index into ReplayOptions::schemes, if `step` is empty
 };
 
 class WorkList {
@@ -37,6 +37,7 @@ public:
     // All pairs step * tensors + tensor, in the order of pass 1.
     const std::vector<std::size_t>& order() const { return order_; }
 
+    // True if the item computes the scheme's rows at this step.
     bool includes(const WorkItem& item, const ResolvedScheme& scheme, std::size_t step) const;
     // The number of values that all schemes together visit in the item.
     std::size_t visits(const WorkItem& item) const;
@@ -65,8 +66,8 @@ private:
         return manifest_.tensors[options_.tensors[k]].size();
     }
     // The number of elements that scheme s needs at once for tensor k at step t. If the scheme's
-    // blocks cross tensors and it encodes sums of the bucket as a whole, these are the elements of
-    // the tensor's complete bucket.
+    // blocks cross tensors and the scheme encodes sums of complete buckets, these are the elements
+    // of the tensor's bucket.
     std::size_t at_once(std::size_t s, std::size_t t, std::size_t k) const;
     std::size_t most_at_once() const;  // an upper bound of at_once()
     template <class Visit>

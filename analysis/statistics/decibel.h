@@ -7,7 +7,7 @@
 namespace apscope::detail {
 
 inline double fixed_decibel(double ratio) {
-    return 3.0102999566398120 * fixed_log2(ratio);
-}  // the constant is 10 log10 2
+    return 3.0102999566398120 * fixed_log2(ratio);  // 10 log10 2, times log2
+}
 
 }  // namespace apscope::detail

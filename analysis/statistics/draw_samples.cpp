@@ -15,7 +15,7 @@ void DrawSamples::add_block(std::span<const double> reference,
     for (std::size_t d = 0; d < draws; ++d) {
         draw_error[d] += block_sum(count, [&](std::size_t i) { return y[d][i] - reference[i]; });
     }
-    // Deviations from draw 0, because their sums lose no digits to cancellation.
+    // The sums are of deviations from draw 0, which lose no digits to cancellation.
     const double k = static_cast<double>(draws);
     std::vector<double> sum(count, 0.0), squares(count, 0.0);
     for (std::size_t d = 1; d < draws; ++d) {
@@ -47,8 +47,8 @@ void DrawSamples::merge(const DrawSamples& next) {
 void DrawSamples::fill(ResultRow& row) const {
     if (empty() || !row.count || row.counted != row.count || *row.count == 0) return;
     const double n = static_cast<double>(*row.count), k = static_cast<double>(draw_error.size());
-    // The mean over the draws of sums over the tensor, each divided by n, and the sum of squared
-    // deviations from this mean.
+    // Returns the mean over the draws of sums over the tensor, each divided by n, and the sum of
+    // squared deviations from this mean.
     const auto mean_and_squares = [&](const std::vector<double>& values) {
         double mean = 0.0, squares = 0.0;
         for (const double v : values) mean += v / n;

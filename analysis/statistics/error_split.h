@@ -40,13 +40,14 @@ APSCOPE_HD void update_split(double u, double r, double s, double a, const SumOf
     sum(S::interaction) += 2.0 * (u * (r + s + a) + (r * (s + a) + s * a));
 }
 
-// The error of an x that was sent as y, by class; a pair that is not finite adds nothing.
+// The error of an x that was sent as y: one member is y - x, the others are 0. All are 0 for a pair
+// that is not finite.
 struct SentError {
     double underflow, saturation, rounding;
 };
 APSCOPE_HD SentError sent_error(double x, double y, bool is_saturated) {
     const double e = y - x, error = e - e == 0.0 ? e : 0.0;
-    const double kept = y == 0.0 ? 0.0 : error;  // 0 for x = 0
+    const double kept = y == 0.0 ? 0.0 : error;  // the error of an x that did not become 0
     return {y == 0.0 ? error : 0.0, is_saturated ? kept : 0.0, is_saturated ? 0.0 : kept};
 }
 template <class SumOf>

@@ -18,7 +18,8 @@ bool finite(double v) {
     return (bits_cast<std::uint64_t>(v) & infinity_bits<double>) != infinity_bits<double>;
 }
 
-// How to compute max_ulp: a scale that is a power of two within fp32's range only moves exponents.
+// The way to compute max_ulp. A scale that is a power of two within fp32's range only moves
+// exponents.
 Ulps ulps_of(const FloatScale* s) {
     if (s == nullptr) return Ulps::none;
     const std::uint64_t bits = bits_cast<std::uint64_t>(s->scale);

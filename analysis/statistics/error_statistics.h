@@ -17,7 +17,7 @@ namespace apscope::detail {
 // Inputs of the columns about a float format's limits; absent for other grids.
 struct FloatScale {
     Cast<double> cast;
-    double scale = 1.0;  // S
+    double scale = 1.0;  // the scheme's scale
     // The number in the format is units * scale * x. units is W / D if x was divided by W and the
     // scheme divides by D before it rounds; W or D is 1 without such a division.
     double units = 1.0;
@@ -25,8 +25,8 @@ struct FloatScale {
     double largest = 0.0;          // largest number of the format
 };
 
-// The results of add_block() that depend only on x, for callers that compare several results with
-// it. They are not finite if x is not.
+// The sums of add_block() that depend only on x, for callers that compare several results with the
+// same x. They are not finite if an element of x is not.
 struct ReferenceSums {
     double squared = 0.0, absolute = 0.0;
     std::uint64_t zeros = 0;
@@ -63,10 +63,11 @@ struct ErrorStatistics {
     void add_block(std::span<const Real> x, std::span<const Real> y, const FloatScale* scale,
                    std::span<const double> bias, std::span<const double> variance,
                    const ReferenceSums* known = nullptr);
-    // For the wire only; `codes` are the scaled, rounded values.
+    // Counts subnormal and saturated elements of a wire row; `codes` are the scaled, rounded
+    // values.
     void count_limits(std::span<const double> x, std::span<const double> codes,
                       const FloatScale& scale);
-    // The same counts for values y and limits in the units of x.
+    // Counts subnormal and saturated elements, for values y and limits in the units of x.
     void count_limits(std::span<const float> x, std::span<const float> y, float smallest_normal,
                       float largest);
     // Adds the statistics of the next worker, in rank order.

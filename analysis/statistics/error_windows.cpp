@@ -10,7 +10,8 @@ namespace apscope::detail {
 
 namespace {
 
-// Errors and references, and the sums of their squares; all are 0 where a pair is not finite.
+// Computes the errors and the references, and adds the squares of x and y to their sums. A pair
+// that is not finite counts as two zeros.
 struct FinitePairs {
     static APSCOPE_INLINE void run(const double* x, const double* y, std::size_t count,
                                    double* error, double* reference, double* squares_of_x,
@@ -26,7 +27,7 @@ struct FinitePairs {
     }
 };
 
-// The updates of SGD: the reference, and the result.
+// Computes the two updates of SGD, which are the reference and the result.
 struct Updates {
     static APSCOPE_INLINE void run(const double* reference, const double* error, std::size_t count,
                                    double* of_reference, double* of_result) {
@@ -63,7 +64,7 @@ void WindowSums::stand_for_whole(double elements) {
     adam.multiply(elements);
     const auto of_sample = static_cast<double>(noise_blocks);
     noise_blocks = std::llround(of_sample * elements);
-    // The mean over the blocks does not change.
+    // The sum is scaled so that the mean over the blocks does not change.
     if (of_sample > 0.0) log2_over_noise *= static_cast<double>(noise_blocks) / of_sample;
 }
 
@@ -102,8 +103,8 @@ void ErrorWindows::end_step() {
         length.sums.noise_blocks = static_cast<std::int64_t>(length.over.blocks);
         length.sums.log2_over_noise = length.overflows ? infinity : length.over.sum_log2;
         if (length.overflows) length.sums.squared_error = infinity;
-        // Adam divides by the root of the mean of the squares, and add_updates() by the root of
-        // their sum.
+        // Adam divides by the root of the mean of the squares, but add_updates() divided by the
+        // root of their sum; the products of two updates are corrected by the number of steps.
         length.sums.adam.multiply(static_cast<double>(steps_));
         length.finished.push_back(length.sums);
         length.done = 0;

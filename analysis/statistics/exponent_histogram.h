@@ -12,8 +12,8 @@
 namespace apscope::detail {
 
 struct ExponentHistogram {
-    static constexpr int min_exponent = -149,
-                         max_exponent = 127;  // floor(log2 |x|) of fp32's finite values
+    // The least and the largest floor(log2 |x|) of finite fp32 numbers other than 0.
+    static constexpr int min_exponent = -149, max_exponent = 127;
     std::array<std::uint64_t, max_exponent - min_exponent + 1> finite{};
     std::uint64_t zero = 0, infinite = 0, nan = 0;
     float amax = 0.0f;

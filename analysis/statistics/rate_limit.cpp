@@ -40,9 +40,9 @@ private:
     double total_ = 0.0;
 };
 
-// `sorted` ascends; log2_of[c] is defined for c = 1..n. The intervals (rate_limit.h) begin and end
-// in ascending order, so a merge visits both. At equal places beginnings come first, which adds
-// only intervals of length 0.
+// h(w) of the values `sorted`, which ascend; log2_of[c] is log2 c for c = 1..n. The beginnings and
+// the ends of the intervals (rate_limit.h) are each in ascending order, so a merge visits both. At
+// equal places beginnings come first, which adds only intervals of length 0.
 double entropy(std::span<const double> sorted, std::span<const double> log2_of, double w) {
     const std::size_t n = sorted.size();
     const double half = 0.5 * w, mass = static_cast<double>(n) * w, log2_mass = fixed_log2(mass);

@@ -153,7 +153,7 @@ void stand_for_whole(ResultRow& row, double elements) {
     APSCOPE_NUMBER_COLUMNS(APSCOPE_MULTIPLY, APSCOPE_BITS, APSCOPE_MULTIPLY)
 #undef APSCOPE_MULTIPLY
 #undef APSCOPE_BITS
-    // The mean over the blocks does not change.
+    // The sum is scaled so that the mean over the blocks does not change.
     if (sample.noise_blocks.value_or(0) > 0)
         row.sum_log2_error_over_noise =
             sample.sum_log2_error_over_noise *

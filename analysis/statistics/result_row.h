@@ -21,7 +21,7 @@ struct ResultRow {
     bool wire = false;
 
     using Count = std::optional<std::int64_t>;
-    // The numeric columns. NaN means that the cell is empty: no column has NaN as a value.
+    // The numeric columns. A count without a value and a real number NaN are empty cells.
 #define APSCOPE_COUNT(name, unit, section, pools) Count name;
 #define APSCOPE_BITS(name, unit, section, pools) std::int64_t name = 0;
 #define APSCOPE_REAL(name, unit, section, pools) \
@@ -45,8 +45,8 @@ enum class Moments {
 void fill_columns(ResultRow& row, const ErrorStatistics& statistics, Moments moments,
                   bool float_grid);
 
-// Fills the columns of a dropped step that depend only on the reference, which is compared with
-// itself.
+// Fills the columns of a dropped step that depend only on the reference; `reference` compares the
+// reference with itself.
 void fill_skipped(ResultRow& row, const ErrorStatistics& reference);
 
 // Fills the parts of the squared error for a row whose statistics have them; the cells stay empty
@@ -62,7 +62,7 @@ void fill_noise(ResultRow& row, const OverNoise& over_noise, double noise);
 // the sample. Columns of bits do not change.
 void stand_for_whole(ResultRow& row, double elements);
 
-// Fills the columns of the comparison with what the workers meant to send.
+// Fills the columns that compare the result with the values that the workers intended to send.
 void fill_own(ResultRow& row, const ErrorStatistics& statistics);
 
 }  // namespace apscope::detail

@@ -13,8 +13,8 @@
 namespace apscope::detail {
 
 // Predicates that select the saturated elements of a block. NoneSaturated selects no element,
-// Marked the marked ones, and BeyondLargest those whose |scale x| is above the largest code and
-// whose code is the largest.
+// Marked those with a nonzero mark, and BeyondLargest those whose |scale x| is above the largest
+// code and whose code is the largest.
 struct NoneSaturated {
     APSCOPE_INLINE bool operator()(std::size_t) const { return false; }
 };

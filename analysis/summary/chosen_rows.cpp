@@ -27,9 +27,9 @@ std::vector<std::uint8_t> with_reduced(const RowTable& table) {
     return result;
 }
 
-// Assigns the rows of a scheme's own reductions to topologies: those that other tensors of the
-// scheme have and the row's tensor lacks. If every tensor has its own reduction, the rows count
-// under the joined names of these reductions.
+// Assigns the rows of a scheme's own reductions to topologies, namely those that other tensors of
+// the scheme have and the row's tensor does not have. If every tensor has its own reduction, the
+// rows count under the joined names of these reductions.
 class Covering {
 public:
     Covering(const RowTable& table, std::span<const std::uint32_t> rows, ChosenRows& out)
@@ -48,7 +48,7 @@ public:
         const std::vector<std::uint32_t> pair_of = tensors_.owners(pairs_);
         std::vector<std::vector<std::int32_t>> alone(pairs_.size()), crossing(pairs_.size()),
             own_of_tensor(tensors_.size());
-        // At first, each element has the topologies for which the tensor has rows.
+        // At first, each element of covering_ has the topologies for which the tensor has rows.
         covering_.resize(tensors_.size());
         const auto note = [](std::vector<std::int32_t>& known, std::int32_t code) {
             if (std::ranges::find(known, code) == known.end()) known.push_back(code);
@@ -112,8 +112,8 @@ std::vector<std::uint32_t> every_row(const RowTable& table) {
     return rows;
 }
 
-// Chooses the reduced rows among `rows` and, if `has_reduced` is given, the wire rows of traces
-// that it does not mark.
+// Chooses the reduced rows among `rows` and, if `has_reduced` is not null, the wire rows of traces
+// that `has_reduced` does not mark.
 ChosenRows covered(const RowTable& table, std::span<const std::uint32_t> rows,
                    const std::vector<std::uint8_t>* has_reduced) {
     ChosenRows out;

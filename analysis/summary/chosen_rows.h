@@ -2,8 +2,8 @@
 //
 // In a policy some tensors may have their own reduction. A topology covers all tensors, so the rows
 // of such a tensor are included under each topology that only other tensors of the scheme have. If
-// all tensors have their own reduction, but not the same one, the rows count under the
-// joined names (`gather+vote`).
+// all tensors have their own reductions, but not all the same one, the rows count under the joined
+// names (`gather+vote`).
 #pragma once
 
 #include <cstddef>
@@ -43,8 +43,8 @@ std::vector<std::string> topologies_in_order(const RowTable& table);
 std::string headline_topology(std::span<const std::string> in_order);
 
 ChosenRows all_rows(const RowTable& table);
-// Marks the wire rows of a topology: those with its name, and for tensors that have none the wire
-// rows without a name.
+// Marks the wire rows of a topology: those with its name, and for a tensor without such rows the
+// wire rows without a name.
 std::vector<std::uint8_t> sent_for(const RowTable& table, std::string_view topology);
 std::vector<std::uint32_t> wire_rows(const RowTable& table, std::span<const std::uint32_t> rows,
                                      std::string_view topology);
@@ -54,8 +54,8 @@ ChosenRows whole_sums(const RowTable& table);
 // The rows for comparing schemes: `whole_sums`, and the wire's rows of traces without reduced rows.
 ChosenRows compared_rows(const RowTable& table);
 // One row per trace, scheme, tensor and step: the row of the scheme's own reduction if there is
-// one, otherwise that of `headline_topology`, of another topology, or of `exact`; for traces
-// without reduced rows the wire's.
+// one, otherwise that of `headline_topology`, of another topology, or of `exact`; in traces without
+// reduced rows the wire row.
 ChosenRows headline_rows(const RowTable& table);
 // The rows for pooling by some columns. If by_topology, these are the reduced rows of all
 // topologies, each with all tensors; otherwise those of `headline_rows`. If by_topology or

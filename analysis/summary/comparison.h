@@ -20,6 +20,8 @@ namespace apscope::detail {
 // The numbers of one scheme in one layer at one step, which add up over layers and steps.
 struct Cell {
     Loss loss;
+    // `layers` is 1 if the cell has a cosine. The squared errors are 0 for a skipped row; that of
+    // the `exact` row, which is without the error of the additions, is NaN if it is unknown.
     double cosine = 0, layers = 0, sent_error = 0, exact_error = missing;
     double underflow_wire = missing, nonzero_wire = missing;
     double underflow_reduced = missing, nonzero_reduced = missing;
@@ -61,11 +63,11 @@ std::string name_of(HeldBy held_by);
 struct Against {
     std::string trace, scheme;
     HeldBy held_by;
-    std::optional<Pair> pair;  // if both tables contain it
+    std::optional<Pair> pair;  // none unless both tables contain the scheme
 };
 
-// The reductions that the caller names for the two sides of a comparison. `both` is for a side
-// without `a` or `b`; a scheme that has only its own reduction keeps that reduction.
+// The reductions that the caller names for the two sides of a comparison. `both` applies to a side
+// for which `a` or `b` is absent; a scheme that has only its own reduction keeps that reduction.
 struct Reductions {
     using Name = std::optional<std::string_view>;
     Name both, a, b;
@@ -90,9 +92,9 @@ public:
     // of two tables are matched by name, or if each table has only one trace; layers and steps that
     // occur in only one table are omitted. By default the reduction is the first topology that both
     // have and that is not `exact`. If only one side names a reduction, the other side takes the
-    // same, or its first topology if it lacks that one. `wire`, for both sides, compares the
-    // messages before any sum. Throws std::invalid_argument if no trace has both schemes, and for
-    // an unknown topology.
+    // same one, or its first topology if it does not have that reduction. `wire`, for both sides,
+    // compares the messages before any sum. Throws std::invalid_argument if no trace has both
+    // schemes, and for an unknown topology.
     std::vector<Pair> pairs(std::string_view a, std::string_view b,
                             const Reductions& reductions = {}) const;
 

@@ -28,7 +28,7 @@ public:
         return fill(std::move(name), rows, value, true);
     }
     const std::vector<Column>& columns() const { return columns_; }
-    // The column must exist.
+    // The number of a row in a column, which must exist.
     double operator()(std::string_view name, std::size_t row) const {
         std::size_t i = 0;
         while (columns_[i].name != name) ++i;

@@ -26,9 +26,10 @@ struct Ratio {
 };
 Interval interval_of_ratio(std::span<const Ratio> observed);
 
-// Student's t at 0.975; NaN below one degree of freedom. Cornish and Fisher's expansion in
-// 1 / freedom to the fourth order (Abramowitz and Stegun, 26.7.5), within 0.0005 from 5 degrees on;
-// for fewer, a table of integer degrees, linear in 1 / freedom between them.
+// The 0.975 quantile of Student's t; NaN below one degree of freedom. From 5 degrees on it is
+// computed by Cornish and Fisher's expansion in 1 / freedom to the fourth order (Abramowitz and
+// Stegun, 26.7.5), within 0.0005; for fewer by a table of integer degrees, linear in 1 / freedom
+// between them.
 double student_t(double freedom);
 
 // E[log(v / sigma^2)] of a variance v that is estimated from normal draws: digamma(f / 2) - log(f /

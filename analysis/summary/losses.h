@@ -30,6 +30,8 @@ private:
 };
 
 struct Loss {
+    // Sums of the squared errors and of the squared references; numbers of pairs with overflow, and
+    // of skipped rows.
     double error = 0, reference = 0, overflow = 0, skipped = 0;
     double noise = 0, log2_over_noise = 0, noise_blocks = 0;  // NaN if the noise is unknown
     // The sum of x y, and the sum over the rows of the squared error orthogonal to x; NaN in tables

@@ -16,8 +16,8 @@
 
 namespace apscope::detail {
 
-// When the values that workers agree on before they encode are sent: in one message for all
-// tensors, in one per bucket, or during the step before, at no cost.
+// The messages with the values that workers agree on before they encode: one for all tensors, one
+// per bucket, or one for all tensors that is sent during the step before, at no cost.
 enum class SideMessages { fused, bucket, delayed };
 // Throws std::invalid_argument for another name.
 SideMessages parse_side_messages(std::string_view name);
@@ -32,12 +32,12 @@ struct TimeOptions {
     SideMessages side = SideMessages::fused;
     CollectiveAlgorithm side_collective = CollectiveAlgorithm::ring;
     std::string baseline = "ring";  // topology of the fp32 all-reduce
-    // How the note of a row begins that has no numbers because the trace lacks an input.
+    // The beginning of the note of a row that has no numbers because the trace lacks an input.
     std::string not_measurable;
 };
 
-// The side information of tensors that share messages. If it is one number per tensor, or for
-// several tensors, it does not grow with their size.
+// The side information of tensors that share messages. It does not grow with the size of the
+// tensors if it is one number for each tensor or for several.
 class SideBits {
 public:
     void add(double bits);
@@ -51,12 +51,15 @@ private:
 };
 
 // Tensors of one scheme and topology that share messages. The numbers are means over the steps:
-// `values` and `buckets` are counts, all others bytes.
+// `values` and `buckets` are counts, all others bytes. `agreed` is the side information that the
+// workers agree on beforehand, `travelling` that of the messages themselves.
 struct TimedPart {
     double values = 0, payload = 0, agreed = 0, travelling = 0, buckets = 0;
     std::string reduction, grid;
 };
 
+// Numbers of one step: messages, the bytes that one worker sends, `node_bytes` of the busiest node,
+// and seconds; `side_share` is side_seconds / seconds.
 struct StepTime {
     double messages, payload_bytes, intra_bytes, node_bytes, side_bytes, side_seconds, pass_seconds,
         seconds, side_share;
@@ -71,7 +74,7 @@ std::optional<StepTime> time_of(std::span<const TimedPart> parts, const std::str
 // without numbers. Throws std::invalid_argument for an impossible option, also for nodes that do
 // not divide the workers of a trace.
 struct StepTimes {
-    std::vector<std::uint32_t> first;  // for each row, a row of the table that it includes
+    std::vector<std::uint32_t> first;  // for each row, one of the table's rows that it combines
     std::vector<std::string> topology;
     Figures figures;
 };

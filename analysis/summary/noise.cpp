@@ -77,7 +77,7 @@ Noise::Noise(const std::vector<const NoiseRow*>& rows) {
         }
     }
     for (std::size_t i = 0; i < seen.size(); ++i) {
-        if (seen[i]) continue;  // the step lacks this worker's row
+        if (seen[i]) continue;  // otherwise the step has no row without this worker
         steps_[i / workers_].left[i % workers_] = missing;
         steps_[i / workers_].log2s[i % workers_] = missing;
     }

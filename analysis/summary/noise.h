@@ -17,9 +17,13 @@ namespace apscope::detail {
 // A row of the table of noise: a tensor at a step, with all workers or with one left out.
 struct NoiseRow {
     std::int32_t trace = 0, tensor = 0, role = 0;  // codes of the texts in NoiseTable
-    std::int64_t step = 0, workers = 0;
-    std::optional<std::int64_t> without;
+    std::int64_t step = 0, workers = 0;   // the step's number, and the number of all workers
+    std::optional<std::int64_t> without;  // the worker that is left out; none: no worker
+    // Numbers of blocks of 32 elements: all, those with noise, and those in which only one worker
+    // adds noise.
     std::int64_t blocks = 0, noise_blocks = 0, lone_blocks = 0;
+    // The sum of the squared reference and of the noise; for a row without a worker also the sum
+    // over the blocks of the log2 of its noise divided by that of all workers.
     double squared_reference = 0, noise = 0, log2_ratio = 0;
 };
 
@@ -48,8 +52,8 @@ public:
     Interval typical() const;
 
     // The 95 % interval of a `pooled_error_over_noise`, by the jackknife over the workers, from the
-    // squared error divided by the noise of every step. NaN for fewer than three workers, or if a
-    // step has no noise here.
+    // squared error divided by the noise of every step. NaN for fewer than three workers, or if
+    // these rows have no noise of a step.
     Interval pooled(std::vector<std::pair<std::int64_t, double>> ratio_of_step) const;
 
 private:

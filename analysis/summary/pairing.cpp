@@ -45,7 +45,7 @@ struct SchemeRows {
             if (name != "exact" && !is_own_reduction(name)) crossing.push_back(name);
         }
     }
-    // The wire rows for this topology; for "wire", those of the first topology.
+    // The wire rows of a topology; for "wire", those of the first topology.
     Rows wire_of(std::string_view topology) const {
         if (topology == "wire") topology = crossing.empty() ? "" : crossing.front();
         return wire_rows(*table, all, topology);
@@ -58,7 +58,8 @@ struct SchemeRows {
         }
         return rows;
     }
-    // `requested`, or the scheme's own reduction if the scheme lacks `requested`, as in a summary.
+    // The topology `requested`, or the scheme's own reduction if the scheme does not have that
+    // topology, as in a summary.
     std::string compared_topology(std::string_view requested) const {
         const auto own_reduction = std::ranges::find_if(topologies, is_own_reduction);
         const std::string name = canonical_topology(requested);
@@ -68,14 +69,15 @@ struct SchemeRows {
             return *own_reduction;
         return existing(requested);
     }
-    // The first topology other than the scheme's own and `exact`; if there is none, its own, then
-    // `exact`.
+    // The first topology other than the scheme's own reduction and `exact`; if there is none, the
+    // own reduction, and without one `exact`.
     std::string first_topology() const {
         if (!crossing.empty()) return crossing.front();
         const auto own_reduction = std::ranges::find_if(topologies, is_own_reduction);
         return own_reduction != topologies.end() ? *own_reduction : existing("exact");
     }
-    // The scheme's topology `requested`, given in any spelling; throws if the scheme lacks it.
+    // The name of the scheme's topology `requested`, which may have any spelling; throws if the
+    // scheme does not have it.
     std::string existing(std::string_view requested) const {
         const std::string topology(requested);
         if (holds(topologies, topology)) return topology;
@@ -91,7 +93,7 @@ struct SchemeRows {
     }
 };
 
-// The topologies to compare, if at least one side names its own.
+// The topologies of both sides, if at least one side names its topology.
 std::pair<std::string, std::string> sides_topologies(const SchemeRows& a, const SchemeRows& b,
                                                      const Reductions& requested) {
     if (a.topologies.empty() || b.topologies.empty()) return {"wire", "wire"};

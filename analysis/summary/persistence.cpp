@@ -68,7 +68,7 @@ struct OfLength {
 };
 using OfGroup = std::array<OfLength, window_lengths.size()>;
 
-// The codes of one table's texts in another table; -1 if the other table lacks the text.
+// For each text of one table, its code in another table; -1 if the other table does not have it.
 std::vector<std::int32_t> codes_in(const std::vector<std::string>& texts,
                                    const std::vector<std::string>& others) {
     std::unordered_map<std::string_view, std::int32_t> places;

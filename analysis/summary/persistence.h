@@ -21,7 +21,7 @@ struct WindowRow {
     // Codes of the texts in WindowTable.
     std::int32_t trace = 0, tensor = 0, scheme = 0, topology = 0;
     std::int64_t step = 0,     // number of the first step
-        steps = 0;             // how many steps the window has
+        steps = 0;             // number of steps of the window
     double squared_error = 0,  // infinite with overflow
         noise = 0;             // NaN if unknown
     std::int64_t noise_blocks = 0;

@@ -41,7 +41,7 @@ struct Codes {
 };
 
 struct CodedTexts : Codes {
-    std::vector<std::string> names;  // the texts of the codes
+    std::vector<std::string> names;  // per code, its text
 
     const std::string& operator[](std::size_t row) const {
         return names[static_cast<std::size_t>(of_row[row])];
@@ -51,7 +51,7 @@ struct CodedTexts : Codes {
 // The codes of integers, in order of appearance.
 struct CodedIntegers {
     std::vector<std::int32_t> codes;
-    std::vector<std::int64_t> values;  // the integers of the codes
+    std::vector<std::int64_t> values;  // per code, its integer
 
     explicit CodedIntegers(std::span<const std::int64_t> of_row);
 };
@@ -96,9 +96,9 @@ struct RowTable {
     std::size_t rows = 0;
     CodedTexts trace, tensor, role, scheme, format, topology, note;
     Codes step;
-    std::vector<std::int64_t> steps;  // the numbers of the codes
-    std::span<const std::uint8_t> wire, skipped;
-    // Columns that the table does not have are empty.
+    std::vector<std::int64_t> steps;              // the numbers of the codes of `step`
+    std::span<const std::uint8_t> wire, skipped;  // one flag per row
+    // A column of numbers that the table does not have is of size 0.
     Cells workers;
     std::array<Cells, number_columns.size()> numbers;
 

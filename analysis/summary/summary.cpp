@@ -108,18 +108,18 @@ struct Sums {
     }
 };
 
-// Totals of one row of the summary over its steps: of the steps' NMSE and the number of steps that
-// have one, of their error over noise and the number that have that, and further numbers of steps.
+// Totals of one row of the summary over its steps.
 struct StepTotals {
-    double nmse = 0, with_nmse = 0;
-    double over_noise = 0, with_noise = 0;
-    double skipped = 0, overflowed = 0, gaps = 0;
+    double nmse = 0, with_nmse = 0;  // sum of the steps' NMSE; number of steps with one
+    double over_noise = 0,
+           with_noise = 0;  // sum of their error over noise; number of steps with one
+    double skipped = 0, overflowed = 0, gaps = 0;  // numbers of steps
 };
 
 // The lost gains (Loss::lost_gain) of the layers of a summary's row, each over all steps, added up.
 struct LostGain {
     double sum = 0, layers = 0,
-           lost = 0;  // lost: the number of layers with a gain below one half
+           lost = 0;  // number of layers with a gain below one half
     double mean() const { return quotient(sum, layers); }
 };
 
@@ -144,7 +144,7 @@ struct Group {
     }
 };
 
-// Marks the steps of the summary's rows with a note that the scheme's memory is of an earlier step.
+// Marks the steps at which a row has the note that the scheme's memory is of an earlier step.
 std::vector<std::uint8_t> steps_after_gaps(const RowTable& table, const ChosenRows& rows,
                                            const Groups& steps) {
     std::vector<std::uint8_t> result(steps.size(), 0), such;
@@ -310,8 +310,8 @@ Summary summarized(const RowTable& table, const ChosenRows& rows, std::optional<
         out.topology.push_back(rows.topology_of(i));
     }
     std::vector<StepTotals> totals(count);
-    // For each row of the summary and each of its steps: the number of the step and the error over
-    // noise; the terms of the gain.
+    // For each row of the summary and each of its steps, `ratios` has the number of the step and
+    // the error over noise, and `products` the terms of the gain.
     std::vector<std::vector<std::pair<std::int64_t, double>>> ratios(count);
     std::vector<std::vector<Ratio>> products(count);
     const std::vector<std::uint32_t> owner = steps.owners(groups);

@@ -35,7 +35,8 @@ struct Summary {
     std::vector<std::uint32_t> first;  // for each row, a row of the table with the same names
     std::vector<std::string> topology, format;
     Figures figures;  // those of summary_figures.inc, without its models and places
-    std::vector<std::optional<std::uint32_t>> worst;  // for each row, the table's row of worst_nmse
+    // For each row, the table's row that has worst_nmse; none if the figure is unknown.
+    std::vector<std::optional<std::uint32_t>> worst;
 };
 
 // `batch_factor`: the noise is that of a batch larger by this factor. Without a table of noise, the

@@ -51,7 +51,7 @@ std::vector<std::uint8_t> rows_of_zero_layers(const RowTable& table) {
     const Groups layers = divided(traces, table.tensor);
     const Groups places = divided(layers, table.step);
     // The largest sums among the rows of a layer at a step. The reference of a row with overflow
-    // lacks the pairs that overflow; if all rows overflow, the gradient is larger than any rounding
+    // omits the pairs that overflow; if all rows overflow, the gradient is larger than any rounding
     // error.
     struct Place : LayerSums {
         bool complete = false, overflowed = false;

@@ -18,7 +18,7 @@ bool is_word(char c) {
     return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || byte >= 0x80;
 }
 
-// A text in lower case from the beginning of a word.
+// The rest of a name, in lower case, from the beginning of a word.
 struct At {
     std::string_view rest;
 
@@ -36,7 +36,7 @@ struct At {
         while (end < rest.size() && is_word(rest[end])) ++end;
         return end - i;
     }
-    // word\w*
+    // True if the text at i has the form word\w*.
     bool begins(std::size_t i, std::string_view word) const {
         if (!has(i, word)) return false;
         const std::size_t from = i + word.size();
@@ -44,7 +44,7 @@ struct At {
             if (ends(from + n)) return true;
         return false;
     }
-    // \w*word, where accept(i) says whether the word lies at i.
+    // True if the text begins with \w* and a word; accept(i) is true if the word lies at i.
     template <class Accept>
     bool closes(const Accept& accept) const {
         for (std::size_t i = 0; i <= run(0); ++i)
@@ -60,7 +60,7 @@ bool is_norm(const At& at) {
         if (!at.has(0, word)) continue;
         const std::size_t end = word.size();
         const bool underscore = at.has(end, "_");
-        // Nothing, or one or two of \w, behind an underscore or not.
+        // After the word, and an underscore or none, come at most two of \w.
         for (std::size_t more = 0; more <= (underscore ? 3u : 2u) && more <= at.run(end); ++more)
             if (at.ends(end + more)) return true;
     }
@@ -91,7 +91,8 @@ struct ByName {
     std::string_view role;
     bool (*is)(const At&);
 };
-// The first that holds counts: a norm's bias is a parameter of the norm, a head's bias is a bias.
+// The first entry whose function returns true is the role: a norm's bias is a parameter of the
+// norm, a head's bias is a bias.
 constexpr ByName by_name[] = {{"norm", is_norm},
                               {"bias", is_bias},
                               {"embedding", is_embedding},

@@ -1,6 +1,7 @@
-// A file in memory: large files are mapped, small files read. If another program truncates a mapped
-// file, the missing part reads as zeros; without a handler, the system would end the process with
-// SIGBUS. `check_file_unchanged` throws if a file was changed or truncated.
+// A file in memory: large files are mapped, small files are read. If another program truncates a
+// mapped file, the missing part reads as zeros, through the handler of mapped_ranges.h; without it,
+// the system would end the process with SIGBUS. check_file_unchanged() throws if a file was changed
+// or truncated.
 #pragma once
 
 #include <sys/stat.h>
@@ -48,8 +49,8 @@ public:
     const std::byte* data() const { return data_; }
     std::size_t size() const { return size_; }
     bool mapped() const { return small_.empty() && size_ > 0; }
-    // Releases the pages that lie completely in this range; they are loaded again when they are
-    // read.
+    // Releases the memory of the pages that lie completely in this range. The next read loads them
+    // again.
     void drop_pages(const std::byte* begin, std::size_t length) const;
 
 private:

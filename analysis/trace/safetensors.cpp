@@ -28,7 +28,8 @@ constexpr std::size_t drop_pages_from = std::size_t{1} << 18;
     throw error(one_line(path.string() + ": " + what), ErrorKind::unreadable_file);
 }
 
-// s eeeee mmmmmmmmmm: every fp16 value is an fp32 value; NaN payloads keep their leading bits.
+// The value of an fp16 code, whose bits are s eeeee mmmmmmmmmm, as an fp32 number, which is exact;
+// NaN payloads keep their leading bits.
 float widen_fp16(std::uint16_t code) {
     const std::uint32_t sign = std::uint32_t(code & 0x8000u) << 16;
     const std::uint32_t field = (code >> 10) & 0x1fu, fraction = code & 0x3ffu;

@@ -20,10 +20,9 @@ struct TensorInfo {
     std::string role;  // conv, linear, attention, norm, bias, embedding, head or other
     // Number of elements of the sampled tensor; empty: not a sample.
     std::optional<std::int64_t> sampled_from;
-    std::size_t size() const;
-    std::size_t whole_size() const;
-    // The number of elements of the complete tensor per element of this one.
-    double stands_for() const;
+    std::size_t size() const;        // number of recorded elements
+    std::size_t whole_size() const;  // number of elements of the complete tensor
+    double stands_for() const;       // whole_size() / size()
 };
 
 struct FileInfo {
@@ -59,7 +58,8 @@ enum class Kind { gradient, weights, full_batch, activation_gradient, layer_inpu
 std::string_view to_string(Kind kind);
 Kind parse_kind(std::string_view name);  // throws std::invalid_argument
 
-// "step_00000100", "worker_0003.safetensors" and so on.
+// The names of a step's folder and of its files, such as "step_00000100" and
+// "worker_0003.safetensors".
 std::string step_folder(std::int64_t number);
 std::string file_name(Kind kind, int worker);
 

@@ -92,7 +92,7 @@ void define_sums(apscope::python::Module& m) {
             py::arg("out").noconvert(), py::arg("format"), py::arg("order"), py::arg("accumulate"),
             py::arg("product"), py::arg("projection"), py::arg("seed"), py::arg("threads"));
     };
-    // size: the number of terms; for matrix products, the number of rows of one of a's matrices.
+    // `size` is the number of terms; for matrix products, the number of rows of a matrix of `a`.
     define_products("ordered_dot",
                     [](Numbers a, Numbers b, std::size_t, std::size_t terms, std::span<T> out,
                        const SumOptions& options) { ordered_dot<T>(a, b, terms, out, options); });

@@ -14,7 +14,7 @@ using namespace apscope::python;
 
 namespace {
 
-// A Python function that C++ keeps and any thread may release.
+// A Python function that C++ objects own; any thread may destroy the last owner.
 using Function = std::shared_ptr<py::object>;
 Function keep(py::object f) {
     return {new py::object(std::move(f)), [](py::object* held) {
@@ -48,7 +48,7 @@ Rows rows_of(std::span<const RowReader> readers) {
     return rows;
 }
 
-// The functions that Python gives, as those of a scheme's parts.
+// Converts functions of Python to the parts of a scheme.
 DefinedParts parts_of(const py::dict& functions) {
     const auto part = [&](const char* name) -> Function {
         return functions.contains(name) ? keep(functions[name]) : nullptr;

@@ -39,7 +39,7 @@ FloatFormat from_fields(int exponent_bits, int mantissa_bits, std::optional<int>
     if (bias) f = with_bias(f, *bias);
     if (subnormals) f.subnormals = *subnormals;
     if (subnormal_exponent) f.subnormal_exponent = *subnormal_exponent;
-    if (!f.subnormals) f.subnormal_exponent = 1 - f.bias;  // unused; its default
+    if (!f.subnormals) f.subnormal_exponent = 1 - f.bias;  // the default of the unused field
     if (zero) f.zero = parse_zero(*zero);
     if (nan_codes) f.nan_codes = *nan_codes;
     if (has_infinity == false && f.has_infinity && f.nan_codes > 1 && !nan_codes) {

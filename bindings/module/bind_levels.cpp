@@ -1,4 +1,4 @@
-// Variance-optimal levels.
+// The levels of a quantizer with the least variance.
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 

@@ -55,7 +55,7 @@ py::dict columns(const Trace& trace, const std::vector<Scheme>& schemes, int wor
     return c.take();
 }
 
-// Columns step, tensor, role, kind, exponent and count of the bins that are not empty.
+// The columns step, tensor, role, kind, exponent and count, with a row per bin that is not empty.
 py::dict histogram_columns(const Trace& trace, const std::vector<ItemHistogram>& items) {
     struct Bin {
         const ItemHistogram* item;
@@ -171,8 +171,8 @@ py::dict window_columns(const Trace& trace, const std::vector<Scheme>& schemes,
     return c.take();
 }
 
-// Reports a replay's progress to Python and lets Ctrl-C end it, at most every 20 ms, because a
-// report takes longer than a small item.
+// Reports a replay's progress to Python, and ends the replay on Ctrl-C. Both happen at most every
+// 20 ms, because a report takes longer than a small item.
 auto telling(const py::object& progress) {
     return [&progress, next = std::chrono::steady_clock::time_point{}](std::size_t done,
                                                                        std::size_t total) mutable {
@@ -196,7 +196,7 @@ py::tuple number_columns() {
     return list;
 }
 
-// A structured dtype with the struct's fields; signatures say ndarray.
+// An array of a structured dtype with the struct's fields; signatures name it ndarray.
 using Agreed = py::array_t<AgreedStatistics, py::array::c_style>;
 
 }  // namespace

@@ -20,7 +20,7 @@ std::span<const float> row_of(const Floats& a, py::ssize_t first, py::ssize_t co
     return {a.data() + first, static_cast<std::size_t>(count)};
 }
 
-// Rows of (workers, elements); consecutive elements of a row must be neighbours in memory.
+// The rows of an array of shape (workers, elements), whose rows must each be contiguous in memory.
 std::vector<std::span<const float>> rows_of(const Floats& a) {
     constexpr auto item = static_cast<py::ssize_t>(sizeof(float));
     if (a.ndim() != 2 || (a.shape(1) > 1 && a.strides(1) != item) || a.strides(0) % item != 0)

@@ -1,4 +1,5 @@
-// Summaries, pools, comparisons and modelled times of a table of results, given as columns.
+// Summaries, pools, comparisons and modelled times of a table of results, whose columns are NumPy
+// arrays.
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -32,7 +33,7 @@ using namespace apscope::python;
 
 namespace {
 
-// The errors of every row of the table, by the names that sums of rows have, too.
+// The errors of every row of the table, by the names of the fields of Loss and of RowLosses.
 py::dict losses(const ArrayTable& arrays) {
     const RowTable& table = arrays.table();
     const RowLosses of_row(table);
@@ -69,8 +70,8 @@ py::tuple losses_of_sums(const Numbers& error, const Numbers& reference, const N
     return py::make_tuple(to_array(nmse), to_flags(exists));
 }
 
-// `by` has the columns that name a group: codes with their number, or "topology", for the topology
-// that a row counts for.
+// Pools rows by the columns `by`. Each is a pair of codes and their number, or "topology" for the
+// topology for which a row counts.
 py::tuple pool(const ArrayTable& arrays, const ChosenRows& rows, const py::list& by) {
     Groups groups(rows.size());
     for (const py::handle& column : by) {
@@ -183,7 +184,7 @@ void add_compared(const Pair& pair, const RowTable& table, bool layers, py::dict
     out["figures"] = to_dict(rows.figures);
 }
 
-// A pairing of the schemes of two tables, with the tables, so that they stay alive.
+// A pairing of the schemes of two tables, and the tables, which must outlive it.
 struct TablePair {
     std::shared_ptr<ArrayTable> first, second;
     Pairing pairing;

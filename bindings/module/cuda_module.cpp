@@ -54,7 +54,7 @@ FloatFormat format_for(const std::string& name, const Projection& projection) {
                                 " bytes are not supported on a GPU");
 }
 
-// Calls f with a null pointer to the type of codes.
+// Calls f with a null pointer to the type of codes of this many bytes.
 template <class F>
 void with_code(int bytes, F&& f) {
     switch (bytes) {

@@ -1,4 +1,4 @@
-// Rows and states of a scheme as NumPy arrays, and back.
+// Conversions between a scheme's rows or states and NumPy arrays.
 #pragma once
 
 #include <pybind11/numpy.h>
@@ -14,7 +14,7 @@ namespace apscope::python {
 using namespace detail;
 
 namespace py = pybind11;
-// An array in C order and aligned for double; other arrays are copied.
+// An array of doubles in C order, aligned for double; pybind11 copies other arrays.
 using Array = py::array_t<double, py::array::c_style | py::array::forcecast |
                                       py::detail::npy_api::NPY_ARRAY_ALIGNED_>;
 
@@ -39,7 +39,8 @@ inline Array to_array(const Rows& rows) {
 
 inline Row to_row(const Array& a) { return Row(a.data(), a.data() + a.size()); }
 
-// One row per worker, from an array whose first axis is the workers.
+// One row per worker, from an array whose first axis has the workers; `part` is the Python function
+// that returned the array.
 inline Rows to_rows(const Array& a, std::size_t workers, const std::string& part) {
     if (a.ndim() == 0 || static_cast<std::size_t>(a.shape(0)) != workers) {
         throw py::value_error(

@@ -39,7 +39,7 @@ public:
         Base::def(name, std::forward<Function>(f), Guard(), extra...);
         return *this;
     }
-    // Constructors, operators, pickling.
+    // Adds a constructor, an operator or pickling.
     template <class Factory, class... Extra>
         requires(!std::is_convertible_v<Factory, const char*>)
     Class& def(Factory&& factory, const Extra&... extra) {

@@ -1,4 +1,4 @@
-// Converts cost.Network._links to the core's Links.
+// Converts the dict cost.Network._links to the Links of analysis/cost.
 #pragma once
 
 #include <pybind11/pybind11.h>

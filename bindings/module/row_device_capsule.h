@@ -22,7 +22,7 @@ inline pybind11::capsule to_capsule(std::unique_ptr<RowDevice> device) {
     pybind11::capsule capsule(device.release(), row_device_name, [](PyObject* o) {
         delete static_cast<RowDevice*>(PyCapsule_GetPointer(o, row_device_name));
     });
-    // A context is a number here, compared and never dereferenced.
+    // The context is a number, which is compared and never dereferenced.
     // NOLINTNEXTLINE(performance-no-int-to-ptr)
     PyCapsule_SetContext(capsule.ptr(), reinterpret_cast<void*>(row_device_layout));
     return capsule;

@@ -36,8 +36,8 @@ py::array to_array(const std::vector<T>& values) {
     return py::array_t<T>(static_cast<py::ssize_t>(values.size()), values.data());
 }
 
-// Fills the rows, which are structs, from columns of a table; a missing column changes nothing.
-// Texts are codes of names.
+// Fills one field of all rows, which are structs, from a column of a table; a missing column
+// changes nothing. A column of texts has codes, and the names of the codes.
 template <class Row>
 void set_texts(std::vector<Row>& rows, const py::dict& texts, const char* name,
                std::int32_t Row::* field, std::vector<std::string>& names) {
@@ -51,7 +51,8 @@ void set_texts(std::vector<Row>& rows, const py::dict& texts, const char* name,
     }
     if (!levels.empty()) names = levels;
 }
-// place: a member of a row, or a function that returns a reference into a row.
+// Fills one number of all rows in the same way. place: a member of a row, or a function that
+// returns a reference into a row.
 template <class Row, class Place>
 void set_numbers(std::vector<Row>& rows, const py::dict& columns, const char* name, Place place) {
     using T = std::remove_cvref_t<std::invoke_result_t<Place, Row&>>;
@@ -80,10 +81,10 @@ inline py::dict to_dict(const Figures& figures) {
     return out;
 }
 
-// The table, and the arrays that it refers to.
+// A RowTable, and the NumPy arrays to which it refers.
 class ArrayTable {
 public:
-    // texts: by column, codes and their names. The arrays must not change.
+    // texts: per column, the rows' codes and the names of the codes. The arrays must not change.
     ArrayTable(const py::dict& texts, IntegerArray step, FlagArray wire, FlagArray skipped,
                const py::dict& numbers)
         : steps_({step.data(), static_cast<std::size_t>(step.size())}) {

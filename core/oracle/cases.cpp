@@ -21,7 +21,7 @@ template <class Real>
 const BitsOf<Real> infinity_bits =
     std::bit_cast<BitsOf<Real>>(std::numeric_limits<Real>::infinity());
 
-// The value of a magnitude code; codes continue above the format's last one.
+// The value of a magnitude code, which may be above the format's last code.
 double value(const FloatFormat& f, std::uint64_t code) {
     const double hidden = std::ldexp(1.0, f.mantissa_bits);
     const auto field = static_cast<int>(code >> f.mantissa_bits);
@@ -37,7 +37,7 @@ class Collector {
 public:
     using Bits = BitsOf<Real>;
 
-    // Adds the numbers from `steps` below the one nearest to x to `steps` above it.
+    // Adds the number nearest to x, and the `steps` numbers below and above that number.
     void around(double x, int steps) {
         const auto bits = std::bit_cast<Bits>(static_cast<Real>(x));
         for (int i = -steps; i <= steps; ++i) exactly_if_number(bits, i);
@@ -66,7 +66,8 @@ public:
 
 private:
     void exactly_if_number(Bits bits, int step) {
-        const Bits place = bits + static_cast<Bits>(step);  // wraps below 0 to more than infinity
+        const Bits place = bits + static_cast<Bits>(step);  // below 0, `place` wraps around to more
+                                                            // than infinity's bits
         if (place <= infinity_bits<Real>) bits_.push_back(place);
     }
 
@@ -111,8 +112,8 @@ void add_nans(Collector<Real>& inputs) {
     for (const int divisor : {1, 3, 5, 7, 255}) inputs.exactly(infinity | ones / divisor);
 }
 
-// A random number whose exponent lies between those of the smallest and the largest value, or some
-// binades outside.
+// A random number whose exponent is in the range of the format's exponents, or a few binades
+// outside.
 double near_the_range(const FloatFormat& f, std::uint64_t draw, std::uint64_t fraction) {
     const int low = std::ilogb(value(f, f.zero == Zero::none ? 0 : 1)) - f.mantissa_bits - 4;
     const int count = std::max(std::ilogb(value(f, f.top_finite_code())) + 4 - low, 1);
@@ -135,7 +136,7 @@ std::vector<Real> cases(const FloatFormat& format, std::size_t random_cases, std
         for (const std::uint64_t code : boundary_codes(format)) add_code(inputs, format, code);
     }
     // The limits of the format, with more neighbours: near zero, at the largest value, and in the
-    // binades above it.
+    // binades above the largest value.
     const double smallest = value(format, format.zero == Zero::none ? 0 : 1);
     const double largest = value(format, format.top_finite_code());
     const double next = value(format, format.top_finite_code() + 1);
@@ -154,7 +155,7 @@ std::vector<Real> cases(const FloatFormat& format, std::size_t random_cases, std
         inputs.beside(low + step / 65536);
     }
     // The powers of two of Real with their neighbours, subnormals included; in fp64, only every
-    // 16th of those far from the format's range.
+    // 16th of the powers far from the format's range.
     const int low = std::ilogb(smallest) - 64, high = std::ilogb(largest) + 64;
     for (int exponent = narrow ? -149 : -1074; exponent <= (narrow ? 127 : 1023); ++exponent) {
         const bool far = !narrow && (exponent < low || exponent > high);

@@ -1,6 +1,6 @@
-// The decisions of the deterministic modes, as the standards state them, for both oracles: each
-// computes the neighbours, their parity and the midpoint in its own arithmetic. This file shares no
-// code with the rounding rule.
+// The decisions of the deterministic modes, as the standards state them, for both oracles. Each
+// oracle computes the neighbours, their parity and the midpoint in its own arithmetic. This file
+// shares no code with the rounding rule.
 #pragma once
 
 #include <stdexcept>
@@ -9,8 +9,8 @@
 
 namespace apscope::detail::oracle {
 
-// Returns whether an inexact number takes the neighbour with the larger magnitude. against_half
-// compares its magnitude with the midpoint: negative, 0 or positive.
+// Returns whether an inexact number takes the neighbour with the larger magnitude. `against_half`
+// is the sign of the number's magnitude minus the midpoint of the neighbours' magnitudes.
 inline bool takes_upper(RoundingMode mode, int against_half, bool lower_is_odd, bool negative) {
     switch (mode) {
         case RoundingMode::ties_to_even:
@@ -26,9 +26,9 @@ inline bool takes_upper(RoundingMode mode, int against_half, bool lower_is_odd, 
     }
 }
 
-// Returns whether the mode rounds a number beyond the largest value towards that value, which IEEE
-// 754's overflow then gives; for a number below the least value of an unsigned format, whether the
-// mode rounds towards the least value.
+// Returns whether the mode rounds a number beyond the largest value towards the largest value,
+// which is then the result of Overflow::ieee. For a number below the least value of an unsigned
+// format, returns whether the mode rounds towards the least value.
 inline bool stays_finite(RoundingMode mode, bool negative) {
     return mode == RoundingMode::toward_zero || mode == RoundingMode::to_odd ||
            mode == (negative ? RoundingMode::toward_positive : RoundingMode::toward_negative);

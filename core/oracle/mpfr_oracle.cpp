@@ -51,7 +51,7 @@ MpfrOracle::MpfrOracle(const FloatFormat& format, const Projection& projection)
     else mpfr_set(smallest_normal_, smallest_, MPFR_RNDN);
 
     const int m = format.mantissa_bits;
-    if (!format.subnormals) {  // there is no value between 0 and the smallest
+    if (!format.subnormals) {  // there is no value between 0 and the smallest one
         has_gap_ = true;
         mpfr_set_zero(gap_lower_, +1);
         mpfr_set(gap_upper_, smallest_, MPFR_RNDN);
@@ -120,9 +120,9 @@ MpfrOracle::Step MpfrOracle::bracket(bool inexact) {
     return step;
 }
 
-// Computes the count from eta > 0, which is scratch_ / width_, or slightly more if `inexact`. For a
-// count that is rounded to nearest, it computes floor(2 eta 2^N), that is the count in halves, and
-// whether any digit was cut off.
+// Computes the count from eta > 0, which is scratch_ / width_, or slightly more if `inexact`. If
+// the mode rounds the count to nearest, the function first computes floor(2 eta 2^N), the count in
+// halves, and whether any digit was cut off.
 MpfrOracle::Count MpfrOracle::count_of(bool inexact) {
     const RoundingMode mode = projection_.rounding;
     const int n = projection_.random_bits;
@@ -145,7 +145,7 @@ MpfrOracle::Count MpfrOracle::count_of(bool inexact) {
             return tie ? below + below % 2 : below + integer % 2;
         }
         case RoundingMode::stochastic_exact:
-            return integer + more;  // number of words below eta 2^64
+            return integer + more;  // the number of 64-bit words below eta 2^64
         default: return integer;
     }
 }
@@ -167,7 +167,7 @@ bool MpfrOracle::rounds_away(const Step& step, bool negative, std::uint64_t rand
     }
 }
 
-// This is a member function, as are the other steps of the oracle.
+// This function does not need `this`, but is a member like the other steps of the oracle.
 // NOLINTNEXTLINE(readability-convert-member-functions-to-static)
 double MpfrOracle::to_double(mpfr_srcptr value, bool negative) const {
     const double result = mpfr_get_d(value, MPFR_RNDN);
@@ -228,7 +228,8 @@ double MpfrOracle::project(mpfr_srcptr truncated, bool inexact, std::uint64_t ra
     const Step step = bracket(inexact);
     mpfr_srcptr rounded = rounds_away(step, negative, random) ? upper_ : lower_;
 
-    // The smallest value replaces a zero that the format does not have; it is a normal number.
+    // The smallest value replaces a zero that the format does not have. It is a normal number, so
+    // it is not flushed.
     const bool no_zero = format_.zero == Zero::none && mpfr_zero_p(rounded);
     if (no_zero) return to_double(smallest_, negative);
     const bool flushed = projection_.flushes_result() && mpfr_less_p(rounded, smallest_normal_);

@@ -4,7 +4,8 @@
 // away, no round to odd and no stochastic rounding, and its own subnormal handling is easy to
 // misuse. A number is stored as MPFR's truncation (MPFR_RNDZ) and a flag that says whether any
 // digit was cut off. This is enough for every mode if the truncation has N + 2 bits more than the
-// format. Nothing here shares code with core's rounding rule: the two must agree independently.
+// format. The oracle shares no code with the rounding rule of core/rounding.h, so a mistake of one
+// does not repeat in the other.
 #pragma once
 
 #include <mpfr.h>
@@ -42,8 +43,8 @@ public:
     // truncation cut off nonzero digits. The truncation has a precision of at least m + N + 3
     // (N = 64 for stochastic_exact) and at most most_precision. A NaN gives the canonical NaN.
     double project(mpfr_srcptr truncated, bool inexact, std::uint64_t random);
-    // The number of random integers with which |x| rounds away from zero: the largest `count` of
-    // the 2^N integers, or, for stochastic_exact, the smallest `count` of the 2^64 words.
+    // The number of random integers with which |x| rounds away from zero. They are the largest of
+    // the 2^N integers; for stochastic_exact, they are the smallest of the 2^64 words.
     Count up_count(double x);
 
 private:
@@ -64,7 +65,7 @@ private:
 
     FloatFormat format_;
     Projection projection_;
-    bool has_gap_ = false;  // one step near zero is wider than its neighbours
+    bool has_gap_ = false;  // one step near zero is wider than the steps beside it
     bool gap_lower_is_odd_ = false;
     mpfr_t gap_lower_, gap_upper_, smallest_, smallest_normal_, largest_, magnitude_, lower_,
         upper_, scratch_, width_;

@@ -137,8 +137,8 @@ Real BasicRationalOracle<Real>::out_of_range(bool negative, bool infinite_input)
         return infinite_input && has_infinity ? signed_infinity : bound;
     if (projection_.overflow == Overflow::nan) return nan;
 
-    // If the mode rounds towards the bound, IEEE 754's overflow gives the bound: it lies above a
-    // negative number and below a positive one.
+    // If the mode rounds towards the bound, IEEE 754's overflow gives the bound: the bound lies
+    // above a negative number and below a positive one.
     if (projection_.overflow == Overflow::ieee && !infinite_input &&
         stays_finite(projection_.rounding, negative))
         return bound;
@@ -153,8 +153,8 @@ bool BasicRationalOracle<Real>::takes_upper(const Neighbours& n, const Magnitude
     if (to_lower == 0) return false;
     const Magnitude<Real> step = n.upper - n.lower, to_upper = n.upper - magnitude;
 
-    // The significand's last bit is that of the code, except at precision 1, where every
-    // significand is 1 (odd) unless ties go to the even code.
+    // The last bit of the significand is the last bit of the code, except at precision 1, where
+    // every significand is 1 (odd) unless ties go to the even code.
     bool lower_odd = odd(n.lower_code);
     if (format_.mantissa_bits == 0 && !format_.even_code_ties) lower_odd = n.lower != 0;
     if (n.below_the_lowest) lower_odd = false;

@@ -11,8 +11,8 @@ namespace {
 SumRounding in(const char* format) { return {parse_format(format), Projection{}}; }
 
 // The rounding of an addition in NCCL's kernels. In FP8 the kernels add fp16 numbers and cast the
-// sum with saturation. Together this is one rounding of the exact sum, because FP8 numbers have so
-// few bits.
+// sum with saturation. The two steps equal one rounding of the exact sum, because FP8 numbers have
+// so few bits.
 SumRounding nccl(const FloatFormat& format) {
     Projection projection;
     if (format.storage_bits() <= 8) projection.overflow = Overflow::saturate;

@@ -11,8 +11,8 @@ namespace apscope::detail {
 
 namespace {
 
-// The sum of (y - x)^2 of every noise block of a block of 4096 elements. Differences that are not
-// finite count as 0.
+// Computes the sum of (y - x)^2 over each noise block in a block of at most 4096 elements.
+// Differences that are not finite count as 0.
 struct SquaredDifferences {
     template <class Real>
     static APSCOPE_INLINE void run(const Real* x, const double* y, std::size_t count, double* out) {
@@ -70,7 +70,8 @@ BatchNoise batch_noise(std::span<const std::span<const float>> gradients, bool d
         noise.sum_without.assign(workers, 0.0);
         noise.log2_without.assign(workers, 0.0);
     }
-    // N is the variance of one worker's gradient, divided by W for a mean and times W for a sum.
+    // N is the variance of one worker's gradient, divided by W for a mean of gradients and
+    // multiplied by W for a sum.
     const double unit = divide ? w * (w - 1.0) : (w - 1.0) / w,
                  unit_without = divide ? w * (w - 2.0) : (w - 2.0) / w;
     ElementRow reference, mean;
@@ -101,8 +102,8 @@ BatchNoise batch_noise(std::span<const std::span<const float>> gradients, bool d
         }
         noise.sum += block_sum(blocks, [&](std::size_t b) { return n[b]; });
         if (noise.sum_without.empty()) continue;
-        // least: the smallest noise of a block that remains if one worker is left out.
-        // known: n, or 0 in lone blocks.
+        // least: the smallest noise of a block without one of the workers. known: the noise n of a
+        // block, or 0 if the block is lone (BatchNoise::lone_blocks).
         NoiseRow least{}, known{};
         for (std::size_t b = 0; b < blocks; ++b) least[b] = n[b];
         for (NoiseRow& left : of_worker) {
@@ -133,7 +134,7 @@ void BatchNoise::stand_for_whole(double elements) {
     const auto times = [&](std::uint64_t count) {
         return static_cast<std::uint64_t>(std::llround(static_cast<double>(count) * elements));
     };
-    // The mean of log2 over the blocks does not change.
+    // The number of blocks changes, but not the mean of log2((N without w) / N) over them.
     const std::uint64_t known = noisy_blocks - lone_blocks;
     const double of_blocks = known == 0
                                  ? 0.0

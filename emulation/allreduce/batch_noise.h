@@ -1,6 +1,6 @@
 // The noise of the batch, and errors in its unit (docs/definitions.md, section 16). Workers draw
-// their batches independently, so the scatter of their gradients estimates the distance of their
-// mean from that of all data.
+// their batches independently, so the scatter of the workers' gradients estimates the distance
+// between the mean of these gradients and the gradient of all data.
 //
 //      noise block   32 consecutive elements, counted from the start of the tensor; the last is
 //                    shorter
@@ -10,8 +10,8 @@
 //      q             max(E / N, 2^-30), E the sum over the block of the squared error of a result
 //
 // Sums of a noise block: element i adds to lane i mod 16 in order of i; lanes join as in
-// core/fixed_shape_sum.h. Sums of log2 q call no logarithm of the C library: the exponents of q are
-// added as integers, and the significands are multiplied.
+// core/fixed_shape_sum.h. Sums of log2 q add the exponents of q as integers and multiply the
+// significands, so they need few logarithms, which fixed_log2.h computes.
 #pragma once
 
 #include <cstddef>
@@ -34,13 +34,13 @@ APSCOPE_HD std::size_t noise_blocks_of(std::size_t elements) {
 // A product of ratios q, before its logarithm is taken. The significands of 128 ratios multiply to
 // less than 2^128.
 struct RatioProduct {
-    double significand = 1.0;
-    std::int64_t exponent = 0;
+    double significand = 1.0;   // product of the significands
+    std::int64_t exponent = 0;  // sum of the exponents
     std::uint64_t blocks = 0;
 };
 
-// The product over at most 128 noise blocks, without those where N is 0: block b multiplies lane b
-// mod 16, in order of b; lanes are combined in the same order as those of sums.
+// The product of q over at most 128 noise blocks, without the blocks with N = 0: block b multiplies
+// lane b mod 16, in order of b. The lanes are combined in the order of join_lanes().
 APSCOPE_HD RatioProduct product_of_ratios(const double* errors, const double* noise,
                                           std::size_t count) {
     double lane[sum_lanes];
@@ -62,7 +62,7 @@ APSCOPE_HD RatioProduct product_of_ratios(const double* errors, const double* no
     return product;
 }
 
-// The error over the noise: sums of log2 q over results, per block of 4096 elements.
+// The ratio of error and noise, as a sum of log2 q over noise blocks.
 struct OverNoise {
     double sum_log2 = 0.0;     // sum of log2 q
     std::uint64_t blocks = 0;  // noise blocks with N > 0
@@ -72,10 +72,11 @@ struct OverNoise {
         sum_log2 += static_cast<double>(product.exponent) + fixed_log2(product.significand);
         blocks += product.blocks;
     }
-    // Adds one block of 4096 elements. A pair counts as error 0 if either number is not finite.
+    // Adds one block of at most 4096 elements. The error of an element counts as 0 if `reference`
+    // or `result` is not finite there; `noise` has N of every noise block.
     void add(std::span<const double> reference, std::span<const double> result,
              std::span<const double> noise);
-    // Does the same for a result that is 0 everywhere.
+    // Does the same for a lost result, which counts as 0 everywhere.
     void add_lost(std::span<const double> reference, std::span<const double> noise);
     void merge(const OverNoise& next) {
         sum_log2 += next.sum_log2;
@@ -86,7 +87,7 @@ struct OverNoise {
 // The noise of one tensor at one step, as a squared error of R, the sum or the mean of the
 // gradients. An element counts as noise 0 if any worker's gradient is not finite there.
 struct BatchNoise {
-    bool known = false;  // true with two workers or more, also for a tensor without elements
+    bool known = false;  // true with two or more workers, also for a tensor without elements
     std::vector<double> blocks;      // N of every noise block
     double sum = 0.0;                // sum of N
     double squared_reference = 0.0;  // the sum of R^2 over the finite elements
@@ -94,14 +95,14 @@ struct BatchNoise {
     // Noise blocks with nearly all noise from one worker: without this worker, less than 2^-10 of N
     // remains.
     std::uint64_t lone_blocks = 0;
-    // For the jackknife: sums without worker w, where N is still the variance of the sum or the
-    // mean of W workers. Empty for W = 2.
+    // For the jackknife: sums in which N is estimated without worker w, but is still the variance
+    // of the sum or the mean of W workers. Empty for W = 2.
     std::vector<double> sum_without;  // sum of N without w
     // The sum of log2((N without w) / N) over the noisy blocks that are not lone.
     std::vector<double> log2_without;
 
     // Scales the sums of a sample to the whole tensor, which has `elements` times as many elements.
-    // The noise per block is then unknown.
+    // Afterwards the noise per block is unknown.
     void stand_for_whole(double elements);
 };
 // N of the noise blocks of elements first .. first + count - 1, where `first` begins a noise block;
@@ -111,6 +112,7 @@ inline std::span<const double> noise_of(const BatchNoise* noise, std::size_t fir
     if (noise == nullptr || noise->blocks.empty()) return {};
     return std::span(noise->blocks).subspan(first / noise_block, noise_blocks_of(count));
 }
+// Computes the noise of one row of gradients per worker; `divide` selects the mean, else the sum.
 BatchNoise batch_noise(std::span<const std::span<const float>> gradients, bool divide);
 
 }  // namespace apscope::detail

@@ -14,8 +14,8 @@ using Count = std::int64_t;
 constexpr std::array<std::string_view, 3> names{"simple", "ll", "ll128"};
 constexpr Count warp = 32;
 
-// The bytes that a channel sends in one step, the most threads of a block, and the fewest bytes per
-// thread.
+// NCCL's limits for a protocol: the bytes that a channel sends in one step, the largest number of
+// threads per block, and the smallest number of bytes per thread.
 struct Limits {
     Count step, threads, least_per_thread;
 };
@@ -29,10 +29,10 @@ Limits limits_of(Protocol protocol) {
 
 Count divided_up(Count a, Count b) { return (a + b - 1) / b; }
 
-// A message of n elements.
+// NCCL's division of one message.
 struct Message {
-    Count channels, threads;  // the numbers that NCCL uses for the message
-    Count bytes, element;
+    Count channels, threads;  // the channels and threads per block of the message
+    Count bytes, element;     // of the message, and of one element
 };
 Message message_of(const Channels& keys, bool trees, Count workers, Count n) {
     const Limits limits = limits_of(keys.protocol);
@@ -50,7 +50,7 @@ Message message_of(const Channels& keys, bool trees, Count workers, Count n) {
 }
 
 // The number of elements in a full chunk of a tree; chunks are shorter if the message is shorter
-// than one loop. Trees have one rank in each node, so their depth is floor(log2 W).
+// than one loop. With one rank per node, the depth of a tree is floor(log2 W).
 Count tree_chunk(const Message& m, Protocol protocol, Count workers) {
     const Count depth = std::bit_width(static_cast<std::uint64_t>(workers)) - 1;
     const auto halved = [&](Count chunk, double loops, Count least) {
@@ -75,8 +75,8 @@ Count tree_chunk(const Message& m, Protocol protocol, Count workers) {
 
 std::size_t clipped(Count at, Count n) { return static_cast<std::size_t>(std::min(at, n)); }
 
-// The first element of a chunk of the trees. A loop has one chunk per channel, one after another;
-// the first half of the channels has one tree, the second half the other.
+// The first element of a chunk of the trees. A loop has one chunk per channel, one after another.
+// The first half of the channels use the first tree, the second half the second tree.
 std::size_t tree_begin(const Channels& keys, Count workers, Count chunk, Count n) {
     const Message m = message_of(keys, true, workers, n);
     Count length = tree_chunk(m, keys.protocol, workers);
@@ -99,7 +99,7 @@ std::size_t ring_begin(const Channels& keys, Count workers, Count chunk, Count n
     const Count longest = limits_of(keys.protocol).step / m.element * (simple ? 4 : 1);
     const Count parts = m.channels * workers, loop = parts * longest;
     // With `simple`, every channel has W chunks, one after another. With the other protocols, the
-    // chunks of a rank in all channels lie together and count as one here.
+    // chunks of one rank in all channels are adjacent and count as one chunk here.
     const Count chunks = simple ? parts : workers;
     const Count begin = chunk / chunks * loop, left = n - begin;
     if (left <= 0) return clipped(n, n);

@@ -14,7 +14,7 @@ int quantum_exponent(const FloatFormat& f) {
     return std::min(f.emin(), f.subnormals ? f.subnormal_exponent : f.emin()) - f.mantissa_bits;
 }
 
-// Returns whether fp32's own addition is the requested rounding.
+// Returns whether fp32's addition already rounds as requested.
 bool is_fp32_addition(const FloatFormat& accumulate, const Projection& p) {
     static const FloatFormat fp32 = parse_format("fp32");
     return accumulate == fp32 && p.rounding == RoundingMode::ties_to_even &&
@@ -33,7 +33,7 @@ std::optional<Fp32Sums> fp32_sums(const FloatFormat& sent, const FloatFormat& ac
     // Below this limit neither a sum nor any step of a compensated sum overflows fp32.
     constexpr double room = 0x1p126;
     if (is_fp32_addition(accumulate, projection)) {
-        // Scaled sums round like unscaled ones if they stay within fp32's range.
+        // Sums scaled by 2^-k round like unscaled sums if they stay within fp32's range.
         const double max_sum = 8.0 * workers * std::max(sent.largest(), terms->largest());
         if (k != 0 && max_sum > room) return std::nullopt;
         Fp32Sums sums;
@@ -46,8 +46,8 @@ std::optional<Fp32Sums> fp32_sums(const FloatFormat& sent, const FloatFormat& ac
     const int finest = std::min(quantum_exponent(*terms), quantum_exponent(*grid));
     const bool exact = std::max(terms->emax(), grid->emax()) + 2 - finest <= 24;
     const bool nearest = is_nearest(projection.rounding);
-    // An fp32 sum that overflows becomes an infinity. In these formats, the exact sum would be
-    // rounded to an infinity too.
+    // An fp32 sum that overflows becomes an infinity. If same_overflow is true, the rounding of the
+    // exact sum would also give that infinity.
     const bool same_overflow =
         nearest && job.plan.cast.overflow_positive == infinity_bits<float> &&
         job.plan.cast.overflow_negative == (infinity_bits<float> | sign_bit<float>) &&
@@ -74,8 +74,8 @@ std::optional<Fp32Sums> fp32_sums(const Topology& topology, const FloatFormat& s
                                   int k, int workers) {
     if (topology.is_plain()) return fp32_sums(sent, accumulate, projection, k, workers);
     const Additions by = additions_of(topology, accumulate, projection);
-    // The chunks of channels depend on the bytes of an element of the accumulator, which fp32 sums
-    // do not have.
+    // With channels, the chunks depend on the number of bytes of an element of the accumulator,
+    // which fp32 sums do not preserve.
     if (by.exact || topology.channels.count > 0) return std::nullopt;
     std::optional<Fp32Sums> sums =
         fp32_sums(sent, by.narrow.format, by.narrow.projection, k, workers);

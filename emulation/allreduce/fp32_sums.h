@@ -1,5 +1,5 @@
 // Sums of values of a format in fp32: an addition in hardware, then one cast. In these cases the
-// two steps are one rounding:
+// two steps equal one rounding of the exact sum:
 //
 //      exact        fp32 can represent every sum of two values: they are multiples of the finest
 //                   quantum, and the largest sum spans at most 24 bits of it. Any rounding.
@@ -22,26 +22,26 @@
 namespace apscope::detail {
 
 struct Fp32Sums {
-    bool in_hardware = false;  // the addition is the only rounding
-    // For ties_to_even: the rounding after the addition, on the sum in registers.
+    bool in_hardware = false;  // the fp32 addition is the only rounding
+    // The rounding after the addition, if it is to ties_to_even and can be computed in registers.
     std::optional<StepCast<float>> step;
     QuantizeJob<float> job{};  // the rounding after the addition, if `step` is empty
-    std::uint32_t zero_sign = sign_bit<float>;  // the sign bit, if the accumulator has a -0
-    int random_bits = 0;
-    bool ends_wide = false;  // true if the last sum is not rounded to the accumulator
+    std::uint32_t zero_sign = sign_bit<float>;  // the sign bit if the accumulator has a -0, else 0
+    int random_bits = 0;                        // random bits of a stochastic rounding
+    bool ends_wide = false;                     // the last sum is not rounded to the accumulator
     // For the moments of stochastic sums: the unscaled accumulator, and the scale 2^k.
     Cast<double> accumulator{};
     double scale = 1.0;
 };
 
-// The sums of up to `workers` rows of values of `sent`, with partial sums in `accumulate`, all
-// times 2^-k. Returns nothing if none of the cases above applies, and for toward_negative, in which
-// x - x is -0.
+// Prepares sums of up to `workers` rows of values of the format `sent`, with partial sums rounded
+// to `accumulate`; values and sums are stored times 2^-k. Returns nothing if none of the cases
+// above applies, and for toward_negative, in which x - x is -0.
 std::optional<Fp32Sums> fp32_sums(const FloatFormat& sent, const FloatFormat& accumulate,
                                   const Projection& projection, int k, int workers);
 
-// Does the same for the additions of a topology (additions.h). Returns nothing if its wide
-// additions are not those of fp32.
+// Does the same for the additions of a topology (additions.h). Returns nothing if the wide
+// additions of the topology are not fp32 additions.
 std::optional<Fp32Sums> fp32_sums(const Topology& topology, const FloatFormat& sent,
                                   const FloatFormat& accumulate, const Projection& projection,
                                   int k, int workers);

@@ -19,7 +19,7 @@ namespace apscope::detail {
 namespace {
 
 // Adds two rows, rounding every sum once, and accumulates the moments of stochastic sums. `wide`
-// rounds the hops with Hop::wide, which are never stochastic; it is null if there are none.
+// rounds the hops with Hop::wide, which are never stochastic; it is null if no hop has Hop::wide.
 class RowAdder {
 public:
     RowAdder(const RowCast& accumulator, const RowCast* wide, PhiloxKey key, std::size_t first,
@@ -77,7 +77,7 @@ struct AddFp32 {
         for (std::size_t i = 0; i < count; ++i) target[i] = a[i] + sign * b[i];
     }
 };
-// Adds and rounds in the same registers.
+// Adds and rounds without storing the sum in between.
 template <Step S>
 struct AddAndRound {
     static APSCOPE_INLINE void run(float* target, const float* a, const float* b, float sign,
@@ -137,7 +137,8 @@ struct Canonicalize {
     }
 };
 
-// Computes the exact sums and rounds each once, to nearest. Copies a single row.
+// Computes the exact sums of rows and rounds each sum once to the cast's format, ties to even. A
+// single row is copied.
 void sum_exactly(std::span<const double* const> rows, const Cast<double>& cast,
                  std::span<double> out) {
     if (rows.size() == 1) {
@@ -205,7 +206,7 @@ void reduce(const Topology& topology, std::span<const float* const> rows, std::s
                        [&](std::size_t at, std::size_t size) {
                            return Fp32Adder(sums, key, at, size, moments, at - first);
                        });
-    // With a single worker nothing was added, so its values are not changed.
+    // With a single worker nothing was added, so the values of this worker are not changed.
     if (rows.size() > 1 && (sums.in_hardware || sums.step || sums.ends_wide))
         simd::run<Canonicalize>(out.data(), count, sums.zero_sign);
 }
@@ -253,7 +254,7 @@ void all_reduce(std::span<const std::span<const float>> in, std::span<double> ou
                   cast(format, options.projection);
     const PhiloxKey key = seed_key(options.seed);
 
-    // Rows that are not rounded first may have values that fp32_sums() does not cover.
+    // Without the input cast, rows may have values that fp32_sums() does not support.
     const std::optional<Fp32Sums> sums =
         options.input_cast && options.topology.kind != Topology::Kind::exact
             ? fp32_sums(options.topology, format, hops.format, hops.projection, 0,

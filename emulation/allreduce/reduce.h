@@ -1,5 +1,5 @@
-// All-reduce over rows of fp64 numbers (values of a format, or numbers that are first rounded to
-// it): runs the hops of a topology and rounds every sum once to the accumulator.
+// All-reduce over rows of numbers, which are values of a format or are first rounded to it: runs
+// the hops of a topology and rounds every sum once to the accumulator.
 #pragma once
 
 #include <cstddef>
@@ -27,10 +27,10 @@ void encode_row(std::span<const float> in, double* out, double scale, const RowC
                 PhiloxKey key, std::uint32_t worker, std::uint64_t first);
 
 // The bias and the variance that stochastic hops add to the sum, per element. A hop's moments are
-// computed for the partial sums that this run has drawn.
+// conditional on the partial sums that the previous hops have drawn.
 struct HopMoments {
     std::span<double> bias, variance;
-    bool defined = true;  // false once a draw could have overflowed
+    bool defined = true;  // false if a draw could have overflowed
 };
 
 // Sums elements first .. first + count - 1 of rows of length n into `out` (count values). rows[w]
@@ -41,26 +41,26 @@ void reduce(const Topology& topology, std::span<const double* const> rows, std::
             std::size_t count, std::size_t n, const RowCast& accumulator, PhiloxKey key,
             std::span<double> out, ReduceScratch<double>& scratch, HopMoments* moments = nullptr);
 
-// Does the same in fp32, with sums of fp32_sums(), but not for Kind::exact. The moments are those
-// of the unscaled sums.
+// Does the same in fp32 by the sums that fp32_sums() prepares; does not support Kind::exact. The
+// moments are in units of the unscaled sums.
 void reduce(const Topology& topology, std::span<const float* const> rows, std::size_t first,
             std::size_t count, std::size_t n, Fp32Sums& sums, PhiloxKey key, std::span<float> out,
             ReduceScratch<float>& scratch, HopMoments* moments = nullptr);
 
-// The options of all_reduce(), which reduces complete fp32 arrays as apscope.allreduce does: one
-// row per worker, or `in`, which has the rows one after another. With input_cast, the values are
-// first rounded to the format. The result is in the accumulator's format.
+// The options of all_reduce(), which reduces complete fp32 arrays as apscope.allreduce does: `in` has
+// one row of n values per worker, as separate arrays or one after another; with input_cast, the
+// values are first rounded to `format`. The sums `out` have the accumulator's format.
 struct AllReduceOptions {
     Topology topology;
     Projection projection;
-    std::optional<FloatFormat> accumulate;     // absent: the format itself
-    std::optional<RoundingMode> hop_rounding;  // of partial sums; absent: that of the projection
+    std::optional<FloatFormat> accumulate;     // the format of sums; absent: the format of values
+    std::optional<RoundingMode> hop_rounding;  // of partial sums; absent: the projection's
     bool input_cast = true;
     std::uint64_t seed = 0;
     int threads = 1;
 };
-// The format and the rounding of partial sums. checked_hops() takes both from the options; it
-// throws std::invalid_argument if the format does not support the options.
+// The format and the projection of partial sums. checked_hops() reads both from the options and
+// throws std::invalid_argument if the format does not support them.
 struct HopTarget {
     FloatFormat format;
     Projection projection;

@@ -11,7 +11,8 @@ namespace apscope::detail {
 template <class Real>
 class ReduceScratch {
 public:
-    // Returns reduction_program() with hops that name rows; valid until the next call.
+    // Returns the reduction_program() whose hops name rows; the reference is valid until the next
+    // call.
     const ReductionProgram& program(const Topology& topology, int workers) {
         for (const Known& k : known_) {
             if (k.topology == topology && k.workers == workers) return k.program;

@@ -13,8 +13,8 @@
 
 namespace apscope::detail {
 
-// The number of elements reduced at a time: few enough that the workers' rows stay in the
-// first-level cache, and enough that the cost of calls does not dominate.
+// The number of elements that are reduced at a time: small enough that the workers' rows stay in
+// the first-level cache, and large enough that the cost of calls does not dominate.
 template <class Real>
 std::size_t tile_of(std::size_t workers) {
     constexpr std::size_t cache = 24576, min = 256, max = 2048;
@@ -23,7 +23,8 @@ std::size_t tile_of(std::size_t workers) {
 }
 
 // Runs the hops of one tile. at[r] points to row r, and later to the partial sum that replaces it.
-// Partial sums lie in `partial`; the last one, the result, lies in `out`.
+// Partial sums are stored in `partial`, in rows that are `stride` apart; the last sum, the result,
+// is stored in `out`.
 template <class Real, class Adder>
 void reduce_tile(const Topology& topology, const ReductionProgram& program,
                  std::span<const Real*> at, std::size_t count, Adder& adder, Real* out,
@@ -33,7 +34,7 @@ void reduce_tile(const Topology& topology, const ReductionProgram& program,
     const auto result = static_cast<std::size_t>(program.result);
     std::uint32_t hop_number = 0;
     for (const Hop& hop : program.hops) {
-        // `source` is meaningless if hop.source < 0.
+        // `source` is not used if hop.source < 0.
         const std::size_t target = static_cast<std::size_t>(hop.target),
                           source = static_cast<std::size_t>(hop.source);
         const bool last = &hop == &program.hops.back() && target == result;
@@ -66,7 +67,7 @@ void reduce_tile(const Topology& topology, const ReductionProgram& program,
 //
 //      row r of the scratch   | rank r, chunk 0 | rank r + 1, chunk 1 | rank r + 2, chunk 2 | ...
 //
-// A tile within one chunk reads the rows in place.
+// A tile within one chunk reads the workers' rows in place.
 template <class Real, class MakeAdder>
 void reduce_walk(const Topology& topology, std::span<const Real* const> rows, std::size_t first,
                  std::size_t count, std::size_t n, Real* out, ReduceScratch<Real>& scratch,
@@ -75,7 +76,8 @@ void reduce_walk(const Topology& topology, std::span<const Real* const> rows, st
     const std::size_t tile = tile_of<Real>(rows.size()),
                       stride = (std::min(tile, count) + 15) / 16 * 16;
     const ReductionProgram& program = scratch.program(topology, workers);
-    // The composed rows or the partial sums, then (for Kahan sums) the compensations, y and t.
+    // The composed rows, which partial sums overwrite, then (for Kahan sums) the compensations, y
+    // and t.
     Real* partial = scratch.rows((rows.size() + (topology.kahan ? rows.size() + 2 : 0)) * stride);
     std::vector<const Real*>& read = scratch.read;
     read.resize(rows.size());

@@ -22,13 +22,15 @@ struct TopologyForm {
     // The name of the topology's collective in docs/definitions.md, section 12; empty if it has no
     // cost model.
     std::string_view collective;
-    bool has_groups = false;         // the name is NAME:G
-    bool keeps_accumulator = false;  // NAME+kahan exists too
-    // Null: every addition rounds to the accumulator.
+    bool has_groups = false;         // the name is NAME:G, with the group size G
+    bool keeps_accumulator = false;  // the name NAME+kahan exists too
+    // The additions of the topology; null: every addition rounds to the accumulator.
     Additions (*additions)(const SumRounding& accumulator) = nullptr;
-    int (*chunks)(int workers) = nullptr;                    // null: one chunk
-    int (*rank)(int row, int chunk, int workers) = nullptr;  // null: the rank is the row
-    // The name is NAME[,key=value...]; the program is for a scale that all workers share.
+    int (*chunks)(int workers) = nullptr;                    // the number of chunks; null: one
+    int (*rank)(int row, int chunk, int workers) = nullptr;  // the rank that fills a row; null: the
+                                                             // rank of the same number
+    // The name is NAME[,key=value...]; the program is for schemes with a scale that all workers
+    // share.
     bool has_phases = false;
     bool has_channels = false;  // NAME[,channels=N[,protocol=P]]
 };
@@ -73,7 +75,7 @@ int further_on(int row, int chunk, int workers) {
 
 int as_many_as_workers(int workers) { return workers; }
 
-// Neighbours are added at each level, and an odd last one passes to the next level.
+// Adds neighbours at each level; without a neighbour, the last row passes to the next level.
 void tree(ReductionProgram& program, int workers, int) {
     std::vector<int> level = all(workers);
     while (level.size() > 1) {
@@ -112,7 +114,7 @@ std::vector<int> power_of_two(std::vector<Hop>& hops, int workers) {
 }
 
 // Recursive halving, the farthest ranks first: each step halves the part of the vector that a rank
-// adds up, but the pairs are the same for all elements.
+// sums. The pairs of ranks are the same for all elements.
 void butterfly(ReductionProgram& program, int workers, int) {
     const std::vector<int> ranks = power_of_two(program.hops, workers);
     for (auto distance = ranks.size() / 2; distance > 0; distance /= 2) {
@@ -177,7 +179,7 @@ void pat(ReductionProgram& program, int workers, int) { Pat(program.hops, worker
 int ranks_before(int row, int chunk, int workers) { return (chunk - row + workers) % workers; }
 
 // NCCL's double binary tree (src/graph/trees.cc) with one rank in each node. A rank adds the values
-// of its lower child to its own, then the values of its upper child.
+// of its lower child to its values, then the values of its upper child.
 void add_children(std::vector<Hop>& hops, std::int64_t row, std::int64_t bit,
                   std::int64_t workers) {
     const std::int64_t half = bit / 2;
@@ -198,9 +200,9 @@ void double_tree(ReductionProgram& program, int workers, int) {
     add_children(program.hops, 0, above, workers);
 }
 
-// The rank of a row. Even chunks use the first tree, odd chunks the second; without channels there
-// are two chunks, the halves of the elements. The ranks of the second tree are reversed if
-// `workers` is even, and shifted by one if it is odd.
+// The rank that fills a row. Even chunks use the first tree, odd chunks the second. Without
+// channels there are two chunks, each with half of the elements. The ranks of the second tree are
+// reversed if `workers` is even, and shifted by one if it is odd.
 int other_tree(int row, int chunk, int workers) {
     if (chunk % 2 == 0) return row;
     return workers % 2 == 0 ? workers - 1 - row : (row + 1) % workers;
@@ -208,8 +210,8 @@ int other_tree(int row, int chunk, int workers) {
 
 int two_trees(int) { return 2; }
 
-// The only list of topologies. It lacks `exact`, `gather` and hierarchies of two levels, which have
-// no program here.
+// The only list of topologies. It does not contain `exact`, `gather` and hierarchies of two levels,
+// which have no program.
 constexpr auto forms = std::to_array<TopologyForm>({
     {"sequential", sequential, "all_gather", false, true},
     {.name = "ring",
@@ -279,12 +281,12 @@ const TopologyForm* find_form(std::string_view name) {
     return match == forms.end() ? nullptr : match;
 }
 
-// The form of a name with keys, compensation, levels or a format.
+// The form of a name from which keys, +kahan, levels and a format are removed.
 const TopologyForm* form_without_keys(std::string_view name) {
     return find_form(name.substr(0, name.find_first_of("+,(@")));
 }
 
-// Parses the text between the parentheses:
+// Parses the text between the parentheses of a hierarchy:
 // NAME[@FORMAT][,key=value...],NAME[@FORMAT][,key=value...].
 std::vector<Topology> levels_of(const std::string& full_name, std::string_view text) {
     std::vector<Topology> levels;

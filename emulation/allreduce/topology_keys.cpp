@@ -24,7 +24,7 @@ std::string listed(const std::vector<std::string>& names, std::string_view last)
 
 namespace {
 
-// Throws if a key is given twice.
+// Throws std::invalid_argument if a key occurs twice.
 void refuse_repeated(const std::string& full_name, std::span<const std::string_view> settings) {
     const auto key = [](std::string_view setting) { return setting.substr(0, setting.find('=')); };
     for (std::size_t i = 1; i < settings.size(); ++i) {
@@ -97,7 +97,7 @@ std::string format_name(const std::string& name) {
         try {
             parse_block_format(plain);
             return name;
-        } catch (const std::invalid_argument&) {  // the message about float formats is more precise
+        } catch (const std::invalid_argument&) {  // the first message is more precise
         }
         throw;
     }

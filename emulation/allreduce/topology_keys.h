@@ -11,18 +11,19 @@
 
 namespace apscope::detail {
 
+// Throws std::invalid_argument with the sentence.
 [[noreturn]] void refuse(const std::string& sentence);
 // The names as a list in a sentence, such as "a, b or c".
 std::string listed(const std::vector<std::string>& names, std::string_view last = " or ");
 
-// Parses sum=, own= and, if sums are encoded again, phase2=.
+// Parses the keys sum=, own= and, unless the topology is reduce_scatter, phase2=.
 TwoPhase phases_of(const std::string& full_name, std::string_view name,
                    std::span<const std::string_view> settings);
-// Parses channels= and protocol=.
+// Parses the keys channels= and protocol=.
 Channels channels_of(const std::string& full_name, std::string_view name,
                      std::span<const std::string_view> settings);
-// The name of a float format, or of a block format as the scheme `mx` writes it, with / in place of
-// commas.
+// Checks the name of a float format, or of a block format with / in place of commas (as in the spec
+// of the scheme `mx`), and returns it.
 std::string format_name(const std::string& name);
 // The group size of hierarchical:G, from the text after the colon.
 int group_of(const std::string& full_name, std::string_view form, std::string_view number);

@@ -43,7 +43,8 @@ void check_operand(std::span<const Real> operand, std::size_t count, const char*
     }
 }
 
-// Writes elements first .. first + count - 1 of an operand to a row, or repeats its one number.
+// Writes elements first .. first + count - 1 of an operand to a row. An operand of one number fills
+// the row with this number.
 template <class Real>
 void load(std::span<const Real> operand, std::size_t first, std::size_t count, double* row) {
     if (operand.size() == 1) {
@@ -78,7 +79,7 @@ Rounder make_rounder(const FloatFormat& format, const Projection& projection, bo
     require_counted(projection.rounding, "arithmetic");
     Rounder rounder{make_cast<double>(format, projection), narrow, 0};
     if (projection.flushes_input()) rounder.operand_floor = format.smallest_normal();
-    rounder.cast.input_floor = 0;  // the exact result is not an input
+    rounder.cast.input_floor = 0;  // the cast's inputs are exact results, which are not flushed
     return rounder;
 }
 
@@ -128,7 +129,8 @@ constexpr std::size_t piece = std::size_t{1} << 14, tile = 512;
 void operate_in_registers(const RegisterOperation& operation, int operands,
                           std::span<const float> a, std::span<const float> b,
                           std::span<const float> c, std::span<float> out, int threads) {
-    // An operand of one number may be part of the output, so it is read before anything is written.
+    // An operand of one number may be an element of the output, so it is read before the output is
+    // written.
     float rows[3][tile];
     const float* ones[3] = {};
     const std::span<const float> all[3] = {a, b, c};

@@ -1,5 +1,5 @@
-// The loops of arithmetic over rows of fp64 numbers: either two vectorised steps (the operation,
-// exact or rounded to odd, then its rounding), or one step on wide numbers.
+// The loops of arithmetic over rows of fp64 numbers: either two vectorised steps (the result, exact
+// or rounded to odd, then its rounding to the format), or one step on wide numbers.
 #pragma once
 
 #include <cstddef>

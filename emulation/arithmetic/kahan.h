@@ -1,4 +1,4 @@
-// Kahan's sum with every operation rounded, for numbers, rows of numbers and registers alike:
+// Kahan's sum with every operation rounded, for single numbers, rows of numbers and registers:
 //
 //      y = x - e          the term, minus the error of the sum so far
 //      t = s + y          the next sum
@@ -10,7 +10,8 @@
 namespace apscope::detail {
 
 // add(out, a, sign, b, k) sets out = round(a + sign b), the k-th of the four roundings, counted
-// from 0; `out` may be `a`. The next sum is t, which the caller stores in place of s.
+// from 0; `out` may be `a`. `x` is the term, and `y` is scratch. The next sum is t, which the
+// caller stores in place of s.
 template <class Term, class Sum, class Place, class Add>
 APSCOPE_HD void kahan_add(const Term& x, const Sum& s, Place& e, Place& y, Place& t,
                           const Add& add) {

@@ -1,5 +1,5 @@
-// LaneSum adds a few sums side by side, in any order of additions but `exact`. It takes the terms
-// in blocks and keeps the partial sums between blocks.
+// LaneSum computes several sums side by side, one per lane, in any order of additions except
+// `exact`. It accepts the terms in blocks and stores the partial sums between blocks.
 #pragma once
 
 #include <algorithm>
@@ -12,11 +12,12 @@
 
 namespace apscope::detail {
 
-// The roundings of sums and of products, and the loops for this pair of roundings.
+// The roundings of sums and of products, and the loops for this pair of roundings
+// (register_sum_kernels.h).
 template <class Real>
 struct SumKernels {
     StepCast<Real> sum, product;
-    std::size_t lanes = 0;
+    std::size_t lanes = 0;  // number of sums side by side
     void (*accumulate)(Real* sum, const Real* terms, std::size_t stride, std::size_t count,
                        const StepCast<Real>* step) = nullptr;
     void (*accumulate_products)(Real* sum, const Real* a, const Real* b, std::size_t stride,
@@ -29,8 +30,8 @@ struct SumKernels {
     void (*multiply)(const Real* a, const Real* b, Real* out, std::size_t count,
                      const StepCast<Real>* product) = nullptr;
 };
-// Chooses the loops. `odd` means that fp64 sums are rounded to odd first. Either step may be
-// `none`. `lanes` is many_lanes or few_lanes.
+// Chooses the loops. `odd` means that fp64 sums are rounded to odd before their step. Both steps
+// may be Step::none. `lanes` is many_lanes or few_lanes.
 SumKernels<float> sum_kernels(const StepCast<float>& sum, const StepCast<float>& product, bool odd,
                               std::size_t lanes);
 SumKernels<double> sum_kernels(const StepCast<double>& sum, const StepCast<double>& product,
@@ -45,13 +46,13 @@ public:
         : kernels_(&kernels), lanes_(kernels.lanes), kind_(order.kind),
           chunk_(order.kind == Kind::chunked ? order.chunk
                                              : std::numeric_limits<std::size_t>::max()),
-          // Adding this zero leaves every addend unchanged.
+          // This zero, as the first sum, leaves every addend unchanged.
           nothing_(kernels.sum.down_sign != 0 ? Real(0) : -Real(0)), sum_(lanes_, nothing_) {
         if (kind_ == Kind::chunked) total_.assign(lanes_, nothing_);
         if (kind_ == Kind::kahan) lost_.assign(lanes_, Real(0));
     }
 
-    // Adds `count` rows of terms, which are `stride` apart.
+    // Adds `count` rows of terms, one term per lane; the rows are `stride` apart.
     void add(const Real* terms, std::size_t stride, std::size_t count) {
         if (kind_ == Kind::pairwise) return add_pairwise(terms, stride, count);
         if (kind_ == Kind::kahan) return add_kahan(terms, stride, count);
@@ -59,8 +60,8 @@ public:
             kernels_->accumulate(sum_.data(), terms + first * stride, stride, n, &kernels_->sum);
         });
     }
-    // Adds the terms a[k] * b[k][j], rounded as products. Orders that need the products as rows
-    // store them in `scratch`.
+    // Adds the products a[k] * b[k][j] to lane j, each rounded as a product. Orders that need rows
+    // of products store them in `scratch`.
     void add_products(const Real* a, const Real* b, std::size_t count, std::vector<Real>& scratch) {
         if (kind_ != Kind::pairwise && kind_ != Kind::kahan) {
             in_chunks(count, [&](std::size_t first, std::size_t n) {
@@ -78,7 +79,7 @@ public:
         }
         add(scratch.data(), lanes_, count);
     }
-    // Returns the sums of all terms; there must be at least one term.
+    // Returns the sums of all terms, one per lane; there must be at least one term.
     const Real* finish() {
         if (kind_ == Kind::pairwise) return finish_pairwise();
         if (kind_ != Kind::chunked) return sum_.data();
@@ -116,8 +117,8 @@ private:
         kernels_->kahan(sum_.data(), lost_.data(), terms, stride, count, &kernels_->sum);
     }
 
-    // Sums of 2^level terms are on a stack and are merged like the digits of a binary counter. A
-    // complete run of 64 terms is reduced first, and its sum is put on the stack.
+    // A stack has sums of 2^level terms, which are merged like the digits of a binary counter. A
+    // complete run of 64 terms is reduced before its sum is put on the stack.
     void add_pairwise(const Real* terms, std::size_t stride, std::size_t count) {
         constexpr std::size_t run = 64;
         while (count > 0) {
@@ -152,9 +153,11 @@ private:
     const SumKernels<Real>* kernels_;
     std::size_t lanes_;
     Kind kind_;
+    // Numbers of terms: per chunk, in the current chunk, and in all; depth_ is the number of sums
+    // on the stack of add_pairwise().
     std::size_t chunk_, in_chunk_ = 0, taken_ = 0, depth_ = 0;
-    bool begun_ = false;
-    Real nothing_;
+    bool begun_ = false;  // the first term of Kahan's sums was added
+    Real nothing_;        // the zero that leaves every addend unchanged
     std::vector<Real> sum_, total_, lost_, stack_, run_;
 };
 

@@ -20,26 +20,27 @@ namespace apscope::detail {
 
 namespace {
 
-// The number of outputs summed at a time; their rows stay in cache.
+// The number of outputs that are computed at a time; their rows stay in the cache.
 constexpr std::size_t tile = 256;
 using Row = std::vector<double>;
 
 struct Rounders {
     Rounder sum;
     std::optional<Rounder> product, result;
-    // True if exact products are added by fused multiply-adds: if fp64 cannot represent them all,
-    // or if operands are flushed.
+    // True if exact products are added by fused multiply-adds, because fp64 cannot represent all of
+    // them or because operands are flushed.
     bool fused() const { return !product && (!sum.narrow || sum.operand_floor != 0); }
 };
 
-// The exact terms of a tile's outputs: load(k, a, b) writes term k, or the two factors of product
-// k.
+// The terms of the outputs in a tile, before any rounding. load(k, a, b) writes term k of every
+// output to a or, if `products`, the factors of product k to a and b.
 struct Terms {
     std::function<void(std::size_t, double*, double*)> load;
     bool products = false;
 };
 
-// The sums of one tile of outputs: first .. first + count - 1 of the flat result.
+// Computes the sums of one tile of outputs, which are elements first .. first + count - 1 of the
+// flat result.
 class TileSum {
 public:
     TileSum(const SumOptions& options, const Rounders& rounders, const Terms& terms,
@@ -132,7 +133,7 @@ private:
         }
     }
 
-    // Sums of 2^level terms are on a stack and are merged like the digits of a binary counter.
+    // A stack has sums of 2^level terms, which are merged like the digits of a binary counter.
     void pairwise(std::size_t terms, Row& sum) {
         std::vector<Row> stack;
         const auto merge = [&] {
@@ -240,8 +241,8 @@ Rounders make_rounders(const SumOptions& options, std::size_t terms, bool produc
     return r;
 }
 
-// Computes all rows of `columns` outputs, in tiles; load(row, k, column, count, a, b) writes exact
-// terms or factors.
+// Computes `rows` times `columns` outputs in tiles. load(row, k, column, count, a, b) writes the
+// terms or factors k of the outputs column .. column + count - 1 of a row.
 template <class Real, class Load>
 void sum_tiles(std::size_t rows, std::size_t columns, std::size_t terms, std::span<Real> out,
                const SumOptions& options, const Rounders& rounders, bool products,

@@ -1,5 +1,5 @@
 // Sums, dot products and matrix products with a stated order of additions: every product and every
-// addition is one rounding, in formats that may differ, or the sum is exact and rounded once.
+// addition is rounded once, to formats that may differ, or the exact sum is rounded once.
 #pragma once
 
 #include <cstddef>
@@ -13,20 +13,22 @@
 
 namespace apscope::detail {
 
-// Terms t0, t1, ... are exact; round() is a rounding into the accumulator.
+// The order of additions. Terms t0, t1, ... are exact; round() rounds to the accumulator's format.
 struct SumOrder {
     enum class Kind {
         sequential,  // s = round(t0); s = round(s + t) for every further term
-        pairwise,    // neighbours are added, then neighbouring sums; an odd last one passes to the
-                     // next level
-        chunked,     // `chunk` consecutive terms sequentially, then the chunks' sums sequentially
+        pairwise,    // neighbouring terms are added, then neighbouring sums; without a neighbour,
+                     // the last one passes to the next level
+        chunked,     // `chunk` consecutive terms are added sequentially, then the sums of the
+                     // chunks
         kahan,       // y = round(t - e), u = round(s + y), e = round(round(u - s) - y), s = u
         exact,       // the exact sum, rounded once
     };
     Kind kind = Kind::sequential;
-    std::size_t chunk = 0;
+    std::size_t chunk = 0;  // terms per chunk; Kind::chunked only
 };
-// sequential, pairwise, chunked:N, kahan or exact; throws std::invalid_argument.
+// Parses sequential, pairwise, chunked:N, kahan or exact; throws std::invalid_argument for other
+// texts.
 SumOrder parse_sum_order(std::string_view text);
 
 struct SumOptions {
@@ -37,16 +39,18 @@ struct SumOptions {
     Projection projection;                  // for all roundings
     std::uint64_t seed = 0;
     int threads = 1;
-    bool registers = true;  // false: use the general path even if a faster one gives the same bits
+    bool registers = true;  // false: the general path is used even if a faster path gives the same
+                            // bits
 };
 
-// Stochastic rounding of output i (its flat index) draws words of element i: for product k at stage
-// wire and hop k, for the additions, in order, at stage reduce and hops 0, 1, ..., and for the last
+// Stochastic roundings for the output with flat index i draw words of element i: product k at stage
+// wire and hop k, the additions, in order, at stage reduce and hops 0, 1, ..., and the last
 // rounding, to `format`, at stage quantize.
 
-// Numbers are fp32 or fp64; fp32 arrays need formats within fp32. Without a product format,
-// products are exact: every step is a fused multiply-add. Then pairwise, which adds two products,
-// accepts only fp32 numbers and no flushed input (std::invalid_argument).
+// Numbers are fp32 or fp64. For fp32 arrays, the values of all formats must be fp32 numbers.
+// Without a product format, products are exact, so every step is a fused multiply-add. Then the
+// order pairwise, which adds two products, accepts only fp32 numbers and no flushed inputs
+// (std::invalid_argument).
 
 // out[j] = the sum over k of x[k][j]; x has `terms` rows of out.size() numbers.
 template <class Real>

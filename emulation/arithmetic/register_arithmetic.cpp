@@ -12,8 +12,8 @@ namespace {
 using StepOf64 = const StepCast<double>*;
 using StepOf32 = const StepCast<float>*;
 
-// These are divide_to_odd() and sqrt_to_odd() of core/exact_arithmetic.h, with the same remainders,
-// but without branches.
+// odd_quotient() and odd_root() compute divide_to_odd() and sqrt_to_odd() of
+// core/exact_arithmetic.h, with the same remainders, but without branches.
 APSCOPE_HD double odd_quotient(double a, double b) {
     const double q = a / b, high = high_part(q, 24);
     return moved_to_odd(q, (a - high * b) - (q - high) * b, a);
@@ -23,7 +23,7 @@ APSCOPE_HD double odd_root(double x) {
     return moved_to_odd(r, ((x - high * high) - 2 * high * low) - low * low, r);
 }
 
-// Computes in fp64 the exact result, or the result rounded to odd, and then rounds it.
+// Computes the exact result, or the result rounded to odd, in fp64, and rounds it to the format.
 template <Operation Op, Step S>
 struct OperateInFp64 {
     static APSCOPE_INLINE void run(const float* a, const float* b, const float* c, float* out,
@@ -48,8 +48,8 @@ struct OperateInFp64 {
     }
 };
 
-// Computes in fp32, then rounds: sums of any operands, rounded to odd first, and products for which
-// the two steps are one rounding.
+// Computes in fp32, then rounds to the format: sums of any operands, which are first rounded to
+// odd, and products for which the two roundings equal one rounding.
 template <Operation Op, Step S>
 struct OperateInFp32 {
     static APSCOPE_INLINE void run(const float* a, const float* b, float* out, std::size_t count,
@@ -68,8 +68,8 @@ struct OperateInFp32 {
     }
 };
 
-// Sets `off` to 0 if all numbers are values of the format, extended without an upper limit. If a
-// number is NaN or huge, `off` may be nonzero.
+// Sets `off` to 0 if all numbers are values of the format or would be without its upper limit, else
+// to a nonzero number. For a NaN or a huge number, `off` may be nonzero too.
 template <Step S>
 struct FindOffGrid {
     static APSCOPE_INLINE void run(const float* x, std::size_t count, StepOf32 given,
@@ -109,7 +109,8 @@ void run_fp64(const float* a, const float* b, const float* c, float* out, std::s
     }
 }
 
-// Returns false if a factor is not a number of the format.
+// Runs OperateInFp32 on arrays. Returns false, and computes nothing, if a factor of a product is
+// not a number of the format.
 template <Operation Op>
 bool run_fp32(const float* a, const float* b, float* out, std::size_t count, StepOf32 step) {
     const auto run_checked = [&]<Step S>() {
@@ -126,8 +127,8 @@ bool run_fp32(const float* a, const float* b, float* out, std::size_t count, Ste
     }
 }
 
-// Returns whether an operation of OperateInFp32 and the rounding after it give the result of one
-// rounding. Factors must be numbers of the format.
+// Returns whether OperateInFp32 and the rounding after it equal one rounding of the exact result.
+// The factors of a product must be numbers of the format.
 bool runs_in_fp32(Operation operation, const FloatFormat& f, const StepCast<float>& step) {
     const ValueRange values = range_of(f);
     switch (operation) {

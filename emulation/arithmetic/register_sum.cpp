@@ -12,11 +12,11 @@ namespace apscope::detail {
 
 namespace {
 
-// The number of terms in a block, and the number of rows of sums that use the same block. A block
-// of fp64 terms takes 128 KiB of the second-level cache.
+// The number of terms in a packed block, and the number of rows of sums that use the same block. A
+// block of fp64 terms occupies 128 KiB of the second-level cache.
 constexpr std::size_t block_terms = 256, block_rows = 32;
 
-// The roundings of sums and of products.
+// The rounding steps of sums and of products.
 template <class Real>
 struct Steps {
     StepCast<Real> sum, product;
@@ -28,8 +28,8 @@ std::optional<Steps<Real>> make_steps(const SumOptions& options) {
     const auto product =
         options.product ? make_step<Real>(*options.product, options.projection) : StepCast<Real>{};
     if (!sum || !product) return {};
-    // A product may be -0 although its format has none; the format of sums must then have none
-    // either.
+    // A product may be -0 although its format has no -0; then the format of sums must not have a
+    // -0.
     if (options.product && product->zero_sign == 0 && sum->zero_sign != 0) return {};
     return Steps<Real>{*sum, *product};
 }
@@ -57,7 +57,7 @@ bool sums_run_in_fp32(const SumOptions& options, bool products, const ValueRange
     const auto steps = make_steps<float>(options);
     if (!steps) return false;
     if (products) {
-        // If the step of a product format is none, the format is fp32.
+        // The format of products is fp32 if its step is Step::none.
         const bool exact = holds(fp32_hardware, product_range(a, b)),
                    rounded = options.product.has_value();
         const bool safe =
@@ -78,7 +78,7 @@ struct Operand {
 };
 
 // Copies terms first .. first + count - 1 of the operand's elements begin .. begin + width - 1 to
-// rows of `lanes` numbers; the rest of a row is zeros.
+// rows of `lanes` numbers; the remaining lanes of a row are zeros.
 template <class Real>
 void pack(const Operand& from, std::size_t first, std::size_t count, std::size_t begin,
           std::size_t width, std::size_t lanes, Real* block) {
@@ -103,8 +103,8 @@ void write(LaneSum<Real>& sums, const StepCast<Real>& step, std::size_t width, f
         out[j * across] = static_cast<float>(canonicalize_nan_and_zero(sum[j], step.zero_sign));
 }
 
-// Computes a part of a matrix product. `wide` is the operand whose elements lie side by side in
-// registers.
+// Computes a part of a matrix product. `wide` is the operand whose elements are side by side in the
+// lanes of registers.
 template <class Real>
 struct MatrixJob {
     const SumKernels<Real>& kernels;
@@ -138,7 +138,8 @@ void multiply_matrices(const SumKernels<Real>& kernels, std::span<const float> a
                        std::span<const float> b, std::size_t batches, std::size_t rows,
                        std::size_t columns, std::size_t terms, std::span<float> out,
                        const SumOptions& options) {
-    // If there are few columns, the lanes hold rows instead, because most lanes would be empty.
+    // With few columns, one lane computes one row instead of one column, because most lanes would
+    // be empty.
     const bool by_rows = columns < many_lanes && rows > columns;
     const std::size_t lanes = kernels.lanes;
     const std::size_t narrow = by_rows ? columns : rows, wide = by_rows ? rows : columns;
@@ -159,7 +160,7 @@ void multiply_matrices(const SumKernels<Real>& kernels, std::span<const float> a
                     std::min(block_rows, narrow) * lanes * terms);
 }
 
-// Computes sums of x, or of products of x and y.
+// Computes the sums of the columns of x or, if y is not empty, of the products of x and y.
 template <class Real>
 void sum_columns(const SumKernels<Real>& kernels, std::span<const float> x,
                  std::span<const float> y, std::size_t terms, std::span<float> out,
@@ -185,15 +186,16 @@ void sum_columns(const SumKernels<Real>& kernels, std::span<const float> x,
     parallel_pieces(panels, options.threads, sum_panel, lanes * terms);
 }
 
-// Calls compute(kernels) and returns true if the path uses registers. `side_by_side` is the number
-// of sums that can share them.
+// Calls compute(kernels) and returns true if the path of the sums uses registers. `side_by_side` is
+// the number of sums that can be computed in one register.
 template <class Compute>
 bool with_kernels(const SumOptions& options, bool products, std::span<const float> a,
                   std::span<const float> b, std::size_t side_by_side, const Compute& compute) {
     if (!options.registers) return false;
     const auto fp64 = make_steps<double>(options);
     if (!fp64 || options.order.kind == SumOrder::Kind::exact) return false;
-    // If the fp32 path is not possible for all fp32 numbers, it may be possible for the given ones.
+    // If the fp32 path is not possible for all fp32 numbers, it may be possible for the numbers of
+    // a and b.
     const ValueRange any = range_of(make_format(8, 23));
     SumPath path = sum_path(options, products, any, any);
     if (path != SumPath::fp32) path = sum_path(options, products, range_of(a), range_of(b));
@@ -201,7 +203,7 @@ bool with_kernels(const SumOptions& options, bool products, std::span<const floa
     const std::size_t lanes = side_by_side <= few_lanes ? few_lanes : many_lanes;
     if (path == SumPath::fp32) {
         const auto fp32 = make_steps<float>(options);
-        // NOLINTNEXTLINE(bugprone-unchecked-optional-access): sums_run_in_fp32() has tested it
+        // NOLINTNEXTLINE(bugprone-unchecked-optional-access): sums_run_in_fp32() has tested fp32
         compute(sum_kernels(fp32->sum, fp32->product, false, lanes));
     } else {
         compute(sum_kernels(fp64->sum, fp64->product, path == SumPath::fp64_odd, lanes));

@@ -1,6 +1,6 @@
 // Sums, dot and matrix products of fp32 arrays whose partial sums stay in fp32 or fp64 registers.
-// They are used only if a theorem says that the bits are those of the general path in
-// emulation/arithmetic/ordered_sum.cpp.
+// These functions run only if a theorem (value_range.h) shows that the results have the same bits
+// as in the general path in emulation/arithmetic/ordered_sum.cpp.
 #pragma once
 
 #include <cstddef>
@@ -13,11 +13,11 @@
 
 namespace apscope::detail {
 
-// The path of a sum, and why its roundings are those of the exact results.
+// The path of a sum, with the reason why its roundings equal those of the exact results.
 enum class SumPath {
-    fp32,      // fp32 operations, then a rounding: the first is exact, or the two are one rounding
-               // (emulation/arithmetic/value_range.h)
-    fp64,      // as fp32, with fp64 operations
+    fp32,      // fp32 operations, then a rounding: the operation is exact, or the two roundings
+               // equal one (emulation/arithmetic/value_range.h)
+    fp64,      // fp64 operations, then a rounding, for the same reasons
     fp64_odd,  // fp64 sums rounded to odd, then a rounding; products of fp32 numbers are exact
     general,   // rows of fp64 numbers and the rounding rule, or wide numbers
 };
@@ -28,9 +28,9 @@ std::string_view to_string(SumPath path);
 SumPath sum_path(const SumOptions& options, bool products, const ValueRange& a,
                  const ValueRange& b);
 
-// Each function writes the sums in the format `accumulate` (if absent, the result's format), does
-// not round them to the result's format, and returns true; or it returns false and leaves `out`
-// unchanged.
+// If the path uses registers, each function writes the sums in the format SumOptions::accumulate,
+// or in the result's format if `accumulate` is absent, and returns true; the caller rounds them to
+// the result's format. Otherwise the function returns false and leaves `out` unchanged.
 bool register_sum(std::span<const float> x, std::size_t terms, std::span<float> out,
                   const SumOptions& options);
 bool register_dot(std::span<const float> a, std::span<const float> b, std::size_t terms,

@@ -1,5 +1,6 @@
-// The loops of sums that stay in registers: `Lanes` sums at a time, each of which adds one term
-// after another. A step (emulation/arithmetic/rounding_steps.h) rounds every product and every sum.
+// The loops of sums that stay in registers: `Lanes` sums at a time, each of which adds its terms
+// one after another. A step (emulation/arithmetic/rounding_steps.h) rounds every product and every
+// sum.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +11,8 @@
 
 namespace apscope::detail {
 
-// The numbers of sums side by side: several vectors, so that their chains of operations overlap, or
-// one vector if there are only a few sums.
+// The possible numbers of sums side by side: several vectors, whose chains of operations overlap,
+// or one vector if there are only a few sums.
 inline constexpr std::size_t many_lanes = 64, few_lanes = 8;
 
 // Sets sum[j] = round(sum[j] + terms[k][j]) for every k; rows of terms are `stride` apart.
@@ -53,7 +54,7 @@ struct AccumulateProducts {
     }
 };
 
-// Adds terms to Kahan's sums; `lost` has the errors of the sums so far.
+// Adds `count` rows of terms to Kahan's sums; `lost` has the errors e of the sums (kahan.h).
 template <class Real, Step S, bool Odd, std::size_t Lanes>
 struct AccumulateKahan {
     static APSCOPE_INLINE void run(Real* sum, Real* lost, const Real* terms, std::size_t stride,

@@ -6,7 +6,7 @@
 
 namespace apscope::detail {
 
-// Sets the loops; P rounds products, and S rounds sums.
+// Sets the loops of the kernels; the step P rounds products, and the step S rounds sums.
 template <class Real, Step P, Step S, bool Odd, std::size_t Lanes>
 void set_loops(SumKernels<Real>& k) {
     using Count = std::size_t;

@@ -11,8 +11,8 @@ namespace {
 // Returns whether the format is fp32, to which the hardware rounds.
 bool is_fp32(const FloatFormat& f) { return f == make_format(8, 23, Specials::ieee); }
 
-// Sets the parts of a quantum above which a magnitude is rounded up and returns true; returns false
-// for modes without such parts.
+// Sets up_positive and up_negative of Step::threshold and returns true; returns false for modes
+// that do not round by a threshold.
 template <class Real>
 bool set_thresholds(StepCast<Real>& s, RoundingMode mode) {
     const Real never = 2, half = Real(0.5);
@@ -48,7 +48,7 @@ template <class Real>
 std::optional<StepCast<Real>> make_step(const FloatFormat& f, const Projection& p) {
     using Bits = BitsOf<Real>;
     constexpr int fraction_bits = Layout<Real>::fraction_bits, bias = Layout<Real>::bias;
-    // Limits may be fp32 subnormals, which the caller's settings may flush.
+    // Limits may be fp32 subnormals, which the caller's environment may flush.
     const FloatEnvironment environment;
     if (is_stochastic(p.rounding) || p.underflow != Underflow::gradual || p.keep_payload ||
         !f.is_signed || f.zero == Zero::none || !f.fits_fp32())

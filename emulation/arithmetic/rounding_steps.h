@@ -1,8 +1,8 @@
 // The rounding of one computed number as a few operations on registers, without shifts by counts
-// that differ from lane to lane: the sums and matrix products run it after every operation. The
-// bits are those of round_to_format() (core/rounding.h), except for two things that no later step
-// depends on and that canonicalize_nan_and_zero() corrects at the end: the sign and payload of a
-// NaN, and the sign of a zero in formats without -0.
+// that differ from lane to lane. Sums and matrix products round in this way after every operation.
+// The results have the same bits as those of round_to_format() (core/rounding.h), with two
+// exceptions, on which no later step depends and which canonicalize_nan_and_zero() corrects at the
+// end: the sign and payload of a NaN, and the sign of a zero in formats without -0.
 //
 // Numbers are rounded to nearest by the addition of core/grid.h; the other deterministic modes
 // correct the result by one quantum, depending on the difference, which is exact.
@@ -20,8 +20,8 @@ enum class Step {
     addition,   // ties to even by the addition of c
     bits,       // ties to even on the bits of fp32, for formats with fp32's emin, which c does not
                 // support
-    threshold,  // up if more than a part of the quantum is discarded (up_positive, up_negative)
-    odd,        // to the odd neighbour
+    threshold,  // up if more than a fraction of the quantum is discarded (up_positive, up_negative)
+    odd,        // an inexact number to the odd neighbour
 };
 
 template <class Real>
@@ -29,19 +29,20 @@ struct StepCast {
     using Bits = BitsOf<Real>;
     Step step = Step::none;
     GridConstants<Real> grid;  // for the steps addition, threshold and odd
-    Real overflow_from = 0;    // first magnitude that rounds beyond the largest
-    Bits largest = 0;
+    Real overflow_from = 0;    // first magnitude that rounds beyond the largest value
+    Bits largest = 0;          // largest finite magnitude
+    // Magnitudes of the results of a finite overflow and of an infinity, per sign.
     Bits overflow_positive = 0, overflow_negative = 0, infinite_positive = 0, infinite_negative = 0;
     int shift = 0;  // for the step bits: the number of discarded bits
     Bits rest = 0;  // for the step bits: the mask of the discarded bits
-    // For the step threshold: rounds up if more than this part of a quantum (as bits of Real) is
-    // discarded.
+    // For the step threshold, per sign: rounds up if more than this fraction of a quantum (as bits
+    // of Real) is discarded.
     Bits up_positive = 0, up_negative = 0;
     Bits down_sign = 0;  // the sign bit for toward_negative, in which x - x is -0
     Bits zero_sign = 0;  // the sign bit, if the format has a -0
 };
 
-// Rounds x; S is s.step.
+// Rounds x; S must be s.step.
 template <Step S, class Real>
 APSCOPE_HD Real round_step(Real x, const StepCast<Real>& s) {
     using Bits = BitsOf<Real>;
@@ -92,10 +93,10 @@ APSCOPE_HD Real round_step(Real x, const StepCast<Real>& s) {
     }
 }
 
-// Changes a result that was rounded to nearest to the exact result rounded to odd, that is, if
-// `error` is not zero, truncated towards zero, with its last bit set. The signs of `error` and
-// `like` differ if the exact result is nearer to zero. The error of an infinity is NaN; the
-// infinity is then returned.
+// Changes a result that was rounded to nearest to the exact result rounded to odd: if `error` is
+// not zero, the exact result truncated towards zero, with its last bit set. `like` must have a sign
+// that differs from that of `error` if and only if the exact result is nearer to zero than
+// `result`. An infinite result, whose error is NaN, is returned unchanged.
 template <class Real>
 APSCOPE_HD Real moved_to_odd(Real result, Real error, Real like) {
     using Bits = BitsOf<Real>;
@@ -122,8 +123,8 @@ APSCOPE_HD Real add_for_step(Real a, Real b, const StepCast<Real>& s) {
     return sum;
 }
 
-// Sets the parts of a result that steps and sums leave open: a NaN becomes the canonical one, and a
-// zero has no sign in formats without -0.
+// Corrects the bits that steps and sums leave unspecified: a NaN becomes the canonical NaN, and a
+// zero loses its sign in formats without -0 (zero_sign = 0).
 template <class Real>
 APSCOPE_HD Real canonicalize_nan_and_zero(Real x, BitsOf<Real> zero_sign) {
     using Bits = BitsOf<Real>;
@@ -133,8 +134,9 @@ APSCOPE_HD Real canonicalize_nan_and_zero(Real x, BitsOf<Real> zero_sign) {
     return bits_cast<Real>(result);
 }
 
-// The step that rounds computed numbers of type Real as this cast does, if there is one; in fp32
-// there are steps for ties to even only. Host only; the projection must be validated.
+// The step that rounds numbers of type Real to the format as the projection requires; nothing if no
+// step does. In fp32 there are steps only for ties to even. Host only; the projection must have
+// been validated.
 template <class Real>
 std::optional<StepCast<Real>> make_step(const FloatFormat& format, const Projection& projection);
 

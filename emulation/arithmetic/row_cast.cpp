@@ -77,7 +77,7 @@ struct RoundDrawn {
     }
 };
 
-// Down means that an exact zero that is the sum of operands of different signs is -0.
+// Down means that an exact zero is -0 if it is the sum of operands of different signs.
 template <bool Down>
 struct SumToOdd {
     static APSCOPE_INLINE void run(const double* a, const double* b, double sign, double* out,
@@ -108,8 +108,8 @@ std::optional<DrawnStep> make_drawn(const FloatFormat& format, Projection projec
     constexpr int least_exponent = 1 - Layout<double>::bias;
     if (projection.rounding != RoundingMode::stochastic || cast.random_bits > 53) return {};
     if (cast.emin - cast.mantissa_bits - cast.random_bits < least_exponent) return {};
-    projection.rounding = RoundingMode::toward_zero;  // for the same grid; the results beyond the
-                                                      // largest number are set below
+    projection.rounding = RoundingMode::toward_zero;  // the grid does not depend on the mode; the
+                                                      // results of overflows are set below
     std::optional<StepCast<double>> step = make_step<double>(format, projection);
     if (!step) return {};
     const auto magnitude = [](std::uint64_t bits) { return bits & ~sign_bit<double>; };

@@ -1,6 +1,6 @@
-// Rounds rows of fp64 numbers to a format, and sums of two rows: schemes' messages, and the hops of
-// an all-reduce for numbers beyond fp32. The bits are those of round_to_format() and add_rounded(),
-// by one of three paths:
+// Rounds rows of fp64 numbers, and sums of two rows, to a format, for the messages of schemes and
+// for the hops of an all-reduce that fp32 sums do not support. The results have the same bits as
+// those of round_to_format() and add_rounded(). There are three paths:
 //
 //      steps    deterministic: the few operations of rounding_steps.h
 //      drawn    stochastic: the addition of core/grid.h truncates x, and the rest is compared with
@@ -26,7 +26,7 @@
 namespace apscope::detail {
 
 struct DrawnStep {
-    StepCast<double> step;   // the grid, and the results for numbers beyond the largest
+    StepCast<double> step;   // the grid, and the results of overflows
     double draws, per_draw;  // 2^N, 2^-N
 };
 
@@ -38,8 +38,8 @@ public:
     const Projection& projection() const { return projection_; }
 
     // Sets out[i] = round(scale in[i]), with word first + i of the stream. The products must be
-    // exact in fp64; those of two fp32 numbers and those with a power of two are. `in` may be
-    // `out`.
+    // exact in fp64, as products of two fp32 numbers and products with a power of two are. `in` may
+    // be `out`.
     void round(const float* in, double scale, double* out, std::size_t count,
                const RandomStream& stream, std::uint64_t first) const;
     void round(const double* in, double scale, double* out, std::size_t count,
@@ -61,7 +61,7 @@ private:
     std::optional<DrawnStep> drawn_;
 };
 
-// Sets row[i] = round_to_format(row[i]), with the draw of element first + i of the stream.
+// Sets row[i] = round_to_format(row[i]), with the random word of element first + i of the stream.
 void draw_and_round(double* row, std::size_t count, const Cast<double>& cast,
                     const RandomStream& stream, std::uint64_t first);
 

@@ -13,7 +13,7 @@ namespace apscope::detail {
 
 namespace {
 
-// The data collected in a pass over an array: the union (or) of all fraction bits, the largest
+// The data of one pass over an array: the bitwise or of all fractions, the bits of the largest
 // finite magnitude, and the smallest exponent of a last significant bit (plus 277, to be positive).
 struct Collected {
     std::uint32_t fractions = 0, largest = 0;
@@ -25,8 +25,8 @@ struct CollectRange {
         std::int32_t fractions = 0, largest = 0, last_bit = 1 << 20;
         for (std::size_t i = 0; i < count; ++i) {
             const std::int32_t bits = bits_cast<std::int32_t>(values[i]) & 0x7FFFFFFF;
-            // A mask, because g++ does not vectorise a selection whose result is used by the
-            // maximum below.
+            // The mask sets infinities and NaNs to 0. g++ would not vectorise a selection here,
+            // because the maximum below uses the result.
             const std::int32_t magnitude = bits & -static_cast<std::int32_t>(bits < 0x7F800000),
                                fraction = magnitude & 0x007FFFFF;
             const std::int32_t significand = fraction | (magnitude > 0x007FFFFF ? 0x00800000 : 0);

@@ -1,5 +1,6 @@
-// Rounds one batch of blocks by the loops of block_kernels.h: first the amax of every block, then
-// the scales, then the elements. Blocks that the loops do not support are rounded by block_rule.h.
+// Rounds one batch of blocks by the loops of block_kernels.h, which compute the amax of every
+// block, then the scales, then the elements. block_rule.h rounds the blocks that the loops do not
+// support.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +14,7 @@
 
 namespace apscope::detail {
 
-// The scales of blocks, repeated for every element of a run.
+// One scale per element of a run: the scale of the element's block.
 template <class Real>
 struct SpreadScales {
     BitsOf<Real> shift[batch_elements];
@@ -25,21 +26,24 @@ struct SpreadScales {
 // A thread's buffers for its current batch.
 template <class Real>
 struct BatchRoom {
-    BitsOf<Real> maxima[batch_blocks], shift[batch_blocks];  // of blocks: |x|; see BlockScales
-    std::int32_t exponents[batch_blocks];                    // scales that are powers of two
+    BitsOf<Real> maxima[batch_blocks], shift[batch_blocks];  // maxima: largest magnitudes of
+                                                             // blocks; shift: see BlockScales
+    std::int32_t exponents[batch_blocks];                    // k of the scales 2^k
     Real multiply[batch_blocks], value[batch_blocks];        // see BlockScales
-    std::uint8_t codes[batch_blocks], served[batch_blocks];  // of scales; 1: by the loops
-    SpreadScales<Real> spread;                               // one scale per element
+    std::uint8_t codes[batch_blocks], served[batch_blocks];  // codes: of the scales; served: 1 if
+                                                             // the loops support the block
+    SpreadScales<Real> spread;                               // the scales of a run of elements
     std::uint32_t drawn[batch_elements];                     // random integers
-    alignas(64) Real rounded[batch_elements];                // results before they are stored
+    alignas(64) Real rounded[batch_elements];                // results that are copied to the
+                                                             // output later
 
     BlockScales<Real> scales(std::size_t block) const {
         return {shift + block, multiply + block, value + block};
     }
 };
 
-// Out is Real for values, or std::uint8_t for codes; then `scales` receives the codes of the
-// scales.
+// Rounds batches of blocks. Out is Real for values, or std::uint8_t for codes; in the latter case,
+// `scales` receives the codes of the scales.
 template <class Real, class Out>
 class BatchRounder {
     static constexpr bool encodes = std::is_same_v<Out, std::uint8_t>;
@@ -112,7 +116,7 @@ private:
         }
     }
 
-    // Writes the scale of block b for `count` elements, from place `at` on.
+    // Writes the scale of block b to elements at .. at + count - 1 of room.spread.
     void spread(BatchRoom<Real>& room, std::size_t b, std::size_t at, std::size_t count) const {
         if (job_.ratio) {
             std::fill_n(room.spread.multiply + at, count, room.multiply[b]);
@@ -140,7 +144,7 @@ private:
         round_elements(room, place.first, elements, 0, room.spread.view());
     }
 
-    // Rounds a block that is alone in its batch.
+    // Rounds a block of more than batch_elements elements, which is alone in its batch.
     void round_large(BatchRoom<Real>& room, std::size_t b, const BlockPlace& place) const {
         const std::size_t whole = place.count - place.count % block_step;
         for (std::size_t i = 0; i < whole; i += batch_elements) {
@@ -175,7 +179,8 @@ private:
         }
     }
 
-    // Rounds at most batch_elements consecutive elements: see round_block_elements().
+    // Rounds at most batch_elements consecutive elements; `steps` and `scales` are as for
+    // round_block_elements().
     void round_elements(BatchRoom<Real>& room, std::size_t first, std::size_t count,
                         std::size_t steps, const BlockScales<Real>& scales) const {
         const std::uint32_t* drawn = nullptr;

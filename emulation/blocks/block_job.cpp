@@ -17,10 +17,10 @@ MovableFormat<Real> movable(const FloatFormat& f, const Cast<Real>& cast) {
             static_cast<Bits>(L::bias - f.bias) << f.mantissa_bits, lift};
 }
 
-// The range of k by which a format may be moved: its quantum stays a normal number of Real, and c,
-// which is above its largest number, stays finite. The quantum also stays at least `spare` binades
-// above the smallest normal number, because stochastic rounding multiplies it by numbers of 24
-// bits, and these products are exact from 2^-125 on.
+// The range of k for which a format can be multiplied by 2^k: its quantum remains a normal number
+// of Real, and c of core/grid.h remains finite for its largest number. The quantum also remains at
+// least `spare` binades above the smallest normal number, because stochastic rounding multiplies
+// the quantum by numbers of 24 bits, and these products must be exact.
 template <class Real>
 struct Moves {
     int lowest, highest;
@@ -32,8 +32,8 @@ struct Moves {
     bool at_rest() const { return lowest <= 0 && highest >= 0; }
 };
 
-// Returns whether the format is evenly spaced down to a zero and the significand's parity decides
-// ties.
+// Returns whether the format is evenly spaced down to a zero, and the parity of the significand
+// decides ties.
 template <class Real>
 bool is_even(const FloatFormat& f, const Cast<Real>& cast) {
     const int emax = f.emax();
@@ -77,7 +77,7 @@ void set_cast(BlockJob<Real>& job, const Cast<Real>& cast) {
     c.tensor_scale = static_cast<Real>(e.tensor_scale);
 }
 
-// The fraction bits of the first Real that is not below `from`, which is between 1 and 2.
+// The fraction bits of the smallest Real that is not below `from`; 1 <= `from` <= 2.
 template <class Real>
 BitsOf<Real> fraction_from(double from) {
     Real first = static_cast<Real>(from);
@@ -99,7 +99,7 @@ void set_power_rule(BlockJob<Real>& job, const Cast<Real>& cast) {
     p.max = f.scale.emax();
     p.lowest = moves.lowest;
     p.highest = moves.highest;
-    // |x| and c stay finite for the largest |x|, whatever k is.
+    // Below this limit of |x|, c is finite for every k.
     p.limit = static_cast<Bits>(2 * L::bias - L::fraction_bits + f.element.mantissa_bits + 1)
               << L::fraction_bits;
     job.served = p.lowest <= p.highest;

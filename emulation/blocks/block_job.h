@@ -1,5 +1,5 @@
 // A block format and a projection, prepared for the loops of block_kernels.h if the loops support
-// them.
+// this pair.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,11 @@ namespace apscope::detail {
 template <class Real>
 struct BlockJob {
     BlockEncoder encoder;
-    // True if the loops support any block; the kernels of the scales decide which blocks.
+    // False if the loops support no block. If true, the kernels of the scales decide which blocks
+    // they support.
     bool served = false;
+    // ratio: the scale rule is `ratio`. few: at most 24 random bits suffice. draws: the mode is
+    // stochastic.
     bool ratio = false, few = true, draws = false;
     BlockCast<Real> cast{};
     PowerScaleRule<Real> power{};
@@ -21,13 +24,15 @@ struct BlockJob {
     int min_scale_code = 0;  // code of 2^power.min; each further power of two has the next code
 };
 
-// If the format has a tensor scale, the encoder's set_tensor_scale() must have been called.
+// Makes the job. If the format has a tensor scale, the encoder's set_tensor_scale() must have been
+// called.
 template <class Real>
 BlockJob<Real> make_block_job(BlockEncoder encoder);
 
 // These functions round or encode `count` elements of blocks that the loops support. If steps > 0,
-// the blocks have `steps` times block_step elements each, and there is one scale per block; if
-// steps = 0, there is one scale per element. block_loops.h chooses the loop.
+// the blocks have `steps` times block_step elements each, and `scales` has one scale per block; if
+// steps = 0, it has one scale per element. `drawn` has one random integer per element for
+// stochastic modes. block_loops.h chooses the loop.
 template <class Real>
 void round_block_elements(const BlockJob<Real>& job, const Real* in, Real* out, std::size_t count,
                           std::size_t steps, const BlockScales<Real>& scales,

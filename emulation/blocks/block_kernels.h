@@ -1,8 +1,8 @@
 // The loops of the block casts, one struct each with a static run(), compiled per instruction set
-// by simd::run(). They round elements unscaled, by the addition of core/grid.h: the limits are
-// moved by the block's scale 2^k, never the elements, so nothing is multiplied. (The scale rule
-// `ratio` multiplies, by definition, and rounds with k = 0.) block_rule.h rounds the blocks that
-// the loops do not support.
+// by simd::run(). They round elements by the addition of core/grid.h without scaling them: instead,
+// the limits of the element format are multiplied by the block's scale 2^k, which only adds k to
+// exponent fields. (The scale rule `ratio` multiplies, by definition, and rounds with k = 0.)
+// block_rule.h rounds the blocks that the loops do not support.
 #pragma once
 
 #include <cfloat>
@@ -15,40 +15,40 @@
 
 namespace apscope::detail {
 
-// Elements that share one scale are processed in steps of this many.
+// Loops process elements that share one scale in steps of this number of elements.
 inline constexpr std::size_t block_step = 16;
 
-// The limits of a format for the scale 1. Functions multiply them by 2^k; their parameter `shift`
-// has k in the position of the exponent field.
+// The limits of a format for the scale 1. Functions multiply these limits by 2^k by means of the
+// parameter `shift`, which is k in the position of the exponent field.
 template <class Real>
 struct MovableFormat {
     using Bits = BitsOf<Real>;
     GridConstants<Real> grid;
-    Bits largest;
-    Bits code_offset;  // offset of the codes of normal numbers
+    Bits largest;      // largest finite magnitude
+    Bits code_offset;  // subtracted from shifted bits to get the code of a normal number
     int code_shift;    // f - m, the number of discarded bits
 };
 
-// The data of a format and a projection for the element loops.
+// An element format and a projection, prepared for the loops over elements.
 template <class Real>
 struct BlockCast {
     using Bits = BitsOf<Real>;
     MovableFormat<Real> element;
-    Bits over_positive, over_negative;  // results for numbers beyond the largest
-    // All ones if over_positive (over_negative) is finite, so that the scale applies to it; else 0.
+    Bits over_positive, over_negative;  // results of overflows
+    // All ones if over_positive (over_negative) is finite and thus multiplied by the scale, else 0.
     Bits moves_positive, moves_negative;
-    Bits negative_zero;
-    // A negative element's code, from the code of its magnitude: zero_code if that is 0, else
-    // ((code ^ flip) + add) & mask.
+    Bits negative_zero;  // the sign bit if the element format has a -0, else 0
+    // The constants for the code of a negative element, from the code of its magnitude: zero_code
+    // if this code is 0, else ((code ^ flip) + add) & mask.
     Bits flip, add, mask, zero_code;
-    Bits over_code_positive, over_code_negative;
-    // For the scale rule `ratio`: `bound` is the largest element.
+    Bits over_code_positive, over_code_negative;  // codes of the results of overflows
+    // For the scale rule `ratio`: `bound` is the largest magnitude of elements.
     Real bound, tensor_scale;
 };
 
-// Scales, one per block or per element. For a power of two, `shift`: k in the exponent field (see
-// MovableFormat). For rule ratio, the factor that is applied to an element before rounding
-// (`multiply`) and to its rounded value (`value`).
+// Scales, one per block or per element. Rules that give powers of two use `shift`, which is k in
+// the position of the exponent field (see MovableFormat). The rule `ratio` uses `multiply`, the
+// factor of an element before its rounding, and `value`, the factor of the rounded element.
 template <class Real>
 struct BlockScales {
     const BitsOf<Real>* shift;
@@ -56,8 +56,8 @@ struct BlockScales {
     const Real* value;
 };
 
-// Rounds a magnitude to a multiple of the quantum, without an upper limit. `drawn` is left-aligned
-// in 32 bits.
+// Rounds a magnitude to a multiple of the quantum, without an upper limit. `drawn` is the random
+// integer, left-aligned in 32 bits. Few means that it has at most 24 bits.
 template <RoundingMode M, bool Few, class Real>
 APSCOPE_HD BitsOf<Real> round_movable(BitsOf<Real> magnitude, bool negative,
                                       const MovableFormat<Real>& f, BitsOf<Real> shift,
@@ -78,14 +78,14 @@ APSCOPE_HD BitsOf<Real> round_movable(BitsOf<Real> magnitude, bool negative,
         if constexpr (M == RoundingMode::stochastic_equal) {
             return bits_cast<Bits>(((rest != 0) & (drawn >> 31 != 0)) ? down + q : down);
         } else if constexpr (M == RoundingMode::stochastic && Few) {
-            // The test floor(rest / q 2^N) + R >= 2^N is rest >= q (1 - R / 2^N), which is exact
-            // for at most 24 bits.
+            // floor(rest / q 2^N) + R >= 2^N is equivalent to rest >= q (1 - R / 2^N), whose right
+            // side is exact for at most 24 bits.
             const Real threshold =
                 Real{1} - static_cast<Real>(static_cast<std::int32_t>(drawn >> 8)) * Real{0x1p-24};
             return bits_cast<Bits>(rest >= q * threshold ? down + q : down);
         } else if constexpr (M == RoundingMode::stochastic) {
-            // Takes the first 32 binary digits of rest / q, sixteen at a time, which fit a signed
-            // conversion.
+            // Computes the first 32 binary digits of rest / q, sixteen at a time, because vector
+            // units convert only to signed integers.
             const Real above =
                 rest * bits_cast<Real>(c_times_inverse<Real> - c_bits) * Real{0x1p16};
             const auto high = static_cast<std::int32_t>(above);
@@ -98,7 +98,7 @@ APSCOPE_HD BitsOf<Real> round_movable(BitsOf<Real> magnitude, bool negative,
     }
 }
 
-// The code of a rounded magnitude that is at most the largest.
+// The code of a rounded magnitude that is at most the largest value.
 template <class Real>
 APSCOPE_HD BitsOf<Real> movable_code(BitsOf<Real> rounded, const MovableFormat<Real>& f,
                                      BitsOf<Real> shift) {
@@ -108,7 +108,7 @@ APSCOPE_HD BitsOf<Real> movable_code(BitsOf<Real> rounded, const MovableFormat<R
     return select(rounded < min, quanta, ((rounded - shift) >> f.code_shift) - f.code_offset);
 }
 
-// Rounds one element: returns its value times its block's scale, or its code.
+// Rounds one element and returns its value times the scale of its block or, if Encodes, its code.
 template <RoundingMode M, bool Few, bool Ratio, bool Encodes, class Real>
 APSCOPE_HD auto block_element(Real x, const BlockCast<Real>& cast, BitsOf<Real> shift,
                               Real multiply, Real value, std::uint32_t drawn) {
@@ -172,7 +172,7 @@ struct RoundBlocksInSteps {
     }
 };
 
-// Rounds a run of elements, each with its own scale.
+// Rounds a run of elements, with one scale per element.
 template <RoundingMode M, bool Few, bool Ratio, bool Encodes, class Real>
 struct RoundBlockElements {
     using Out = std::conditional_t<Encodes, std::uint8_t, Real>;
@@ -190,8 +190,8 @@ struct RoundBlockElements {
     }
 };
 
-// Computes the largest magnitude of each block, as bits, so that infinities and NaN are larger than
-// all numbers. With Size 0, block b has counts[b] elements or, if `uniform`, counts[0].
+// Computes the largest magnitude of each block, as bits, so that infinities and NaNs are larger
+// than all numbers. With Size 0, block b has counts[b] elements or, if `uniform`, counts[0].
 template <class Real, std::size_t Size>
 struct BlockMaxima {
     static APSCOPE_INLINE void run(const Real* in, BitsOf<Real>* maxima, std::size_t blocks,
@@ -224,13 +224,14 @@ struct ColumnMaxima {
     }
 };
 
-// A power-of-two rule, applied to the bits of amax, and the limits of k and amax within which the
-// loops above support a block.
+// The constants of a power-of-two rule, for the bits of amax, and the limits of k and amax within
+// which the loops above support a block.
 template <class Real>
 struct PowerScaleRule {
     using Bits = BitsOf<Real>;
-    std::int64_t offset;           // k = exponent field - offset, or that plus 1
-    Bits more_from;                // k is larger by 1 if the fraction is at least this
+    std::int64_t offset;           // k = exponent field of amax - offset, plus 0 or 1
+    Bits more_from;                // k is larger by 1 if the fraction bits of amax are at least
+                                   // this
     std::int64_t min, max;         // the smallest and the largest exponent of the scale format
     std::int64_t lowest, highest;  // the supported k
     Bits limit;                    // the first unsupported amax
@@ -259,15 +260,15 @@ struct PowerScales {
             const bool inside = (amax >= Bits{1} << fraction_bits) & (amax < rule.limit) &
                                 (k >= lowest) & (k <= highest);
             served[b] = static_cast<std::uint8_t>(inside | (amax == 0));
-            k = k < lowest ? lowest : k;  // for a block of zeros any k will do
+            k = k < lowest ? lowest : k;  // in a block of zeros, k has no effect
             k = k > highest ? highest : k;
             shifts[b] = static_cast<Bits>(k) << fraction_bits;
         }
     }
 };
 
-// The scale rule `ratio`, in NVFP4's order of fp32 operations (see choose_scale() in
-// block_rule.cpp).
+// The constants of the scale rule `ratio`, in NVFP4's order of fp32 operations (see choose_scale()
+// in block_rule.cpp). `stretch` and `divides_first` are those of BlockSettings.
 struct RatioScaleRule {
     MovableFormat<float> scale;
     float element_largest, scale_largest, tensor_scale, tensor_scale_inverse, stretch;
@@ -293,8 +294,8 @@ struct RatioScales {
             values[b] = bits_cast<float>(rounded);
             multiply[b] = FLT_MAX < inverse ? FLT_MAX : inverse;
             codes[b] = static_cast<std::uint8_t>(movable_code<float>(rounded, rule.scale, 0));
-            // No element is infinite or NaN, and neither the ratio nor the inverse is NaN or
-            // negative.
+            // The loops support blocks without infinities and NaNs whose ratio and inverse are
+            // neither NaN nor negative.
             const bool plain = (maxima[b] < infinity_bits<float>)&(
                 bits_cast<std::uint32_t>(ratio) <= infinity_bits<float>);
             served[b] = static_cast<std::uint8_t>(
@@ -317,8 +318,8 @@ struct LargestBelow {
     }
 };
 
-// Decodes integer elements in the low `bits` bits of a code, in two's complement, in units of
-// `unit`.
+// Decodes elements that are integers in two's complement, in the low `bits` bits of a code, and
+// multiplies them by `unit`.
 struct DecodeIntegers {
     static APSCOPE_INLINE void run(const std::uint8_t* in, float* out, std::size_t count, int bits,
                                    float unit) {
@@ -330,8 +331,8 @@ struct DecodeIntegers {
     }
 };
 
-// The value element * scale / tensor scale, as combine_block_value() computes it. The product is
-// rounded once, by the hardware; without `divides` the tensor scale is 1.
+// Returns element * scale / tensor_scale, as combine_block_value() does. The hardware rounds the
+// product and the quotient; without `divides`, the tensor scale is 1.
 template <bool divides>
 APSCOPE_INLINE float block_value(float element, float scale, float tensor_scale) {
     const float product = element * scale, value = divides ? product / tensor_scale : product;

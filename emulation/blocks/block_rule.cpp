@@ -13,17 +13,17 @@ namespace apscope::detail {
 
 namespace {
 
-// Blocks are split into buffers of at most this many elements.
+// Blocks are processed in buffers of at most this number of elements.
 constexpr std::size_t chunk = 512;
 
 // A block's scale, and the factor that brings its elements into the element format's range.
 struct Scale {
     double value;    // if NaN, every element is NaN
-    double inverse;  // power-of-two rules: the element is rounded from x * inverse
-    float multiply;  // rule ratio: the element is rounded from fl32(x * multiply), clipped
+    double inverse;  // power-of-two rules: x * inverse is rounded to the element
+    float multiply;  // rule ratio: fl32(x * multiply), clipped, is rounded to the element
 };
 
-// The contents of a block: amax of its finite elements, and whether it has NaNs or infinities.
+// Properties of a block: the amax of its finite elements, and whether it has NaNs or infinities.
 struct Content {
     double amax = 0;
     bool has_nan = false, has_infinity = false;
@@ -40,7 +40,7 @@ bool scale_is_nan(const BlockFormat& f, const Content& content) {
     return false;
 }
 
-// The scale's exponent for a block with an infinity that affects the scale.
+// The exponent of the scale of a block with an infinity that affects the scale.
 int infinite_exponent(const BlockFormat& f, double amax) {
     return f.nonfinite == BlockNonfinite::transformer_engine || f.rule == ScaleRule::rceil
                ? f.scale.emax()
@@ -52,7 +52,7 @@ Scale choose_scale(const BlockEncoder& e, const Content& content) {
     const bool infinite = content.has_infinity && e.format.nonfinite != BlockNonfinite::apart;
     const double amax = content.amax;
     if (e.format.rule == ScaleRule::ratio) {
-        // The order of these fp32 operations is NVFP4's.
+        // NVFP4 defines the order of these fp32 operations.
         const float one_over_largest = 1.0f / e.largest;
         const float narrow =
             infinite ? std::numeric_limits<float>::infinity() : static_cast<float>(amax);
@@ -72,7 +72,7 @@ Scale choose_scale(const BlockEncoder& e, const Content& content) {
 // x in units of the block's scale, before it is rounded to an element.
 inline double scaled(const BlockEncoder& e, const Scale& s, double x) {
     // If the scale is not NaN and the element format has no NaN, a NaN becomes the largest element,
-    // as PTX's cvt.satfinite does.
+    // as in PTX's cvt.satfinite.
     if (x != x && e.format.nonfinite == BlockNonfinite::transformer_engine &&
         !e.format.element.has_nan())
         return e.largest;
@@ -80,14 +80,15 @@ inline double scaled(const BlockEncoder& e, const Scale& s, double x) {
         if (x != x) return x;
         return std::clamp(static_cast<float>(x) * s.multiply, -e.largest, e.largest);
     }
-    // The product is exact, except for fp64 inputs hundreds of binades below every element. Of
-    // those, only the sign and the fact that they are not zero can matter.
+    // The product is exact, except for fp64 inputs hundreds of binades below every element. Only
+    // the sign of such an input, and the fact that it is not zero, affect the result.
     const double result = x * s.inverse;
     if (x != 0 && std::abs(result) < DBL_MIN) return std::copysign(DBL_MIN, x);
     return result;
 }
 
-// Computes the element values of a block: calls sink(offset in the block, element values, scale).
+// Computes the elements of a block, one buffer at a time: calls sink(offset in the block, values of
+// the elements, scale).
 template <class Real, class Sink>
 void round_block(const Real* in, const BlockPlace& place, const BlockEncoder& e, Sink&& sink) {
     Content content;
@@ -117,7 +118,7 @@ void round_block(const Real* in, const BlockPlace& place, const BlockEncoder& e,
     }
 }
 
-// The values of all codes of a format of at most 8 bits. A thread keeps the last few tables,
+// The values of all codes of a format of at most 8 bits. Every thread stores its last few tables,
 // because consecutive calls often have the same format.
 const std::vector<double>& value_table(const FloatFormat& format) {
     constexpr std::size_t kept = 8;
@@ -140,8 +141,8 @@ BlockEncoder::BlockEncoder(const BlockFormat& f, const Projection& p, const Bloc
       element_codec(make_codec(f.element)), scale_codec(make_codec(f.scale)),
       largest(static_cast<float>(f.element.largest())), tensor_scale(1), tensor_scale_inverse(1) {}
 
-// S_enc = min(fl32(largest element * largest scale / amax), FLT_MAX). settings.scale_range, unless
-// 0, replaces the largest scale. S_enc is 1 if amax is 0 or infinite.
+// S_enc = min(fl32(largest element * largest scale / amax), FLT_MAX). If settings.scale_range is
+// not 0, it replaces the largest scale. S_enc is 1 if amax is 0 or infinite.
 void BlockEncoder::set_tensor_scale(float amax) {
     if (amax == 0 || std::isinf(amax)) return;
     const float range =
@@ -188,7 +189,7 @@ void encode_block_by_rule(const Real* in, std::uint8_t* codes, std::uint8_t* sca
             scales[place.scale] =
                 static_cast<std::uint8_t>(encode_one(static_cast<float>(scale), e.scale_codec));
             for (std::size_t j = 0; j < elements.size(); ++j) {
-                // With a NaN scale the elements do not matter and have code 0.
+                // If the scale is NaN, every element code decodes to NaN, so code 0 is written.
                 codes[place.first + (begin + j) * place.stride] =
                     scale != scale ? std::uint8_t{0}
                                    : e.element_code(static_cast<float>(elements[j]));
@@ -199,8 +200,8 @@ void encode_block_by_rule(const Real* in, std::uint8_t* codes, std::uint8_t* sca
 std::vector<double> element_values(const BlockFormat& format) {
     std::vector<double> values = value_table(format.element);
     if (!format.twos_complement) return values;
-    // The table has the magnitudes at the positive codes; -half is the only integer without a
-    // positive counterpart.
+    // The table has the magnitudes at the positive codes; -half is the only integer whose magnitude
+    // has no positive code.
     const std::size_t half = values.size() / 2;
     for (std::size_t code = half + 1; code < values.size(); ++code)
         values[code] = -values[values.size() - code];

@@ -1,4 +1,4 @@
-// Walks through the blocks of an array, in the order of their scales, a batch at a time:
+// Enumerates the blocks of an array in batches, in the order of their scales:
 //
 //      blocks along the last axis       consecutive blocks: their elements are contiguous
 //      along another axis               columns: blocks side by side, elements `inner` apart
@@ -24,9 +24,9 @@ struct BlockBatch {
     std::size_t scale;  // index of the first block's scale
     std::size_t blocks;
     std::size_t elements;  // number of elements in all blocks
-    bool columns;
-    std::size_t stride;  // between the elements of a block
-    bool uniform;        // every block has counts[0] elements; the other counts are unused
+    bool columns;          // true: the blocks are side by side, false: consecutive
+    std::size_t stride;    // distance between the elements of a block
+    bool uniform;          // every block has counts[0] elements; the other counts are not set
     std::array<std::uint32_t, batch_blocks> counts;
 
     BlockPlace place(std::size_t block) const {
@@ -38,10 +38,12 @@ struct BlockBatch {
     }
 };
 
-// Fills a batch with as many blocks as fit, from block b to at most end - 1 (b < end).
+// Fills a batch with as many blocks as fit, from block b on, up to block end - 1 (b < end). `size`
+// is the block size of the format.
 inline void take_batch(BlockBatch& batch, BlockShape shape, std::size_t size, std::size_t b,
                        std::size_t end) {
-    const std::size_t line = shape.length / size + (shape.length % size != 0);  // blocks per line
+    const std::size_t line = shape.length / size + (shape.length % size != 0);  // blocks along the
+                                                                                // axis
     const std::size_t block = b / shape.inner % line;
     const auto count = [&](std::size_t k) { return std::min(size, shape.length - k * size); };
     batch.scale = b;
@@ -81,7 +83,7 @@ inline void take_batch(BlockBatch& batch, BlockShape shape, std::size_t size, st
 template <class Work, class Done>
 void for_batches(BlockShape shape, const BlockFormat& format, int threads, Work&& work,
                  Done&& done) {
-    // Work is distributed in groups of blocks of about this many elements.
+    // Threads take groups of blocks with about this number of elements.
     constexpr std::size_t group_elements = std::size_t{1} << 15;
     const auto size = static_cast<std::size_t>(format.block_size);
     const std::size_t total = shape.scales(format);
@@ -100,7 +102,8 @@ void for_batches(BlockShape shape, const BlockFormat& format, int threads, Work&
     parallel_pieces(groups, threads, group);
 }
 
-// Calls run(first block, blocks) for every run of supported blocks, and other(block) for the rest.
+// Calls run(first block, number of blocks) for every run of blocks with served[block] = 1, and
+// other(block) for every other block.
 template <class Run, class Other>
 void for_served_runs(const std::uint8_t* served, std::size_t blocks, Run&& run, Other&& other) {
     for (std::size_t b = 0; b < blocks;) {

@@ -23,8 +23,7 @@ void check(bool agrees, const char* what, std::size_t given, std::size_t wanted)
                                 "; they must agree");
 }
 
-// The largest magnitude of the finite elements, or of all elements except NaNs; threads share the
-// pieces.
+// The largest magnitude of the finite elements or, with_infinities, of all elements except NaNs.
 float largest_magnitude(std::span<const float> in, bool with_infinities, int threads) {
     constexpr std::size_t piece = std::size_t{1} << 16;
     const std::size_t pieces = in.size() / piece + (in.size() % piece != 0);
@@ -39,7 +38,8 @@ float largest_magnitude(std::span<const float> in, bool with_infinities, int thr
     return std::bit_cast<float>(largest);
 }
 
-// Computes the tensor scale over the array, unless the settings have its amax.
+// Computes the tensor scale from the amax of the array, or from the amax in the settings if
+// present.
 template <class Real>
 void find_tensor_scale(std::span<const Real> in, BlockEncoder& e, int threads) {
     const FloatEnvironment environment;
@@ -104,7 +104,7 @@ float encode_array(std::span<const Real> in, std::span<std::uint8_t> codes,
 
 // Throws for a code that is not below `count`, a power of two.
 void check_width(std::span<const std::uint8_t> codes, std::size_t count, const char* what) {
-    if (count > 255) return;  // no code of 8 bits is too wide
+    if (count > 255) return;  // every code has at most 8 bits
     std::uint8_t all = 0;
     for (const std::uint8_t code : codes) all |= code;
     if (all < count) return;
@@ -141,8 +141,8 @@ private:
     float unit_;
 };
 
-// Multiplies elements by their blocks' scales: one scale per `steps` steps of elements, or, if
-// steps is 0, one per element.
+// Multiplies elements by the scales of their blocks. `scales` has one scale per `steps` times
+// block_step elements or, if steps is 0, one per element.
 template <bool divides>
 void scale_elements(const float* elements, float* out, std::size_t count, std::size_t steps,
                     const float* scales, float divisor) {

@@ -1,10 +1,10 @@
 // Block formats applied to arrays: quantize_blocks (values of a block format), encode_blocks (codes
 // of the elements and of the scales) and decode_blocks. The loops of block_kernels.h round the
-// blocks that they support; the rounding rule of core/rounding.h rounds the others, with the same
-// bits, on fp64 numbers x / 2^k, which are exact. docs/definitions.md, section 11, defines the
-// result. In short: amax is taken over the block's finite elements; a block of zeros has the
-// smallest scale; the format's BlockNonfinite defines the effect of infinities and NaNs, and the
-// rounding rule rounds all blocks that have infinities or NaNs.
+// blocks that they support; the rounding rule of core/rounding.h rounds the other blocks, with the
+// same bits. docs/definitions.md, section 11, defines the result. In short: amax is the largest
+// magnitude of the block's finite elements; a block of zeros has the smallest scale; the format's
+// BlockNonfinite defines the effect of infinities and NaNs. The rounding rule rounds all blocks
+// that have infinities or NaNs.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@
 namespace apscope::detail {
 
 // An array of shape (outer, length, inner) in C order; blocks run along `length`. The scales have
-// the shape (outer, blocks, inner).
+// the shape (outer, blocks(format), inner).
 struct BlockShape {
     std::size_t outer = 1, length = 0, inner = 1;
 
@@ -32,20 +32,21 @@ struct BlockShape {
     std::size_t scales(const BlockFormat& f) const { return outer * blocks(f) * inner; }
 };
 
-// `out` is `in` or does not overlap it. For element i (C order), stochastic rounding draws word i
-// of the stream keyed by `seed`. threads = 0 uses all hardware threads; the number of threads never
-// changes a bit.
+// Sets `out` to the values of `format` that `in` is rounded to. `out` is `in` or does not overlap
+// it. For element i (C order), stochastic rounding draws word i of the stream with the key `seed`.
+// threads = 0 uses all hardware threads; the number of threads never changes a bit.
 void quantize_blocks(std::span<const float> in, std::span<float> out, BlockShape shape,
                      const BlockFormat& format, const Projection& projection,
                      std::uint64_t seed = 0, int threads = 1);
-// Rounds fp64 values once. Throws std::invalid_argument for formats with the scale rule `ratio`,
-// which is defined by fp32 operations.
+// Does the same for fp64 values, which are rounded once. Throws std::invalid_argument for formats
+// with the scale rule `ratio`, which is defined by fp32 operations.
 void quantize_blocks(std::span<const double> in, std::span<double> out, BlockShape shape,
                      const BlockFormat& format, const Projection& projection,
                      std::uint64_t seed = 0, int threads = 1);
 
-// Returns the tensor scale, or 1 for formats without one. decode_blocks() then gives, bit for bit,
-// the result of quantize_blocks() for the same array.
+// Writes the codes of the elements and of the scales, and returns the tensor scale, or 1 for
+// formats without one. From these, decode_blocks() computes, bit for bit, the result of
+// quantize_blocks() for the same array.
 float encode_blocks(std::span<const float> in, std::span<std::uint8_t> codes,
                     std::span<std::uint8_t> scales, BlockShape shape, const BlockFormat& format,
                     const Projection& projection, std::uint64_t seed = 0, int threads = 1);
@@ -57,14 +58,15 @@ float encode_blocks(std::span<const double> in, std::span<std::uint8_t> codes,
 // rule `ratio`.
 struct BlockSettings {
     RandomStream stream;  // stream of the random words; element i draws word first_element + i
-    std::optional<float> amax;  // the common amax of several arrays; absent: the array's own
-    // The largest block scale for which the tensor scale is chosen; 0: the scale format's largest.
+    std::optional<float> amax;  // the common amax of several arrays; absent: the amax of this array
+    // The tensor scale is chosen so that the largest block scale becomes this value; 0: the largest
+    // value of the scale format.
     float scale_range = 0;
-    float stretch = 1;  // factor on the block's scale before it is rounded
+    float stretch = 1;  // factor of the block's scale before the scale is rounded
     // True: the ratio is fl32(fl32(amax / largest) * S_enc); false: fl32(amax * fl32(S_enc /
     // largest)).
     bool divides_first = false;
-    // Index of element 0 in a longer array, of which this is a piece.
+    // The index of element 0 in the longer array of which this array is a piece.
     std::uint64_t first_element = 0;
 };
 float encode_blocks(std::span<const float> in, std::span<std::uint8_t> codes,
@@ -74,12 +76,14 @@ float encode_blocks(std::span<const double> in, std::span<std::uint8_t> codes,
                     std::span<std::uint8_t> scales, BlockShape shape, const BlockFormat& format,
                     const Projection& projection, const BlockSettings& settings, int threads = 1);
 
-// Reads any codes, also those that no encoder writes; refuses a code wider than the format.
+// Sets `out` to the values of codes, also of codes that encode_blocks() never writes. Throws
+// std::invalid_argument for a code that is wider than its format.
 void decode_blocks(std::span<const std::uint8_t> codes, std::span<const std::uint8_t> scales,
                    float tensor_scale, std::span<float> out, BlockShape shape,
                    const BlockFormat& format, int threads = 1);
 
-// These apply the rounding rule element by element, as a reference for the functions above.
+// The functions *_by_rule apply the rounding rule element by element, as a reference for the
+// functions above.
 void quantize_blocks_by_rule(std::span<const float> in, std::span<float> out, BlockShape shape,
                              const BlockFormat& format, const Projection& projection,
                              std::uint64_t seed = 0);
@@ -97,7 +101,8 @@ float encode_blocks_by_rule(std::span<const double> in, std::span<std::uint8_t> 
 void decode_blocks_by_rule(std::span<const std::uint8_t> codes,
                            std::span<const std::uint8_t> scales, float tensor_scale,
                            std::span<float> out, BlockShape shape, const BlockFormat& format);
-// Returns whether the loops support most blocks of a format; if not, the rule rounds all of them.
+// Returns whether the loops of block_kernels.h support most blocks of the format; if not, the
+// rounding rule rounds all blocks.
 bool blocks_have_loops(const BlockFormat& format, const Projection& projection);
 
 }  // namespace apscope::detail

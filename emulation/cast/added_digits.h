@@ -5,11 +5,11 @@
 //      R                                  R R R R h 0 0 0 ... 0 0   h: half of R's last place, if
 //                                                                   the count is rounded
 //
-// A carry rounds up. For StochasticB, floor(eta 2^N + 1/2) + R >= 2^N is the same as eta 2^N + R +
-// 1/2 >= 2^N. StochasticC differs only where eta 2^N is a tie, k + 1/2, and that sum is exactly
-// 2^N: R = 2^N - 1 - k, so k is even if R is odd. Its count is then k, and k + R does not reach
-// 2^N; the word of an odd R is reduced by one in its last place, so that the sum does not carry
-// either.
+// A carry rounds up. For StochasticB, floor(eta 2^N + 1/2) + R >= 2^N is equivalent to eta 2^N + R
+// + 1/2 >= 2^N. StochasticC differs only where eta 2^N is a tie, k + 1/2, and eta 2^N + R + 1/2 is
+// exactly 2^N: R = 2^N - 1 - k, so k is even if R is odd. Then StochasticC's count is k, and k + R
+// does not reach 2^N. For this case, the second number is reduced by one in its last place if R is
+// odd, so that its sum does not carry either.
 #pragma once
 
 #include "core/bits.h"
@@ -17,7 +17,7 @@
 
 namespace apscope::detail {
 
-// The second of the two numbers, for mode M.
+// The second of the two numbers, R with h, for mode M.
 template <RoundingMode M, class Word>
 struct AddedDigits {
     Word digits;
@@ -35,12 +35,12 @@ APSCOPE_HD AddedDigits<M, Word> added_digits(Word random, int random_bits) {
     return {static_cast<Word>(with_half - (random >> (width - random_bits) & 1))};
 }
 
-// True if digits below those that are added may decide the rounding (s above).
+// True if digits of eta below the first 16, 32 or 64 may decide the rounding (s above).
 template <RoundingMode M>
 inline constexpr bool asks_what_is_lost =
     M == RoundingMode::stochastic_c || M == RoundingMode::stochastic_equal;
 
-// True if `digits` digits have room for R, and also for h and s if the count is rounded.
+// True if sums of `digits` digits have room for R and, if the count is rounded, for h and s.
 APSCOPE_HD constexpr bool digits_serve(RoundingMode mode, int random_bits, int digits) {
     const bool rounded = mode == RoundingMode::stochastic_b || mode == RoundingMode::stochastic_c;
     return mode != RoundingMode::stochastic_exact && random_bits <= digits - (rounded ? 2 : 0);

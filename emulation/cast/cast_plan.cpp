@@ -50,10 +50,10 @@ CastPath slow_path(RoundingMode mode) {
     return is_stochastic(mode) ? CastPath::stochastic : CastPath::rule;
 }
 
-// True for plain casts to signed formats with a zero and even spacing whose emin is fp32's, or
-// whose quantum is at most 1 (so that v of quantize_split.h is a normal number) and at least 2^-93
-// (so that fp32's subnormal numbers are less than 2^-33 quanta). At precision 1 the mode must not
-// use a code's parity.
+// True for plain casts to signed formats with a zero and even spacing. Their emin must be fp32's,
+// or their quantum at most 1 (so that v of quantize_split.h is a normal number) and at least 2^-93
+// (so that fp32's subnormal numbers are less than 2^-33 quanta). At precision 1, the mode must not
+// use the parity of a code.
 bool split_serves(const FloatFormat& f, const Cast<float>& cast) {
     const RoundingMode mode = cast.rounding;
     if (is_stochastic(mode) && !digits_serve(mode, cast.random_bits, 32)) return false;
@@ -115,8 +115,8 @@ CastPlan<Real> make_plan(const FloatFormat& format, const Projection& projection
     return plan;
 }
 
-// The map supports formats with subnormal numbers and an exponent range inside fp32's, or with the
-// same lower end as fp32's.
+// The map supports formats with subnormal numbers whose exponent range is inside fp32's range or
+// has the same lower end.
 std::optional<CodeMap> make_code_plan(const FloatFormat& f, bool keep_payload) {
     const bool shared_end = f.bias == 127 && f.subnormal_exponent == -126;
     const int quantum = f.subnormal_exponent - f.mantissa_bits;

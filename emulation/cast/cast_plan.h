@@ -1,6 +1,6 @@
-// Chooses the path of a cast to a format, on the CPU and on a GPU, and states why its bits are
-// those of the rounding rule (core/rounding.h). Rows of fp64 numbers in arithmetic have their own
-// choice (emulation/arithmetic/row_cast.h).
+// Chooses the path of a cast to a format, on the CPU and on a GPU, and states why it gives the same
+// bits as the rounding rule (core/rounding.h). emulation/arithmetic/row_cast.h chooses the path for
+// rows of fp64 numbers in arithmetic.
 #pragma once
 
 #include <optional>
@@ -17,17 +17,17 @@ enum class CastPath {
     addition,  // deterministic: one hardware addition and one subtraction (quantize_addition.h)
     split,     // fp32: normal numbers by one integer addition, subnormal ones as a count of quanta
                // (quantize_split.h)
-    scaled,    // fp32, stochastic: the sum of two integers, one of digits, one of random bits
+    scaled,    // fp32, stochastic: one addition of two integers, digits and random bits
                // (stochastic_scaled.h)
-    rule,      // deterministic: the rule as vector code
-    stochastic,  // the rule; one Philox block has the random integers of several elements
-    digits,      // the rule, with as many random digits per element as needed
+    rule,      // deterministic: the rounding rule as vector code
+    stochastic,  // the rule, with at most 64 random bits per element
+    digits,      // the rule, with as many random digits per element as needed (stochastic_exact)
 };
 inline constexpr int cast_path_count = 6;
 std::string_view to_string(CastPath path);
 
 // A format and a projection, prepared for arrays of Real: the path and the data that its loops
-// read. The data of other paths is not set.
+// read. The data that only other paths read is not set.
 template <class Real>
 struct CastPlan {
     CastPath path = CastPath::rule;
@@ -35,15 +35,16 @@ struct CastPlan {
     AdditionCast<Real> addition{};
     SplitCast split{};  // for the paths split and scaled
     ScaledCast scaled{};
-    // Stochastic modes: true if random integers, of at most 32 bits, are drawn one buffer at a
-    // time.
+    // Stochastic modes: true if the random integers, of at most 32 bits, are drawn for a buffer of
+    // elements at a time.
     bool words_in_bulk = false;
 
-    std::string_view how() const;     // describes the loops
-    std::string_view reason() const;  // says why every result is the exact number, rounded once
+    std::string_view how() const;     // describes the loops of the path
+    std::string_view reason() const;  // the reason why every result is the exact number, rounded
+                                      // once
 };
 
-// Host only; the projection must have been validated.
+// Chooses the path and prepares its data. Host only; the projection must have been validated.
 template <class Real>
 CastPlan<Real> make_plan(const FloatFormat& format, const Projection& projection);
 
@@ -51,8 +52,8 @@ CastPlan<Real> make_plan(const FloatFormat& format, const Projection& projection
 template <class Real>
 CastPlan<Real> make_rule_plan(const FloatFormat& format, const Projection& projection);
 
-// The map of code_kernels.h between fp32 values of a format and codes, if it supports the format;
-// for other formats callers use core/codec.h.
+// The map of code_kernels.h between fp32 values of a format and codes; nothing if the map does not
+// support the format, for which callers use core/codec.h.
 std::optional<CodeMap> make_code_plan(const FloatFormat& format, bool keep_payload = false);
 
 }  // namespace apscope::detail

@@ -1,5 +1,5 @@
 // Loops that convert between fp32 values and codes, as vector code, for formats with subnormal
-// numbers and an exponent range inside fp32's, or with the same lower end as fp32's:
+// numbers whose exponent range is inside fp32's range or has the same lower end:
 //
 //      value     sign | exponent, bias 127 | fraction, 23 bits
 //      code      sign | exponent, bias b   | fraction, m bits
@@ -7,8 +7,8 @@
 //      code = (bits >> s) - (127 - b) 2^m      s = 23 - m
 //
 // Below 2^emin a code is the number of quanta, which are the leading fraction bits of |x| + 2^emin.
-// From 2^emin on, that sum moved down by one binade is less than |x|, so the greater of the two bit
-// patterns is the one to shift. core/codec.h converts element by element, for every format.
+// From 2^emin on, half of that sum is less than |x|. So the greater of |x| and that half, as bits,
+// is shifted in both cases. core/codec.h converts element by element, for every format.
 #pragma once
 
 #include <cstddef>
@@ -22,16 +22,17 @@ namespace apscope::detail {
 struct CodeMap {
     int shift;             // s = 23 - m
     std::uint32_t offset;  // (127 - b) 2^m
-    // Bits of 2^emin; 0 if the format has fp32's subnormal numbers.
+    // Bits of 2^emin; 0 if the lower end of the format is fp32's.
     std::uint32_t first_normal;
     std::uint32_t normal_code;  // 2^m, the code of 2^emin
     // smallest_normal: 2^emin, 0 if first_normal is 0.
     // quantum: 2^(emin - m), 1 if first_normal is 0.
     float smallest_normal, quantum;
+    // Codes as in BasicCodec (core/codec.h); nan_sign is sign_code if NaNs have a sign, else 0.
     std::uint32_t sign_code, nan_code, nan_sign, top_finite;
     std::uint32_t infinity_code;  // nan_code if the format has no infinity
     bool has_infinity;
-    std::uint32_t negative_zero;  // bits of the value of sign_code: -0, NaN or 0
+    std::uint32_t negative_zero;  // bits of the value of the code sign_code: -0, NaN or 0
 };
 
 // The format must be one that make_code_plan() (cast_plan.h) accepts.
@@ -60,7 +61,7 @@ inline CodeMap make_code_map(const FloatFormat& f) {
     return m;
 }
 
-// The code of a finite magnitude of the format, without a sign.
+// The code of a finite magnitude of the format, given as bits.
 APSCOPE_HD std::uint32_t magnitude_code(std::uint32_t magnitude, const CodeMap& m) {
     const float value = bits_cast<float>(magnitude);
     const float from_zero =
@@ -76,7 +77,8 @@ APSCOPE_HD std::uint32_t finite_code(std::uint32_t bits, const CodeMap& m) {
     return magnitude_code(bits & 0x7FFFFFFFu, m) | (negative & m.sign_code);
 }
 
-// The code of any value: nan_code for NaN, and for an infinity if the format has none.
+// The code of any value of the format, an infinity or a NaN. Infinities become nan_code if the
+// format has no infinity.
 APSCOPE_HD std::uint32_t value_code(std::uint32_t bits, const CodeMap& m) {
     const std::uint32_t magnitude = bits & 0x7FFFFFFFu;
     const std::uint32_t sign =
@@ -86,8 +88,8 @@ APSCOPE_HD std::uint32_t value_code(std::uint32_t bits, const CodeMap& m) {
     return select(magnitude > 0x7F800000u, m.nan_code | (sign & m.nan_sign), code);
 }
 
-// Writes codes a buffer at a time: fill(in, codes, n) makes codes of 32 bits, which are then
-// narrowed. If one loop did both, g++ would use narrow vectors for all of it.
+// Writes codes, one buffer at a time: fill(in, codes, n) computes codes of 32 bits, which are then
+// converted to Code. If one loop did both, g++ would use narrow vectors for both.
 template <class Code, class Fill>
 APSCOPE_INLINE void write_codes(const float* in, Code* out, std::size_t count, Fill&& fill) {
     std::uint32_t codes[buffer_elements];
@@ -113,7 +115,7 @@ struct EncodeValues {
     }
 };
 
-// Decodes any codes of the format's width.
+// Decodes any codes that are not wider than the format.
 template <class Code>
 struct DecodeCodes {
     static APSCOPE_INLINE void run(const Code* in, float* out, std::size_t count,

@@ -29,7 +29,7 @@ Lengths check(std::size_t codes, std::size_t bytes, std::size_t lines, int bits)
 std::size_t packed_size(std::size_t count, int bits) {
     if (bits < 1 || bits > 8)
         throw std::invalid_argument("bits=" + std::to_string(bits) + " is not between 1 and 8");
-    // 8 codes fill `bits` bytes; counted in this way, no product overflows.
+    // 8 codes fill `bits` bytes. Computed in this order, no product overflows.
     return count / 8 * static_cast<std::size_t>(bits) +
            (count % 8 * static_cast<std::size_t>(bits) + 7) / 8;
 }

@@ -18,7 +18,8 @@ namespace apscope::detail {
 
 namespace {
 
-// The number of elements in a piece of work: a whole number of Philox blocks for any random_bits.
+// The number of elements in a piece of work: a multiple of the elements per Philox block for any
+// random_bits.
 constexpr std::size_t piece = std::size_t{1} << 16;
 
 template <class Work>
@@ -35,7 +36,8 @@ void check_lengths(std::size_t in, std::size_t out) {
     }
 }
 
-// Checks the caller's random integers: one per element, of N bits each.
+// Throws std::invalid_argument unless the caller's random integers are one per element, of N bits
+// each.
 void check_words(const RandomSource& random, std::size_t count, const Projection& projection) {
     if (!random.words) return;
     if (!is_stochastic(projection.rounding)) {
@@ -79,10 +81,10 @@ QuantizeJob<Real> make_job(std::size_t count, const CastPlan<Real>& plan,
     return {plan, array_stream(random.seed, projection.drawn_bits()), random};
 }
 
-// The number of elements before the first cache line that begins in a result. They are rounded
-// separately, because a vector store across two lines costs two stores (NumPy's large arrays begin
-// 16 bytes after the start of a line). It is 0 for short results, and for stochastic modes, whose
-// pieces are whole Philox blocks.
+// The number of elements of `out` before the first cache line that begins in it. These elements are
+// rounded separately, because a vector store across two lines costs two stores (NumPy's large
+// arrays begin 16 bytes after the start of a line). The number is 0 for short arrays, and for
+// stochastic modes, whose pieces are complete Philox blocks.
 template <class Real>
 std::size_t before_first_line(std::span<const Real> out, RoundingMode rounding) {
     constexpr std::size_t line = 64, shortest = 1024;
@@ -130,7 +132,7 @@ void quantize(std::span<const double> in, std::span<double> out, const FloatForm
     ArrayQuantizer<double>(format, projection)(in, out, random, threads);
 }
 
-// Applies the rule with random words that are drawn one by one, not in blocks.
+// Applies the rule and draws random words one by one, not in blocks.
 template <class Real>
 void quantize_array_by_rule(std::span<const Real> in, std::span<Real> out,
                             const FloatFormat& format, const Projection& projection,

@@ -1,9 +1,9 @@
-// Formats applied to arrays: quantize (numbers to the values of a format that they project to),
-// encode (numbers to codes) and decode (codes to numbers).
+// Casts of arrays: quantize() rounds numbers to values of a format, encode() converts numbers to
+// codes, and decode() converts codes to values.
 //
 // Arrays hold fp32 or fp64 numbers. fp64 numbers are rounded once, never through fp32. fp32 arrays
-// need a format whose values are fp32 numbers (FloatFormat::fits_fp32()); others are refused
-// (std::invalid_argument).
+// need a format whose values are fp32 numbers (FloatFormat::fits_fp32()); for other formats,
+// functions throw std::invalid_argument.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ struct RandomSource {
     std::optional<std::span<const std::uint64_t>> words = {};
 };
 
-// quantize() with a plan that is made once, for many calls.
+// A function object that does the same as quantize() and makes its plan once, for many calls.
 template <class Real>
 class ArrayQuantizer {
 public:
@@ -56,20 +56,22 @@ void quantize_by_rule(std::span<const float> in, std::span<float> out, const Flo
 void quantize_by_rule(std::span<const double> in, std::span<double> out, const FloatFormat& format,
                       const Projection& projection, const RandomSource& random = {});
 
-// Convert fp64 numbers that are fp32 numbers to fp32, and back. Results are those of an array
-// library's conversion, even if the caller's processor flushes subnormals.
+// Convert fp64 numbers that are fp32 numbers to fp32, and back. The conversion is exact even if the
+// caller's environment flushes subnormals.
 void narrow(std::span<const double> in, std::span<float> out);
 void widen(std::span<const float> in, std::span<double> out);
 
-// Writes the codes of the projected values, in 8, 16, 32 or 64 bits each. A NaN result in a format
-// without NaN takes `nan_code`, or is refused (std::invalid_argument) if there is no `nan_code`.
+// Writes the codes of the projected values, in 8, 16, 32 or 64 bits each. In a format without NaN,
+// a NaN result becomes `nan_code`; if `nan_code` is absent, the function throws
+// std::invalid_argument.
 template <class Real, class Code>
 void encode(std::span<const Real> in, std::span<Code> out, const FloatFormat& format,
             const Projection& projection, std::optional<std::uint64_t> nan_code,
             const RandomSource& random = {}, int threads = 1);
 
-// Writes the values of codes. A code wider than the format is refused (std::invalid_argument). NaN
-// codes give the canonical quiet NaN, or with keep_payload a NaN with their sign and payload.
+// Writes the values of codes. Throws std::invalid_argument for a code that is wider than the
+// format. NaN codes give the canonical quiet NaN, or, with keep_payload, a NaN with the sign and
+// the payload of the code.
 template <class Code, class Real>
 void decode(std::span<const Code> in, std::span<Real> out, const FloatFormat& format,
             bool keep_payload = false, int threads = 1);

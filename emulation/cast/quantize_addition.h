@@ -14,7 +14,8 @@ template <class Real>
 struct AdditionCast {
     Cast<Real> cast;
     GridConstants<Real> grid;
-    // Replaces larger exponent fields, so that c stays in range; such numbers overflow in any case.
+    // The largest exponent field for which c is finite. It replaces larger fields, whose numbers
+    // overflow with this c too.
     BitsOf<Real> top = 0;
 };
 
@@ -27,8 +28,8 @@ APSCOPE_INLINE AdditionCast<Real> make_addition_cast(const Cast<Real>& cast) {
                 (grid.lift - grid_half<Real>)};
 }
 
-// The bits of the rounded x. Limited handles overflow, infinities and NaN; without it, the result
-// is valid only if |x| is at most the largest number.
+// The bits of the rounded x. Limited means that overflows, infinities and NaNs are handled; without
+// Limited, the result is valid only if |x| is at most the largest value.
 template <RoundingMode M, bool Limited, class Real>
 APSCOPE_HD BitsOf<Real> rounded_by_addition(Real x, const AdditionCast<Real>& a) {
     using Bits = BitsOf<Real>;

@@ -1,6 +1,6 @@
 // Loops over buffers of numbers. Handling overflow, infinities and NaN would take a third of the
-// time of a cast, but such numbers are rare: the loops round as if there were none, compute the
-// largest magnitude of a buffer, and round a buffer with such numbers again.
+// time of a cast, but such numbers are rare. So the loops round without handling them, compute the
+// largest magnitude of a buffer, and round the buffer again if it has such numbers.
 #pragma once
 
 #include <cstddef>
@@ -48,8 +48,8 @@ APSCOPE_INLINE void round_buffers(const Real* in, Real* out, std::size_t count,
     }
 }
 
-// For loops that must not process a number twice: reads each buffer once for its largest magnitude,
-// then calls loop.operator()<Limited>(begin, n) on it.
+// The same for loops that must not process a number twice: computes the largest magnitude of each
+// buffer first, then calls loop.operator()<Limited>(begin, n) for the buffer.
 template <class Real, class Loop>
 APSCOPE_INLINE void by_overflow(const Real* in, std::size_t count, BitsOf<Real> largest,
                                 Loop&& loop) {
@@ -66,8 +66,9 @@ APSCOPE_INLINE void by_overflow(const Real* in, std::size_t count, BitsOf<Real> 
     }
 }
 
-// Applies the overflow and the special values of a plain cast to a signed format. `bits` is the
-// number, and `rounded` its rounding, with its sign, without an upper limit.
+// Applies the overflow and the special values of a plain cast to a signed format. `bits` are the
+// bits of the number; `rounded` are the bits of the number rounded without an upper limit, with its
+// sign.
 template <class Real>
 APSCOPE_HD BitsOf<Real> limited(BitsOf<Real> rounded, BitsOf<Real> bits, const Cast<Real>& cast) {
     using Bits = BitsOf<Real>;

@@ -1,5 +1,6 @@
 // Encodes with ties to even in one pass, for formats that both quantize_addition.h and
-// code_kernels.h support: a rounded number is converted to its code in registers.
+// code_kernels.h support: a rounded number is converted to its code in registers, without being
+// stored.
 #pragma once
 
 #include "emulation/cast/code_kernels.h"

@@ -1,4 +1,4 @@
-// The data that the pieces of one array need to be rounded, and the functions that round a piece.
+// The data for rounding an array in pieces, and the functions that round a piece.
 #pragma once
 
 #include "emulation/cast/cast_plan.h"
@@ -13,19 +13,18 @@ struct QuantizeJob {
     RandomSource random;
 };
 
-// Rounds elements begin .. begin + count - 1 of an array; `in` and `out` point to the first of
-// them.
+// Rounds elements begin .. begin + count - 1 of an array; `in` and `out` point to element `begin`.
 template <class Real>
 void quantize_piece(const QuantizeJob<Real>& job, const Real* in, Real* out, std::size_t begin,
                     std::size_t count);
 
-// Does the same as quantize_piece() for an `out` that is too large for the caches
+// Does the same as quantize_piece(), for arrays that are too large for the caches
 // (streamed_piece.cpp).
 template <class Real>
 void streamed_piece(const QuantizeJob<Real>& job, const Real* in, Real* out, std::size_t begin,
                     std::size_t count);
 
-// Does the same as quantize_piece(), which calls it, for stochastic modes (stochastic_loops.h).
+// Does the work of quantize_piece() for stochastic modes (stochastic_loops.h).
 template <class Real>
 void stochastic_piece(const QuantizeJob<Real>& job, const Real* in, Real* out, std::size_t begin,
                       std::size_t count);

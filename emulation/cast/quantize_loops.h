@@ -1,4 +1,4 @@
-// quantize() over one piece of an array: the loop of each path. Compiled once for fp32
+// Rounds one piece of an array by the loop of its path. This file is compiled once for fp32
 // (quantize_fp32.cpp) and once for fp64 (quantize_fp64.cpp).
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace apscope::detail {
 
-// Applies the rounding rule to every fp32 number; row_rule.h does so to fp64 numbers.
+// Applies the rounding rule to every fp32 number; row_rule.h applies it to fp64 numbers.
 template <RoundingMode M, bool Plain>
 struct QuantizeByRule {
     static APSCOPE_INLINE void run(const float* in, float* out, std::size_t count,

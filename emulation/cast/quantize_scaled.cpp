@@ -13,7 +13,7 @@ namespace apscope::detail {
 
 namespace {
 
-// A thread takes a piece; the fp64 numbers of a part of it stay in the first-level cache.
+// A thread rounds one piece at a time, in parts whose fp64 numbers stay in the first-level cache.
 constexpr std::size_t piece = std::size_t{1} << 16, part = 2048;
 
 void check_scale(double scale) {

@@ -9,9 +9,9 @@
 //
 //      below             x = v 2^(emin - m), v an integer k plus a fraction r, both exact in fp32
 //
-// The rounding rule (core/rounding.h) gives the same results for both halves at three times the
-// cost. cast_plan.h decides which casts are rounded in this way. Formats whose emin is fp32's have
-// no second half: fp32's subnormal numbers are cut off at the same bit as its normal ones.
+// The rounding rule (core/rounding.h) gives the same results at three times the cost. cast_plan.h
+// decides which casts are rounded in this way. Formats whose emin is fp32's have no second half:
+// the same bits are discarded from fp32's subnormal numbers as from its normal numbers.
 #pragma once
 
 #include <cstddef>
@@ -45,8 +45,8 @@ inline SplitCast make_split_cast(const Cast<float>& cast) {
     return s;
 }
 
-// The number that the mode adds to the bits of a magnitude before the bits `rest` are cut off.
-// `negative` is 0 or 1.
+// The number that the mode adds to the bits of a magnitude before the bits of the mask `rest` are
+// cleared. `negative` is 0 or 1.
 template <RoundingMode M>
 APSCOPE_HD std::uint32_t addend(std::uint32_t magnitude, std::uint32_t negative,
                                 std::uint32_t rest) {
@@ -61,7 +61,7 @@ APSCOPE_HD std::uint32_t addend(std::uint32_t magnitude, std::uint32_t negative,
     return 0;  // toward_zero
 }
 
-// Rounds v to an integer; 0 <= v < 2^22.
+// Rounds v to an integer in mode M; 0 <= v < 2^22.
 template <RoundingMode M>
 APSCOPE_HD float rounded_part(float v, std::uint32_t negative) {
     if constexpr (M == RoundingMode::ties_to_even) return (v + 8388608.0f) - 8388608.0f;
@@ -82,9 +82,9 @@ APSCOPE_HD float rounded_part(float v, std::uint32_t negative) {
     return r != 0.0f ? whole + 1.0f : whole;  // away_from_zero
 }
 
-// A magnitude below 2^emin in quanta, exactly; for other magnitudes the result has no meaning. The
-// smallest normal number replaces fp32's subnormal numbers, because they are so small that only the
-// fact that they are not zero can matter (see split_serves()).
+// Returns v, a magnitude below 2^emin in quanta; the result for other magnitudes is not used. The
+// smallest normal number replaces fp32's subnormal numbers: they are so small that only the fact
+// that they are not zero affects a rounding (see split_serves()).
 APSCOPE_HD float quanta_below_normal(std::uint32_t magnitude, const SplitCast& s) {
     std::uint32_t part = select(magnitude < s.first_normal, magnitude, 0u);
     part = select(part - 1 < 0x007FFFFFu, 0x00800000u, part);
@@ -101,8 +101,8 @@ APSCOPE_HD float finish_split(std::uint32_t bits, std::uint32_t rounded, const C
 }
 
 // Rounds in a deterministic mode. Every step is a selection, so that loops over this function
-// become vector code. SignedZero means that the format has a -0; without HasParts and Limited, the
-// sign bit then needs no step.
+// become vector code. HasParts means that the format has a second half. SignedZero means that the
+// format has a -0; then, without HasParts and Limited, the sign needs no separate step.
 template <RoundingMode M, bool HasParts, bool Limited, bool SignedZero = false>
 APSCOPE_HD float round_split(float x, const SplitCast& s) {
     const std::uint32_t bits = bits_cast<std::uint32_t>(x), magnitude = bits & 0x7FFFFFFFu,

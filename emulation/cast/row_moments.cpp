@@ -11,15 +11,14 @@ namespace apscope::detail {
 
 namespace {
 
-// stochastic_moments() for RoundingMode::stochastic, with every number split into an integer number
-// of quanta and a rest:
+// Computes stochastic_moments() for RoundingMode::stochastic. Every number is split into an integer
+// number of quanta and a rest:
 //
 //      |x| = (k + eta) quantum        P(up) = floor(eta 2^N) / 2^N
 //
-// The results have the same bits: k and eta are exact, but are computed by fp64 arithmetic instead
-// of from bits, and factors that are quanta, which are powers of two, change no rounding. A
-// magnitude of at most `inside`, times `scale`, is at most the largest number, so its rounding
-// cannot overflow.
+// The results have the same bits: fp64 arithmetic computes k and eta exactly, and multiplications
+// by the quantum, a power of two, change no rounding. A magnitude of at most `inside`, times
+// `scale`, is at most the largest number, so its rounding cannot overflow.
 template <class Real>
 struct AddMoments {
     static APSCOPE_INLINE void run(const Real* row, std::size_t count, double scale,
@@ -73,7 +72,7 @@ struct AddMoments {
     }
 };
 
-// The largest magnitude whose product with `scale` is at most `largest`, or a slightly smaller one.
+// A magnitude whose product with `scale` is at most `largest`: the largest one or slightly less.
 template <class Real>
 BitsOf<Real> largest_inside(double largest, double scale) {
     const double inside = largest / scale * (1.0 - 0x1p-20);

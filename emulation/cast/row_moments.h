@@ -1,4 +1,4 @@
-// Adds up the moments of stochastic rounding (core/stochastic_moments.h) of several rows, element
+// Sums of the moments of stochastic rounding (core/stochastic_moments.h) over several rows, element
 // by element.
 #pragma once
 

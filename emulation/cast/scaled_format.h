@@ -1,6 +1,6 @@
 // A power-of-two scale as a shift of a format's exponents: 2^k x rounded to F is 2^k times x
-// rounded to the format whose values are 2^-k times those of F. So a cast under such a scale is a
-// plain cast to that format, and its results need no decoding.
+// rounded to the format whose values are 2^-k times those of F. So a cast under the scale 2^k is a
+// cast to the latter format without a scale, whose results need not be divided by the scale.
 #pragma once
 
 #include <optional>

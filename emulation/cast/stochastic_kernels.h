@@ -15,8 +15,7 @@
 
 namespace apscope::detail {
 
-// Applies the rounding rule with random integers, which are left-aligned after their words are
-// shifted by `left`.
+// Applies the rounding rule with the random integers words[i] << left, which are left-aligned.
 template <RoundingMode M, class Real>
 struct DrawByRule {
     static APSCOPE_INLINE void run(const Real* in, Real* out, std::size_t count,
@@ -27,8 +26,8 @@ struct DrawByRule {
     }
 };
 
-// round_buffers() (quantize_buffers.h) with a random word for every number: calls
-// round.operator()<Limited>(in[i], word of i).
+// Does the same as round_buffers() (quantize_buffers.h) with a random word per number: calls
+// round.operator()<Limited>(in[i], word of element first + i).
 template <class Word, class Round>
 APSCOPE_INLINE void round_drawn(const float* in, float* out, std::size_t count,
                                 std::uint32_t largest, const RandomStream& stream,
@@ -64,7 +63,7 @@ APSCOPE_INLINE void round_drawn(const float* in, float* out, std::size_t count,
         in);
 }
 
-// Few means that 16 digits suffice; random words then have 16 bits.
+// Few means that 16 digits suffice (digits_serve()), so that random words have 16 bits.
 template <bool Few>
 using DrawnWord = std::conditional_t<Few, std::uint16_t, std::uint32_t>;
 
@@ -88,7 +87,8 @@ struct DrawBySplit {
     }
 };
 
-// SignedZero means that the format has a -0, which saves two operations.
+// Rounds as draw_scaled() does. SignedZero means that the format has a -0, which saves two
+// operations.
 template <RoundingMode M, bool Few, bool SignedZero>
 struct DrawScaled {
     static APSCOPE_INLINE void run(const float* in, float* out, std::size_t count,

@@ -1,5 +1,5 @@
-// Stochastic rounding of one piece of an array: chooses its loop. Compiled once for fp32
-// (stochastic_fp32.cpp) and once for fp64 (stochastic_fp64.cpp).
+// Chooses the loop for the stochastic rounding of one piece of an array. This file is compiled once
+// for fp32 (stochastic_fp32.cpp) and once for fp64 (stochastic_fp64.cpp).
 #pragma once
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 
 namespace apscope::detail {
 
-// Draws words in bulk (CastPlan::words_in_bulk) and rounds by the loops of the paths scaled and
-// split.
+// Rounds by the loops of the paths scaled and split, which draw random words in bulk
+// (CastPlan::words_in_bulk).
 template <RoundingMode M>
 void draw_in_bulk(const QuantizeJob<float>& job, const float* in, float* out, std::size_t count,
                   std::uint64_t first) {

@@ -4,8 +4,9 @@
 //      T = floor(|x| 2^(16 + m - e))               kept bits, then the first 16 digits of the rest
 //      |x| becomes ((T + A) >> 16) 2^(e - m)       A: the first 16 of the added digits
 //
-// If 16 digits do not suffice, the next 16 of both numbers are added first and carry into T + A.
-// Normal and subnormal numbers take the same steps, in half the operations of stochastic_split.h.
+// If 16 digits do not suffice, the next 16 digits of the rest and of the added digits are added
+// first, and their sum carries into T + A. Normal and subnormal numbers need the same steps, half
+// as many operations as in stochastic_split.h.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +18,15 @@ namespace apscope::detail {
 
 struct ScaledCast {
     Cast<float> cast;
-    std::uint32_t top;    // bits of the power of two above the largest number; replaces greater
-                          // numbers, which overflow too
+    std::uint32_t top;    // bits of the power of two above the largest value; it replaces greater
+                          // magnitudes, which overflow too
     std::uint32_t least;  // bits of 2^emin
     // `up` minus the bits of 2^e gives the bits of 2^(16 + m - e); the bits of 2^e minus `down` are
-    // those of 2^(e - m).
+    // the bits of 2^(e - m).
     std::uint32_t up, down;
 };
 
-// The exponent of the smallest power of two above the largest number.
+// The exponent of the smallest power of two above the largest value.
 inline int top_exponent(const Cast<float>& cast) {
     return static_cast<int>(cast.largest >> 23) - 127 + 1;
 }
@@ -37,14 +38,13 @@ inline ScaledCast make_scaled_cast(const SplitCast& s) {
             (127u + 127u + 16u + places) << 23, places << 23};
 }
 
-// Rounds x. Few means that 16 digits suffice; Limited has the meaning that it has in
-// finish_split().
+// Rounds x. Few means that 16 digits suffice; Limited is as in finish_split().
 template <RoundingMode M, bool Few, bool Limited>
 APSCOPE_HD float draw_scaled(float x, const ScaledCast& s, AddedDigits<M, std::uint32_t> drawn) {
     const std::uint32_t bits = bits_cast<std::uint32_t>(x);
     std::uint32_t magnitude = bits & 0x7FFFFFFFu;
     magnitude = magnitude > 0x00800000u ? magnitude : 0x00800000u;
-    // This is needed without Limited too: in C++ the conversion of a NaN or of 2^40 to an integer
+    // The limit is needed without Limited too: in C++ the conversion of a NaN or of 2^40 to an int
     // is undefined.
     magnitude = magnitude < s.top ? magnitude : s.top;
     std::uint32_t e = magnitude & 0x7F800000u;
@@ -59,7 +59,7 @@ APSCOPE_HD float draw_scaled(float x, const ScaledCast& s, AddedDigits<M, std::u
         next = static_cast<std::uint32_t>(static_cast<std::int32_t>(rest));
         rest -= static_cast<float>(static_cast<std::int32_t>(next));
     }
-    // A zero was replaced by the smallest normal number, whose rest must not count.
+    // The smallest normal number replaced a zero; the rest of a zero must count as 0.
     if constexpr (asks_what_is_lost<M>) {
         (Few ? sum : next) |= static_cast<std::uint32_t>((rest != 0.0f) & ((bits << 1) != 0));
     }

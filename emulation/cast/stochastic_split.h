@@ -12,7 +12,8 @@ namespace apscope::detail {
 // Rounds v to an integer; 0 <= v < 2^22. Few means that 16 digits suffice.
 template <RoundingMode M, bool Few>
 APSCOPE_HD float drawn_part(float v, AddedDigits<M, std::uint32_t> drawn) {
-    // Takes sixteen digits of the fraction at a time, which fit a signed conversion.
+    // Converts sixteen digits of the fraction at a time, because vector units convert only to
+    // signed integers.
     const auto digits_of = [](float part) {
         return static_cast<std::uint32_t>(static_cast<std::int32_t>(part));
     };
@@ -31,12 +32,12 @@ APSCOPE_HD float drawn_part(float v, AddedDigits<M, std::uint32_t> drawn) {
     return digits + drawn.digits < digits ? whole + 1.0f : whole;
 }
 
-// Rounds x; Limited has the meaning that it has in finish_split(). Every step is a selection, so
-// that loops over this function become vector code.
+// Rounds x; Limited is as in finish_split(), HasParts as in round_split(). Every step is a
+// selection, so that compilers vectorise loops over this function.
 template <RoundingMode M, bool HasParts, bool Few, bool Limited>
 APSCOPE_HD float draw_split(float x, const SplitCast& s, AddedDigits<M, std::uint32_t> drawn) {
     const std::uint32_t bits = bits_cast<std::uint32_t>(x), magnitude = bits & 0x7FFFFFFFu;
-    // The discarded bits are all of eta's digits, so digits added below them do not carry.
+    // Eta has no digits below the discarded bits, so lower added digits cannot carry.
     std::uint32_t rounded = (magnitude + (drawn.digits >> (32 - s.shift))) & ~s.rest;
     if constexpr (HasParts) {
         const float q = drawn_part<M, Few>(quanta_below_normal(magnitude, s), drawn) * s.quantum;

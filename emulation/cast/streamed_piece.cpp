@@ -1,5 +1,5 @@
-// quantize() over one piece of an array that is too large for the caches: numbers are rounded in
-// the first-level cache, then streamed to memory in whole cache lines.
+// Rounds one piece of an array that is too large for the caches: numbers are rounded to a buffer in
+// the first-level cache, then streamed to memory in complete cache lines.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -20,7 +20,7 @@ namespace {
 constexpr std::size_t line_bytes = 64;
 
 #if defined(__x86_64__)
-// copy_streaming() for whole lines, one store per line.
+// Does the same as copy_streaming() for complete cache lines, with one store per line.
 APSCOPE_TARGET_AVX512 void stream_lines_avx512(const void* from, void* to, std::size_t bytes) {
     for (std::size_t i = 0; i < bytes; i += line_bytes) {
         _mm512_stream_si512(reinterpret_cast<__m512i*>(static_cast<unsigned char*>(to) + i),
@@ -38,8 +38,8 @@ void stream_lines(const void* from, void* to, std::size_t bytes) {
 
 }  // namespace
 
-// Random words are drawn for whole Philox blocks, so a step ends at the end of a block; numbers
-// that do not fill a cache line wait for the next step.
+// Random words are drawn for complete Philox blocks, so a step ends at the end of a block. Rounded
+// numbers that do not fill a cache line are stored in the next step.
 template <class Real>
 void streamed_piece(const QuantizeJob<Real>& job, const Real* in, Real* out, std::size_t begin,
                     std::size_t count) {
@@ -48,12 +48,12 @@ void streamed_piece(const QuantizeJob<Real>& job, const Real* in, Real* out, std
     alignas(line_bytes) Real rounded[line + step];
     // The number of elements of the first cache line that precede `out`.
     const std::size_t before = reinterpret_cast<std::uintptr_t>(out) / sizeof(Real) % line;
-    const std::size_t first = before > 0 ? line - before : 0;  // elements of `out` in that line
+    const std::size_t first = before > 0 ? line - before : 0;  // the number of elements of `out` in
+                                                               // that line
     std::size_t held = before, skipped = before + first;
-    // Drawing random words, or adding long sums of digits, takes so many instructions that the
-    // processor does not load the next step's numbers ahead of time, so they are prefetched. The
-    // bulk drawing of words prefetches the numbers itself (random_words.h); fp64 numbers need no
-    // prefetch.
+    // With stochastic rounding, a step takes so many instructions that the processor does not load
+    // the numbers of the next step ahead of time, so these numbers are prefetched. The bulk drawing
+    // of words prefetches the numbers itself (random_words.h); fp64 numbers need no prefetch.
     const bool fetches = std::is_same_v<Real, float> && is_stochastic(job.plan.cast.rounding) &&
                          !job.plan.words_in_bulk;
     for (std::size_t i = 0; i < count;) {

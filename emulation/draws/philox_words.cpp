@@ -14,8 +14,8 @@ using TwoLanes = std::uint64_t __attribute__((vector_size(16)));
 using FourLanes = std::uint64_t __attribute__((vector_size(32)));
 using EightLanes = std::uint64_t __attribute__((vector_size(64)));
 
-// Computes one block per 64-bit lane. A word of a counter is the low half of its lane; the high
-// half is arbitrary, because the next multiplication ignores it.
+// Computes one Philox block per 64-bit lane. A word of a counter is the low half of a lane; the
+// high half is arbitrary, because the next multiplication ignores it.
 template <class Vector>
 struct PhiloxLanes {
     static constexpr std::size_t lanes = sizeof(Vector) / 8;
@@ -35,8 +35,9 @@ struct PhiloxLanes {
         for (std::size_t i = 0; i < lanes; ++i) all[i] = value;
     }
 
-    // Multiplies the lanes' low halves by a number of 32 bits, in one instruction. For a product of
-    // 64-bit lanes g++ 12 uses three, whatever it knows about their high halves.
+    // Multiplies the lanes' low halves by a number of 32 bits, in one instruction. For the product
+    // of two vectors of 64-bit lanes, g++ 12 emits three multiplications, even if the high halves
+    // are known to be zeros.
     static APSCOPE_INLINE void multiply(Vector& product, const Vector& word, std::uint64_t factor) {
         Vector factors;
         fill(factors, factor);
@@ -92,8 +93,8 @@ struct PhiloxLanes {
         counter.word[3] = product0;
     }
 
-    // Even lanes hold the first half of the blocks, odd lanes the second half. The words of the
-    // even lanes are written first, then those of the odd lanes, so the blocks lie in order.
+    // Even lanes have the first half of the blocks, odd lanes the second half. The words of the
+    // even lanes are written first, then the words of the odd lanes, so the blocks are in order.
     static APSCOPE_INLINE void store(const Counter& counter, unsigned char* words) {
         const Vector low = (counter.word[0] & 0xFFFFFFFF) | counter.word[1] << 32,
                      high = (counter.word[2] & 0xFFFFFFFF) | counter.word[3] << 32;
@@ -112,8 +113,8 @@ struct PhiloxLanes {
         std::memcpy(words + sizeof even, &odd, sizeof odd);
     }
 
-    // Computes several counters at a time, because with one counter the processor would wait for
-    // each product. Advances `block` past the computed blocks.
+    // Computes the blocks of several counters at a time, because with one counter the processor
+    // would wait for each product. Advances `block` past the computed blocks.
     template <std::size_t Counters>
     static APSCOPE_INLINE void draw(const Constants& c, Vector& block, unsigned char* words) {
         Counter counter[Counters];
@@ -158,8 +159,8 @@ void one_by_one(const RandomStream& stream, std::uint64_t first, std::size_t blo
     }
 }
 
-// Draws blocks whose indices have the same high half. One or two blocks are drawn one by one, which
-// is faster than computing the constants for vectors.
+// Draws blocks whose indices have the same high half. One or two blocks are computed one by one,
+// which is faster than computing the constants for vectors.
 void draw_blocks(const RandomStream& stream, std::uint64_t first, std::size_t blocks,
                  unsigned char* words, [[maybe_unused]] ReadNext next) {
     switch (blocks > 2 ? simd_level() : SimdLevel::portable) {
@@ -185,7 +186,7 @@ void philox_words(const RandomStream& stream, std::uint64_t first, std::size_t b
             std::min<std::uint64_t>(blocks, (std::uint64_t{1} << 32) - (first & 0xFFFFFFFF));
         draw_blocks(stream, first, n, out, next);
         first += n, blocks -= n, out += 16 * n;
-        next = {};  // the elements of later blocks are not prefetched
+        next = {};  // the memory for later blocks is not prefetched
     }
 }
 

@@ -1,4 +1,4 @@
-// The blocks of a random stream in bulk: the ten rounds of core/philox.h in vector registers.
+// Computes many blocks of a random stream, by the ten rounds of core/philox.h in vector registers.
 #pragma once
 
 #include <cstddef>
@@ -8,10 +8,11 @@
 
 namespace apscope::detail {
 
-// Memory that the caller reads after the words are drawn; it is prefetched while they are computed.
+// Memory that the caller will read after drawing; philox_words() prefetches it while it computes
+// the words.
 struct ReadNext {
     const void* begin = nullptr;
-    std::size_t bytes_a_block = 0;
+    std::size_t bytes_a_block = 0;  // bytes to prefetch per Philox block
 };
 
 // Writes the words of blocks first .. first + blocks - 1, 16 bytes each, word 0 first.

@@ -9,7 +9,7 @@ namespace apscope::detail {
 
 namespace {
 
-// A slot of 16, 32 or 64 bits, of which the leading `bits` are random, as a word.
+// Converts a slot of 16, 32 or 64 bits, of which the leading `bits` are random, to a word.
 template <class Word, class Slot>
 APSCOPE_INLINE Word word_of_slot(Slot slot, int bits) {
     constexpr int width = static_cast<int>(8 * sizeof(Slot));
@@ -36,9 +36,9 @@ ReadNext read_next(const float* numbers, std::size_t in_block) {
     return {numbers, in_block * sizeof(float)};
 }
 
-// Slot j of a block is its j-th run of bits, least significant word first, which is their order in
-// memory. So the slots of several blocks follow one another. `first` points to the first of at most
-// random_group slots.
+// The slots of a group of elements. Slot j of a block is its j-th run of bits, least significant
+// word first, which is also the order in memory, so the slots of several blocks follow one another.
+// `first` points to the slot of the first of at most random_group elements.
 template <class Slot>
 struct Slots {
     static constexpr std::size_t in_block = 16 / sizeof(Slot);
@@ -61,7 +61,7 @@ void draw_words(const RandomStream& stream, std::uint64_t first, std::size_t cou
     simd::run<WordsOfSlots<Word, Slot>>(slots.first, count, stream.random_bits, out);
 }
 
-// If the elements' numbers wrap from 2^64 - 1 to 0, as they do if the range begins before element 0
+// If the indices of the elements wrap from 2^64 - 1 to 0, because the range begins before element 0
 // of a row, draws the words in two parts and returns true.
 template <class Word>
 bool drawn_over_zero(const RandomStream& stream, std::uint64_t first, std::size_t count, Word* out,
@@ -92,7 +92,7 @@ void random_words(const RandomStream& stream, std::uint64_t first, std::size_t c
     }
 }
 
-// Slots of 16 random bits are words, so whole blocks are drawn directly into `out`.
+// Slots of 16 random bits are words, so complete blocks are written directly to `out`.
 template <>
 void random_words(const RandomStream& stream, std::uint64_t first, std::size_t count,
                   std::uint16_t* out, const float* numbers) {

@@ -1,5 +1,6 @@
-// Random words of consecutive elements in bulk, for all stochastic loops. core/philox.h defines the
-// generator and the bits of a block that belong to an element. A word is one of
+// Draws the random words of many consecutive elements, for all stochastic loops. core/philox.h
+// defines the generator and the bits of a block that belong to an element. The type of a word is
+// one of
 //
 //      std::uint64_t    left-aligned, zeros behind the random bits: RandomStream::at()
 //      std::uint32_t    the same in 32 bits, of at most 32 random bits
@@ -15,20 +16,20 @@
 
 namespace apscope::detail {
 
-inline constexpr std::size_t random_group = 512;  // elements drawn at a time
+inline constexpr std::size_t random_group = 512;  // the number of elements per group
 
 // Draws the words of elements first .. first + count - 1, modulo 2^64, for any count. `numbers`,
-// unless null, are the elements, which are prefetched while the words are computed.
+// unless null, points to the elements, which are prefetched while the words are computed.
 template <class Word>
 void random_words(const RandomStream& stream, std::uint64_t first, std::size_t count, Word* out,
                   const float* numbers = nullptr);
 
-// Calls work(begin, n, words of elements first + begin .. first + begin + n - 1) for one group
-// after another, until `count` words are drawn.
+// Calls work(begin, n, words) for one group of elements after another; `words` has the words of
+// elements first + begin .. first + begin + n - 1.
 template <class Word, class Work>
 APSCOPE_INLINE void for_drawn(const RandomStream& stream, std::uint64_t first, std::size_t count,
                               Work&& work, const float* numbers = nullptr) {
-    // Words take at most 4 KiB.
+    // The words of a group occupy at most 4 KiB.
     constexpr std::size_t group = sizeof(Word) == 2 ? 4 * random_group : random_group;
     alignas(64) Word words[group];
     for (std::size_t begin = 0; begin < count; begin += group) {
@@ -39,7 +40,8 @@ APSCOPE_INLINE void for_drawn(const RandomStream& stream, std::uint64_t first, s
     }
 }
 
-// Does the same for loops that may draw nothing; they get all elements at once, without words.
+// Does the same if `draws` is true. If it is false, calls work() once, for all elements, with null
+// for the words.
 template <class Work>
 void for_random_words(bool draws, const RandomStream& stream, std::uint64_t first,
                       std::size_t count, Work&& work) {

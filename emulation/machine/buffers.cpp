@@ -9,19 +9,19 @@
 
 namespace apscope::detail {
 
-// The header before a buffer; one cache line long, so that buffers begin at a line.
+// The header before a buffer. It is one cache line long, so that buffers begin at a cache line.
 struct alignas(64) BufferPool::Block {
-    std::size_t size;  // bytes of the mapping, including this header; 0 if it is on the heap
+    std::size_t size;  // bytes of the mapping, including this header; 0 for a buffer on the heap
 };
 
 namespace {
 
-constexpr std::size_t shortest = std::size_t{1} << 14;  // bytes of the shortest buffer from a pool
-constexpr std::size_t kept = std::size_t{1} << 23;      // bytes that a pool may always keep
+constexpr std::size_t shortest = std::size_t{1} << 14;  // shortest buffer from a pool, in bytes
+constexpr std::size_t kept = std::size_t{1} << 23;      // bytes that a pool may have in any case
 constexpr std::size_t page = std::size_t{1} << 12, huge_page = std::size_t{1} << 21;
 
-// Rounds up to one of four lengths per power of two, so that tensors of many lengths use the same
-// blocks.
+// Rounds a size up to one of four sizes per power of two, so that tensors of different lengths can
+// use the same blocks.
 std::size_t rounded_up(std::size_t size) {
     const std::size_t step = std::max(page, std::bit_floor(size) / 4);
     return (size + step - 1) / step * step;

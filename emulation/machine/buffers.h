@@ -1,6 +1,7 @@
-// Memory for buffers as long as a tensor. A thread that works on one tensor after another sets its
-// pool (UsesBuffers); its allocations then come from that pool and return to it, so in steady state
-// nothing is requested from the kernel. Without a pool, and for short buffers, the heap is used.
+// Memory for buffers as long as a tensor. A thread that processes one tensor after another selects
+// a pool (UsesBuffers). Its allocations then use memory of the pool and return it there, so that in
+// the long run no memory is requested from the kernel. Without a pool, and for short buffers,
+// allocations use the heap.
 #pragma once
 
 #include <cstddef>
@@ -12,9 +13,9 @@
 
 namespace apscope::detail {
 
-// Memory blocks for one thread at a time. A pool keeps at most as much memory as was ever in use at
-// once, or 8 MiB if that is more, so that blocks of many lengths remain for small tensors. It uses
-// huge pages if the system provides them.
+// Memory blocks, for one thread at a time. A pool has at most as much memory as was ever in use at
+// one time, or 8 MiB if that is more, so that blocks of many sizes remain for small tensors. It
+// uses huge pages if the system provides them.
 class BufferPool {
 public:
     BufferPool() = default;
@@ -22,12 +23,14 @@ public:
     BufferPool& operator=(const BufferPool&) = delete;
     ~BufferPool() { trim(0); }
 
-    // The bytes of all blocks, in use or idle.
+    // The number of bytes of all blocks, in use or idle.
     std::size_t held() const { return in_blocks_ + idle_bytes_; }
-    // Unmaps idle blocks, the largest first, until at most `bytes` remain.
+    // Unmaps idle blocks, the largest first, until all blocks have at most `bytes` bytes together
+    // or no block is idle.
     void trim(std::size_t bytes);
 
-    // Requested bytes, including short buffers: now, and the maximum since the pool was made.
+    // The requested bytes in use, including short buffers: now, and at most since the pool was
+    // constructed.
     std::size_t used() const { return used_; }
     std::size_t most_used() const { return most_used_; }
 
@@ -44,7 +47,7 @@ private:
         used_ += bytes;
         if (used_ > most_used_) most_used_ = used_;
     }
-    // A returned buffer may have been counted by another pool.
+    // Another pool may have counted the buffer when it was allocated.
     void discount(std::size_t bytes) noexcept { used_ -= bytes < used_ ? bytes : used_; }
 
     std::multimap<std::size_t, Block*> idle_;  // idle blocks by size
@@ -52,7 +55,8 @@ private:
     std::size_t used_ = 0, most_used_ = 0;
 };
 
-// During its lifetime, the calling thread takes its buffers from the pool.
+// During the lifetime of this object, the thread that constructed it allocates buffers from the
+// pool.
 class UsesBuffers {
 public:
     explicit UsesBuffers(BufferPool& pool);
@@ -64,7 +68,8 @@ private:
     BufferPool* before_;
 };
 
-// take_buffer() throws std::bad_alloc if there is no memory. Any thread may call give_buffer().
+// Allocate and release a buffer. take_buffer() throws std::bad_alloc if memory is exhausted. Any
+// thread may call give_buffer(), with the size that take_buffer() received.
 void* take_buffer(std::size_t bytes);
 void give_buffer(void* buffer, std::size_t bytes) noexcept;
 
@@ -75,7 +80,7 @@ struct BufferAllocator {
     BufferAllocator() = default;
     template <class U>
     BufferAllocator(const BufferAllocator<U>&) noexcept {
-    }  // NOLINT(misc-explicit-constructor): as the standard's allocators convert
+    }  // NOLINT(misc-explicit-constructor): allocators of the C++ standard convert implicitly
 
     T* allocate(std::size_t count) {
         if (count > std::numeric_limits<std::size_t>::max() / 2 / sizeof(T))
@@ -86,8 +91,8 @@ struct BufferAllocator {
         give_buffer(buffer, count * sizeof(T));
     }
 
-    // Numbers without an initial value are not initialised, because buffers as long as a tensor are
-    // written once. Under the address sanitizer they are NaN.
+    // Leaves numbers uninitialised, because every buffer is written before it is read. Under the
+    // address sanitizer, the numbers become NaN.
     template <class U>
     void construct(U* at) noexcept {
         ::new (static_cast<void*>(at)) U;
@@ -103,7 +108,8 @@ struct BufferAllocator {
     friend bool operator==(const BufferAllocator&, const BufferAllocator&) { return true; }
 };
 
-// Buffer<T>(n) and resize(n) leave new numbers uninitialised; Buffer<T>(n, 0.0) sets them.
+// A vector with memory of a pool. Buffer<T>(n) and resize(n) leave new numbers uninitialised;
+// Buffer<T>(n, 0.0) initialises them.
 template <class T>
 using Buffer = std::vector<T, BufferAllocator<T>>;
 

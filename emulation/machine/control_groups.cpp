@@ -13,8 +13,9 @@ std::string own_control_groups() {
     return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// A line is ID:CONTROLLERS:PATH; in version 2 of control groups it has no controllers. Inside a
-// container the path may be the host's; then the mount itself is the group.
+// A line of `groups` is ID:CONTROLLERS:PATH; in version 2 of control groups, CONTROLLERS is empty.
+// Inside a container, PATH may be a path of the host; then the folder at which the file system is
+// mounted is the control group.
 void for_control_groups(const std::string& groups, const fs::path& mounted,
                         std::string_view controller,
                         const std::function<void(const fs::path&, bool)>& visit) {

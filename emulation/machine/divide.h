@@ -1,6 +1,6 @@
-// Division of many numbers by one. A division by a power of two is a multiplication by its inverse:
-// both round the same number, and processors multiply several times as fast. The number of workers
-// is often 8, and scales are often powers of two.
+// Division of many numbers by one. A division by a power of two is computed as a multiplication by
+// the inverse: both round the same exact number, and processors multiply several times as fast. The
+// number of workers is often 8, and scales are often powers of two.
 #pragma once
 
 #include <cmath>
@@ -16,8 +16,8 @@ inline bool is_power_of_two(double x) {
     return std::frexp(x, &exponent) == 0.5 && exponent > -1000 && exponent < 1000;
 }
 
-// Calls work(quotient), where quotient(x) is x / divisor. `work` must be inlined, as `quotient` is,
-// so that both are compiled for the instruction set of the caller.
+// Calls work(quotient), in which quotient(x) returns x / divisor. `work` must be always_inline, as
+// `quotient` is, so that both are compiled for the instruction set of the caller.
 template <class Work>
 APSCOPE_INLINE void divide_by(double divisor, Work&& work) {
     if (is_power_of_two(divisor)) {
@@ -28,7 +28,7 @@ APSCOPE_INLINE void divide_by(double divisor, Work&& work) {
     }
 }
 
-// Divides a row by a number, for simd::run().
+// A kernel for simd::run() that divides a row by a number.
 struct DivideRow {
     static APSCOPE_INLINE void run(double* row, double divisor, std::size_t count) {
         divide_by(divisor, [&](auto quotient) __attribute__((always_inline)) {

@@ -13,7 +13,7 @@ namespace apscope::detail {
 
 namespace fs = std::filesystem;
 
-// A limit is a number of bytes, or "max".
+// The files of control groups state a limit as a number of bytes or, for no limit, as "max".
 std::size_t control_group_memory(const std::string& groups, const fs::path& mounted) {
     std::size_t least = std::numeric_limits<std::size_t>::max();
     for_control_groups(groups, mounted, "memory", [&](const fs::path& group, bool unified) {

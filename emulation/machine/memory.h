@@ -7,11 +7,12 @@
 
 namespace apscope::detail {
 
-// The memory of the machine in bytes, or the part that a control group allows this process.
+// The bytes of memory that this process may use: the memory of the machine, or less if a control
+// group or ulimit -v allows less.
 std::size_t machine_memory();
 
-// The least limit of the control groups in `groups`, the text of /proc/PID/cgroup, and of their
-// parents; their file systems are mounted at `mounted`. The largest number if there is no limit.
+// The lowest memory limit, in bytes, of the control groups in `groups` and of their parents; the
+// largest std::size_t without a limit. The arguments are as for for_control_groups().
 std::size_t control_group_memory(const std::string& groups, const std::filesystem::path& mounted);
 
 }  // namespace apscope::detail

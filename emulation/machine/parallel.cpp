@@ -15,8 +15,8 @@
 namespace apscope::detail {
 namespace {
 
-// Threads that take the next item of one loop. They are joined at the end, as std::jthread does,
-// which libc++ has only since version 20.
+// The threads of one loop. Each takes the next item when it is free. The destructor joins the
+// threads, like that of std::jthread, which libc++ has only since version 20.
 class Loop {
 public:
     Loop(std::size_t count, const std::function<void(std::size_t)>& work)
@@ -26,17 +26,19 @@ public:
     Loop& operator=(const Loop&) = delete;
 
     std::size_t threads() const { return others_.size() + 1; }
-    // Starts threads, up to this number with the calling thread.
+    // Starts threads until there are `threads`, including the calling thread.
     void start(std::size_t threads) {
         try {
             while (this->threads() < threads)
                 others_.emplace_back([this] { run([](std::size_t) {}); });
         } catch (...) {
-            stop_ = true;  // a thread could not start; the others end after their item
+            stop_ = true;  // a thread could not start; the other threads end after their current
+                           // item
             throw;
         }
     }
-    // Runs items on the calling thread until none is left, and calls after(items begun so far).
+    // Runs items on the calling thread until none is left, and calls after(number of items begun)
+    // after each.
     template <class After>
     void run(const After& after) {
         const FloatEnvironment environment;
@@ -53,7 +55,7 @@ public:
             if (!failure_) failure_ = std::current_exception();
         }
     }
-    // Waits for all items; throws what one of them threw.
+    // Waits for all items. If an item threw an exception, throws it again.
     void end() {
         join();
         if (failure_) std::rethrow_exception(failure_);

@@ -27,7 +27,8 @@ int processors_in_mask() {
         cpu_set_t* mask = CPU_ALLOC(most);
         if (mask == nullptr) break;
         const std::size_t bytes = CPU_ALLOC_SIZE(most);
-        const bool known = ::sched_getaffinity(0, bytes, mask) == 0;  // fails if the mask is short
+        const bool known = ::sched_getaffinity(0, bytes, mask) == 0;  // fails if the mask is too
+                                                                      // short
         const int count = known ? CPU_COUNT_S(bytes, mask) : 0;
         CPU_FREE(mask);
         if (known) return std::max(1, count);
@@ -38,7 +39,8 @@ int processors_in_mask() {
 
 }  // namespace
 
-// Version 2 has "QUOTA PERIOD" or "max PERIOD" in one file; in version 1 a quota of -1 is none.
+// In version 2 of control groups, one file has "QUOTA PERIOD" or "max PERIOD". In version 1, a
+// quota of -1 means that there is no quota.
 int control_group_processors(const std::string& groups, const fs::path& mounted) {
     int least = unlimited;
     for_control_groups(groups, mounted, "cpu", [&](const fs::path& group, bool unified) {

@@ -7,12 +7,12 @@
 namespace apscope::detail {
 
 // The number of processors of the machine, or the part of them that the affinity mask (taskset,
-// cpusets, Slurm) and the control groups allow this process; at least 1. The function asks once:
-// later calls return the same number.
+// cpusets, Slurm) and the control groups allow this process; at least 1. The first call determines
+// the number; later calls return the same number.
 int usable_processors();
 
-// The least quota of the control groups in `groups` (control_groups.h), in processors, rounded up.
-// The largest int if there is no quota.
+// The lowest quota of the control groups in `groups` and of their parents (control_groups.h), in
+// processors, rounded up; the largest int if there is no quota.
 int control_group_processors(const std::string& groups, const std::filesystem::path& mounted);
 
 }  // namespace apscope::detail

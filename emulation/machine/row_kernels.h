@@ -1,4 +1,4 @@
-// Small loops over rows of one block, compiled per instruction set by simd::run().
+// Kernels for simd::run(): short loops over one row of numbers.
 #pragma once
 
 #include <cstddef>

@@ -15,21 +15,22 @@ namespace {
 
 constexpr std::array<std::string_view, 4> names = {"portable", "sse4", "avx2", "avx512"};
 
-// Computes x x - 1, which is 2^-29, or a little more if a compiler has fused the two operations.
+// Computes x * x - 1. For x = 1 + 2^-30 the result is 2^-29, or slightly more if the compiler has
+// fused the two operations.
 struct ProductsLessOne {
     static APSCOPE_INLINE void run(const double* x, double* out, std::size_t count) {
         for (std::size_t i = 0; i < count; ++i) out[i] = x[i] * x[i] - 1.0;
     }
 };
 
-// There is no macro for -ffp-contract, which is on by default and changes bits, so the machine code
-// of every level is tested.
+// The option -ffp-contract, which is on by default, changes bits, and no macro tells its value. So
+// this function tests the machine code of every level.
 void refuse_fused_operations() {
     const FloatEnvironment environment;
     for (const SimdLevel level :
          {SimdLevel::portable, SimdLevel::sse4, SimdLevel::avx2, SimdLevel::avx512}) {
         if (level > best_simd_level()) break;
-        std::array<double, 17> x, rounded;  // whole vectors and a remainder
+        std::array<double, 17> x, rounded;  // several vectors and a remainder
         x.fill(1.0 + 0x1p-30);
         const double* in = x.data();
         double* out = rounded.data();

@@ -1,5 +1,5 @@
-// Stores that bypass the caches, for results that are too large to stay in the caches. A plain
-// store first reads the line that it will overwrite; a streaming store does not.
+// Stores that bypass the caches, for results that are too large to stay in the caches. An ordinary
+// store first reads the cache line that it overwrites; a streaming store does not.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,8 @@ namespace apscope::detail {
 // Results of at least this number of bytes are streamed.
 inline constexpr std::size_t streaming_bytes = std::size_t{1} << 25;
 
-// memcpy() by streaming stores. finish_streaming() orders them before later stores, for other
-// threads.
+// Does the same as memcpy(), by streaming stores. finish_streaming() orders these before later
+// stores, as other threads see them.
 inline void copy_streaming(const void* from, void* to, std::size_t bytes) {
 #if defined(__x86_64__)
     auto* out = static_cast<unsigned char*>(to);

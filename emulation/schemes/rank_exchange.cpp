@@ -134,7 +134,7 @@ RankExchange::RankExchange(Scheme scheme, std::vector<StepTensor> tensors, int r
                            : std::make_shared<const Scheme>(parse_scheme(phases.phase2));
     in_two_phases(scheme_, topology, other);  // refuses what cannot finish
     own_exact_ = phases.own_exact;
-    if (phases.has_phase2) second_ = other ? other : leaf;
+    if (phases.has_phase2) phase2_ = other ? other : leaf;
 }
 
 TrainingStep RankExchange::step_of(std::size_t tensor) const {
@@ -238,9 +238,9 @@ Bytes RankExchange::add(std::span<const Bytes> received) {
         }
         Row sum;
         gathered_sum(rows, sum);
-        if (second_ && own.count > 0) {
+        if (phase2_ && own.count > 0) {
             TrainingStep step = step_of(k);
-            encode_shard(second_->parts, step, states_[k].shard, rank + received.size(),
+            encode_shard(phase2_->parts, step, states_[k].shard, rank + received.size(),
                          tensors_[k].elements(), sum);
         }
         for (const ShardMessage& m : messages)

@@ -63,7 +63,7 @@ private:
     SchemeParts row_parts(Row& sent) const;
 
     Scheme scheme_;
-    std::shared_ptr<const Scheme> second_;  // encodes the sums; null: they are sent as they are
+    std::shared_ptr<const Scheme> phase2_;  // encodes the sums; null: they are sent as they are
     std::vector<StepTensor> tensors_;
     int rank_, workers_;
     bool phased_ = false, own_exact_ = false, divide_;

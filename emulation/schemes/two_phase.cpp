@@ -194,12 +194,12 @@ Shard shard_of(std::size_t s, std::size_t elements, std::size_t workers) {
     return {first, std::min(length, elements - first)};
 }
 
-void encode_shard(const SchemeParts& second, const TrainingStep& step, State& state,
+void encode_shard(const SchemeParts& parts, const TrainingStep& step, State& state,
                   std::size_t worker, std::size_t elements, std::span<double> sum) {
-    Finish finish{second, alone(step), {}, {}, nullptr, true};
-    finish.step.row = row_length(step, elements);
-    finish.step.shape = {static_cast<std::int64_t>(sum.size())};
-    finish.encode(state, worker, sum);
+    Phase2Encoder phase2{parts, alone(step), {}, {}, nullptr, true};
+    phase2.step.row = row_length(step, elements);
+    phase2.step.shape = {static_cast<std::int64_t>(sum.size())};
+    phase2.encode(state, worker, sum);
 }
 
 bool has_two_phases(const SchemeParts& scheme) {

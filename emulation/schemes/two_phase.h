@@ -43,9 +43,9 @@ bool adds_codes(const Topology& topology, const SchemeParts& scheme);
 SchemeParts in_two_phases(const Scheme& scheme, const Topology& topology,
                           std::shared_ptr<const Scheme> phase2 = nullptr);
 
-// Phase 2 of a shard: encodes its sum in place with the parts of the second scheme. step: of one
+// Phase 2 of a shard: encodes its sum in place with the parts of its scheme. step: of one
 // worker; worker: of the random words; elements: of the whole tensor.
-void encode_shard(const SchemeParts& second, const TrainingStep& step, State& state,
+void encode_shard(const SchemeParts& parts, const TrainingStep& step, State& state,
                   std::size_t worker, std::size_t elements, std::span<double> sum);
 
 // The scheme as a topology reduces it: the scheme itself if the topology adds codes, or if the

@@ -1,4 +1,4 @@
-// Runs work in numbered chunks on a few threads, and reports progress from the calling thread.
+// Runs work in chunks on several threads, and reports progress from the calling thread.
 #pragma once
 
 #include <algorithm>
@@ -15,10 +15,10 @@
 
 namespace apscope::detail::oracle {
 
-// Calls work(first, last), with one `work` per thread from make_worker(), for pieces of [0, total),
-// each at most `chunk` long, and merges the results by Result::merge(other), in any order. Returns
-// early if progress returns false. An exception of a worker or of progress is thrown again here,
-// after the workers have ended.
+// Calls work(first, last) for pieces of [0, total), each at most `chunk` long, and merges the
+// results by Result::merge(), in any order. Every thread gets its own `work` from make_worker(). If
+// progress() returns false, sets `stopped` and returns early. An exception of a worker or of
+// progress() is thrown again here, after all workers have ended.
 template <class Result, class MakeWorker>
 Result in_chunks(std::uint64_t total, std::uint64_t chunk, int threads, const Progress& progress,
                  bool& stopped, MakeWorker&& make_worker) {

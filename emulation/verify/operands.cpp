@@ -10,7 +10,7 @@
 
 namespace apscope::detail::oracle {
 
-// A short sequence of random words for one case.
+// The random words that choose the operands of one case.
 template <class Real>
 class Operands<Real>::Draws {
 public:
@@ -97,7 +97,7 @@ Real Operands<Real>::value(std::uint64_t code) const {
     return negative ? -result : result;
 }
 
-// The last code whose value is at most `magnitude`; 0 if there is none.
+// The largest code whose value is at most `magnitude`; 0 if no value is.
 template <class Real>
 std::uint64_t Operands<Real>::code_below(double magnitude) const {
     std::uint64_t below = 0, above = format_.top_finite_code() + 1;
@@ -117,7 +117,8 @@ std::array<Real, 3> Operands<Real>::at(std::uint64_t number, std::uint64_t word)
     return result;
 }
 
-// A random value of the format, or a random number with an exponent near the format's range.
+// A random value of the format if `of_format`, else a random number with an exponent near the
+// format's range.
 template <class Real>
 Real Operands<Real>::any(Draws& draws, bool of_format) const {
     const std::uint64_t word = draws.next();
@@ -131,7 +132,8 @@ Real Operands<Real>::any(Draws& draws, bool of_format) const {
     return word % 2 != 0 ? -x : x;
 }
 
-// A number at most two neighbours away from the target.
+// The number nearest to the target, or one of the two next numbers on either side: values of the
+// format if `of_format`, else numbers of Real.
 template <class Real>
 Real Operands<Real>::near(double target, Draws& draws, bool of_format) const {
     // The jitter is 0 in half of the cases, else -2, -1, 1 or 2.
@@ -153,8 +155,8 @@ Real Operands<Real>::near(double target, Draws& draws, bool of_format) const {
                  (std::signbit(target) && format_.is_signed ? format_.magnitude_codes() : 0));
 }
 
-// Operands whose result is near zero if the operation cancels, else near the format's smallest and
-// largest values.
+// Operands whose result is near zero if the operation can cancel, else near the format's smallest
+// or largest value.
 template <class Real>
 std::array<Real, 3> Operands<Real>::near_cancellation(Draws& draws, bool of_format) const {
     std::array<Real, 3> x = {any(draws, of_format), any(draws, of_format), any(draws, of_format)};
@@ -174,8 +176,8 @@ std::array<Real, 3> Operands<Real>::near_cancellation(Draws& draws, bool of_form
     return x;
 }
 
-// Operands whose result is at, just above or just below the middle, or a quarter, of the step
-// between two neighbours.
+// Operands whose result is at, just above or just below the middle or a quarter of the step between
+// two neighbouring values.
 template <class Real>
 std::array<Real, 3> Operands<Real>::near_tie(Draws& draws, bool of_format) const {
     std::array<Real, 3> x = {any(draws, of_format), any(draws, of_format), any(draws, of_format)};
@@ -209,8 +211,8 @@ std::array<Real, 3> Operands<Real>::near_tie(Draws& draws, bool of_format) const
     return x;
 }
 
-// Operands whose sum lies in a step at, just above or just below the point from which R rounds it
-// up: eta = (2^N - R) 2^-N, plus or minus up to two units of 2^-(N+1).
+// Operands whose sum is at, just above or just below the point of a step from which on the random
+// integer R rounds up: eta = (2^N - R) 2^-N, plus or minus up to two units of 2^-(N+1).
 template <class Real>
 std::array<Real, 3> Operands<Real>::at_the_turn(Draws& draws, std::uint64_t word) const {
     __extension__ using Wide = unsigned __int128;
@@ -218,7 +220,7 @@ std::array<Real, 3> Operands<Real>::at_the_turn(Draws& draws, std::uint64_t word
     const std::uint64_t code = draws.below(format_.top_finite_code() + 1), halves = draws.below(5);
     const double low = format_.magnitude(code), step = format_.magnitude(code + 1) - low;
     const Wide most = Wide{2} << n;
-    // `part` is in units of 2^-(N+1) of the step.
+    // `part` is eta in units of 2^-(N+1).
     const Wide part = std::clamp<Wide>(most - 2 * Wide{word >> (64 - n)} + halves, 2, most + 2) - 2;
     const double sign = format_.is_signed && draws.below(2) != 0 ? -1 : 1;
     // `a` is the value plus as many digits of `part` as fit Real; `b` has the other digits.

@@ -14,16 +14,17 @@ namespace apscope::detail::oracle {
 template <class Real>
 class Operands {
 public:
-    // With `exhaustive`, fma gets all operands in formats of up to 6 bits, instead of 4.
+    // With `exhaustive`, fma is tested on all operands in formats of up to 6 bits, else of up to 4
+    // bits.
     Operands(const FloatFormat& format, Operation operation, const Projection& projection,
              bool exhaustive, std::uint64_t seed);
 
-    // The number of cases that choose their operands from a list (the values of all codes, or
-    // boundary values); they come first.
+    // The number of cases whose operands are from a list (the values of all codes, or boundary
+    // values). These are the first cases.
     std::uint64_t listed() const { return listed_; }
-    // The operands of a case; from listed() on they are random, the same for the same seed. Some
-    // are chosen to fit the random word that will be drawn: the exact result is at the point from
-    // which this word rounds up.
+    // The operands of a case. From case listed() on, they are random and depend only on the seed,
+    // the case and, in some cases, on `word`, the random word that the rounding will draw: in these
+    // cases, the exact result is near the point from which on `word` rounds up.
     std::array<Real, 3> at(std::uint64_t number, std::uint64_t word) const;
 
 private:

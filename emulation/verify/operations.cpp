@@ -16,8 +16,8 @@
 namespace apscope::detail::oracle {
 namespace {
 
-// The projection of exact results: flushing of inputs applies to the operands, not to an exact
-// result.
+// The projection for exact results: the flushing of inputs applies to operands, not to exact
+// results.
 Projection of_results(Projection projection) {
     projection.underflow =
         projection.flushes_result() ? Underflow::flush_result : Underflow::gradual;
@@ -44,7 +44,7 @@ constexpr bool has_arithmetic = requires(std::span<const Real> in, std::span<Rea
     arithmetic(Operation::add, in, in, in, out, FloatFormat{}, Projection{}, std::uint64_t{0}, 1);
 };
 
-// The arrays and the oracle of one thread.
+// Verifies cases on one thread, with its own arrays and oracle.
 template <class Real>
 class Worker {
 public:
@@ -58,7 +58,7 @@ public:
         const std::size_t count = last - first;
         for (std::vector<Real>& row : rows_) row.resize(count);
         out_.resize(count);
-        const std::uint64_t seed = options_.seed + first;  // gives every array other random words
+        const std::uint64_t seed = options_.seed + first;  // every array has different random words
         const RandomStream words = array_stream(seed, projection_.drawn_bits());
         const auto word = [&](std::size_t i) {
             return is_stochastic(projection_.rounding) ? words.at(i) : 0;
@@ -111,7 +111,8 @@ private:
 template <class Real>
 OperationResult run(const FloatFormat& format, Operation operation, const Projection& projection,
                     const OperationOptions& options, const Progress& progress) {
-    constexpr std::uint64_t chunk = 1 << 15;  // two pieces of arithmetic(), so that threads matter
+    constexpr std::uint64_t chunk = 1 << 15;  // two pieces of arithmetic(), so that its threads are
+                                              // tested too
     const Operands<Real> operands(format, operation, projection, options.exhaustive, options.seed);
     OperationResult result;
     const OperationTally tally = in_chunks<OperationTally>(
@@ -151,7 +152,7 @@ double OperationOracle<Real>::input(Real x) const {
     return flushed ? std::copysign(0.0, wide) : wide;
 }
 
-// Returns a nonzero number if anything was cut off.
+// Sets result_ to the result, rounded in `direction`. Returns 0 if it is exact.
 template <class Real>
 int OperationOracle<Real>::apply(mpfr_rnd_t direction) {
     switch (operation_) {
@@ -171,7 +172,7 @@ Real OperationOracle<Real>::result(Real a, Real b, Real c, std::uint64_t random)
     mpfr_set_d(b_, input(b), MPFR_RNDN);
     mpfr_set_d(c_, input(c), MPFR_RNDN);
     const bool cut = apply(MPFR_RNDZ) != 0;
-    // For an exact result, the direction changes the sign of a zero sum, and nothing else.
+    // The rounding direction changes the sign of a zero sum, but no other exact result.
     if (projection_.rounding == RoundingMode::toward_negative && !cut && mpfr_zero_p(result_))
         apply(MPFR_RNDD);
     return static_cast<Real>(oracle_.project(result_, cut, random));

@@ -18,7 +18,8 @@ namespace {
 
 constexpr std::uint32_t sign_bit = 0x80000000, infinity_bits = 0x7F800000;
 
-// These loops write as many numbers as the array path, so they are vectorised too.
+// The loops over inputs and results process as many numbers as the array path, so they are
+// vectorised too.
 struct WriteInputs {
     static APSCOPE_INLINE void run(std::uint32_t first, float* in, std::size_t count) {
         for (std::size_t i = 0; i < count; ++i)
@@ -51,7 +52,8 @@ private:
     std::uint32_t result(std::uint32_t magnitude) const {
         return bits_of(oracle_.project(std::bit_cast<float>(magnitude | sign_), 0));
     }
-    // Adds the steps of the magnitudes from `first` to `last`, over which results are in order.
+    // Adds the steps of the magnitudes from `first` to `last`, over which the results must be
+    // monotone.
     void stretch(std::uint32_t first, std::uint32_t last) {
         const std::size_t before = steps_.size();
         steps_.push_back({first | sign_, result(first)});
@@ -136,7 +138,7 @@ Tally arrays_against_steps(const FloatFormat& format, const Projection& projecti
                            bool& stopped) {
     // Array paths round a buffer a second time if its largest magnitude requires it
     // (quantize_buffers.h), so each run of inputs follows a zero or an infinity. On the machine's
-    // best instruction set, every input goes through both loops; on the others, the runs alternate
+    // best instruction set, both loops are tested on every input; on the others, the runs alternate
     // between the two loops. The arrays stay in the L2 cache.
     constexpr std::uint64_t run = 512, runs = 32, chunk = runs * (run - 1);
     const CastPath path = make_plan<float>(format, projection).path;
@@ -148,8 +150,8 @@ Tally arrays_against_steps(const FloatFormat& format, const Projection& projecti
                                                              std::uint64_t end) mutable {
             const auto first = static_cast<std::uint32_t>(start),
                        count = static_cast<std::uint32_t>(end - start);
-            // Calls f(the run's place in the arrays, its first input's number in the chunk, its
-            // length).
+            // Calls f(place, i, n) for every run: `place` is the index of the run in the arrays, i
+            // the number of its first input in the chunk, n its length.
             const auto each_run = [&](const auto& f) {
                 for (std::uint32_t i = 0, place = 1; i < count; i += run - 1, place += run)
                     f(place, i, std::min<std::uint32_t>(run - 1, count - i));

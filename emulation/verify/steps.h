@@ -3,9 +3,9 @@
 //
 // Rounding never changes the order of numbers. So, apart from zeros, from the limit of flushing,
 // and from infinities and NaNs, a cast is constant between two inputs of one sign that have the
-// same result: a bisection of the bit patterns gives every input at which the result changes, with
-// some 15 calls of the oracle per step. The array path is then compared with the oracle everywhere,
-// not only at selected inputs, at the speed of the array path.
+// same result: a bisection of the bit patterns finds every input at which the result changes, with
+// about 15 calls of the oracle per step. The array path is then compared with the oracle
+// everywhere, not only at selected inputs, at the speed of the array path.
 #pragma once
 
 #include <cstdint>
@@ -24,9 +24,9 @@ struct Step {
     std::uint32_t result;
 };
 
-// The results of all 2^32 inputs. Exact rationals give the steps, and MPFR confirms both ends of
-// each. Throws std::logic_error if the two differ or if results are not in the order of their
-// inputs.
+// The results of all 2^32 inputs. The rational oracle gives the steps, and MPFR confirms both ends
+// of each step. Throws std::logic_error if the two oracles differ or if results are not in the
+// order of their inputs.
 struct Staircase {
     // `projection` must be deterministic, and the format's values must be fp32 numbers.
     Staircase(const FloatFormat& format, const Projection& projection, int threads);
@@ -34,13 +34,13 @@ struct Staircase {
     // Sets results[i] to the result of the input bits first + i.
     void fill(std::uint32_t first, std::span<std::uint32_t> results) const;
 
-    RationalOracle oracle;                 // used for every NaN
+    RationalOracle oracle;                 // gives the results of NaNs
     std::vector<Step> positive, negative;  // the steps of each sign, from its zero to its infinity
 };
 
-// Compares quantize() with the staircase of its `format` and `projection`. `stopped` becomes true
-// if progress returns false. The rounding rule is compared only where its result may change, at the
-// cases of core/oracle/cases.h: between two of them it is constant.
+// Compares quantize() with `expected`, the staircase of `format` and `projection`. `stopped`
+// becomes true if progress returns false. This function does not compare the rounding rule.
+// verify() compares it at the cases of core/oracle/cases.h, between which its result is constant.
 Tally arrays_against_steps(const FloatFormat& format, const Projection& projection,
                            const Staircase& expected, int threads, const Progress& progress,
                            bool& stopped);

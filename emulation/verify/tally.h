@@ -1,4 +1,4 @@
-// Counts comparisons, and stores the first that failed.
+// Counts comparisons, and stores the first failed one.
 #pragma once
 
 #include <bit>
@@ -18,11 +18,12 @@ BitsOfReal<Real> bits_of(Real x) {
 }
 
 // Every comparison has a fixed number, its place, so that the first mismatch does not depend on the
-// threads. The order is: selected cases, array elements, codes, all inputs.
+// number of threads. The order of places is: selected cases, array elements, codes (from
+// first_code_place on), all inputs (from first_exhaustive_place on).
 inline constexpr std::uint64_t first_code_place = std::uint64_t{1} << 40;
 inline constexpr std::uint64_t first_exhaustive_place = std::uint64_t{1} << 41;
 
-// The mismatches of some of the inputs; `first` is the one at the lowest place.
+// The counts of some of the comparisons; `first` is the mismatch at the lowest place, first_place.
 struct Tally {
     std::uint64_t cases = 0, mismatches = 0,
                   first_place = std::numeric_limits<std::uint64_t>::max();

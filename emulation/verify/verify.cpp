@@ -35,8 +35,8 @@ std::uint64_t mix(std::uint64_t x) {  // SplitMix64: random words from case numb
 
 constexpr std::size_t most_words = 5;
 
-// Writes the random words to try at x: a drawn word, all zeros, all ones, and the two neighbouring
-// words between which the rounding changes.
+// Sets `words` to the random words to test with x: the word `drawn`, all zeros, all ones, and the
+// two neighbouring words between which the rounding changes.
 void random_words(MpfrOracle& oracle, double x, const Projection& projection, std::uint64_t drawn,
                   std::vector<std::uint64_t>& words) {
     using Count = MpfrOracle::Count;
@@ -82,9 +82,10 @@ private:
     bool stochastic() const { return is_stochastic(projection_.rounding); }
     RandomStream stream() const { return array_stream(options_.seed, projection_.drawn_bits()); }
 
-    // All values and midpoints of a format of fp32 numbers are compared in fp32, so in fp64 it is
-    // enough to compare as many as a format of 12 bits has. The result and 10, the number of cases
-    // around a value, have no common factor, so each of the ten cases occurs.
+    // Returns n if one case of n is compared in fp64. All values and midpoints of a format of fp32
+    // numbers are compared in fp32, so in fp64 it is enough to compare as many cases as a format of
+    // 12 bits has. n and 10, the number of cases around a value, have no common factor, so each of
+    // the ten cases occurs.
     std::size_t fp64_thinning() const {
         const int more = std::min(format_.storage_bits(), full_storage_bits) - 12;
         if (!fp64 || !format_.fits_fp32() || more <= 0) return 1;
@@ -96,7 +97,8 @@ private:
         std::vector<Real> inputs = cases<Real>(format_, random, options_.seed);
         const std::size_t thinning = options_.thinning * fp64_thinning();
         if (thinning <= 1) return inputs;
-        // Within 64 steps of zero, the smallest normal number and the largest, no case is left out.
+        // Within 64 steps of zero, of the smallest normal number and of the largest number, no case
+        // is omitted.
         const double least = 64 * format_.smallest_positive(), normal = format_.smallest_normal(),
                      largest = format_.largest();
         const double last_step = std::ldexp(64.0, format_.emax() - format_.mantissa_bits);
@@ -145,8 +147,8 @@ private:
         });
     }
 
-    // One of the words from random_words() for every input; empty for stochastic_exact, to which a
-    // caller cannot give words.
+    // One of the words from random_words() for every input; empty for deterministic modes, and for
+    // stochastic_exact, for which callers cannot pass words.
     std::vector<std::uint64_t> turning_words(std::span<const Real> inputs) const {
         if (!stochastic() || projection_.rounding == RoundingMode::stochastic_exact) return {};
         MpfrOracle mpfr(format_, projection_);
@@ -196,7 +198,7 @@ private:
         return tally;
     }
 
-    // The code that encode() gives to the NaN to which `code` decodes.
+    // The code into which encode() converts the decoded NaN of `code`.
     std::uint64_t nan_code_again(std::uint64_t code) const {
         const std::uint64_t canonical = format_.nan_code(),
                             sign = std::uint64_t{1} << (format_.storage_bits() - 1);
@@ -209,8 +211,8 @@ private:
         return (code & sign) | canonical;
     }
 
-    // Compares every code, in single calls and in arrays; for wide formats, as many random codes as
-    // there are random inputs.
+    // Compares the conversions of every code, in single calls and in arrays; for wide formats, of
+    // as many random codes as there are random inputs.
     Tally codes() {
         Tally tally;
         auto codec = make_codec<Real>(format_);
@@ -230,7 +232,7 @@ private:
             const Bits code = all[i];
             const Real value = oracle.decode(code);
             const std::uint64_t place = first_code_place + i;
-            // Two codes decode to this zero.
+            // Two codes decode to zero; encode() gives code 0.
             const bool second_zero = value == 0 && format_.zero == Zero::single;
             const std::uint64_t back = std::isnan(value) ? nan_code_again(code)
                                        : second_zero     ? 0
@@ -260,8 +262,8 @@ private:
         return tally;
     }
 
-    // Compares the 2^32 bit patterns in chunks. Each chunk is a separate array, whose random words
-    // are counted from 0.
+    // Compares the results for all 2^32 bit patterns in chunks. Each chunk is a separate array,
+    // whose random words begin with word 0.
     Tally all_inputs_against_rule()
         requires(!fp64)
     {
@@ -283,8 +285,8 @@ private:
             });
     }
 
-    // `rule` has the results of quantize_by_rule(); with `single_calls`, these are compared with
-    // single calls of the rule.
+    // Compares the results for one chunk. `rule` has the results of quantize_by_rule(); with
+    // `single_calls`, these are also compared with single calls of the rule.
     Tally compare_chunk(std::uint64_t first, std::span<const float> in, std::span<const float> out,
                         std::span<const float> rule, bool single_calls, MpfrOracle* mpfr) const
         requires(!fp64)

@@ -28,9 +28,11 @@ struct AllreduceOptions {
     std::optional<FloatFormat> accumulate = {};  ///< format of partial sums; by default the inputs'
     /// The rounding of partial sums; by default the projection's.
     std::optional<RoundingMode> hop_rounding = {};
-    bool input_cast = true;  ///< round the inputs to the format first
-    std::uint64_t seed = 0;  ///< random words depend on the worker (inputs) or the addition (sums)
-    int threads = 1;         ///< 0: all that the process may use; the number changes no bit
+    bool input_cast = true;  ///< true: the inputs are first rounded to the format
+    /// The seed of stochastic rounding. An input's random word depends on its worker, that of a
+    /// partial sum on its addition.
+    std::uint64_t seed = 0;
+    int threads = 1;  ///< 0: all processors of the process; the number of threads changes no bit
 };
 
 /// The sum of the workers' arrays, bit for bit as `apscope.allreduce` in Python.
@@ -46,7 +48,7 @@ struct AllreduceOptions {
 APSCOPE_API void allreduce(std::span<const float> in, std::size_t workers, std::span<double> out,
                            const FloatFormat& format, const AllreduceOptions& options = {});
 
-/// The same for separate arrays: one contiguous range of floats per worker.
+/// The sum of separate arrays: one contiguous range of floats per worker.
 template <std::ranges::input_range Rows>
     requires std::ranges::range<std::ranges::range_reference_t<const Rows>>
 [[nodiscard]] std::vector<double> allreduce(const Rows& rows, const FloatFormat& format,

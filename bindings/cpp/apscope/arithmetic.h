@@ -26,24 +26,26 @@ struct Rounding {
     FloatFormat format = {};     ///< format of the results
     Projection projection = {};  ///< any except stochastic_exact, which is only for casts
     std::uint64_t seed = 0;      ///< seed of stochastic rounding: element i uses word i
-    int threads = 1;             ///< 0: all that the process may use; the number changes no bit
+    int threads = 1;  ///< 0: all processors of the process; the number of threads changes no bit
 };
 
 /// The computation of sums.
 struct Summation {
     FloatFormat format = {};  ///< format of the results
-    std::string order =
-        "sequential";  ///< or `pairwise`, `chunked:N`, `kahan`, `exact` (rounded once)
+    /// The order of the additions: `sequential`, `pairwise`, `chunked:N`, `kahan` or `exact` (the
+    /// exact sum, rounded once).
+    std::string order = "sequential";
     /// The format of partial sums; by default the results' format.
     std::optional<FloatFormat> accumulate = {};
     /// The format of products; by default they are exact, and each step is a fused multiply-add.
     std::optional<FloatFormat> product = {};
     Projection projection = {};  ///< projection of all roundings
-    std::uint64_t seed = 0;
-    int threads = 1;
+    std::uint64_t seed = 0;      ///< seed of stochastic rounding
+    int threads = 1;             ///< as in Rounding
 };
 
-/// The sizes of a product of matrices: a is (batches, rows, terms), b (batches, terms, columns).
+/// The sizes of a product of matrices: a is (batches, rows, terms), b (batches, terms, columns),
+/// and the product (batches, rows, columns).
 struct MatrixSizes {
     std::size_t rows = 1, terms = 1, columns = 1, batches = 1;
 };
@@ -52,8 +54,8 @@ struct MatrixSizes {
 ///
 /// @param operation  `add`, `subtract`, `multiply`, `divide`, `sqrt` or `fma` (a b + c).
 /// @param a, b, c    One number, or as many as `out`; operands that the operation does not take
-///                   are ignored. They need not be values of the format.
-/// @param out        May be one of the operands, but does not overlap one in part.
+///                   are ignored. Operands need not be values of the format.
+/// @param out        May be one of the operands, but must not overlap one in part.
 /// @param how        The rounding.
 /// @throws std::invalid_argument  An unknown operation, lengths that differ, a format that does
 ///                                not support the projection, floats with a format whose values
@@ -74,9 +76,8 @@ APSCOPE_API void sum(std::span<const double> x, std::size_t terms, std::span<dou
                      const Summation& how);
 
 /// out = a b, matrices in C order.
-/// @throws std::invalid_argument  As sum(); lengths that do not match `sizes`; `out` overlaps `a`
-/// or
-///                                `b`.
+/// @throws std::invalid_argument  As sum(); lengths that do not match `sizes`; `out` overlaps a
+///                                factor.
 APSCOPE_API void matmul(std::span<const float> a, std::span<const float> b, std::span<float> out,
                         const MatrixSizes& sizes, const Summation& how);
 APSCOPE_API void matmul(std::span<const double> a, std::span<const double> b, std::span<double> out,

@@ -28,14 +28,15 @@ struct BlockCodes {
 inline constexpr Projection saturating = {RoundingMode::ties_to_even, Overflow::saturate};
 
 /// Rounds arrays to a block format. A block is a run of elements along one axis; the last block of
-/// a line may be shorter. Results are those of `apscope.quantize_blocks` in Python, bit for bit;
-/// docs/definitions.md, section 11.
+/// a line may be shorter. Results equal those of `apscope.quantize_blocks` in Python, bit for bit;
+/// docs/definitions.md, section 11, has the formulas.
 class APSCOPE_API BlockQuantizer {
 public:
     /// @param format      The block format to round to.
     /// @param projection  The projection of the elements; by default overflow saturates.
     /// @param seed        The seed of stochastic rounding; element i (C order) uses word i.
-    /// @param threads     0 uses all that the process may use. Their number never changes a bit.
+    /// @param threads     0 uses all processors of the process. The number of threads changes no
+    ///                    bit of a result.
     /// @throws std::invalid_argument  The fields of the format contradict each other, or it does
     ///                                not support the projection.
     explicit BlockQuantizer(const BlockFormat& format, const Projection& projection = saturating,
@@ -44,6 +45,7 @@ public:
     [[nodiscard]] const BlockFormat& format() const { return format_; }
     [[nodiscard]] const Projection& projection() const { return projection_; }
 
+    /// Rounds an array.
     /// @param in     An array of `shape` in C order.
     /// @param out    An array of the same shape: `in` itself, or one that does not overlap it.
     /// @param shape  Empty: one line of all elements.

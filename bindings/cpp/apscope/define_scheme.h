@@ -1,4 +1,5 @@
-// define_scheme: a scheme of one's own, from functions, without a change to the library.
+// define_scheme: adds a scheme that consists of the caller's functions, without a change to the
+// library.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +32,7 @@ public:
     std::string_view role() const;    ///< its role, such as `linear`
     std::span<const std::int64_t> shape() const;
     std::int64_t number() const;  ///< the training step's number
-    std::size_t index() const;    ///< its index among the steps of the run, from 0
+    std::size_t index() const;    ///< the step's index among the steps of the run, from 0
     int workers() const;
     double loss() const;           ///< NaN if it is unknown
     double learning_rate() const;  ///< NaN if it is unknown
@@ -39,8 +40,8 @@ public:
     std::span<const float> weights() const, full_batch() const;
 
     /// Random integers from 0 to 2^bits - 1 for elements 0 to count - 1 of a worker's row. They
-    /// depend on the seed, the tensor, the step, the worker and `hop` alone: every call gives the
-    /// same ones.
+    /// depend on the seed, the tensor, the step, the worker and `hop` alone, so equal calls return
+    /// equal integers.
     /// @param bits  1 to 64.
     /// @param hop   Distinguishes several draws of one worker.
     /// @throws std::invalid_argument  `worker` is negative, or `bits` outside 1 to 64.
@@ -53,7 +54,7 @@ private:
     const detail::TrainingStep* step_;
 };
 
-/// What `encode` makes of a worker's row.
+/// The message that `encode` returns for a worker's row.
 struct SchemeMessage {
     /// The decoded values, as many as the row has. May be empty if the scheme has `decode`, which
     /// then computes them from the payload.
@@ -62,30 +63,31 @@ struct SchemeMessage {
     /// Bits of the message; by default those of the payload, and without a payload
     /// `SchemeFunctions::bits` for each value.
     std::optional<std::uint64_t> payload_bits = {};
-    std::uint64_t side_bits = 0;  ///< bits besides these, such as a scale
-    /// If `encode` draws and the moments have a closed form: E[value] - row and Var[value] over the
-    /// draws, one per value. Both empty: unknown.
+    std::uint64_t side_bits = 0;  ///< bits of side information, such as a scale
+    /// E[value] - row and Var[value] over the draws of `encode`, one per value, if they have a
+    /// closed form. Both empty: unknown.
     std::vector<double> bias = {}, variance = {};
 };
 
-/// The functions of a defined scheme, in the order of their calls, and what is known about them.
-/// Each may be left out: that part is then the base's. A function gets one tensor at one step, with
-/// complete rows, one per worker, which are finite everywhere: other elements bypass the scheme.
-/// Several threads call the functions at once, for different tensors or steps; an exception ends
-/// the replay or exchange, and reaches its caller as it is.
+/// The functions of a defined scheme, in the order of their calls, and facts about them. In place
+/// of a function that is left out, the base's runs. A function gets one tensor at one step, with
+/// complete rows, one per worker, whose elements are all finite: infinities and NaNs bypass the
+/// scheme. Several threads call the functions at once, for different tensors or steps. An exception
+/// of a function ends the replay or exchange, whose caller receives it unchanged.
 struct SchemeFunctions {
     using Row = std::vector<double>;
     using Rows = std::vector<Row>;
 
     std::string base = "none:fp32";  ///< the spec of the scheme that has all other parts
 
-    /// Converts gradients to the values that the workers want to send, in place.
+    /// Converts gradients to the values that the workers intend to send, in place.
     std::function<void(const SchemeStep&, Memory&, Rows&)> compensate = {};
-    /// Converts these values to the rows that are encoded, of any equal length.
+    /// Converts the rows that `compensate` returned to those that are encoded, which may have
+    /// another length, the same for all workers.
     std::function<Rows(const SchemeStep&, const Memory&, const Rows&)> forward = {};
-    /// Chooses parameters for all workers, by any names. Known names: `scale`, which a base with a
-    /// float format needs, `scales` (one per element), `scale_exponent` (s of a scale 2^s),
-    /// `skipped` (not 0: the step is dropped).
+    /// Chooses parameters for all workers, under any names. Some names have a meaning for the
+    /// library: `scale`, which a base with a float format needs, `scales` (one per element),
+    /// `scale_exponent` (s of a scale 2^s), `skipped` (not 0: the step is dropped).
     std::function<Memory(const SchemeStep&, Memory&, const Rows&)> select = {};
     /// The message of one worker. `parameters` are those of `select`.
     std::function<SchemeMessage(const SchemeStep&, const Memory& parameters,
@@ -99,8 +101,8 @@ struct SchemeFunctions {
     /// are gathered: each is rounded to fp32, and they are added in fp32 in the order of the ranks.
     std::function<Row(const SchemeStep&, Memory&, const Memory& parameters, const Rows& values)>
         reduce = {};
-    /// Converts a message or a sum back from the rows of `forward`; linear. Returns as many values
-    /// as a gradient has.
+    /// The inverse of `forward`, for the values of a message or of a sum; it must be linear.
+    /// Returns as many values as a gradient has.
     std::function<Row(const SchemeStep&, const Memory&, std::span<const double>)> inverse = {};
     /// Computes the memory of the next step.
     std::function<void(const SchemeStep&, Memory&, const Rows& intended, const Rows& sent,
@@ -110,24 +112,25 @@ struct SchemeFunctions {
     int bits = 32;  ///< bits per value of a message without a payload, 0 to 64
     /// False: `encode` uses no random words, so that its messages are exact and not draws.
     bool draws = true;
-    /// True: steps must come in order. By default as the base, or true with `update`.
+    /// True: steps must come in order. By default the base's value, or true with `update`.
     std::optional<bool> keeps_state = {};
-    bool compares_intended = false;  ///< results also compare what was sent with what was intended
+    bool compares_intended = false;  ///< results also compare sent values with the intended ones
     std::string grid = {};           ///< the column `format`; empty: the base's
 };
 
-/// Defines a scheme. From then on every function of this process that takes a spec knows its name:
-/// `replay`, `exchange`, `TrainingExchange`, also inside others, as in `error_feedback(NAME)`, and
-/// with the topologies `two_phase` and `reduce_scatter` if it gathers. It has the family `other`
-/// and takes no keys. Safe to call from several threads, also while others use schemes. Python's
-/// `apscope.schemes.define` makes schemes in the same way.
+/// Defines a scheme. From then on every function of this process that takes a spec, such as
+/// `replay`, `exchange` and `TrainingExchange`, knows its name, also inside another scheme, as in
+/// `error_feedback(NAME)`. A scheme whose messages are gathered also works with the topologies
+/// `two_phase` and `reduce_scatter`. A defined scheme has the family `other` and takes no keys.
+/// Several threads may call the function, also while others use schemes. Python's
+/// `apscope.schemes.define` defines schemes in the same way.
 ///
 /// @param name       A word that no scheme has, without `:,;=()`. A defined scheme of this name is
 ///                   replaced; replays and exchanges that run continue with the old one.
 /// @param functions  The functions that replace parts of the base.
 /// @returns the scheme, as `scheme(name)`.
-/// @throws std::invalid_argument  A name of the library's, or one that is invalid in specs; an
-///                                unknown base, or one that decides over several tensors; `bits`
+/// @throws std::invalid_argument  A name of the library's schemes, or one that is invalid in specs;
+///                                an unknown base, or one that decides over several tensors; `bits`
 ///                                outside 0 to 64; `decode` without `encode`. Later, where the
 ///                                scheme is used: a function returned a row of another length.
 APSCOPE_API Scheme define_scheme(std::string_view name, SchemeFunctions functions);

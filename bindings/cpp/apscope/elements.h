@@ -1,5 +1,5 @@
-// The types of elements that functions on ranges take. A call with other types stops the compiler
-// with one sentence, not in the linker.
+// The types of elements that functions on ranges take. A call with other types does not compile,
+// with a message of one sentence, instead of failing to link.
 #pragma once
 
 #include <concepts>
@@ -63,7 +63,7 @@ consteval bool takes_codes() {
     }
 }
 
-// A range that a function takes as a forwarding reference, and writes.
+// Checks a range that a function takes as a forwarding reference and writes to.
 template <class Range>
 consteval bool is_written() {
     constexpr bool

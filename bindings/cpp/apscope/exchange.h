@@ -23,21 +23,21 @@ using Memory = std::map<std::string, std::vector<double>>;
 
 /// The inputs of an exchange other than the gradients of one tensor at one step.
 struct ExchangeInputs {
-    std::string topology = "ring";  ///< for schemes that add in a format
-    std::int64_t step = 0;          ///< number of the step; draws depend on it
-    std::size_t index = 0;          ///< number of the step in the sequence, from 0
-    std::string tensor = "x";       ///< name of the tensor; draws depend on it
-    std::string role = "other";
+    std::string topology = "ring";         ///< for schemes that add in a format
+    std::int64_t step = 0;                 ///< number of the step; draws depend on it
+    std::size_t index = 0;                 ///< number of the step in the sequence, from 0
+    std::string tensor = "x";              ///< name of the tensor; draws depend on it
+    std::string role = "other";            ///< role of the tensor, as in TraceTensor
     std::vector<std::int64_t> shape = {};  ///< shape of one worker's gradient; empty: one axis
     std::uint64_t seed = 0;                ///< seed of the draws
-    /// For schemes that need them; otherwise NaN and empty.
+    /// Inputs that some schemes need; NaN or empty if they are unknown.
     double loss = std::numeric_limits<double>::quiet_NaN();
     double learning_rate = std::numeric_limits<double>::quiet_NaN();
     std::span<const float> weights = {}, full_batch = {};
     bool packs = false;  ///< true: messages are also packed into `payload`
 };
 
-/// The result: one row per worker.
+/// The result of an exchange. Members with one entry per worker are in the order of the workers.
 struct ExchangeResult {
     /// The values before encoding: the gradients, or gradients combined with the scheme's memory.
     std::vector<std::vector<double>> intended;
@@ -58,8 +58,8 @@ struct ExchangeResult {
 /// @param scheme     A spec, such as `aps:e4m3`; not a hybrid, whose branches are schemes.
 /// @param gradients  One row per worker, equally long. A float grid rounds elements that
 ///                   are not finite (with saturation, to the largest value); other schemes return
-///                   them unchanged. They count as 0 in the choice of a scale; a dynamic loss scale
-///                   drops a step that has such elements.
+///                   such elements unchanged. They count as 0 in the choice of a scale; a dynamic
+///                   loss scale drops a step that has them.
 /// @param inputs     Topology, step, tensor, draws.
 /// @param memory     The scheme's memory after the step before, empty at first; it becomes the
 ///                   memory after this step.
@@ -79,7 +79,7 @@ struct TrainedTensor {
 /// One step of a training loop. The rows are in the order of the tensors.
 struct TrainedStep {
     std::int64_t step = 0;                                       ///< number of the step, from 0
-    std::vector<std::vector<std::span<const float>>> gradients;  ///< a row per worker
+    std::vector<std::vector<std::span<const float>>> gradients;  ///< per tensor, a row per worker
     /// Receives the sums over the workers, rounded to fp32.
     std::vector<std::span<float>> out;
     std::vector<std::span<const float>> weights = {};  ///< for schemes that need them
@@ -110,7 +110,7 @@ public:
 
     /// Exchanges a step; fills `step.out`.
     /// @param step     The gradients of the step, and the rows that receive the sums.
-    /// @param threads  0 uses all that the process may use; their number changes no bit.
+    /// @param threads  0 uses all processors of the process; the number of threads changes no bit.
     /// @returns for each tensor, true if the scheme dropped the step; the tensor's row of `out` is
     ///          then 0.
     /// @throws std::invalid_argument  Rows of other lengths, a missing input of the scheme.

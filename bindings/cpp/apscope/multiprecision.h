@@ -34,7 +34,8 @@ inline boost::multiprecision::cpp_rational exact_value(const FloatFormat& format
 
 namespace detail {
 
-// The 124 leading bits of numerator / denominator, both positive, and a flag for further bits.
+// The leading 124 or 125 bits of numerator / denominator, both positive, and a flag that is set if
+// the quotient has further bits.
 inline ExactNumber leading_bits(const boost::multiprecision::cpp_int& numerator,
                                 const boost::multiprecision::cpp_int& denominator) {
     using boost::multiprecision::cpp_int;
@@ -72,8 +73,8 @@ ExactNumber exact_number(const boost::multiprecision::number<Backend, Option>& v
     return x;
 }
 
-// The leading bits of a finite binary number, 62 bits at a time; every step is exact in the
-// number's precision.
+// Takes the leading bits of a finite binary number, 62 bits at a time; every operation is exact in
+// the number's precision.
 template <OfKind<boost::multiprecision::number_kind_floating_point> Backend,
           boost::multiprecision::expression_template_option Option>
 ExactNumber exact_number(const boost::multiprecision::number<Backend, Option>& value) {
@@ -129,8 +130,7 @@ double round(const boost::multiprecision::number<Backend, Option>& value, const 
     }
     return q(detail::exact_number(value), element);
 }
-/// The same for an expression, such as a / b, which Boost first evaluates to its type and
-/// precision.
+/// Rounds an expression, such as a / b, which Boost first evaluates to its type and precision.
 template <class Tag, class A, class B, class C, class D>
 double round(const boost::multiprecision::detail::expression<Tag, A, B, C, D>& value,
              const Quantizer& q, std::uint64_t element = 0) {
@@ -139,7 +139,7 @@ double round(const boost::multiprecision::detail::expression<Tag, A, B, C, D>& v
         element);
 }
 
-/// The same with a format and a projection; stochastic rounding uses word 0 of seed 0.
+/// Rounds a number to a format; stochastic rounding uses word 0 of seed 0.
 template <class Backend, boost::multiprecision::expression_template_option Option>
 double round(const boost::multiprecision::number<Backend, Option>& value, const FloatFormat& format,
              const Projection& projection = {}) {

@@ -14,11 +14,12 @@ namespace apscope {
 /// @{
 
 /// Puts codes of 1 to 8 bits side by side without gaps, as `apscope.pack` in Python. Code i of a
-/// line occupies the bits i b to i b + b - 1 of its bytes, low bit first; the unused high bits of a
-/// line's last byte are 0. Two codes of 4 bits share a byte, the first in the low nibble.
+/// line occupies the bits i b to i b + b - 1 of the line's bytes, b = `bits`, low bit first; the
+/// unused high bits of a line's last byte are 0. Two codes of 4 bits share a byte, the first in the
+/// low nibble.
 /// @param codes  `lines` equally long lines, one after another; each code is below 2^bits.
 /// @param bits   The width of a code, 1 to 8.
-/// @param lines  Each line begins at a whole byte.
+/// @param lines  The number of lines; each begins at a whole byte.
 /// @returns ceil(length bits / 8) bytes per line.
 /// @throws std::invalid_argument  A code that is too wide, `bits` outside 1 to 8, a number of codes
 ///                                that `lines` does not divide.
@@ -30,8 +31,8 @@ APSCOPE_API std::vector<std::uint8_t> pack(std::span<const std::uint8_t> codes, 
 /// @param bits   The width of a code, 1 to 8.
 /// @param count  The number of codes of a line.
 /// @param lines  The number of lines.
-/// @throws std::invalid_argument  Another number of bytes than these lines take, or `bits` outside
-///                                1 to 8.
+/// @throws std::invalid_argument  A number of bytes that is not that of the lines; `bits` outside 1
+///                                to 8.
 APSCOPE_API std::vector<std::uint8_t> unpack(std::span<const std::uint8_t> bytes, int bits,
                                              std::size_t count, std::size_t lines = 1);
 

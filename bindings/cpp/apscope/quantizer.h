@@ -42,12 +42,12 @@ struct ExactNumber {
 /// Rounds to a format: every result is a value of the format, an infinity or NaN.
 /// Results equal `apscope.quantize` in Python, bit for bit; docs/definitions.md, section 6, is the
 /// rule. NaN gives NaN, also in formats without NaN. A Quantizer never changes: several threads may
-/// use one, and equal calls give equal results. So stochastic rounding takes the index of a number
-/// as a second argument: element i uses word i of the stream with key `seed`, whether alone or in
-/// an array.
+/// use one, and equal calls give equal results. For this reason stochastic rounding takes the index
+/// of a number as a second argument: element i uses word i of the stream with key `seed`, whether
+/// it is rounded alone or in an array.
 ///
-/// Arrays are rounded in round-to-nearest with subnormals kept, whatever the calling thread has
-/// set.
+/// Arrays are rounded in a floating-point environment with rounding to nearest and without flushing
+/// of subnormals, whatever the calling thread has set.
 ///
 /// Copies are cheap, and a move is a copy: no Quantizer is ever empty.
 class APSCOPE_API Quantizer {
@@ -56,7 +56,7 @@ public:
     /// @param projection  Rounding, overflow, underflow, NaN payloads.
     /// @param seed        The seed of stochastic rounding.
     /// @param threads     For arrays; 0 uses all processors that the process may use (its affinity
-    ///                    mask and control groups). Their number never changes a bit.
+    ///                    mask and control groups). The number of threads changes no bit.
     /// @throws std::invalid_argument  The fields of the format contradict each other, or it does
     ///                                not support the projection.
     explicit Quantizer(const FloatFormat& format, const Projection& projection = {},
@@ -68,7 +68,7 @@ public:
     [[nodiscard]] const FloatFormat& format() const;
     [[nodiscard]] const Projection& projection() const;
     [[nodiscard]] std::uint64_t seed() const;
-    [[nodiscard]] int threads() const;  ///< as passed: 0 uses all that the process may use
+    [[nodiscard]] int threads() const;  ///< as passed to the constructor
 
     /// One number, rounded once.
     /// @param x        Any number.

@@ -34,25 +34,26 @@ struct RankStep {
 ///      to_all    = exchange.add(from_all)    goes to every rank          MPI_Allgatherv
 ///      exchange.receive(from_owners, out)
 ///
-/// Messages are in the order of the machine's bytes, for ranks on machines of one kind. Their
-/// lengths depend on the tensors and, if gradients have NaNs or infinities, on the number of these.
-/// They hold decoded values, not packed codes: an exchange emulates a scheme, it saves no bytes.
+/// Messages have the machine's byte order, so all ranks must run on machines of one kind. Their
+/// lengths depend on the tensors and on the number of NaNs and infinities in the gradients. They
+/// contain decoded values, not packed codes: an exchange emulates a scheme, it saves no bytes.
 ///
 /// It runs schemes that encode a worker's row without the other rows:
 /// - with the topologies `two_phase` and `reduce_scatter` (with the keys `own` and `phase2`, not
-///   `sum`) every scheme that these reduce in two phases; each rank and each shard then has scales
-///   of its own;
+///   `sum`) every scheme that these topologies reduce in two phases; each rank and each shard then
+///   has scales of its own;
 /// - with any topology, schemes whose messages are gathered and that choose no parameters for all
 ///   workers, such as `qsgd` and `top_k`.
 ///
-/// Others need all rows for a scale or for their memory: hybrids, schemes of a topology that adds
-/// codes (`ring`), buckets, another basis, defined schemes with `compensate` or `update`, and error
-/// feedback around dynamic loss scaling. Error feedback around a defined scheme is refused at the
-/// step that the scheme drops. An object that was moved from throws std::invalid_argument, until
-/// another is assigned to it.
+/// The constructor refuses other schemes, which need all rows for a scale or for their memory:
+/// hybrids, schemes of a topology that adds codes (`ring`), buckets, another basis, defined schemes
+/// with `compensate` or `update`, and error feedback around dynamic loss scaling. With error
+/// feedback around a defined scheme, send() throws at a step that the scheme drops.
+///
+/// An object that was moved from throws std::invalid_argument, until another is assigned to it.
 class APSCOPE_API RankExchange {
 public:
-    /// Every rank gives the same arguments, but for `rank`.
+    /// All ranks pass the same arguments, except `rank`.
     /// @param scheme    A spec, as for TrainingExchange.
     /// @param tensors   The tensors, with different names.
     /// @param rank      This process's worker, from 0.
@@ -75,16 +76,17 @@ public:
     /// @throws std::invalid_argument  Rows of other lengths, a missing input of the scheme, a
     ///                                dropped step with error feedback.
     std::vector<std::vector<std::byte>> send(const RankStep& step);
-    /// Adds what the ranks sent to this one, in fp32 in their order, and encodes the sums.
-    /// @param received  One message per rank, in order; this rank's own among them.
+    /// Adds the values that the ranks sent to this one, in fp32 in the order of the ranks, and
+    /// encodes the sums.
+    /// @param received  One message per rank, in order, including this rank's message to itself.
     /// @returns the message to every rank.
-    /// @throws std::invalid_argument  A message is not one of this exchange.
+    /// @throws std::invalid_argument  A message does not belong to this exchange.
     std::vector<std::byte> add(std::span<const std::vector<std::byte>> received);
     /// Fills in the sums over the workers, rounded to fp32.
-    /// @param received  What add() of every rank returned, in order.
+    /// @param received  The messages that add() returned on all ranks, in their order.
     /// @param out       A row per tensor.
     /// @returns for each tensor, true if the scheme dropped the step; its row of `out` is then 0.
-    /// @throws std::invalid_argument  A message is not one of this exchange, a row of another
+    /// @throws std::invalid_argument  A message does not belong to this exchange; a row has another
     ///                                length.
     std::vector<bool> receive(std::span<const std::vector<std::byte>> received,
                               std::span<const std::span<float>> out) const;

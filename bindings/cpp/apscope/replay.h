@@ -30,7 +30,7 @@ struct ReplayOptions {
     std::vector<std::string> topologies = {"ring", "two_phase", "tree", "hierarchical:4",
                                            "sequential"};
     std::optional<int> workers = {};  ///< ranks 0..workers-1; by default all
-    /// The range of recorded steps, without end_step; by default all.
+    /// The recorded steps from first_step to end_step - 1; by default all.
     std::optional<std::int64_t> first_step = {}, end_step = {};
     /// The numbers of the recorded steps, in any order; empty: the range above. Schemes with memory
     /// keep it from one of these steps to the next.
@@ -39,7 +39,7 @@ struct ReplayOptions {
     /// Empty: all.
     std::string tensors = {};
     std::uint64_t seed = 0;  ///< seed of all draws
-    int threads = 0;         ///< 0 uses all that the process may use; their number changes no bit
+    int threads = 0;         ///< 0: all processors of the process; the number changes no bit
     std::size_t memory = 0;  ///< limit on the bytes of tensors; 0: half of the machine's memory
     int draws = 1;           ///< 3 or more: moments without a closed form are estimated from draws
     /// True: errors and updates are also added up over consecutive steps, for
@@ -47,7 +47,9 @@ struct ReplayOptions {
     bool persistence = false;
     /// The optimizer of `SummaryRow::update_loss`, unless SummaryOptions names another.
     std::optional<std::string> optimizer = {};
-    std::size_t shard = 0, shards = 1;  ///< this shard has items shard, shard + shards, ...
+    /// Divides a replay among `shards` processes: this one has every `shards`-th pair of a tensor
+    /// and a step, beginning with pair `shard`; for schemes with memory every `shards`-th tensor.
+    std::size_t shard = 0, shards = 1;
     /// Receives the number of values visited so far, and the number of all values to visit.
     std::function<void(std::size_t done, std::size_t total)> progress = {};
 };
@@ -70,8 +72,8 @@ struct WriteOptions {
 };
 
 /// The results of a replay: one row per step, tensor, scheme, stage and topology, with the columns
-/// of docs/definitions.md, section 3. Copies are cheap, and a move is a copy: no Results are
-/// without rows that were replayed.
+/// of docs/definitions.md, section 3. Copies are cheap, and a move is a copy: Results that were
+/// moved from still have their rows.
 class APSCOPE_API Results {
 public:
     Results(const Results&) = default;
@@ -90,8 +92,8 @@ public:
     /// @throws std::invalid_argument  There is no such column of text.
     [[nodiscard]] std::string_view text(std::size_t row, std::string_view column) const&;
     std::string_view text(std::size_t row, std::string_view column) const&& = delete;
-    /// A complete column of numbers, and one of texts. Texts live as long as a copy of these
-    /// results, so they are not taken of a temporary object.
+    /// A complete column of numbers, and one of texts. Texts are valid as long as a copy of these
+    /// results exists; for a temporary object the function is therefore deleted.
     /// @throws std::invalid_argument  There is no such column.
     [[nodiscard]] std::vector<double> numbers(std::string_view column) const;
     [[nodiscard]] std::vector<std::string_view> texts(std::string_view column) const&;
@@ -100,8 +102,8 @@ public:
     [[nodiscard]] const std::string& trace() const;
     [[nodiscard]] std::vector<std::int64_t> steps() const;  ///< replayed steps
     [[nodiscard]] std::vector<std::string> tensors() const;
-    [[nodiscard]] std::vector<std::string> schemes()
-        const;  ///< canonical specs, in the order of the request
+    /// Canonical specs, in the order of the request.
+    [[nodiscard]] std::vector<std::string> schemes() const;
     [[nodiscard]] std::vector<std::string> topologies() const;
 
     /// Schemes ranked by error, one row per scheme and topology. `exact`, an ideal, comes last.
@@ -157,16 +159,16 @@ public:
     /// Writes the folder of results that the commands `apscope report`, `summary`, `compare`,
     /// `merge` and `check` read, and `apscope.Results.open` in Python (docs/results_format.md).
     /// results.csv has the bytes that Python writes; the Parquet files have the same tables, but
-    /// are not compressed. The folder appears whole or not at all; if earlier results are replaced,
-    /// it is refused by every reader until all files are in their places.
-    /// @param folder   A new folder, or an empty one; folders above it are made.
+    /// are not compressed. A new folder appears with all its files or not at all; while earlier
+    /// results are replaced, every reader refuses the folder until all files are in their places.
+    /// @param folder   A new folder, or an empty one; its parent folders are made if necessary.
     /// @param options  Whether to write results.csv, and whether to replace earlier results.
     /// @throws std::invalid_argument  The folder has files, and `replace` is false, or it is no
     ///                                folder of results.
     /// @throws std::runtime_error     The folder cannot be written; the message says why.
     void write(const std::filesystem::path& folder, const WriteOptions& options = {}) const;
     /// Writes all rows as CSV: the bytes of results.csv.
-    /// @throws std::runtime_error  The stream does not take them.
+    /// @throws std::runtime_error  Writing to the stream failed.
     void write_csv(std::ostream& out) const;
 
     struct Data;  // internal

@@ -46,10 +46,11 @@ struct Scheme {
     bool keeps_state = false;        ///< true: the scheme has a memory from step to step
 };
 
+/// Parses and checks a spec, such as `aps:e4m3`.
 /// @throws std::invalid_argument  An unknown name, key or value.
 [[nodiscard]] APSCOPE_API Scheme scheme(std::string_view spec);
 
-/// The specs of the lists `main`, for choosing formats and scales, and `all`.
+/// The specs of the list `main`, with which to choose formats and scales, and of the list `all`.
 [[nodiscard]] APSCOPE_API std::vector<std::string> main_schemes();
 [[nodiscard]] APSCOPE_API std::vector<std::string> all_schemes();
 

@@ -14,8 +14,8 @@ namespace apscope {
 
 /// The errors of a cast of x to y: the columns of docs/definitions.md, section 3. Sums and means
 /// are over the counted pairs, in the unit of x, or its square for squares; nmse, relative_bias,
-/// cosine and underflow_rate have no unit. NaN if a number does not exist: an empty array has no
-/// mean, an all-zero array no NMSE. With overflow no error is finite: mse, variance and nmse are
+/// cosine and underflow_rate have no unit. A number that does not exist is NaN: an empty array has
+/// no mean, an all-zero array no NMSE. With overflow no error is finite: mse, variance and nmse are
 /// infinite, sqnr_db is minus infinity, cosine 0 and rescaled_nmse 1.
 /// @tparam Count  The type of counts.
 /// @tparam Real   The type of the other numbers.
@@ -69,7 +69,7 @@ using CastStatistics = BasicCastStatistics<std::int64_t, double>;
 ///                                overlaps it.
 APSCOPE_API CastStatistics cast_statistics(std::span<const float> x, const Quantizer& q,
                                            std::span<float> out = {});
-/// The same for doubles that are float values, such as results of decode().
+/// The errors of rounding doubles that are fp32 numbers, such as results of decode().
 /// @param x  The numbers; may be empty.
 /// @param q  The format and the rounding.
 /// @throws std::invalid_argument  As above; a double that is not an fp32 number: statistics need

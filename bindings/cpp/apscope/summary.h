@@ -1,5 +1,5 @@
-// The results of the functions of Results: summaries, comparisons, pools and modelled times of
-// rows.
+// The types that the functions of Results return: summaries, comparisons, pools and modelled times
+// of the rows.
 #pragma once
 
 #include <array>
@@ -21,8 +21,8 @@ namespace apscope {
 /// Options of a summary.
 struct SummaryOptions {
     Network network = {};  ///< network of the modelled times
-    /// Number of parameters of the model for the modelled times; one factor scales all tensors of
-    /// the trace to it. None: sizes as recorded.
+    /// The modelled times are those of a model with this many parameters: one factor scales all
+    /// tensors of the trace. None: sizes as recorded.
     std::optional<double> elements = 25.6e6;
     double batch_factor = 1;  ///< the noise is that of a batch larger by this factor
     /// The optimizer of `SummaryRow::update_loss`: `sgd`, `adam` or `lars`; by default that of the
@@ -49,8 +49,8 @@ struct UpdateLoss {
     double loss = 0, low = 0, high = 0;
 };
 
-/// One scheme with one reduction order: docs/definitions.md, section 14. NaN if the trace lacks
-/// inputs of the scheme.
+/// One scheme with one reduction order: docs/definitions.md, section 14. The figures are NaN if the
+/// trace lacks inputs of the scheme.
 struct SummaryRow {
     std::string scheme, family, format, topology;
     // summary_figures.inc describes every figure.
@@ -67,7 +67,8 @@ struct SummaryRow {
 
 /// Options of a breakdown by layer, role or step.
 struct BreakdownOptions {
-    /// For schemes without their own reduction; by default the first that adds in a format.
+    /// The topology of schemes without their own reduction; by default the first topology of the
+    /// results that adds in a format.
     std::optional<std::string> topology = {};
     double batch_factor = 1;  ///< the noise is that of a batch larger by this factor
     std::optional<std::string> optimizer = {};  ///< as in SummaryOptions
@@ -82,8 +83,8 @@ struct BreakdownRow {
 
 /// The noise of the batch, of a group of layers and steps: docs/definitions.md, section 16.
 struct NoiseFacts {
-    std::vector<std::string> group;  ///< the cells of the group's columns
-    std::int64_t workers = 0, steps = 0;
+    std::vector<std::string> group;       ///< the cells of the columns of `by`, in its order
+    std::int64_t workers = 0, steps = 0;  ///< number of workers, and of steps of the group
     /// Numbers of blocks of 32 elements over all layers and steps: all blocks, those in which the
     /// workers do not differ, and those in which only one worker adds noise.
     std::int64_t blocks = 0, blocks_without_noise = 0, lone_blocks = 0;
@@ -94,7 +95,8 @@ struct NoiseFacts {
     double low = 0, high = 0;
 };
 
-/// Student's t at 0.975, for intervals of 95 %; NaN below one degree of freedom.
+/// The 0.975 quantile of Student's t with `freedom` degrees of freedom, for intervals of 95 %; NaN
+/// below one degree of freedom.
 [[nodiscard]] APSCOPE_API double student_t(double freedom);
 
 /// One of the two schemes of a ComparisonRow.
@@ -103,9 +105,10 @@ struct ComparedScheme {
     double error_over_noise = 0;  ///< of the typical block; NaN if the noise is unknown
     double step_nmse = 0;         ///< mean over the steps
     double nmse = 0;              ///< pooled, infinite with overflow
+    /// Shares of nonzero values that became 0, in the messages and in the sum.
     double underflow_wire = 0, underflow_reduced = 0;
     double cosine = 0;            ///< mean over layers and steps
-    std::int64_t overflowed = 0;  ///< number of steps
+    std::int64_t overflowed = 0;  ///< number of steps with overflow
     double accumulation = 0;      ///< share of the squared error that is due to rounding sums
     /// Shares of the parts of the squared error; NaN if a row has no split.
     double share_underflow = 0, share_rounding = 0, share_saturation = 0, share_accumulation = 0,
@@ -118,8 +121,8 @@ struct ComparisonRow {
     std::string layer;   ///< `all` for all layers
     bool whole = false;  ///< true for all layers; a single layer may also be named `all`
     std::int64_t steps = 0, wins = 0, losses = 0, ties = 0;
-    double median_ratio = 0, worst_ratio = 0;  ///< over the steps
-    double geometric_ratio = 0;                ///< over layers and steps
+    double median_ratio = 0, worst_ratio = 0;  ///< median and largest ratio over the steps
+    double geometric_ratio = 0;                ///< geometric mean over layers and steps
     ComparedScheme a, b;
 };
 
@@ -147,10 +150,12 @@ struct APSCOPE_API PooledTable {
 /// Options of modelled times.
 struct StepTimeOptions {
     Network network = {};
-    /// Number of parameters of the model; one factor scales all tensors to it.
+    /// Number of parameters of the model; one factor scales all tensors of the trace. None: sizes
+    /// as recorded.
     std::optional<double> elements = {};
     std::optional<double> bucket_bytes = {};  ///< fp32 bytes per message; 0: one message per tensor
-    /// When the values that workers agree on before encoding are sent: fused, bucket or delayed.
+    /// The way in which the values that workers agree on before encoding are sent: fused, bucket or
+    /// delayed; docs/definitions.md, section 12.
     std::string side = "fused";
     std::string side_collective = "ring";  ///< collective of these values: ring, tree or halving
     std::string baseline = "ring";         ///< the topology of the fp32 all-reduce
@@ -160,13 +165,15 @@ struct StepTimeOptions {
 /// docs/definitions.md, section 12. NaN for `exact`, which is not an algorithm.
 struct StepTime {
     std::string scheme, topology;
-    double messages = 0;                        ///< messages, one after another
-    double payload_bytes = 0, intra_bytes = 0;  ///< bytes that one worker sends
-    double node_bytes = 0;                      ///< bytes that the busiest node sends to the others
-    double side_bytes = 0;                      ///< bytes of side information that one worker sends
+    double messages = 0;  ///< messages, one after another
+    /// Bytes that one worker sends between nodes, without `side_bytes`, and inside a node.
+    double payload_bytes = 0, intra_bytes = 0;
+    double node_bytes = 0;  ///< bytes that the busiest node sends to the others
+    double side_bytes = 0;  ///< bytes of side information that one worker sends
+    /// Seconds of the side information, seconds of passes over memory, and all seconds of a step.
     double side_seconds = 0, pass_seconds = 0, seconds = 0;
-    double side_share = 0;  ///< share of side_seconds in the seconds
-    double fp32_seconds = 0, speedup = 0;
+    double side_share = 0;                 ///< side_seconds / seconds
+    double fp32_seconds = 0, speedup = 0;  ///< seconds of the fp32 baseline; fp32_seconds / seconds
 };
 
 /// @}

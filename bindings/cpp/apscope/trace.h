@@ -30,8 +30,8 @@ struct TraceTensor {
     std::vector<std::int64_t> shape;
 };
 
-/// Recorded fp32 numbers in C order. They stay valid as long as a copy of this object lives; those
-/// of an object that was moved from belong to the new one alone.
+/// Recorded fp32 numbers in C order. They stay valid as long as a copy of this object exists; after
+/// a move only the new object keeps them valid.
 struct TraceValues {
     std::span<const float> values;
     std::vector<std::int64_t> shape;
@@ -39,7 +39,8 @@ struct TraceValues {
 };
 
 /// A recorded trace: a folder with a manifest and safetensors files (docs/trace_format.md). Copies
-/// are cheap, and a move is a copy: every Trace is an open one. Several threads may read one.
+/// are cheap, and a move is a copy, so a Trace that was moved from stays open. Several threads may
+/// read one Trace.
 class APSCOPE_API Trace {
 public:
     Trace(const Trace&) = default;
@@ -58,10 +59,10 @@ public:
     /// The recorded values, without a copy.
     /// @param step    A recorded step.
     /// @param tensor  A tensor's name; for activations a layer's name.
-    /// @param worker  A rank; ignored if the kind exists once per step.
+    /// @param worker  A rank, from 0; has no effect if the kind exists once per step.
     /// @param kind    `gradient`, `weights`, `full_batch`, `activation_gradient` or `layer_input`.
-    /// @throws std::invalid_argument  Not recorded, or the file is damaged; the message names the
-    ///                                file and the field.
+    /// @throws std::invalid_argument  The trace does not have these values, or the file is damaged;
+    ///                                the message names the file and the field.
     [[nodiscard]] TraceValues read(std::int64_t step, const std::string& tensor, int worker,
                                    std::string_view kind = "gradient") const;
 
@@ -75,8 +76,8 @@ private:
 
 /// Opens a trace: reads its manifest, and checks that every file it lists exists with its full
 /// length.
-/// @throws std::invalid_argument  Not a trace, or a damaged one; the message names the file and the
-///                                field.
+/// @throws std::invalid_argument  The folder is not a trace, or a damaged one; the message names
+///                                the file and the field.
 [[nodiscard]] APSCOPE_API Trace open_trace(const std::filesystem::path& folder);
 
 /// @}

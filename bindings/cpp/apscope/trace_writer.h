@@ -18,7 +18,7 @@ namespace apscope {
 /// @addtogroup trace Traces
 /// @{
 
-/// What a trace says about itself.
+/// The entries of a trace's manifest that hold for all its steps.
 struct TraceWriterOptions {
     int workers = 1;         ///< every worker records every tensor at every step
     std::string model = {};  ///< free text
@@ -26,13 +26,15 @@ struct TraceWriterOptions {
     /// Where gradients are taken: `local`, before the all-reduce; `reduced`, after it; `clipped`,
     /// after clipping too. Only a local trace replays reductions.
     std::string stage = "local";
-    std::string reduction = "mean";  ///< how training combines the workers' gradients: or `sum`
+    std::string reduction = "mean";        ///< how training combines gradients: `mean` or `sum`
     bool loss_divided_by_workers = false;  ///< each worker's loss was divided by their number
     /// Tensor name -> role (conv, linear, attention, norm, bias, embedding, head, other). The roles
-    /// of other tensors are guessed from name and shape, which the metadata say.
+    /// of tensors that are not in the map are guessed from name and shape; the metadata then name
+    /// these tensors.
     std::map<std::string, std::string> roles = {};
-    std::map<std::string, std::string> metadata = {};  ///< how it was recorded; free text
-    /// Tensor name -> the elements of the whole tensor, of which a sample is recorded.
+    std::map<std::string, std::string> metadata = {};  ///< free text about the recording
+    /// Tensor name -> number of elements of the complete tensor, if only a sample of them is
+    /// recorded.
     std::map<std::string, std::int64_t> sampled_from = {};
 };
 
@@ -40,10 +42,10 @@ struct TraceWriterOptions {
 struct StepFacts {
     std::optional<double> loss = {};           ///< the mean over the workers, before the update
     std::optional<double> learning_rate = {};  ///< of this step's update
-    std::optional<double> loss_scale = {};     ///< the factor still in the recorded gradients
+    std::optional<double> loss_scale = {};     ///< a factor that the recorded gradients still have
 };
 
-/// A file of a step that was written, and is not yet in the trace.
+/// A file of one process for a step that is not yet committed.
 struct TraceFile {
     std::string name;  ///< inside the step's folder, such as worker_0000.safetensors
     std::uint64_t bytes = 0;
@@ -51,20 +53,24 @@ struct TraceFile {
 };
 
 /// Writes a trace (docs/trace_format.md), which `open_trace` and the Python package read. The bytes
-/// are those of `apscope.record.TraceWriter` in Python for the same fp32 arrays; metadata have the
-/// order of their keys.
+/// are those of `apscope.record.TraceWriter` in Python for the same fp32 arrays, if Python gets the
+/// metadata in ascending order of their keys.
 ///
 /// A step is in the trace once end_step() returns: its files and then the manifest are on the disk.
 /// A program that is killed leaves a readable trace of every complete step. One writer at a time
 /// commits steps to a folder: it holds the folder's lock from the first commit to close().
 ///
-/// Several processes make one trace, each with a writer on the same folder: every process adds the
-/// gradients of its workers and calls write_files(); one of them gets all files, and commits.
-/// A writer is for one thread at a time. One that was moved from throws std::invalid_argument,
-/// until another is assigned to it.
+/// Several processes may write one trace, each with a writer on the same folder: every process adds
+/// the gradients of its workers and calls write_files(). One of the processes collects the results
+/// of all these calls, and passes them to commit().
+///
+/// Only one thread at a time may use a writer. A writer that was moved from throws
+/// std::invalid_argument, until another is assigned to it.
 class APSCOPE_API TraceWriter {
 public:
-    /// @param folder   Made if it does not exist; must not have a trace.
+    /// @param folder   The folder of the trace. It is made if it does not exist; it must not have a
+    ///                 trace.
+    /// @param options  The entries of the manifest.
     /// @throws std::invalid_argument  An impossible option, a text that is not UTF-8, a folder with
     ///                                a trace.
     /// @throws std::runtime_error     The folder cannot be made.
@@ -74,42 +80,45 @@ public:
     TraceWriter& operator=(TraceWriter&&) noexcept;
 
     /// Copies one tensor of the current step. The first step fixes names, shapes and their order.
-    /// @param step    The training step's number: above every committed one, the same until
-    ///                end_step().
-    /// @param worker  The rank, from 0; ignored for `weights` and `full_batch`, which exist once
-    /// per
-    ///                step.
+    /// @param step    The training step's number: larger than every committed one, and the same in
+    ///                all calls until end_step() or write_files().
+    /// @param worker  The rank, from 0; for `weights` and `full_batch`, which exist once per step,
+    ///                all ranks have the same effect.
     /// @param name    The parameter's dotted name, UTF-8, at most 4096 bytes; for activations the
     ///                layer's.
     /// @param values  The numbers in C order.
-    /// @param shape   Their product is the number of values; `{}` is a scalar.
+    /// @param shape   The lengths of the axes, whose product is the number of values; `{}` is a
+    ///                scalar.
     /// @param kind    `gradient`, `weights`, `full_batch`, `activation_gradient` or `layer_input`.
-    /// @throws std::invalid_argument  Another step is open, or this one is committed; the tensor
-    /// was
-    ///                                added already; an impossible worker, kind, name or shape.
+    /// @throws std::invalid_argument  Another step is open, or this one is committed; the tensor is
+    ///                                added twice; an impossible worker, kind, name or shape.
     void add(std::int64_t step, int worker, std::string_view name, std::span<const float> values,
              const std::vector<std::int64_t>& shape, std::string_view kind = "gradient");
-    /// The same for an array with one axis.
+    /// Copies a gradient with one axis.
     void add(std::int64_t step, int worker, std::string_view name, std::span<const float> values);
 
     /// Writes the step and adds it to the trace.
     /// @throws std::invalid_argument  The gradients of a worker are missing, tensors or shapes
-    ///                                differ from the first ones, or another process records into
-    ///                                the folder; nothing is committed then.
+    ///                                differ from those of the first step, or another process
+    ///                                records into the folder; nothing is committed then.
     /// @throws std::runtime_error     A file cannot be written.
     void end_step(std::int64_t step, const StepFacts& facts = {});
 
-    /// Writes what was added for the step, under hidden names, for the process that commits.
+    /// Writes the values that were added for the step to files with hidden names.
+    /// @returns the files, for the process that calls commit().
     /// @throws std::invalid_argument  Nothing was added, or other tensors or shapes than before.
     /// @throws std::runtime_error     A file cannot be written.
     std::vector<TraceFile> write_files(std::int64_t step);
-    /// Adds a step to the trace, of files that write_files() of all processes returned.
+    /// Adds a step to the trace.
+    /// @param step   The step's number.
+    /// @param files  The files that write_files() returned in all processes.
+    /// @param facts  Facts about the step.
     /// @throws std::invalid_argument  As end_step(); a file that is not in the folder.
     void commit(std::int64_t step, std::vector<TraceFile> files, const StepFacts& facts = {});
 
     std::vector<std::int64_t> committed() const;  ///< the steps in the trace
-    /// Drops a step that was not ended, and lets other writers into the folder. Called by the
-    /// destructor.
+    /// Drops a step that was not ended, and releases the folder's lock. The destructor does the
+    /// same.
     void close();
 
 private:

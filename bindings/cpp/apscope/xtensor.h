@@ -44,7 +44,7 @@ namespace apscope {
 
 namespace detail {
 
-// The number of axes if an expression's type fixes it, otherwise any_rank.
+// rank_of<E> is the number of axes of an expression if its type E fixes it, otherwise any_rank.
 inline constexpr std::size_t any_rank = SIZE_MAX;
 template <class Shape>
 inline constexpr std::size_t rank_of_shape = any_rank;
@@ -126,7 +126,8 @@ template <class E>
     return result;
 }
 
-/// The same for a block format, whose blocks run along `axis`; negative axes count from the last.
+/// Rounds every element to a block format, whose blocks run along `axis`; negative axes count from
+/// the last.
 /// @throws std::invalid_argument  There is no such axis; doubles for a format whose scale is a
 ///                                ratio.
 template <class E>

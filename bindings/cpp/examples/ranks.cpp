@@ -47,7 +47,7 @@ Bytes get(int socket) {
     return message;
 }
 
-// Message r goes to rank r; returns what each rank sent to this one.
+// Sends message r to rank r; returns the messages that the ranks sent to this one.
 std::vector<Bytes> all_to_all(int socket, const std::vector<Bytes>& messages) {
     for (const Bytes& message : messages) put(socket, message);
     std::vector<Bytes> received;

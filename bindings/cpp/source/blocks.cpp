@@ -45,8 +45,8 @@ BlockQuantizer::BlockQuantizer(const BlockFormat& format, const Projection& proj
     if (threads < 0)
         throw error("threads=" + std::to_string(threads) +
                     " is negative; 0 uses all of the machine's");
-    (*this)(std::span<const float>{},
-            std::span<float>{});  // checks the further requirements of blocks
+    // The call for an empty array checks the further requirements of block formats.
+    (*this)(std::span<const float>{}, std::span<float>{});
 } catch (...) {
     detail::throw_error();
 }

@@ -18,8 +18,8 @@ namespace {
 
 using detail::Figures;
 
-// The canonical spec of `scheme`, which may have any spelling; throws if the results lack the
-// scheme.
+// The canonical spec of `scheme`, which may have any spelling; throws if the results do not have
+// the scheme.
 std::string known_spec(const std::vector<std::string>& held, std::string_view scheme) {
     const std::string spec = parse_any_scheme(scheme).spec;
     if (std::ranges::find(held, spec) != held.end()) return spec;

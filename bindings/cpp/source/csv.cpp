@@ -1,5 +1,5 @@
-// Tables as CSV. The digits of a number are in the places that Arrow's writer, which the Python
-// package uses, gives them.
+// Tables as CSV. Numbers have the layout that Arrow's CSV writer gives them, since the Python
+// package uses that writer.
 #include <charconv>
 #include <cmath>
 #include <ostream>
@@ -11,8 +11,8 @@
 namespace apscope {
 namespace {
 
-// Appends the shortest digits that read back as the number: without an exponent from 10^-6 to below
-// 10^10.
+// Appends the shortest digits that read back as the number. Numbers from 10^-6 to below 10^10 have
+// no exponent.
 void append_real(double x, std::string& out) {
     if (std::isnan(x)) return;  // an empty cell
     if (std::signbit(x)) out += '-';
@@ -91,7 +91,7 @@ struct Append {
 void write_csv(const WrittenTable& table, std::ostream& out) {
     std::string line;
     const auto end = [&] {
-        line.back() = '\n';  // in place of the comma behind the last cell
+        line.back() = '\n';  // replaces the comma after the last cell
         out << line;
         line.clear();
     };

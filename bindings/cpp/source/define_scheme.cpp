@@ -30,7 +30,7 @@ detail::Row row_of(const std::vector<double>& row) { return {row.begin(), row.en
                 what + " where " + std::to_string(wanted) + " belong");
 }
 
-// Calls a function with the state as a Memory, and stores the changed one as the state.
+// Calls a function with a copy of the state as a Memory, and stores the changed copy in `state`.
 template <class Function, class... Rest>
 auto with_memory(const Function& f, const detail::TrainingStep& step, detail::State& state,
                  Rest&&... rest) {
@@ -47,7 +47,8 @@ auto with_memory(const Function& f, const detail::TrainingStep& step, detail::St
     }
 }
 
-// Rows that a function returned, one per worker.
+// Converts the rows that a function returned; throws unless there is one per worker and all are
+// equally long.
 detail::Rows rows_of(const std::string& name, const char* function, const Rows& made,
                      std::size_t workers) {
     if (made.size() != workers) refuse(name, function, made.size(), workers, "rows");

@@ -25,8 +25,8 @@ std::string number(double x) {
     return out;
 }
 
-// The code point at the front of a text, which is taken from it; the text is not empty. Negative:
-// it is not UTF-8.
+// Removes the first code point from a text that is not empty, and returns it. Returns -1, and
+// removes nothing, if the text does not begin with UTF-8.
 std::int64_t take_point(std::string_view& text) {
     const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
     const unsigned first = byte(0);
@@ -94,7 +94,7 @@ struct Json::Style {
 };
 
 void Json::write(const Style& style, std::size_t depth, std::string& out) const {
-    // The items of a list or an object between brackets.
+    // Writes the items of a list or an object between brackets.
     const auto items = [&](const auto& all, char open, char close, const auto& one) {
         out += open;
         bool first = true;

@@ -1,4 +1,5 @@
-// JSON as Python's json.dumps writes it, so that files of both are equal byte for byte.
+// JSON values, written as Python's json.dumps writes them, so that the C++ library and the Python
+// package write equal files, byte for byte.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +14,13 @@ namespace apscope {
 class Json {
 public:
     using List = std::vector<Json>;
-    using Object = std::vector<std::pair<std::string, Json>>;  // in the order of its keys
+    using Object = std::vector<std::pair<std::string, Json>>;  // written in this order
 
     Json() = default;  // null
     Json(bool value) : value_(value) {}
-    Json(double value) : value_(value) {}  // NaN and infinities as texts of a trace's manifest
+    // NaN and infinities are written as the strings "NaN", "Infinity" and "-Infinity", as in a
+    // trace's manifest.
+    Json(double value) : value_(value) {}
     Json(std::string value) : value_(std::move(value)) {}
     Json(const char* value) : value_(std::string(value)) {}
     Json(List value) : value_(std::move(value)) {}
@@ -33,11 +36,11 @@ public:
         return List(values.begin(), values.end());
     }
 
-    // The separators ", " and ": " on one line, as json.dumps(value).
+    // The text on one line, with the separators ", " and ": ", as json.dumps(value).
     std::string line() const;
-    // Without blanks, as json.dumps(value, separators=(",", ":")).
+    // The text without blanks, as json.dumps(value, separators=(",", ":")).
     std::string compact() const;
-    // On several lines, as json.dumps(value, indent=1).
+    // The text on several lines, as json.dumps(value, indent=1).
     std::string indented() const;
 
 private:
@@ -49,7 +52,7 @@ private:
         value_;
 };
 
-// Throws std::invalid_argument, beginning with `what`, for a text that is not UTF-8.
+// Throws std::invalid_argument if a text is not UTF-8; the message begins with `what`.
 void check_utf8(std::string_view text, std::string_view what);
 
 }  // namespace apscope

@@ -1,4 +1,5 @@
-// The memory and the parameters of a scheme as the public headers have them, and back.
+// Conversions of a scheme's memory and parameters between the types of emulation/schemes and those
+// of the public headers.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// Converts the public Network to the core's Links.
+// Converts the public Network to the Links of analysis/cost.
 #pragma once
 
 #include "analysis/cost/nodes.h"

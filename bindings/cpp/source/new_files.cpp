@@ -19,6 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// The file in a hidden folder that describes the process which writes there.
 constexpr const char* mark_of_hidden = "apscope.json";
 
 [[noreturn]] void fail(const fs::path& path, const std::error_code& code) {
@@ -26,7 +27,7 @@ constexpr const char* mark_of_hidden = "apscope.json";
 }
 [[noreturn]] void fail(const fs::path& path) { fail(path, {errno, std::generic_category()}); }
 
-// Turns errors of the system into sentences with the destination's name.
+// Converts a system error of `work` to a std::runtime_error with the destination's name.
 template <class Work>
 auto named(const fs::path& destination, Work work) {
     try {
@@ -93,7 +94,7 @@ NewFolder::Written write_new(const fs::path& path,
                              const std::function<void(std::ostream&)>& content) {
     NewFile file(path);
     std::ostream stream(&file);
-    stream.exceptions(std::ios::badbit);  // an error of the file is thrown as it is
+    stream.exceptions(std::ios::badbit);  // the stream rethrows the exceptions of `file`
     content(stream);
     return file.end();
 }

@@ -1,4 +1,4 @@
-// Arrays of a caller that overlap.
+// Finds and refuses arrays of a caller that overlap.
 #pragma once
 
 #include <functional>

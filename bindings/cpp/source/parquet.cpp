@@ -1,6 +1,7 @@
 // A Parquet file is "PAR1", the pages of every column of every group of rows, a description of all
-// of them, its length in four bytes, and "PAR1". Descriptions are structs in Thrift's compact
-// protocol: a field begins with a byte of the difference to the last field's number, and its type.
+// of them, the length of this description in four bytes, and "PAR1". Descriptions are structs in
+// Thrift's compact protocol: the first byte of a field has the difference between its number and
+// that of the field before, and its type.
 #include "bindings/cpp/source/parquet.h"
 
 #include <algorithm>
@@ -18,11 +19,11 @@ namespace {
 
 constexpr std::size_t rows_of_group = 65'536;
 
-// Numbers of the Parquet format.
+// Codes of the Parquet format.
 enum Physical { boolean = 0, int64 = 2, real64 = 5, byte_array = 6 };
 enum Page { data_page = 0, dictionary_page = 2 };
 enum Encoding { plain = 0, run_length = 3, dictionary = 8 };
-constexpr int optional = 1, utf8 = 0;
+constexpr int optional = 1, utf8 = 0;  // a repetition type, a converted type
 
 // A struct in Thrift's compact protocol.
 class Thrift {
@@ -82,7 +83,8 @@ void append_length(std::size_t length, std::string& out) {
     for (int shift = 0; shift < 32; shift += 8) out += static_cast<char>(length >> shift & 0xff);
 }
 
-// Runs of equal numbers, each of which takes `bytes` bytes.
+// Parquet's run-length encoding, without bit-packed runs: each run of equal numbers has twice its
+// length as a varint, and the number in `bytes` bytes.
 class Runs {
 public:
     explicit Runs(std::size_t bytes) : bytes_(bytes) {}
@@ -109,14 +111,15 @@ private:
     std::string out_;
 };
 
-// The cells of a column in a group of rows: which are there, their values, and the texts to which
-// the values refer.
+// The encoded cells of a column in a group of rows.
 struct Pages {
-    Runs there{1};
-    std::string values, texts;
-    std::size_t distinct = 0;
+    Runs there{1};             // per cell 1, or 0 for an empty cell
+    std::string values,        // the values of the other cells; for texts, indices into `texts`
+        texts;                 // the different texts of the column, each after its length
+    std::size_t distinct = 0;  // number of different texts
 };
 
+// Encodes the cells of the rows first to first + count - 1 of a column.
 struct Collect {
     std::size_t first, count;
 
@@ -171,7 +174,7 @@ struct Collect {
     }
 };
 
-// The names of a column's type: Parquet's, and those of pandas.
+// A column's type in Parquet, and the names `pandas_type` and `numpy_type` of pandas' metadata.
 struct Type {
     Physical physical;
     const char *logical, *in_pandas;
@@ -190,7 +193,7 @@ class File {
 public:
     File(const WrittenTable& table, std::ostream& out) : table_(table), out_(out) { put("PAR1"); }
 
-    // A group of rows; returns its description.
+    // Writes a group of rows; returns its description.
     Thrift group(std::size_t first, std::size_t count) {
         const std::size_t begin = at_;
         std::vector<Thrift> columns;
@@ -214,7 +217,7 @@ private:
         out_.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
         at_ += bytes.size();
     }
-    // field: of the description of this kind of page.
+    // Writes a page. `field` is the number of the header's field that describes pages of this type.
     void page(Page type, int field, std::size_t values, Encoding encoding,
               const std::string& bytes) {
         Thrift about, header;
@@ -231,7 +234,7 @@ private:
         put(std::move(header).take());
         put(bytes);
     }
-    // A column of a group of rows; returns its description.
+    // Writes a column of a group of rows; returns its description.
     Thrift chunk(const WrittenTable::Column& column, std::size_t first, std::size_t count) {
         Pages pages = std::visit(Collect{first, count}, column.cells);
         const bool has_texts = std::holds_alternative<WrittenTable::Text>(column.cells);
@@ -285,7 +288,8 @@ std::vector<Thrift> schema_of(const WrittenTable& table) {
     return schema;
 }
 
-// The types of the columns in pandas, which nullable integers would otherwise not have.
+// The metadata from which pandas takes the types of columns. Without them, integers with empty
+// cells would become floats.
 std::string pandas_types(const WrittenTable& table, std::string_view version) {
     Json::List columns;
     for (const WrittenTable::Column& column : table.columns) {

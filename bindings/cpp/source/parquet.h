@@ -1,5 +1,5 @@
-// Tables as Parquet files, without compression: what Arrow and pandas read, with the types that the
-// Python package's tables have in pandas.
+// Tables as Parquet files, without compression. Arrow and pandas read the files; in pandas their
+// columns have the types of the Python package's tables.
 #pragma once
 
 #include <iosfwd>
@@ -9,7 +9,7 @@
 
 namespace apscope {
 
-// version: the version of this library, which the file states.
+// Writes a table. `version` is that of this library, which the file names as its creator.
 void write_parquet(const WrittenTable& table, std::string_view version, std::ostream& out);
 
 }  // namespace apscope

@@ -32,7 +32,8 @@ struct Quantizer::Prepared {
     std::uint64_t seed = 0;
     int threads = 1;
     detail::RandomStream stream{};
-    std::optional<detail::ArrayQuantizer<float>> narrow;  // if fp32 has all values of the format
+    // Set if all values of the format are fp32 numbers.
+    std::optional<detail::ArrayQuantizer<float>> narrow;
     std::optional<detail::ArrayQuantizer<double>> wide;
 
     template <class Real>
@@ -54,8 +55,9 @@ struct Quantizer::Prepared {
 
 namespace {
 
-// The rule for one number. It computes with integers, and with floating point only exact normal
-// numbers: the calling thread's rounding mode and flushing change nothing.
+// Rounds one number. The functions compute with integers, and their floating-point operations have
+// exact normal results, so the calling thread's rounding mode and flushing of subnormals change
+// nothing.
 struct RoundOneNumber {
     template <RoundingMode M, bool Plain, class Prepared, class Real>
     static Real run(const Prepared& p, Real x, std::uint64_t element) {
@@ -143,7 +145,7 @@ double Quantizer::operator()(const ExactNumber& x, std::uint64_t element) const 
         detail::compare_magnitude(w, p.wide->cast().input_floor) < 0)
         return (*this)(x.negative ? -0.0 : 0.0, element);
     return detail::dispatch(p.projection.rounding, [&]<RoundingMode M>() -> double {
-        if constexpr (M == RoundingMode::stochastic_exact) return 0.0;  // the code above throws
+        if constexpr (M == RoundingMode::stochastic_exact) return 0.0;  // require_counted() threw
         else
             return detail::wide_to_format<M>(w, p.wide->cast(),
                                              is_stochastic(M) ? p.stream.at(element) : 0);

@@ -19,19 +19,22 @@ public:
     ResultTable& operator=(const ResultTable&) = delete;
 
     const detail::RowTable& table() const { return table_; }
-    // The codes of a column of names, for grouping rows by it. Throws std::invalid_argument if
-    // there is no such column.
+    // The codes of a column of names or steps, for grouping rows by it. Throws
+    // std::invalid_argument if there is no such column.
     detail::Codes column(std::string_view name) const;
-    // The text of a row in a column of names.
+    // The text of a row's cell in such a column; the number for a step.
     std::string cell(std::string_view name, std::size_t row) const;
 
 private:
     using Column = std::vector<std::int32_t>;
+    // A column of texts, from the index of each row into `names`.
     detail::CodedTexts coded(const Results::Data& data, std::vector<std::string> names,
                              std::uint32_t detail::ResultRow::* index);
+    // A column of texts, from the text of each row; names are in the order of their first rows.
     template <class Text>
     detail::CodedTexts found(const Results::Data& data, Text text);
 
+    // The arrays to which the spans of table_ and stage_ refer.
     std::vector<Column> kept_;
     std::vector<std::uint8_t> wire_, skipped_;
     std::vector<double> workers_;

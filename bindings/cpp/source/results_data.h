@@ -25,7 +25,7 @@ struct Results::Data {
     detail::NoiseTable noise;
     detail::WindowTable windows;
 
-    // What files of results say besides.
+    // Facts that only files of results contain.
     std::vector<detail::ItemHistogram> histograms;
     detail::Manifest manifest;  // of the trace
     std::string hash,           // SHA-256 of the manifest's bytes

@@ -64,7 +64,7 @@ void Sha256::add(std::string_view bytes) {
 
 std::string Sha256::digest() {
     const std::uint64_t bits = 8 * length_;
-    // One bit 1, zeros until 8 bytes are left of a block, and the length in bits.
+    // The padding: a bit 1, zeros until 8 bytes of a block are left, and the length in bits.
     std::string end(1, '\x80');
     end.append((2 * block_.size() - 9 - filled_) % block_.size(), '\0');
     for (int shift = 56; shift >= 0; shift -= 8) end += static_cast<char>(bits >> shift & 0xff);

@@ -1,4 +1,4 @@
-// SHA-256 (FIPS 180-4) of bytes that come piece by piece.
+// SHA-256 (FIPS 180-4) of bytes that are added piece by piece.
 #pragma once
 
 #include <array>
@@ -12,7 +12,8 @@ namespace apscope {
 class Sha256 {
 public:
     void add(std::string_view bytes);
-    // The digest of all bytes, in lower-case hexadecimal. Nothing is added afterwards.
+    // The digest of all bytes, in lower-case hexadecimal. Ends the computation: neither function
+    // may be called afterwards.
     std::string digest();
 
 private:

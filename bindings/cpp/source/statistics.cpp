@@ -20,8 +20,8 @@
 namespace apscope {
 namespace {
 
-// Copies one cell of a row. All counts of a cast exist; only rows of other stages and grids lack
-// some.
+// Copies one cell of a row. No count of a cast is empty; the counts are optional only because other
+// rows of a replay may have empty cells.
 void take(double& to, double from) { to = from; }
 void take(std::int64_t& to, const std::optional<std::int64_t>& from) { to = from.value_or(0); }
 

@@ -53,8 +53,8 @@ bool is_contiguous(const StridedView<Real>& view) {
     return true;
 }
 
-// True if it is certain that no two elements share memory: with the axes in the order of their
-// strides, each steps over everything below it.
+// True if it is certain that no two elements share memory: with the axes sorted by their strides,
+// the stride of each axis exceeds the extent of all axes before it.
 template <class Real>
 bool is_injective(const StridedView<Real>& view) {
     auto axes = axes_of(view);
@@ -77,7 +77,7 @@ std::span<Real> memory_of(const StridedView<Real>& view) {
     return {view.data + low, static_cast<std::size_t>(high - low) + 1};
 }
 
-// Visits the elements of a view in C order, from one of them on.
+// Visits the elements of a view in C order, beginning with the given one.
 template <class Real>
 class Places {
 public:

@@ -48,7 +48,7 @@ void check_batch_factor(double factor) {
                     " is not a positive number, such as 4");
 }
 
-// A row without modelled times.
+// A row of a summary; its modelled times are NaN.
 SummaryRow summary_row(const Results::Data& data, const RowTable& table,
                        const detail::Summary& summary, std::size_t i) {
     const std::uint32_t first = summary.first[i];

@@ -63,7 +63,7 @@ struct Tensor {
     std::vector<float> values;
 };
 
-// The tensors of a worker, or of the step, of one kind.
+// The tensors of one kind that a worker has at a step; worker 0 if the kind exists once per step.
 struct Group {
     Kind kind;
     int worker;
@@ -134,7 +134,8 @@ struct Content {
     }
 };
 
-// The lock of the Python package on a trace's manifest: a locked file that says who holds it.
+// The Python package's lock of a trace's manifest: a locked file whose text names the process that
+// locked it.
 class Lock {
 public:
     explicit Lock(const fs::path& folder) : path_(folder / ".manifest.json.apscope-lock") {
@@ -150,7 +151,7 @@ public:
         const std::string who =
             Json(Json::Object{{"doing", "apscope::TraceWriter"}, {"process", ::getpid()}}).line();
         if (::ftruncate(file_, 0) != 0 || ::write(file_, who.data(), who.size()) < 0)
-            errno = 0;  // the lock holds without its text
+            errno = 0;  // the file is locked even if its text cannot be written
     }
     ~Lock() {
         struct stat mine{}, there{};
@@ -178,10 +179,11 @@ struct TraceWriter::Data {
     TraceWriterOptions options;
     std::optional<std::int64_t> step;
     std::vector<Group> pending;
-    Shapes shapes;                                                // those of the first step
-    std::vector<std::pair<std::int64_t, std::string>> committed;  // numbers, and JSON texts
+    Shapes shapes;  // those of the first step
+    // Per committed step, its number and its line of the manifest.
+    std::vector<std::pair<std::int64_t, std::string>> committed;
     std::optional<Lock> lock;
-    std::string written;  // the manifest as this writer wrote it; empty: not yet
+    std::string written;  // the manifest that this writer wrote last; empty before the first
 
     fs::path place(std::int64_t number) const { return folder / detail::step_folder(number); }
     fs::path manifest() const { return folder / "manifest.json"; }
@@ -423,7 +425,8 @@ void TraceWriter::commit(std::int64_t step, std::vector<TraceFile> files, const 
     for (const TraceFile& file : files) {
         const fs::path path = d.place(step) / file.name;
         std::error_code error;
-        fs::rename(d.place(step) / waiting_name(file), path, error);  // fails if it is in its place
+        // Fails if the file already has its final name; the length is checked next.
+        fs::rename(d.place(step) / waiting_name(file), path, error);
         if (fs::file_size(path, error) != file.bytes || error)
             refuse(path.string() + " of " + std::to_string(file.bytes) +
                        " bytes is missing; write_files writes it, into the same folder",
@@ -447,7 +450,7 @@ void TraceWriter::commit(std::int64_t step, std::vector<TraceFile> files, const 
         d.written = std::move(manifest);
         sync(d.folder);
     } catch (...) {
-        d.committed.pop_back();  // the manifest on the disk lacks it
+        d.committed.pop_back();  // the manifest on the disk does not have this step
         throw;
     }
 }

@@ -1,4 +1,4 @@
-// Folders of results: docs/results_format.md.
+// Writes folders of results, which docs/results_format.md describes.
 #include <apscope/version.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ namespace {
 
 using Data = Results::Data;
 
-constexpr std::size_t rows_with_csv = 200'000;
+constexpr std::size_t rows_with_csv = 200'000;  // the most for which results.csv is the default
 constexpr const char* mark = "provenance.json";
 
 // Tables
@@ -67,7 +67,7 @@ WrittenTable results_table(const Data& d) {
     return t;
 }
 
-// A bin of a histogram that is not empty.
+// A bin of a histogram with at least one value.
 struct Bin {
     const detail::ItemHistogram* item;
     const char* kind;
@@ -186,7 +186,7 @@ WrittenTable window_table(const Data& d) {
 // Provenance
 // ------------------------------------------------------------------------------------------
 
-// A word of a shell's command line.
+// A word, in quotes if a shell's command line needs them.
 std::string quoted(const std::string& word) {
     constexpr std::string_view safe =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./-_";
@@ -302,7 +302,8 @@ bool is_half_written(const std::filesystem::path& folder) {
     });
 }
 
-// Refuses a folder in which results must not be written; returns true if it has files.
+// Throws std::invalid_argument if results must not be written into a folder; otherwise returns true
+// if the folder has files.
 bool has_files(const std::filesystem::path& folder, bool replace) {
     namespace fs = std::filesystem;
     const auto refuse = [&](const std::string& why) {

@@ -12,19 +12,19 @@ struct NumberedHop {
     std::uint32_t number;  // the number of the hop's first addition
 };
 
-// Orders the hops so that, of the two sums that a hop adds, the one whose computation stores more
-// sums is computed first.
+// Orders the hops so that, of the two sums that a hop adds, the sum whose computation stores more
+// partial sums is computed first.
 std::vector<std::size_t> deeper_first(const ReductionProgram& program, int workers) {
     const std::size_t none = program.hops.size();
     // The hop that computed each row.
     std::vector<std::size_t> made_by(static_cast<std::size_t>(workers), none);
-    // The hops of both operands of a hop, the deeper one first.
+    // The hops that compute the two operands of a hop, the deeper one first.
     std::vector<std::pair<std::size_t, std::size_t>> operands;
     std::vector<int> depths;
     for (std::size_t h = 0; h < none; ++h) {
         std::size_t first = made_by[static_cast<std::size_t>(program.hops[h].target)],
                     second = made_by[static_cast<std::size_t>(program.hops[h].source)];
-        // A worker's value needs no stored sum.
+        // An operand that is a worker's value has depth -1: it needs no stored sum.
         const auto depth = [&](std::size_t maker) { return maker == none ? -1 : depths[maker]; };
         if (depth(second) > depth(first)) std::swap(first, second);
         depths.push_back(
@@ -32,8 +32,8 @@ std::vector<std::size_t> deeper_first(const ReductionProgram& program, int worke
         operands.emplace_back(first, second);
         made_by[static_cast<std::size_t>(program.hops[h].target)] = h;
     }
-    // The order is built backwards: a hop, then the hops of its second operand, then those of its
-    // first.
+    // The order is built backwards: a hop, then the hops of its second operand, then the hops of
+    // its first operand.
     std::vector<std::size_t> order, left{made_by[static_cast<std::size_t>(program.result)]};
     while (!left.empty()) {
         const std::size_t h = left.back();
@@ -60,7 +60,8 @@ HopProgram hop_program(const ReductionProgram& program, int workers, HopOrder or
         hops.swap(moved);
     }
 
-    // next_use is the hop that uses a hop's result next; the end counts as one more hop.
+    // next_use[h] is the hop that uses the result of hop h; the end of the program counts as one
+    // more hop.
     const std::size_t none = hops.size();
     std::vector<std::size_t> next_use(none, none + 1),
         row_made_by(static_cast<std::size_t>(workers), none);

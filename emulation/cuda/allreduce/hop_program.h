@@ -1,7 +1,7 @@
 // The hops of a reduction (emulation/allreduce/topology.h) as instructions that a GPU thread runs
-// element by element. Every addition keeps the number of its hop, which selects the random stream,
-// and the order of its two operands. So a sum has the same bits as in emulation/allreduce/reduce.h,
-// in whatever order the hops run.
+// element by element. Every addition has the hop number, which selects the random stream, and the
+// order of operands that it has in emulation/allreduce/reduce.h. So a sum has the same bits as
+// there, in any order of the hops.
 //
 //      target = round(target + source)          operand:  w >= 0   worker w's value
 //                                                         -1       the previous result
@@ -27,31 +27,32 @@ inline constexpr std::int32_t operand_slot(std::int32_t slot) { return -2 - slot
 
 struct HopInstruction {
     std::int32_t target, source;  // operands
-    std::int32_t keep;            // the slot for the result, or -1
+    std::int32_t keep;            // the slot in which the result is stored, or -1
     std::uint32_t hop;            // the number of the hop's first addition
     std::int32_t starts;          // 1 if the target's compensation starts at 0 (Kahan)
 };
 
 struct HopProgram {
     std::vector<HopInstruction> instructions;
-    std::int32_t result = 0;  // the operand that holds the sum
-    int slots = 0;
+    std::int32_t result = 0;  // the operand that is the sum
+    int slots = 0;            // the number of slots that a thread needs
 };
 
 enum class HopOrder {
-    as_they_are,   // needed for the moments of stochastic hops: fp64 sums over the hops, whose bits
-                   // depend on the order
-    deeper_first,  // stores at most log2 W - 1 sums for W workers, whatever the topology
+    as_they_are,   // the order of the topology. The moments of stochastic hops need it, because
+                   // they are fp64 sums over the hops, whose bits depend on the order
+    deeper_first,  // the order that stores at most log2 W - 1 sums for W workers in any topology
 };
 
-// Host only.
+// Makes the instructions for a program. Host only.
 HopProgram hop_program(const ReductionProgram& program, int workers, HopOrder order);
-// The hops in their own order; gather runs those of sequential. All chunks of a ring run one
-// program, that of the chunk whose order begins with worker 0; for chunk c, worker w of this
-// program is worker (w + c + 1) mod W.
+// Makes the instructions for a topology, in the order of its hops; `gather` has the program of
+// `sequential`. All chunks of a ring run the program of the chunk whose sums begin with worker 0;
+// in chunk c, worker (w + c + 1) mod W takes the place of worker w.
 HopProgram hop_program(const Topology& topology, int workers);
 
-// The chunk of a ring in which an element lies, for elements from `first` on in ascending order.
+// Computes the chunk of a ring that has an element: at() must be called with ascending elements,
+// not below `first`.
 struct RingPlace {
     std::uint64_t elements, workers, chunk, end;
 
@@ -67,20 +68,20 @@ struct RingPlace {
     }
 };
 
-// The data that a thread stores: a partial sum and Kahan's compensation.
+// A stored value: a partial sum and Kahan's compensation of it.
 template <class Number>
 struct HopValue {
     Number value, compensation;
 };
 using HopSlot = HopValue<double>;
 
-// The bias and variance that the hops' stochastic roundings add to a sum.
+// The bias and the variance that the stochastic roundings of the hops add to a sum.
 struct HopSumMoments {
     double bias = 0.0, variance = 0.0;
     bool defined = true;
 };
 
-// Adds fp64 numbers with one rounding, for every accumulator.
+// Adds fp64 numbers and rounds the exact sum once by the rounding rule, for any accumulator.
 struct RuleAdder {
     using Number = double;
     Cast<double> cast;
@@ -101,9 +102,9 @@ struct RuleAdder {
     }
 };
 
-// Adds fp32 numbers and rounds by a step of a few operations, in the cases of
-// emulation/allreduce/fp32_sums.h. No statistic depends on the sign of a zero or the bits of a NaN,
-// which canonicalize_nan_and_zero() would correct.
+// Adds fp32 numbers and rounds by a step (rounding_steps.h), in the cases of
+// emulation/allreduce/fp32_sums.h. canonicalize_nan_and_zero() is not called, because no statistic
+// depends on the sign of a zero or the bits of a NaN.
 struct StepAdder {
     using Number = float;
     StepCast<float> step;  // Step::none: the addition is the only rounding
@@ -115,7 +116,7 @@ struct StepAdder {
     }
 };
 
-// Runs the hops of one element.
+// Runs the hops for one element and returns the sum.
 template <class Adder>
 struct HopRunner {
     using Number = typename Adder::Number;
@@ -125,8 +126,8 @@ struct HopRunner {
     int count;
     std::int32_t result;
 
-    // leaf(w) is the value of worker w; `slots` points to this thread's slots, which are `pitch`
-    // apart.
+    // leaf(w) returns the value of worker w. `slots` points to this thread's slots, which are
+    // `pitch` apart.
     template <class Leaf>
     APSCOPE_HD Number operator()(std::uint64_t element, const Leaf& leaf, HopSlot* slots,
                                  std::uint64_t pitch, HopSumMoments* moments) const {

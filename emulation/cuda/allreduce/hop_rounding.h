@@ -1,5 +1,5 @@
-// The additions of an all-reduce on a GPU, and the moments of stochastic rounding. They are not
-// inlined, so a kernel has one copy of each, like round_by_mode() (group_rounding.h).
+// The additions of an all-reduce on a GPU, and the moments of stochastic rounding. These functions
+// are not inlined, so a kernel has one copy of each, as of round_by_mode() (group_rounding.h).
 #pragma once
 
 #include <cstdint>

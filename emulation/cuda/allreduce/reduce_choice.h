@@ -1,4 +1,4 @@
-// Makes the steps of an all-reduce, one per chunk, and their programs. Host only.
+// Makes the steps of an all-reduce, one per chunk, and the programs of the steps. Host only.
 #pragma once
 
 #include <cmath>
@@ -12,7 +12,7 @@
 namespace apscope::detail {
 
 struct ReduceChunk {
-    ReduceStep step;  // complete except for the address of its program
+    ReduceStep step;  // complete except for the device address of its program
     std::vector<HopInstruction> program;
 };
 

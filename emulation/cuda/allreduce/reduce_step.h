@@ -1,5 +1,5 @@
-// All-reduce on a GPU: one thread takes one element through the encoding of every worker's value,
-// all hops of the topology and, if there is a scale, the decoding. No intermediate result leaves
+// All-reduce on a GPU: for one element, one thread rounds the value of every worker, runs all hops
+// of the topology and, if there is a scale, divides the sum by it. No intermediate result leaves
 // the thread, which stores few partial sums (HopOrder::deeper_first).
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace apscope::detail {
 
-inline constexpr int reduce_slots = 15;  // enough for 2^16 workers
+inline constexpr int reduce_slots = 15;  // slots per thread, enough for 2^16 workers
 
 struct ReduceStep {
     const float* in;  // `workers` rows of `elements` values
@@ -19,13 +19,14 @@ struct ReduceStep {
     int workers;
     std::uint64_t first, last;  // the elements of one chunk: first .. last - 1
     double* out;                // `elements` values
-    bool input_cast;
-    double scale;    // values are multiplied by this before they are rounded
-    double inverse;  // the sum is multiplied by this, or, if this is 0, divided by `scale`
-    double divisor;  // then the sum is divided by this
+    bool input_cast;            // true: values are rounded by `wire`
+    double scale;               // factor of the values before they are rounded
+    double inverse;             // factor of the sum; if 0, the sum is divided by `scale` instead
+    double divisor;             // last divisor of the sum
     Cast<double> wire;
     PhiloxKey key;
-    HopRunner<RuleAdder> hops;  // without instructions: computes the fp64 sum in the workers' order
+    HopRunner<RuleAdder> hops;  // without instructions, the step computes the fp64 sum in the order
+                                // of workers
 
     APSCOPE_HD std::uint64_t count() const { return last - first; }
 

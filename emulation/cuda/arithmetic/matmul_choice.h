@@ -1,4 +1,4 @@
-// Makes the step of a matrix product and calls f(step). Host only.
+// Makes the step of a matrix product; with_matmul_step() calls f(step). Host only.
 #pragma once
 
 #include <stdexcept>

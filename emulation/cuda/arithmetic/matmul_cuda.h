@@ -1,4 +1,4 @@
-// ordered_matmul() for fp32 arrays in a GPU's memory. The bits are those of
+// ordered_matmul() for fp32 arrays in a GPU's memory. The results have the same bits as those of
 // emulation/arithmetic/ordered_sum.h on the host.
 #pragma once
 

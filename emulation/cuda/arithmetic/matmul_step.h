@@ -1,6 +1,6 @@
 // Matrix products with a rounding after every operation, one output per thread, in the orders of
-// emulation/arithmetic/ordered_sum.h, element by element. A term takes some fifty instructions for
-// its roundings and two loads, which neighbouring threads share, so the caches are fast enough and
+// emulation/arithmetic/ordered_sum.h, element by element. A term needs about fifty instructions for
+// its roundings, and two loads that neighbouring threads share. So the caches are fast enough, and
 // no tile is stored in shared memory.
 #pragma once
 
@@ -21,12 +21,14 @@ namespace apscope::detail {
 struct StepRounder {
     Cast<double> cast;
     double operand_floor;  // operands of smaller magnitude count as zeros
-    bool wide;             // sums need more bits than a number rounded to odd has
+    bool wide;             // sums need more bits than an fp64 number rounded to odd has
 };
 
+// The size of the stack of pairwise sums, enough for 2^39 terms.
 inline constexpr int pairwise_levels = 40;
 
-// Computes on wide numbers, which only stochastic roundings with many random bits need.
+// Computes one operation on wide numbers, which only stochastic roundings with many random bits
+// need.
 template <Operation Op>
 APSCOPE_HD_CALL double operate_by_mode(double x, double y, double z, const Cast<double>& cast,
                                        std::uint64_t random) {
@@ -38,8 +40,8 @@ APSCOPE_HD_CALL double operate_by_mode(double x, double y, double z, const Cast<
     return result;
 }
 
-// Nearest means that every rounding is ties_to_even, by a plain cast, and that operands are not
-// flushed.
+// One output of a matrix product. Nearest means that every rounding is ties_to_even, by a plain
+// cast, and that operands are not flushed.
 template <bool Nearest>
 struct MatmulStep {
     const float *a, *b;  // (batches, rows, terms) and (batches, terms, columns)
@@ -63,7 +65,7 @@ struct MatmulStep {
     }
 
 private:
-    // One output's sum; `hop` counts its roundings.
+    // The sum of one output; `hop` counts its roundings.
     struct Output {
         const MatmulStep& step;
         const float *left, *right;
@@ -151,7 +153,7 @@ private:
             }
             return s;
         }
-        // Sums of 2^level terms are on a stack and are merged like the digits of a binary counter.
+        // A stack has sums of 2^level terms, which are merged like the digits of a binary counter.
         APSCOPE_HD double pairwise() {
             double stack[pairwise_levels];
             int depth = 0;

@@ -1,6 +1,6 @@
-// Block formats on a GPU: one thread rounds one block, which it reads twice, the second time from a
-// cache. The results are those of emulation/blocks/blocks.h; the scale is computed from the bits of
-// amax, without the C library.
+// Block formats on a GPU: one thread rounds one block. It reads the block twice, the second time
+// from a cache. The results have the same bits as those of emulation/blocks/blocks.h; the scale is
+// computed from the bits of amax, without the C library.
 #pragma once
 
 #include <cfloat>
@@ -22,17 +22,17 @@ struct BlockRounding {
     BlockNonfinite nonfinite;
     bool tensor_scale, element_has_nan, twos_complement;
     int block_size;
-    int exponent_offset;  // k = exponent of amax - this, plus 1 if the significand is at least
-                          // round_up_from (scale_step())
+    int exponent_offset;  // k = exponent of amax - exponent_offset, plus 1 if the significand is at
+                          // least round_up_from (scale_step())
     double round_up_from;
-    // k lies between min_exponent and max_exponent, and is infinite_exponent if amax is infinite.
+    // k is clamped to min_exponent .. max_exponent, and is infinite_exponent if amax is infinite.
     int min_exponent, max_exponent, infinite_exponent;
-    // largest: the largest element. range: the largest element times the largest scale.
+    // largest: the largest element value. range: the largest element value times the largest scale.
     float largest, range;
     RandomStream stream;
 };
 
-// An array of shape (outer, length, inner), of which one thread's block is a run along `length`.
+// An array of shape (outer, length, inner); the block of a thread is a run along `length`.
 struct BlockGrid {
     std::uint64_t outer, length, inner, blocks;
 
@@ -52,7 +52,7 @@ APSCOPE_HD double power_of_two_number(int k) {
     return bits_cast<double>(static_cast<std::uint64_t>(k + 1023) << 52);
 }
 
-// The exponent of the power-of-two rules. amax is a finite fp32 number above 0, and so a normal
+// The exponent k of a power-of-two rule. amax is a finite fp32 number above 0, which is a normal
 // fp64 number.
 APSCOPE_HD int block_exponent(const BlockRounding& c, double amax) {
     const std::uint64_t bits = bits_cast<std::uint64_t>(amax);
@@ -63,7 +63,8 @@ APSCOPE_HD int block_exponent(const BlockRounding& c, double amax) {
     return k < c.min_exponent ? c.min_exponent : k > c.max_exponent ? c.max_exponent : k;
 }
 
-// S_enc and its inverse, from the magnitude bits of the array's amax.
+// The tensor scale S_enc and its inverse, which tensor_scale() computes from the bits of the
+// array's amax.
 struct TensorScale {
     float value, inverse;
 };
@@ -77,8 +78,8 @@ APSCOPE_HD TensorScale tensor_scale(const BlockRounding& c, const std::uint32_t*
 
 struct BlockScale {
     double value;    // if NaN, every element is NaN
-    double inverse;  // for the power-of-two rules
-    float multiply;  // for the rule ratio
+    double inverse;  // power-of-two rules: the factor of elements before their rounding
+    float multiply;  // rule ratio: the factor of elements before their rounding
 };
 APSCOPE_HD BlockScale block_scale(const BlockRounding& c, const TensorScale& tensor, float amax,
                                   bool has_nan, bool has_infinity) {
@@ -118,8 +119,8 @@ APSCOPE_HD float block_value(bool has_tensor_scale, double element, double scale
     return has_tensor_scale ? static_cast<float>(product) / tensor : static_cast<float>(product);
 }
 
-// Computes the largest magnitude in an array whose bits are below `limit`: a maximum of integers,
-// which does not depend on the order.
+// Computes the largest of the magnitudes of an array whose bits are below `limit`. It is a maximum
+// of integers, so it does not depend on the order of threads.
 struct AmaxStep {
     static constexpr int size = 16;
     const float* in;
@@ -148,7 +149,7 @@ struct EncodeBlocksStep {
     BlockGrid grid;
     BlockRounding cast;
     Codec element_codec, scale_codec;
-    const std::uint32_t* amax_bits;  // amax of the array, if the format has a tensor scale
+    const std::uint32_t* amax_bits;  // bits of the array's amax, if the format has a tensor scale
 
     APSCOPE_HD std::uint64_t count() const { return grid.count(); }
 
@@ -188,15 +189,15 @@ struct EncodeBlocksStep {
                     : round_by_mode<double>(x, cast.element, random, cast.stream, i);
             if (out != nullptr)
                 out[i] = block_value(cast.tensor_scale, element, scale.value, tensor.value);
-            // With a NaN scale the elements do not matter and have code 0.
+            // If the scale is NaN, every element code decodes to NaN, so code 0 is written.
             if (codes != nullptr)
                 codes[i] = scale.value != scale.value ? std::uint8_t{0} : code(element);
         }
     }
 };
 
-// Decodes codes. `wide_element_at` and `wide_scale_at` receive the index of the first element code
-// and the first scale code that are too wide.
+// Decodes codes. `wide_element_at` and `wide_scale_at` receive the indices of the first element
+// code and of the first scale code that is wider than its format.
 struct DecodeBlocksStep {
     const std::uint8_t *codes, *scales;
     float* out;
@@ -211,7 +212,8 @@ struct DecodeBlocksStep {
 
     APSCOPE_HD double element(std::uint32_t code) const {
         if (!twos_complement) return decode_one(code, element_codec);
-        // The positive codes have the magnitudes; the lowest integer has no positive counterpart.
+        // The codec has the magnitudes at the positive codes; the magnitude of the lowest integer
+        // has no positive code.
         const std::uint32_t half = std::uint32_t{1} << (element_bits - 1);
         if (code < half) return decode_one(code, element_codec);
         if (code > half) return -static_cast<double>(decode_one(2 * half - code, element_codec));

@@ -7,7 +7,7 @@ namespace apscope::detail {
 
 namespace {
 
-// The magnitude bits of an array's amax, if the format has a tensor scale.
+// The bits of an array's amax in device memory, if the format has a tensor scale.
 class ArrayAmax {
 public:
     ArrayAmax(const float* in, const BlockShape& shape, const BlockFormat& format,

@@ -14,7 +14,7 @@ inline BlockGrid make_block_grid(const BlockShape& shape, const BlockFormat& for
     return {shape.outer, shape.length, shape.inner, shape.blocks(format)};
 }
 
-// Magnitudes count in the amax of an array if their bits are below this limit.
+// The limit of bits below which magnitudes count in the amax of an array.
 inline std::uint32_t amax_limit(const BlockFormat& f) {
     return infinity_bits<float> + (f.nonfinite == BlockNonfinite::transformer_engine ? 1 : 0);
 }

@@ -1,6 +1,6 @@
-// Block formats for fp32 arrays in a GPU's memory. The bits are those of emulation/blocks/blocks.h
-// on the host. Pointers are device pointers of the current device; calls throw as
-// quantize_on_device() does.
+// Block formats for fp32 arrays in a GPU's memory. The results have the same bits as those of
+// emulation/blocks/blocks.h on the host. Pointers are device pointers of the current device; calls
+// throw as quantize_on_device() does.
 #pragma once
 
 #include "emulation/blocks/blocks.h"
@@ -14,14 +14,15 @@ void quantize_blocks_on_device(const float* in, float* out, const BlockShape& sh
                                const BlockFormat& format, const Projection& projection,
                                std::uint64_t seed, CUstream_st* stream);
 
-// Returns the tensor scale, for which it waits for the stream, or 1 for formats without one.
+// Returns the tensor scale, or 1 for formats without one. With a tensor scale, the function waits
+// for the stream.
 float encode_blocks_on_device(const float* in, std::uint8_t* codes, std::uint8_t* scales,
                               const BlockShape& shape, const BlockFormat& format,
                               const Projection& projection, std::uint64_t seed,
                               CUstream_st* stream);
 
-// Waits for the stream, and throws std::invalid_argument for the first code that is wider than its
-// format.
+// Waits for the stream. Throws std::invalid_argument, which names the first code that is wider than
+// its format.
 void decode_blocks_on_device(const std::uint8_t* codes, const std::uint8_t* scales,
                              float tensor_scale, float* out, const BlockShape& shape,
                              const BlockFormat& format, CUstream_st* stream);

@@ -14,7 +14,7 @@ namespace {
 
 constexpr unsigned long long nowhere = ~0ull;
 
-// An index in device memory for a kernel to write, or nothing if `is_needed` is false.
+// An index in device memory that a kernel sets; no memory if `is_needed` is false.
 class FirstIndex {
 public:
     FirstIndex(bool is_needed, cudaStream_t stream) {

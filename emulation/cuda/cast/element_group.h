@@ -1,11 +1,11 @@
-// Groups of neighbouring elements, one per thread: read and written by accesses of up to 16 bytes
-// if the memory is aligned for them and the group is complete, else element by element.
+// Groups of neighbouring elements, one group per thread. A group is read and written by accesses of
+// up to 16 bytes if it is complete and its address is aligned, else element by element.
 //
 //      stream element   0        4        8        12
 //                       |group 0 |group 1 |group 2 |      groups of 4, counted from element 0
 //      call                  ^first      ^first + count   so that the first and the last may be cut
 //
-// The elements of a group share a Philox block, which one thread then computes once.
+// The elements of a group share a Philox block, which its thread computes once.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,8 @@ struct ElementRange {
     APSCOPE_HD std::uint64_t groups() const {
         return count == 0 ? 0 : (first + count - 1) / Size - first / Size + 1;
     }
-    // The array index at which group g begins; an index before the array wraps to a huge number.
+    // The array index at which group g begins; an index before the array wraps around to a huge
+    // number.
     template <int Size>
     APSCOPE_HD std::uint64_t offset(std::uint64_t g) const {
         return (first / Size + g) * Size - first;
@@ -94,7 +95,7 @@ APSCOPE_HD void store_group(T* array, const ElementRange& range, std::uint64_t o
     }
 }
 
-// Sets *min to the smallest of the threads' indices.
+// Sets *min to `index` if that is less; after all threads, *min is the smallest index.
 APSCOPE_HD void note_first(unsigned long long* min, std::uint64_t index) {
 #if defined(__CUDA_ARCH__)
     atomicMin(min, static_cast<unsigned long long>(index));
@@ -103,8 +104,8 @@ APSCOPE_HD void note_first(unsigned long long* min, std::uint64_t index) {
 #endif
 }
 
-// Sets *largest to the largest of the threads' numbers. A thread first reads *largest; most threads
-// then need no atomic operation.
+// Sets *largest to `number` if that is larger; after all threads, *largest is the largest number. A
+// thread reads *largest first, so most threads need no atomic maximum.
 APSCOPE_HD void note_largest(std::uint32_t* largest, std::uint32_t number) {
 #if defined(__CUDA_ARCH__)
     if (number > cuda::atomic_ref<std::uint32_t, cuda::thread_scope_device>(*largest).load(

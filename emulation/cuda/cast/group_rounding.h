@@ -1,4 +1,4 @@
-// The rounding of a group of elements by a thread, in three ways with the same bits:
+// A thread rounds a group of elements in one of three ways, which give the same bits:
 //
 //      AdditionRounding   fp32, deterministic: one addition and one subtraction
 //                         (emulation/cast/quantize_addition.h)
@@ -6,9 +6,9 @@
 //                         emulation/cast/quantize_split.h, emulation/cast/stochastic_split.h
 //      RuleRounding       every format, mode and width: the rule itself
 //
-// Fast roundings test the mode once per group. With stochastic rounding, elements that share a
-// Philox block are in one group, and the number of its first element in the stream is a multiple of
-// its size.
+// The first two ways test the mode once per group. With stochastic rounding, elements that share a
+// Philox block are in one group, and the index in the stream of the group's first element is a
+// multiple of the group's size.
 #pragma once
 
 #include <cstdint>
@@ -21,16 +21,17 @@
 
 namespace apscope::detail {
 
-// Marks a function of which a kernel has one copy: inlined everywhere, the thirteen modes of the
-// rounding rule would take a hundred kilobytes of code, and minutes of compiling.
+// Marks a function that is not inlined, so that a kernel has one copy of it. Inlined at every call,
+// the thirteen modes of the rounding rule would need a hundred kilobytes of code and minutes to
+// compile.
 #if defined(__CUDACC__)
 #define APSCOPE_HD_CALL inline __host__ __device__ __noinline__
 #else
 #define APSCOPE_HD_CALL inline
 #endif
 
-// Rounds x in the cast's mode. `word` is the random integer, left-aligned; stochastic_exact draws
-// its own words, of the stream's `element`.
+// Rounds x in the cast's mode. `word` is the random integer, left-aligned; stochastic_exact ignores
+// `word` and draws the words of `element` from the stream.
 template <class Real>
 APSCOPE_HD_CALL Real round_by_mode(Real x, const Cast<Real>& cast, std::uint64_t word,
                                    const RandomStream& stream, std::uint64_t element) {

@@ -1,5 +1,5 @@
-// Conversions between fp32 and fp64 that preserve a NaN's sign and payload, as those of x86 do. A
-// GPU's conversions give one NaN, with all bits of its payload set.
+// Conversions between fp32 and fp64 that preserve a NaN's sign and payload, like the conversions of
+// x86. A GPU's conversion instructions turn every NaN into the NaN with all payload bits set.
 #pragma once
 
 #include "core/bits.h"

@@ -10,7 +10,7 @@
 
 namespace apscope::detail {
 
-// Sets out = round(in), Size elements per thread; `in` and `out` are the same array or do not
+// Sets out[i] = round(in[i]), Size elements per thread; `in` and `out` are the same array or do not
 // overlap.
 template <class Rounding, int Size>
 struct QuantizeStep {
@@ -46,8 +46,8 @@ APSCOPE_HD void store_codes(void* out, int bytes, const ElementRange& range, std
     else as(static_cast<std::uint64_t*>(out));
 }
 
-// Sets `out` to the codes of round(in), `bytes` bytes each. `nan_at`, unless null, receives the
-// index of the first NaN.
+// Sets `out` to the codes of the rounded numbers, of `bytes` bytes each. `nan_at`, unless null,
+// receives the index of the first NaN.
 template <class Rounding, int Size>
 struct EncodeStep {
     using Real = typename Rounding::Number;

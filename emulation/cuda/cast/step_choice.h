@@ -8,8 +8,8 @@
 
 namespace apscope::detail {
 
-// A group is eight elements that share a Philox block (up to 16 bits each), else four (16 bytes of
-// fp32).
+// A group has eight elements if these share a Philox block (at most 16 random bits per element),
+// else four elements (16 bytes of fp32).
 template <class Rounding, class F>
 void with_group_size(const Rounding& rounding, const Projection& projection, F&& f) {
     const bool eight = is_stochastic(projection.rounding) && projection.drawn_bits() <= 16;

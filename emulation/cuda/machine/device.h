@@ -1,17 +1,17 @@
-// The GPUs of this machine, for callers without CUDA's headers: tests whether one is supported, and
-// gives access to its memory.
+// The GPUs of this machine, for callers without CUDA's headers: functions that test whether a GPU
+// is supported, and that access its memory.
 #pragma once
 
 #include <cstddef>
 
 namespace apscope::detail {
 
-// Throws std::runtime_error with one sentence if this machine has no GPU number `device`, or one of
-// a compute capability below those that apscope was compiled for.
+// Throws std::runtime_error with one sentence if this machine has no GPU number `device`, or if the
+// compute capability of this GPU is below those for which apscope was compiled.
 void require_device(int device);
 int device_count();  // 0 if CUDA finds no driver or no GPU
 
-// Makes a device the current one during its lifetime.
+// Makes a device the current device of CUDA during the lifetime of this object.
 class CurrentDevice {
 public:
     explicit CurrentDevice(int device);
@@ -26,7 +26,7 @@ private:
 // Allocates memory of the current device; throws DeviceOutOfMemory, a std::bad_alloc that names the
 // size.
 void* allocate_on_device(std::size_t bytes);
-void release_on_device(void* memory) noexcept;  // waits until no kernel uses it
+void release_on_device(void* memory) noexcept;  // waits until no kernel uses the memory
 // The device on which CUDA has allocated the memory; -1 for other memory.
 int device_of(const void* memory);
 void copy_to_host(const void* device, void* host, std::size_t bytes);  // waits for the copy

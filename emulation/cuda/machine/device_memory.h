@@ -1,4 +1,4 @@
-// Memory of the current device for the duration of a call, with a copy back to the host.
+// Memory of the current device for the duration of a call, and its exception for exhausted memory.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -12,12 +12,12 @@
 
 namespace apscope::detail {
 
-// The exception for an allocation that a GPU has no room for.
+// The exception for an allocation that exceeds the free memory of a GPU.
 class DeviceOutOfMemory : public std::bad_alloc {
 public:
     explicit DeviceOutOfMemory(std::size_t bytes) {
         std::size_t free = 0, total = 0;
-        cudaGetLastError();  // the error is reported here, not by the next call
+        cudaGetLastError();  // clears the error, which the next CUDA call would report again
         const bool known = cudaMemGetInfo(&free, &total) == cudaSuccess;
         text_ = "the GPU does not have enough memory for an allocation of " +
                 std::to_string(bytes) + " bytes";
@@ -31,7 +31,7 @@ private:
     std::string text_;
 };
 
-// Memory for elements of T, allocated and released in the stream's order.
+// Memory for elements of type T, which is allocated and released in the order of the stream.
 template <class T>
 class DeviceMemory {
 public:
@@ -46,7 +46,7 @@ public:
     DeviceMemory(const std::vector<T>& values, cudaStream_t stream)
         : DeviceMemory(values.size(), stream) {
         // CUDA copies pageable memory to a buffer before the call returns, so `values` may be
-        // destroyed then.
+        // destroyed after the call.
         if (size_ != 0)
             APSCOPE_CUDA(
                 cudaMemcpyAsync(data_, values.data(), bytes(), cudaMemcpyHostToDevice, stream_));

@@ -1,9 +1,9 @@
-// The only kernel. A step is a host-device function object with count() items of work, of which
-// operator()(i) does the i-th. So a GPU computes the same results as the object does item by item
-// on a CPU, in any order; tests/emulation/cuda/test_cuda_rule.cpp runs it in this way.
+// The only kernel. It runs a step: a function object for host and device with count() items of
+// work, of which operator()(i) does item i. A CPU that runs the items one by one, in any order,
+// computes the same results; tests/emulation/cuda/test_cuda_rule.cpp runs steps in this way.
 //
-// The grid is as large as the work, up to 32 blocks per multiprocessor, whose threads then stride
-// through the rest: neighbouring threads take neighbouring items.
+// The grid has one thread per item, up to 32 blocks per multiprocessor; if there are more items,
+// the threads stride through the rest. Neighbouring threads take neighbouring items.
 #pragma once
 
 #include <algorithm>
@@ -31,9 +31,9 @@ void launch(const Step& step, cudaStream_t stream) {
     int device = 0, processors = 0;
     APSCOPE_CUDA(cudaGetDevice(&device));
     APSCOPE_CUDA(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device));
-    const std::uint64_t blocks = (items + threads_per_block - 1) / threads_per_block;
+    const std::uint64_t most = (items + threads_per_block - 1) / threads_per_block;
     const auto blocks = static_cast<unsigned>(
-        std::min<std::uint64_t>(blocks, std::uint64_t{32} * static_cast<unsigned>(processors)));
+        std::min<std::uint64_t>(most, std::uint64_t{32} * static_cast<unsigned>(processors)));
     run_steps<<<blocks, threads_per_block, 0, stream>>>(step);
     APSCOPE_CUDA(cudaGetLastError());
 }
