@@ -47,8 +47,8 @@ void reduce(const Topology& topology, std::span<const float* const> rows, std::s
             std::size_t count, std::size_t n, Fp32Sums& sums, PhiloxKey key, std::span<float> out,
             ReduceScratch<float>& scratch, HopMoments* moments = nullptr);
 
-// The options of all_reduce(), which reduces complete fp32 arrays as apscope.allreduce does: `in` has
-// one row of n values per worker, as separate arrays or one after another; with input_cast, the
+// The options of all_reduce(), which reduces complete fp32 arrays as apscope.allreduce does: `in`
+// has one row of n values per worker, as separate arrays or one after another; with input_cast, the
 // values are first rounded to `format`. The sums `out` have the accumulator's format.
 struct AllReduceOptions {
     Topology topology;
